@@ -56,12 +56,12 @@ RUN apt-get update -qq \
  && rm -rf /usr/lib/python3*/test /usr/lib/python3*/pydoc_data \
  && useradd --uid 1000 --user-group --home-dir /work --no-create-home --shell /bin/sh ccmix \
  && install -d -o ccmix -g ccmix /work \
- && install -d /var/lib/ccmix
+ && install -d -m 700 /var/lib/ccmix
 COPY --from=build /opt/ccmix /opt/ccmix
 COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
 RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
  && rm /opt/ccmix/container/import-all \
- && /opt/ccmix/bin/python -m ccmix.lab.guest_code
+ && /opt/ccmix/bin/python -I -m ccmix.lab.guest_code
 COPY configs /usr/share/ccmix/configs
 ENV PATH=/opt/ccmix/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/work LANG=C.UTF-8
@@ -129,7 +129,7 @@ RUN --mount=type=bind,from=testpoint-build,source=/packages,target=/packages apt
  && ln -s /opt/ccmix/bin/ccmix /opt/ccmix/bin/ccmix-* /usr/local/bin/ \
  && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
  && rm /opt/ccmix/container/import-all \
- && /opt/ccmix/bin/python -m ccmix.lab.guest_code
+ && /opt/ccmix/bin/python -I -m ccmix.lab.guest_code
 COPY configs /usr/share/ccmix/configs
 HEALTHCHECK --interval=60s --timeout=30s --start-period=5m CMD ["pscheduler", "ping", "localhost"]
 ARG VERSION=0+unknown

@@ -75,7 +75,7 @@ check: setup-dev ## formatter, linter, type checker, layers of imports
 	shellcheck --severity=warning $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh tools/packages.sh lab/additions.sh
 
 man: setup ## write ccmix.1, the man page of all commands
-	@.venv/bin/python -m ccmix.cli.man_page >ccmix.1
+	@.venv/bin/python -I -m ccmix.cli.man_page >ccmix.1
 
 format: setup-dev ## format the Python code
 	.venv/bin/ruff format

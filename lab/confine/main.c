@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "confine.h"
@@ -28,6 +30,49 @@ static void end_with_parent(pid_t parent)
 		fail_errno("PR_SET_PDEATHSIG");
 	if (getppid() != parent)
 		fail(STATUS_FAILED, "the process %d is not the parent, or has died", (int)parent);
+}
+
+/* Waits for the end of either process, and then kills all that are in the group of the guest. */
+static _Noreturn void watch(struct pollfd *ends, pid_t guest)
+{
+	setsid(); /* no signal to a group or from a terminal is meant for this one */
+	if (dup2(ends[0].fd, 0) || dup2(ends[1].fd, 1) != 1 || chdir("/"))
+		_exit(STATUS_FAILED);
+	syscall(SYS_close_range, 2, ~0U, 0);
+	ends[0].fd = 0;
+	ends[1].fd = 1;
+	while (poll(ends, 2, -1) < 1)
+		;
+	kill(-guest, SIGKILL);
+	_exit(STATUS_GOOD);
+}
+
+/*
+ * Lets a process outside end all of the guest with the parent, or with its first process. A child does not inherit
+ * PR_SET_PDEATHSIG, and a process that was taken over may have made some. Nobody's child, so User-Mode Linux does not
+ * wait for it. Kernels without pidfd_open() have no way that would keep such a process in anyhow.
+ */
+static void be_watched(pid_t parent)
+{
+	const pid_t guest = getpid();
+	struct pollfd ends[2] = {
+		{ .fd = (int)syscall(SYS_pidfd_open, parent, 0), .events = POLLIN },
+		{ .fd = (int)syscall(SYS_pidfd_open, guest, 0), .events = POLLIN },
+	};
+	pid_t between;
+
+	if (ends[0].fd < 0 || ends[1].fd < 0)
+		return;
+	between = fork();
+	if (!between) {
+		if (!fork())
+			watch(ends, guest);
+		_exit(STATUS_GOOD);
+	}
+	if (between < 0 || waitpid(between, NULL, 0) != between)
+		fail_errno("fork");
+	close(ends[0].fd);
+	close(ends[1].fd);
 }
 
 static void leave_no_core(void)
@@ -138,9 +183,11 @@ int main(int count, char **arguments)
 	const struct options options = options_read(count, arguments);
 	char way[128];
 
+	setsid(); /* it leads a group already if the harness has seen to it; none of the guest can leave it later */
 	end_with_parent(options.parent);
 	leave_no_core();
 	stay_on(options.processor);
+	be_watched(options.parent);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		fail_errno("no_new_privs");
 	confine(&options, way, sizeof(way));

@@ -239,6 +239,7 @@ static int be_parent(pid_t pid, int tell)
 	int error, of_kernel, of_first;
 	bool told;
 
+	signal(SIGTERM, SIG_IGN); /* by which User-Mode Linux ends its group when it panics */
 	if (read(tell, &error, sizeof(error)) != sizeof(error))
 		error = EIO;
 	if (error) {

@@ -118,6 +118,9 @@ static const struct sock_filter rules[] = {
 	REFUSED(SYS_clock_adjtime), REFUSED(SYS_adjtimex), REFUSED(SYS_sethostname), REFUSED(SYS_setdomainname),
 	REFUSED(SYS_iopl), REFUSED(SYS_ioperm), REFUSED(SYS_vhangup),
 
+	/* What would leave the guest's group of processes, which is killed as a whole in the end */
+	REFUSED(SYS_setsid), REFUSED(SYS_setpgid),
+
 	/* Other processes of the user */
 	REFUSED(SYS_setpriority), REFUSED(SYS_ioprio_set), REFUSED(SYS_sched_setscheduler), REFUSED(SYS_sched_setparam),
 	REFUSED(SYS_sched_setattr), REFUSED(SYS_sched_setaffinity), REFUSED(SYS_migrate_pages), REFUSED(SYS_move_pages),

@@ -18,6 +18,8 @@ from notices import PYTHON_HEAD, third_party
 from programs import KERNEL, REPOSITORY, USERLAND, Built, copy_program
 from wheel import add_guest_code, copy_userland
 
+from ccmix.isolated import module_command, python_command
+
 PREFIX = "opt/ccmix"
 CONTROL = REPOSITORY / "packaging/debian"
 COMPLETIONS = {
@@ -51,7 +53,7 @@ def wheels_for(release: Release, cache: Path) -> Path:
     folder = cache / "wheels" / f"cp{release.tag}"
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
+        [sys.executable, "-I", "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
          "--only-binary=:all:", "--require-hashes", "--implementation", "cp", "--python-version", release.python,
          *platforms, "--find-links", folder, "--requirement", REPOSITORY / "requirements.txt", "--dest", folder],
         check=True,
@@ -160,17 +162,17 @@ def _add_manual(share: Path, packages: Path) -> None:
     """Writes the man page and the completions, by the very code of the package."""
     page = share / "man/man1/ccmix.1.gz"
     page.parent.mkdir(parents=True)
-    page.write_bytes(gzip.compress(_printed(packages, "-m", "ccmix.cli.man_page"), 9, mtime=0))
+    page.write_bytes(gzip.compress(_printed(module_command("ccmix.cli.man_page", folder=str(packages))), 9, mtime=0))
     for shell, place in COMPLETIONS.items():
         file = share / place
         file.parent.mkdir(parents=True)
-        file.write_bytes(_printed(packages, "-c", RUN, "completion", shell))
+        completion = python_command(RUN, "completion", shell, python=sys.executable, folder=str(packages))
+        file.write_bytes(_printed(completion))
 
 
-def _printed(packages: Path, *words: str) -> bytes:
-    argv = [sys.executable, "-B", *words]
-    environment = os.environ | {"PYTHONPATH": str(packages)}
-    return subprocess.run(argv, env=environment, check=True, stdout=subprocess.PIPE).stdout
+def _printed(argv: list[str]) -> bytes:
+    argv[1:1] = ["-B"]
+    return subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout
 
 
 def _control(root: Path, version: str, release: Release) -> None:

@@ -12,6 +12,7 @@ from archives import Archive, write_all
 from programs import KERNEL, REPOSITORY, USERLAND, BuildError, Built, copy_program
 
 from ccmix import version
+from ccmix.isolated import module_command
 
 TAG = "manylinux_2_17_x86_64"
 """Is true of static programs: the oldest tag that every installer for Python 3.11 knows."""
@@ -33,7 +34,7 @@ def build_wheel(built: Built, source: Path, extra: dict[str, str], to: Path, epo
     (source / "setup.cfg").write_text(f"[bdist_wheel]\nplat_name = {TAG}\n", encoding="ascii")
     project = source / "pyproject.toml"
     project.write_text(project.read_text(encoding="utf-8").replace(LICENSE, WHOLE_LICENSE), encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
+    pip = [sys.executable, "-I", "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
     with tempfile.TemporaryDirectory() as folder:
         argv = [*pip, "--no-build-isolation", "--no-cache-dir", "--wheel-dir", folder, str(source)]
         variables = {"SOURCE_DATE_EPOCH": str(epoch), version.BUILD_VARIABLE: version.of_sources()}
@@ -83,10 +84,11 @@ def add_guest_code(userland: Path, programs: Path, harness: Path) -> None:
     their content.
     """
     variables = {
-        "PYTHONPATH": str(harness), "CCMIX_USERLAND": str(userland),
+        "CCMIX_USERLAND": str(userland),
         **{f"CCMIX_{name.upper()}": str(programs / f"ccmix-{name}") for name in ("iperf3", "sockmon", "rtt")},
     }  # fmt: skip
-    argv = [sys.executable, "-B", "-m", "ccmix.lab.guest_code"]
+    argv = module_command("ccmix.lab.guest_code", folder=str(harness))
+    argv[1:1] = ["-B"]
     made = subprocess.run(argv, env=os.environ | variables, check=True, stdout=subprocess.PIPE, text=True).stdout
     if Path(made.strip()).parent.parent != userland.parent:
         raise BuildError(f"the guest's code is at {made.strip()}, and not beside {userland}")

@@ -121,8 +121,13 @@ def stand_in_for_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_workers_by_a_stand_in_for_slurm(stand_in_for_slurm: Path, small_ini: Path, tmp_path: Path) -> None:
+def test_workers_by_a_stand_in_for_slurm(
+    stand_in_for_slurm: Path, small_ini: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job begins in the working directory, whose Python files it must not run."""
     (tmp_path / "with-slurm").mkdir()
+    monkeypatch.chdir(tmp_path / "with-slurm")
+    Path("distributed.py").write_text("raise SystemExit('a file of the working directory')")
     ccmix, spread = Ccmix(tmp_path / "with-slurm"), tmp_path / "spread"
     done = ccmix("run", small_ini, "--lab", "-o", spread, "--executor", "slurm:2")
     assert done.returncode == 0, done.stderr

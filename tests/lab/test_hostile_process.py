@@ -83,6 +83,17 @@ def set_user():
     os.close(os.open(inside + "/mine", os.O_CREAT | os.O_WRONLY, 0o4755))
     os.unlink(inside + "/mine")
 
+def in_child(function):
+    pid = os.fork()
+    if not pid:
+        try:
+            function()
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1]:
+        raise OSError("refused")
+
 NEITHER = 3  # a mode of open() for requests alone, neither to read nor to write
 # The kernel's include/uapi/linux/fs.h: requests, and what they set besides the flags that a file has
 FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
@@ -125,6 +136,8 @@ attempts = {
     "an abstract socket": lambda: asks(socket.AF_UNIX, socket.SOCK_STREAM, "\\0ccmix-hostile-" + victim),
     "a datagram without a connection": unconnected,
     "a signal": lambda: os.kill(int(victim), signal.SIGUSR1),
+    "a session of its own": lambda: in_child(os.setsid),
+    "a group of its own": lambda: in_child(lambda: os.setpgid(0, 0)),
     "shared memory": lambda: call(29, 0, 4096, 0o1600),
     "io_uring": lambda: call(425, 1, ctypes.addressof(ring)),
     "a limit of another process": lambda: call(302, int(victim), 4, ctypes.addressof(zeros), 0),

@@ -1,9 +1,10 @@
 """Keeps the undo journal: what a run is about to change on this machine, on disk before it is changed.
 
 A journal is a file of JSON lines in the state folder, held open and locked (flock) by the process that writes it. A
-file that nobody holds was left by a process that died; `restore` carries out what it says, last change first. Its first
-line has the boot id, which keeps it from being applied after a reboot, which has undone it already, and the network
-namespace, in which alone it is applied: agents in namespaces of one machine may share a state folder.
+file that nobody holds was left by a process that died; `restore` carries out what it says, last change first. Only its
+user may read it, since who may read a file can lock it. Its first line has the boot id, which keeps it from being
+applied after a reboot, which has undone it already, and the network namespace, in which alone it is applied: agents in
+namespaces of one machine may share a state folder.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
 JOURNALS = "undo-*.jsonl"
+_OURS = ("undo-", "pscheduler-task-", "index", "ccmix-cca-")  # what the names in a state folder begin with
 BEGINS_WITHIN_S = 60.0  # between a journal's file and its lock
 UNDO_TIMEOUT_S = 660.0  # a little more than a run's own commands may take
 GREATEST_STATUS = 128  # of a command that ended by itself; a shell says 128 + N of one that signal N ended
@@ -87,7 +89,7 @@ class JournalError(OSError):
         )
 
 
-class _JournalLine(TypedDict, total=False):
+class JournalLine(TypedDict, total=False):
     """Holds a line of a journal: its head, a change with its undo, or a note that a change was made, is being undone,
     or was undone.
     """
@@ -133,10 +135,11 @@ class Journal:
         return self
 
     def _begin(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self._folder)
         self._path = self._folder / JOURNALS.replace("*", f"{os.getpid()}-{os.urandom(4).hex()}")
         unlocked = self._path.with_suffix(".new")  # restore() must not find it before it is locked
-        self._file = unlocked.open("ab", buffering=0)
+        new = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.fdopen(os.open(unlocked, new, 0o600), "a+b", 0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX)
             head = {"boot_id": boot_id(), "netns": network_namespace(), "host": host_id(), "pid": os.getpid()}
@@ -184,7 +187,7 @@ class Journal:
         or None.
         """
         assert self._file
-        lines, _ = _read(self._path)
+        lines, _ = read_lines(self._file)
         undos = list(_undo_all(lines, self._file))
         self._pending.difference_update(undo.number for undo, reason in undos if reason is None)
         return undos
@@ -201,43 +204,45 @@ class Journal:
             raise JournalError(error.errno, error.strerror, str(self._path)) from error
 
 
+def private_folder(folder: Path) -> None:
+    """Makes a state folder that only its user may enter, and closes an older one to others, unless it is meant for all
+    users or has files of others, too. Raises OSError.
+    """
+    try:
+        folder.mkdir(0o700, parents=True)
+    except FileExistsError:
+        status = folder.stat()
+        is_open = status.st_mode & 0o077 and not status.st_mode & 0o002 and status.st_uid == os.geteuid()
+        if is_open and all(file.name.startswith(_OURS) for file in folder.iterdir()):
+            folder.chmod(0o700)
+
+
 def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
     """Carries out what dead processes left undone; yields each undo with the reason why it failed, or None.
 
     A journal is removed when all of it was undone, or when it is of an earlier boot; one of another network namespace
     is left for who is there. One that is damaged stays, after what can be read of it was undone.
     """
-    here = network_namespace()
+    from ccmix.agent.left_journals import left_journals  # noqa: PLC0415  # guests never need it
+
     folder = folder or state_folder()
     remove_begun(folder, JOURNALS)
-    for path in sorted(folder.glob(JOURNALS)):
-        try:
-            opened = path.open("ab", buffering=0)
-        except FileNotFoundError:
-            continue  # another one has just carried it out
-        except OSError as error:
-            yield Undo(0, str(path), (), certain=True), f"can't be opened: {error.strerror}"
+    for path, file, reason in left_journals(folder):
+        if not file:
+            yield Undo(0, str(path), (), certain=True), reason
             continue
-        with opened as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue  # its process lives
-            lines, damaged = _read(path)
-            head = lines[0] if lines else {}
-            if not _is_here(head) or (head.get("boot_id") == boot_id() and head.get("netns", here) != here):
-                continue
-            damaged = damaged and head.get("boot_id", boot_id()) == boot_id()  # a reboot has undone everything
-            if damaged:
-                yield Undo(0, str(path), (), certain=True), "is damaged: what it has to undo may be lost"
-            with contextlib.suppress(OSError):  # the disk is full
-                file.write(b"\n")  # the last line may lack its end
-            failed = damaged
-            for undo, reason in _undo_all(lines, file):
-                failed = failed or reason is not None
-                yield undo, reason
-            if not failed:
-                path.unlink()
+        lines, damaged = read_lines(file)
+        damaged = damaged and is_of_this_boot(lines)  # a reboot has undone everything
+        if damaged:
+            yield Undo(0, str(path), (), certain=True), "is damaged: what it has to undo may be lost"
+        with contextlib.suppress(OSError):  # the disk is full
+            file.write(b"\n")  # the last line may lack its end
+        failed = damaged
+        for undo, why in _undo_all(lines, file):
+            failed = failed or why is not None
+            yield undo, why
+        if not failed:
+            path.unlink()
 
 
 def remove_begun(folder: Path, pattern: str) -> None:
@@ -253,27 +258,26 @@ def remove_begun(folder: Path, pattern: str) -> None:
 
 
 def left(folder: Path | None = None) -> list[Undo]:
-    """Returns what `restore` would carry out, in its order, and carries out nothing. Journals that can't be read
-    are left out.
-    """
+    """Returns what `restore` would carry out, in its order, and journals that it can't open; carries out nothing."""
+    from ccmix.agent.left_journals import left_journals  # noqa: PLC0415  # guests never need it
+
     undos: list[Undo] = []
-    here = network_namespace()
-    for path in sorted((folder or state_folder()).glob(JOURNALS)):
-        with contextlib.suppress(OSError), path.open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            lines, _ = _read(path)
-            head = lines[0] if lines else {}
-            if _is_here(head) and head.get("netns", here) == here:
-                undos += reversed(_pending(lines))
+    for path, file, reason in left_journals(folder or state_folder()):
+        undos += reversed(_pending(read_lines(file)[0])) if file else [Undo(0, f"{path} {reason}", (), certain=True)]
     return undos
 
 
-def _is_here(head: _JournalLine) -> bool:
+def is_of_this_boot(lines: Sequence[JournalLine]) -> bool:
+    """Returns whether a journal may have been written since the last boot: one without a head may."""
+    return not lines or lines[0].get("boot_id") == boot_id()
+
+
+def is_here(head: JournalLine) -> bool:
     """Returns whether a journal is of this host: homes may be shared over a network."""
     return bool(head.get("host", host_id()) == host_id())
 
 
-def _undo_all(lines: Sequence[_JournalLine], file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
+def _undo_all(lines: Sequence[JournalLine], file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
     for undo in reversed(_pending(lines)):
         _note(file, {"number": undo.number, "undoing": True})
         reason, ended = _failure(undo.argv)
@@ -338,11 +342,11 @@ def _write(file: IO[bytes], line: dict[str, object]) -> None:
         raise
 
 
-def _pending(lines: Sequence[_JournalLine]) -> list[Undo]:
+def _pending(lines: Sequence[JournalLine]) -> list[Undo]:
     """Returns the undos of a journal that were not carried out, in the order of the changes; none if it is of
     another boot.
     """
-    if not lines or lines[0].get("boot_id") != boot_id():
+    if not is_of_this_boot(lines):
         return []
     notes = [line for line in lines if "number" in line]
     undone = {line["number"] for line in notes if line.get("undone")}
@@ -359,13 +363,14 @@ def _pending(lines: Sequence[_JournalLine]) -> list[Undo]:
     ]
 
 
-def _read(path: Path) -> tuple[list[_JournalLine], bool]:
+def read_lines(file: IO[bytes]) -> tuple[list[JournalLine], bool]:
     """Returns the lines of a journal, the head first, and whether it is damaged.
 
     It is not damaged by a line that the death of its process cut short: nothing had been changed by then.
     """
-    texts = [text for text in path.read_text(errors="replace").splitlines() if text.strip()]
-    lines: list[_JournalLine] = []
+    file.seek(0)
+    texts = [text for text in file.read().decode(errors="replace").splitlines() if text.strip()]
+    lines: list[JournalLine] = []
     damaged = False
     for text in texts:
         try:
@@ -381,7 +386,7 @@ def _read(path: Path) -> tuple[list[_JournalLine], bool]:
     return lines, damaged
 
 
-def _is_line(line: object) -> TypeGuard[_JournalLine]:
+def _is_line(line: object) -> TypeGuard[JournalLine]:
     """Returns whether this is a head, a change with its undo, or a note."""
     if not isinstance(line, dict):
         return False

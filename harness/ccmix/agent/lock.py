@@ -2,15 +2,18 @@
 
 Its name holds for all users of a network namespace. An agent that finds it taken connects and reads who the owner is: a
 JSON object on a line. An owner that lost its controller is asked to leave by that controller's next agent, with the
-token that only the two know; it answers with LEAVING, and its connections end when it and its commands have ended.
+token that only the two know; it answers with LEAVING, and its connections end when it and its commands have ended. Any
+user may take the name, or connect: so the token goes only to processes of the same user, and counts only from them.
 """
 
 from __future__ import annotations
 
 import errno
 import json
+import os
 import select
 import socket
+import struct
 import time
 from typing import TYPE_CHECKING
 
@@ -74,7 +77,7 @@ class HostLock:
             received = connection.recv(LONGEST_LINE)
         except OSError:
             received = b""
-        if received and received == self._token:
+        if received and received == self._token and _is_of_this_user(connection):
             connection.send(LEAVING)
             return True
         self.connections.remove(connection)
@@ -115,12 +118,20 @@ def _ask(token: bytes, deadline: Deadline) -> None:
                 raise LockError("the host is in use by a ccmix that does not answer, or whose commands can't be ended")
             if not line:  # its last holder has ended
                 return
+            if not _is_of_this_user(asking):  # nor of this controller, whose token anybody could be after
+                raise LockError(_sentence(line))
             asking.send(token)
             if _answer(asking, LEAVES_OR_NOT_WITHIN_S) != LEAVING:
                 raise LockError(_sentence(line))
             _answer(asking, deadline.remaining_s)
         except OSError:  # not yet listening, or freed meanwhile
             time.sleep(0.02)
+
+
+def _is_of_this_user(connection: socket.socket) -> bool:
+    """Returns whether the process at the other end runs as this one's user, by the kernel's word (unix(7))."""
+    _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return bool(uid == os.geteuid())
 
 
 def _answer(asking: socket.socket, timeout_s: float) -> bytes | None:

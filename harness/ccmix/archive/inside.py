@@ -35,19 +35,29 @@ def refuse_links(outdir: Path, path: Path) -> None:
             raise _link(way)
 
 
+def open_folder(outdir: Path, folder: Path) -> int:
+    """Returns a descriptor of `outdir` or a folder below it, relative to which its files are opened.
+
+    Raises ArchiveError for a link, and OSError.
+    """
+    at = os.open(outdir, _FOLDER)
+    names = folder.parts[len(outdir.parts) :]
+    for number, name in enumerate(names, 1):
+        try:
+            below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+        except OSError as error:
+            raise _unopened(error, at, outdir.joinpath(*names[:number])) from error
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
 def open_file(outdir: Path, file: Path) -> int:
     """Returns a descriptor of a regular file below `outdir`. Raises ArchiveError for anything else, and OSError."""
-    *folders, name = file.parts[len(outdir.parts) :]
-    at = os.open(outdir, _FOLDER)
+    at = open_folder(outdir, file.parent)
     try:
-        for number, folder in enumerate(folders, 1):
-            try:
-                below = os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
-            except OSError as error:
-                raise _unopened(error, at, outdir.joinpath(*folders[:number])) from error
-            os.close(at)
-            at = below
-        descriptor = _open_last(at, name, file)
+        descriptor = _open_last(at, file.name, file)
     finally:
         os.close(at)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

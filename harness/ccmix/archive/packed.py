@@ -7,25 +7,22 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from ccmix.archive.campaign import FILE, INDEX, Campaign
+from ccmix.archive.campaign import FILE, Campaign
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.folders import RunFolder
 from ccmix.archive.inside import open_file
+from ccmix.archive.members import check_kind, is_of_campaign, is_raw, select, walk
 from ccmix.archive.staging import private_folder, staged
 from ccmix.failures import naming
 from ccmix.model import run_files
 from ccmix.temporary import temporary_folder
 
 SUFFIX = ".zip"
-REPORTS = ("report.html", "report-charts")  # beside the entries' folders
-RAW = (run_files.GENERATORS, run_files.LOGS, run_files.CAPTURE)  # in a run's folder
-READ = tuple(f"{run_files.GENERATORS}/{name}" for name in (run_files.PSCHEDULER, run_files.SRC_COMMAND_OUTPUT))
-RUN_DEPTH = 4  # <entry>/<condition>/<dst>/<NNN>
 COMPRESSED = (".gz", ".png", ".zip", ".zst")  # deflating them again would save nothing
 
 # What every campaign has, so that the same campaign gives the same bytes
@@ -88,7 +85,7 @@ def pack(outdir: Path, file: Path, raw: bool = True, progress: Progress = _no_pr
     """
     campaign = Campaign.load(outdir)
     finished = [run.path for run in (RunFolder.of(outdir, run) for run in campaign.runs) if run.finished]
-    selection = _select(outdir, {_name(outdir, folder) for folder in finished}, raw)
+    selection = select(outdir, {_name(outdir, folder) for folder in finished}, raw)
     _check_reached(outdir, finished, selection.members)
     with _replacing(file) as out:
         _write(outdir, selection.members, out, progress)
@@ -98,9 +95,12 @@ def pack(outdir: Path, file: Path, raw: bool = True, progress: Progress = _no_pr
     return Packing(len(campaign.runs), readable, files, damaged, tuple(selection.unfinished), tuple(selection.foreign))
 
 
-def unpack(file: Path, outdir: Path, progress: Progress = _no_progress) -> Campaign:
+def unpack(
+    file: Path, outdir: Path, progress: Progress = _no_progress, leave_out: Callable[[str], object] = lambda _: None
+) -> Campaign:
     """Restores the campaign's folder, whole or not at all. Returns the campaign.
 
+    Calls `leave_out` with the name of each file that is not restored: the report, and what ccmix did not write.
     Raises ArchiveError if the file is no packed campaign or damaged, or if something is at `outdir`, and OSError.
     """
     if outdir.is_symlink() or outdir.exists():
@@ -111,16 +111,15 @@ def unpack(file: Path, outdir: Path, progress: Progress = _no_progress) -> Campa
     with _opened(file) as packed:
         members = _checked_members(packed, file)
         with staged(outdir, "unpack") as made, _named(made, file):
-            _extract(packed, members, made, progress)
-            Campaign.load(made)
+            _extract_campaign(packed, members, made, progress, leave_out)
     return Campaign.load(outdir)
 
 
 def pack_folder(folder: Path, out: IO[bytes]) -> None:
     """Writes all files of a folder as a campaign's are packed. Raises ArchiveError, and OSError."""
-    names = sorted(_walk(folder, ""), key=os.fsencode)
+    names = sorted(walk(folder, ""), key=os.fsencode)
     for name in names:
-        _check_kind(folder, name)
+        check_kind(folder, name)
     _write(folder, names, out, _no_progress)
 
 
@@ -178,9 +177,9 @@ def _temporary(file: Path) -> Iterator[Path]:
     with temporary_folder() as place:
         folder = place / folder_name(file)
         with _opened(file) as packed:
-            members = [info for info in _checked_members(packed, file) if not _is_raw(info.filename)]
+            members = [info for info in _checked_members(packed, file) if not is_raw(info.filename)]
             with _named(folder, file):
-                _extract(packed, members, folder, _no_progress)
+                _extract_campaign(packed, members, folder, _no_progress)
         yield folder
 
 
@@ -197,70 +196,8 @@ def _name(outdir: Path, path: Path) -> str:
     return str(PurePosixPath(path.relative_to(outdir)))
 
 
-def _is_raw(name: str) -> bool:
-    """Returns whether no reader of the archive needs a member: raw files, and the report, which can be made again."""
-    parts = name.split("/")
-    if parts[0] in REPORTS:
-        return True
-    return len(parts) > RUN_DEPTH and parts[RUN_DEPTH] in RAW and "/".join(parts[RUN_DEPTH:]) not in READ
-
-
-@dataclass(frozen=True)
-class _Selection:
-    """Names relative to the campaign's folder; those of empty folders end with a slash."""
-
-    members: list[str]
-    unfinished: list[str]
-    foreign: list[str]
-
-
-def _select(outdir: Path, finished: set[str], raw: bool) -> _Selection:
-    selection = _Selection([], [], [])
-    for name in _walk(outdir, ""):
-        if name == INDEX:  # it can be made again
-            continue
-        parts = name.split("/")
-        run = "/".join(parts[:RUN_DEPTH])
-        if name == FILE or parts[0] in REPORTS or (len(parts) > RUN_DEPTH and run in finished):
-            if raw or not _is_raw(name):
-                _check_kind(outdir, name)
-                selection.members.append(name)
-        elif len(parts) > RUN_DEPTH and run.endswith(".partial"):
-            if run not in selection.unfinished:
-                selection.unfinished.append(run)
-        elif not name.endswith("/"):
-            selection.foreign.append(name)
-    selection.members.sort(key=os.fsencode)
-    return selection
-
-
-def _walk(outdir: Path, below: str) -> Iterator[str]:
-    """Yields all files and empty folders; does not follow links."""
-    with os.scandir(outdir / below) as listing:
-        entries = sorted(listing, key=lambda entry: entry.name)
-    if not entries and below:
-        yield below
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(outdir, f"{below}{entry.name}/")
-        else:
-            yield f"{below}{entry.name}"
-
-
-def _check_kind(outdir: Path, name: str) -> None:
-    """Raises ArchiveError unless it is a file or folder of a name that every system can restore."""
-    mode = (outdir / name).lstat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        kind = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
-        raise ArchiveError(f"{outdir / name}: is {kind}, which a packed file can't hold: replace it by a file")
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise ArchiveError(f"{os.fsencode(outdir / name)!r}: is no UTF-8: give it another name") from error
-
-
 def _check_reached(outdir: Path, finished: Iterable[Path], members: Iterable[str]) -> None:
-    """Raises ArchiveError if a finished run lies behind a link, which _walk() does not follow."""
+    """Raises ArchiveError if a finished run lies behind a link, which walk() does not follow."""
     present = set(members)
     for folder in finished:
         if _name(outdir, folder / run_files.SUMMARY) not in present:
@@ -382,13 +319,34 @@ def _refusal(info: zipfile.ZipInfo) -> str:
     return ""
 
 
-def _extract(packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path, progress: Progress) -> None:
-    """Raises ArchiveError if a member is damaged, and OSError."""
+def _extract_campaign(
+    packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path, progress: Progress,
+    leave_out: Callable[[str], object] = lambda _: None,
+) -> None:  # fmt: skip
+    """Does as _extract(), but only reads members that are not of the campaign, and calls `leave_out` with them."""
+    _extract(packed, [info for info in members if info.filename == FILE], folder, _no_progress)
+    runs = {_name(folder, RunFolder.of(folder, run).path) for run in Campaign.load(folder).runs}
+    others = [info for info in members if info.filename != FILE]
+    left_out = dict.fromkeys(info.filename for info in others if not is_of_campaign(info.filename, runs))
+    _extract(packed, others, folder, progress, left_out)
+    for name in left_out:
+        leave_out(name)
+
+
+def _extract(
+    packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path, progress: Progress,
+    only_read: Collection[str] = (),
+) -> None:  # fmt: skip
+    """Raises ArchiveError if a member is damaged, also one that is only read, and OSError."""
     total = sum(info.file_size for info in members)
     done = 0
     folder.mkdir(exist_ok=True)
     for info in members:
         place = folder / info.filename
+        if info.filename in only_read:
+            for chunk in _content(packed, info, place):
+                done += len(chunk)
+            continue
         if info.is_dir():
             place.mkdir(parents=True, exist_ok=True)
             continue
@@ -402,13 +360,13 @@ def _extract(packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder
 
 def _content(packed: zipfile.ZipFile, info: zipfile.ZipInfo, place: Path) -> Iterator[bytes]:
     """Yields the content, never more than the size that the file states. Raises ArchiveError if it is damaged."""
-    left = info.file_size
+    left, shown = info.file_size, "".join(filter(str.isprintable, str(place)))
     try:
         with packed.open(info) as member:
             while chunk := member.read(CHUNK_BYTES):
                 left -= len(chunk)
                 yield chunk
     except (*DAMAGED, OSError) as error:
-        raise ArchiveError(f"{place}: is damaged: {error}: get the packed file again") from error
+        raise ArchiveError(f"{shown}: is damaged: {error}: get the packed file again") from error
     if left:
-        raise ArchiveError(f"{place}: is damaged: {left} bytes are missing: get the packed file again")
+        raise ArchiveError(f"{shown}: is damaged: {left} bytes are missing: get the packed file again")

@@ -78,9 +78,12 @@ def open_new(file: Path) -> IO[bytes]:
     return os.fdopen(os.open(file, _NEW, 0o666), "wb")
 
 
-def write_new(file: Path, content: bytes) -> None:
-    """Writes a file that is not there yet, without the cost of a Python file. Raises OSError, also for a link."""
-    descriptor = os.open(file, _NEW, 0o666)
+def write_new(file: Path, content: bytes, at: int | None = None) -> None:
+    """Writes a file that is not there yet, without the cost of a Python file; `at` may be a handle of its folder.
+
+    Raises OSError, also for a link.
+    """
+    descriptor = os.open(file if at is None else file.name, _NEW, 0o666, dir_fd=at)
     try:
         while content:
             content = content[os.write(descriptor, content) :]

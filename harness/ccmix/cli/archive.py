@@ -69,18 +69,35 @@ def archive_pack(outdir: Path, output: Path | None, no_raw: bool) -> None:
 def archive_unpack(file: Path, outdir: Path | None) -> None:
     """Restore the folder of a packed campaign, byte for byte, and print its name.
 
+    The report is made again. Files that ccmix does not write are left out and listed.
+
     \b
     ccmix archive unpack geneva.zip                results/geneva
     ccmix archive unpack geneva.zip -o /tmp/geneva
     """
     from ccmix.archive import RunFolder, packed
+    from ccmix.archive.members import REPORT, is_report
 
     target = outdir or Path("results", packed.folder_name(file))
+    left_out: list[str] = []
     with _progress("unpacking") as progress:
-        campaign = packed.unpack(file, target, progress)
+        campaign = packed.unpack(file, target, progress, left_out.append)
+    _name_left_out("no part of the campaign", [name for name in left_out if not is_report(name)])
     finished = sum(RunFolder.of(target, run).finished for run in campaign.runs)
     tell(f"{finished} of {len(campaign.runs)} runs")
+    if REPORT in left_out and finished:
+        _make_report(target)
     put(f"{target}\n")
+
+
+def _make_report(outdir: Path) -> None:
+    from ccmix.analysis.results import load_results
+    from ccmix.archive.members import REPORT
+    from ccmix.failures import naming
+    from ccmix.report.html import write_report
+
+    with naming(outdir):
+        write_report(load_results([outdir], numbers_of_many=True), outdir / REPORT)
 
 
 @contextlib.contextmanager
@@ -99,7 +116,9 @@ def _progress(action: str) -> Iterator[Progress]:
 
 
 def _name_left_out(why: str, names: Sequence[str]) -> None:
+    from ccmix.hosts.output_text import printable
+
     for name in names[:MOST_NAMED]:
-        tell(f"left out ({why}): {name}")
+        tell(f"left out ({why}): {printable(name)}")
     if len(names) > MOST_NAMED:
         tell(f"left out ({why}): {len(names) - MOST_NAMED} more")

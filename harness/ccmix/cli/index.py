@@ -115,8 +115,9 @@ def spool_folder(url: str) -> Path:
     """Returns the server's folder, in the folder for what outlives a process."""
     import hashlib
 
-    from ccmix.agent.journal import state_folder
+    from ccmix.agent.journal import private_folder, state_folder
 
+    private_folder(state_folder())
     return state_folder() / "index" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 

@@ -50,6 +50,7 @@ class _Brought:
     """Holds what a guest has of ccmix: the Python for its code, and where code and programs are."""
 
     python: str
+    harness: str
     environment: Mapping[str, str]
     code: Path | None = None
 
@@ -190,6 +191,7 @@ def _guest(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, Gu
 
     from ccmix.cli.lab_kernels import kernel_named
     from ccmix.cli.running import warn_if_not_confined
+    from ccmix.isolated import module_command
     from ccmix.lab import JOB_DIR, GuestSpec
     from ccmix.lab.memory import guest_memory_bytes
     from ccmix.model import STOCK_KERNEL
@@ -201,13 +203,14 @@ def _guest(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, Gu
     warn_if_not_confined()
     with temporary_folder() as folder:
         argv, memory_bytes, kernel, host_root = tuple(command), given.memory * 2**20, STOCK_KERNEL, given.host_root
-        brought = _of_the_host() if host_root else _Brought("", GUEST_ENVIRONMENT)
+        brought = _of_the_host() if host_root else _Brought("", "", GUEST_ENVIRONMENT)
         if given.path:
             run = _chosen(given.path, given.run_name)
             (folder / JOB).write_bytes(pickled(run))
             host_root = host_root or run.topology.host_root
             brought = _of_the_host() if host_root else _of_ccmix()
-            argv = (brought.python, "-S", "-m", "ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
+            stage = ("ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
+            argv = tuple(module_command(*stage, python=brought.python, folder=brought.harness))
             memory_bytes, kernel = max(memory_bytes, guest_memory_bytes(run.topology)), run.topology.kernel
             tell(_described(run))
         spec = GuestSpec(
@@ -238,12 +241,12 @@ def _chosen(config: Path, wanted: str) -> Run:
 
 def _of_the_host() -> _Brought:
     """Returns this Python, and an environment in which ccmix's own programs, such as ccmix-iperf3, are on PATH."""
-    from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER
+    from ccmix.isolated import FOLDER
+    from ccmix.run.machines import GUEST_ENVIRONMENT
     from ccmix.tools import program_folders
 
     folders = ":".join(map(str, program_folders()))
-    on_path = {"PYTHONPATH": str(PACKAGE_FOLDER), "PATH": f"{GUEST_PATH}:{folders}"}
-    return _Brought(sys.executable, GUEST_ENVIRONMENT | on_path)
+    return _Brought(sys.executable, FOLDER, GUEST_ENVIRONMENT | {"PATH": f"{GUEST_PATH}:{folders}"})
 
 
 def _of_ccmix() -> _Brought:
@@ -251,11 +254,12 @@ def _of_ccmix() -> _Brought:
     from ccmix.cli.running import emulation_programs
     from ccmix.lab import CODE_DIR
     from ccmix.lab.guest_code import guest_code
-    from ccmix.run.machines import OWN_ROOT_ENVIRONMENT, PYTHON_IN_GUEST
+    from ccmix.run.machines import HARNESS_IN_GUEST, OWN_ROOT_ENVIRONMENT, PYTHON_IN_GUEST
     from ccmix.tools import find_userland
 
     code = guest_code(find_userland(), asdict(emulation_programs()))
-    return _Brought(str(PYTHON_IN_GUEST), OWN_ROOT_ENVIRONMENT | {"PATH": f"{GUEST_PATH}:{CODE_DIR}"}, code)
+    environment = OWN_ROOT_ENVIRONMENT | {"PATH": f"{GUEST_PATH}:{CODE_DIR}"}
+    return _Brought(str(PYTHON_IN_GUEST), HARNESS_IN_GUEST, environment, code)
 
 
 def _described(run: Run) -> str:

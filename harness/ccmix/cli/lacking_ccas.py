@@ -98,8 +98,9 @@ def warn_of_lab(runs: Sequence[Run]) -> str | None:
 def _refused(host: Host, cca: str) -> bool:
     """Returns whether the host's kernel says that it has no such CCA, and no module of it. Raises CommandError."""
     from ccmix.doctor.reading import transcript
+    from ccmix.isolated import python_command
 
-    return transcript(host, ["python3", "-c", _ASK, cca])[0] == _NO_SUCH_CCA
+    return transcript(host, python_command(_ASK, cca))[0] == _NO_SUCH_CCA
 
 
 def _lacks_of_lab(runs: Iterable[Run]) -> dict[str, _Lack]:

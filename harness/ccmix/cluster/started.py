@@ -20,6 +20,7 @@ from ccmix.cluster.errors import ClusterError
 from ccmix.config.hostlist import HostRow
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.launch import ssh_command
+from ccmix.isolated import module_command
 from ccmix.temporary import temporary_folder
 from ccmix.tools import cache_folder
 
@@ -110,6 +111,7 @@ def by_slurm(jobs: int, tell: Tell) -> SpecCluster:
         cluster = SLURMCluster(
             job_cls=SlurmJob,  # type: ignore[arg-type]  # it says that it takes a job, and takes its class
             processes=configured["processes"] or 1,
+            python=f"{configured['python'] or sys.executable} -I",  # jobs begin in the working directory
             nanny=False,
             security=security,
             shared_temp_directory=str(certificates),
@@ -214,11 +216,12 @@ class SshWorker(ProcessInterface):
             "-R", f"{LOOPBACK}:{scheduler}:{self._scheduler.partition('://')[2]}",
             "-L", f"{LOOPBACK}:{here}:{LOOPBACK}:{there}",
         )  # fmt: skip
-        worker = [
-            self._python, "-m", "distributed.cli.dask_worker", f"tcp://{LOOPBACK}:{scheduler}",
+        worker = module_command(
+            "distributed.cli.dask_worker", f"tcp://{LOOPBACK}:{scheduler}",
             "--listen-address", f"tcp://{LOOPBACK}:{there}", "--contact-address", f"tcp://{LOOPBACK}:{here}",
             "--dashboard-address", NO_PAGE, "--no-nanny", "--name", self._name, *PRELOAD,
-        ]  # fmt: skip
+            python=self._python, folder=None, site=True,
+        )  # fmt: skip
         return await asyncio.create_subprocess_exec(
             "setpriv", "--pdeathsig", "TERM", *ssh_command(forwards), self._host, f"exec {shlex.join(worker)}",
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,

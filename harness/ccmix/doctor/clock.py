@@ -6,6 +6,7 @@ from ccmix import foreign_json
 from ccmix.doctor.findings import DoctorFinding, Status, line
 from ccmix.doctor.reading import ask
 from ccmix.hosts import Host
+from ccmix.isolated import python_command
 
 STA_UNSYNC = 0x40  # include/uapi/linux/timex.h
 MOST_ERROR_S = 0.1
@@ -24,7 +25,7 @@ print(json.dumps({"state": state, "status": timex.status, "maxerror_us": timex.m
 
 def read_clock(host: Host) -> str:
     """Reads the state of the kernel's clock, as JSON. Raises CommandError."""
-    return ask(host, ["python3", "-c", _READ])
+    return ask(host, python_command(_READ))
 
 
 def judge_clock(output: str) -> Iterator[DoctorFinding]:

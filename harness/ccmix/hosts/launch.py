@@ -11,6 +11,7 @@ from pathlib import Path
 
 import ccmix
 from ccmix.hosts.address import AddressKind, HostAddress
+from ccmix.isolated import python_command
 
 SSH_CONFIG = "CCMIX_SSH_CONFIG"  # the variable that names a configuration file for OpenSSH, in place of the user's own
 
@@ -40,13 +41,14 @@ def agent_source() -> bytes:
 
 def agent_command(address: HostAddress) -> list[str]:
     """Returns the command that starts an agent on the host, once it gets agent_source() on its standard input."""
-    bootstrap = ["-I", "-S", "-c", _BOOTSTRAP.format(size=len(agent_source()))]
+    bootstrap = _BOOTSTRAP.format(size=len(agent_source()))
+    if address.kind is AddressKind.SSH:
+        return [*ssh_command(), str(address), shlex.join(["exec", *python_command(bootstrap)])]
+    here = python_command(bootstrap, python=sys.executable)
     if address.kind is AddressKind.LOCAL:
-        return [sys.executable, *bootstrap]
-    if address.kind is AddressKind.NAMESPACE:
-        as_root: Sequence[str] = () if os.geteuid() == 0 else ("sudo", "-n")
-        return [*as_root, "ip", "netns", "exec", address.host, sys.executable, *bootstrap]
-    return [*ssh_command(), str(address), shlex.join(["exec", "python3", *bootstrap])]
+        return here
+    as_root: Sequence[str] = () if os.geteuid() == 0 else ("sudo", "-n")
+    return [*as_root, "ip", "netns", "exec", address.host, *here]
 
 
 def ssh_command(forwards: Sequence[str] = ()) -> list[str]:

@@ -15,6 +15,7 @@ from typing import IO
 
 from ccmix.agent.deadline import Deadline
 from ccmix.index.target import PATIENCE, SECRETS
+from ccmix.isolated import FOLDER, python_command
 from ccmix.temporary import temporary_file
 
 COMMAND = "from ccmix.cli import main; main()"
@@ -76,9 +77,10 @@ def sending(outdir: Path, entries: Mapping[str, Sequence[str]], report: Callable
 
 def _start(outdir: Path, url: str, entries: Sequence[str], stderr: IO[bytes]) -> _SendingBeside:
     only = [word for entry in entries for word in ("--only", entry)]
-    argv = [sys.executable, "-c", COMMAND, "index", str(outdir), "--url", url, *only]
+    command = ("index", outdir, "--url", url, *only, "--follow")
+    argv = python_command(COMMAND, *command, python=sys.executable, folder=FOLDER, site=True)
     process = subprocess.Popen(
-        ["nice", "-n", str(NICENESS), *argv, "--follow"], env={PATIENCE: str(PATIENCE_S)} | os.environ,
+        ["nice", "-n", str(NICENESS), *argv], env={PATIENCE: str(PATIENCE_S)} | os.environ,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True,
     )  # fmt: skip
     return _SendingBeside(url, process, stderr)

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import os
 import re
-import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,20 +100,19 @@ async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seco
                 work_s = host.processor_seconds(process.pid) - worked_s
                 if IDLE_SHARE * (now - last_time) < work_s < stall_seconds:
                     continue  # others keep the processor from it
-                await _kill(process, ended)
                 raise GuestError(
                     "hang",
                     f"the guest hung: for {stall_seconds:g} s neither its console nor a file in its job folder grew",
                     growth.console.last_lines(),
                 )
     finally:
-        await _kill(process, ended)
+        await _end(process, ended)
 
 
-async def _kill(process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
+async def _end(process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
+    """Ends all processes of the guest, also when its kernel has ended: a command may have taken one over."""
+    host.end_group(process.pid)
     while not ended.done():
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its stub processes too; they also die with it by themselves
         with contextlib.suppress(asyncio.CancelledError):  # cancelled once more: still wait for the end
             await asyncio.shield(ended)
 
@@ -200,9 +198,9 @@ class _Growth:
     def measure(self) -> tuple[int, int, int]:
         """Returns the bytes on the console, the files in the job folder, and the bytes in them."""
         files = total = 0
-        for folder, _, names in os.walk(self._job_dir):
+        for _, _, names, handle in os.fwalk(self._job_dir):  # by handles: a folder may become a link meanwhile
             for name in names:
                 with contextlib.suppress(OSError):  # just gone
-                    total += Path(folder, name).lstat().st_size
+                    total += os.stat(name, dir_fd=handle, follow_symlinks=False).st_size
                     files += 1
         return self.console.size(), files, total

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import ccmix
 from ccmix.failures import located
+from ccmix.isolated import python_command
 from ccmix.lab.errors import GuestError
 from ccmix.lab.userlands import identify_userland
 from ccmix.tools import cache_folder, find_iperf3, find_rtt, find_sockmon, find_userland
@@ -28,13 +29,16 @@ PARTS = ("agent", "analysis", "archive", "conditions", "generators", "hosts", "m
 LEFT_OUT = frozenset(
     f"{name}.py"
     for name in (
+        "agent/left_journals",
         "analysis/addition",
         "analysis/connections",
+        "analysis/cost",
         "analysis/ranges",
         "analysis/sensitivity",
         "analysis/step_tables",
         "analysis/tables",
         "archive/held_folders",
+        "archive/members",
     )
 )
 HARNESS = "harness.zip"
@@ -121,10 +125,10 @@ def _pack(sources: Path, packed: Path, userland: Path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, copy)
     loader = (userland / LOADER, "--library-path", userland / LIBRARIES)
-    options = ("-S", "-P", "-X", "no_debug_ranges", "-c", _PACK)
-    argv = (*loader, userland / PYTHON, *options, sources, packed, f"/{HARNESS}")
+    python = python_command(_PACK, sources, packed, f"/{HARNESS}", python=userland / PYTHON)
+    python[1:1] = ["-X", "no_debug_ranges"]
     done = subprocess.run(
-        argv, env={"PYTHONHOME": str(userland / "usr"), "PYTHONHASHSEED": "0", "PATH": os.defpath},
+        [*loader, *python], env={"PATH": os.defpath},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_COMPILES_WITHIN_S, check=False,
     )  # fmt: skip
     if done.returncode != 0:

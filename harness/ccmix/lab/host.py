@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import tempfile
 import time
@@ -23,6 +24,8 @@ from ccmix.tools import cache_folder
 _PREFIX = "ccmix-lab-"
 _STALE_SECONDS = 60.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENDS_WITHIN_S, _LOOKS_EACH_S = 10.0, 0.001
+_DEAD = "ZX"  # the states of processes that have ended
 _FILES = Path(__file__).parent  # init and fstab are links into the repository's lab/
 
 TAKEN = "\0ccmix-guest-on-processor-"  # a name in the abstract namespace: unix(7)
@@ -144,13 +147,35 @@ def processor_seconds(process_group: int) -> float:
     """Returns the processor time that all living processes of a group, and ended ones for which they have waited, have
     spent so far: in a guest that starts processes, the ended ones have spent the most.
     """
-    ticks = 0
+    # own user and system time, and that of ended children
+    ticks = sum(int(ticks) for fields in _stats(process_group) for ticks in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def end_group(process_group: int) -> None:
+    """Kills all processes of a group, and waits for their end. One that forks meanwhile dies with its child.
+
+    Raises GuestError("hang") if they do not end.
+    """
+    latest_s = time.monotonic() + _ENDS_WITHIN_S
+    while time.monotonic() < latest_s:
+        try:
+            os.killpg(process_group, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        if all(fields[0] in _DEAD for fields in _stats(process_group)):
+            return  # nobody has waited for them yet
+        time.sleep(_LOOKS_EACH_S)
+    raise GuestError("hang", f"the processes of the guest, in the group {process_group}, can't be killed")
+
+
+def _stats(process_group: int) -> Iterator[list[str]]:
+    """Yields of each process of a group what /proc says of it after its name: proc_pid_stat(5), from its state on."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # just gone
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()
             if int(fields[2]) == process_group:
-                ticks += sum(map(int, fields[11:15]))  # own user and system time, and that of ended children
-    return ticks / os.sysconf("SC_CLK_TCK")
+                yield fields
 
 
 def has_xsave() -> bool:

@@ -37,11 +37,18 @@ def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> i
         argv = confinement.command(
             confinement.reach(spec, job_dir, launch, memory), cpu, report, kernel_command(kernel, spec, arguments)
         )
+        process = subprocess.Popen(
+            argv, cwd=launch, env=environment(memory), pass_fds=(report.theirs,), start_new_session=True
+        )
         try:
-            done = subprocess.run(argv, cwd=launch, env=environment(memory), pass_fds=(report.theirs,), check=False)
+            process.wait()
         finally:
+            host.end_group(process.pid)
+            process.wait()
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)  # the guest's console has made it raw
         try:
             return int(status_of(launch))
         except ValueError:
-            raise GuestError("panic", f"the guest ended, with status {done.returncode}, before its shell did") from None
+            raise GuestError(
+                "panic", f"the guest ended, with status {process.returncode}, before its shell did"
+            ) from None

@@ -6,16 +6,19 @@ import hashlib
 import json
 import os
 import pickle
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-import ccmix
 from ccmix.archive.codec import MEASUREMENT
-from ccmix.archive.replacing import write_whole
+from ccmix.archive.errors import ArchiveError
+from ccmix.archive.inside import open_file, open_folder
+from ccmix.archive.replacing import write_new
 from ccmix.generators.results import GeneratorError
+from ccmix.isolated import FOLDER, module_command
 from ccmix.lab import CODE_DIR, JOB_DIR, GuestError, GuestSpec, run_guest
 from ccmix.lab.guest_code import HARNESS, guest_code
 from ccmix.lab.kernels import identify
@@ -26,13 +29,13 @@ from ccmix.model.results import Execution
 from ccmix.run.traffic_sources import IN_USERLAND
 from ccmix.tools import find_userland
 
-PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
-
+PACKAGE_FOLDER = Path(FOLDER)
 
 # In a guest the host's folders are read-only, so the undo journal lies in memory; it dies with the guest.
 GUEST_ENVIRONMENT = {"CCMIX_STATE": "/run/ccmix/state"}
-OWN_ROOT_ENVIRONMENT = GUEST_ENVIRONMENT | {"PYTHONPATH": f"{CODE_DIR}/{HARNESS}", IN_USERLAND: "1"}
+OWN_ROOT_ENVIRONMENT = GUEST_ENVIRONMENT | {IN_USERLAND: "1"}
 PYTHON_IN_GUEST = Path("/usr/bin/python3")
+HARNESS_IN_GUEST = f"{CODE_DIR}/{HARNESS}"
 HARNESS_LINK = "harness"  # in the run's folder, while its guest runs, as are links to the programs
 
 
@@ -75,6 +78,7 @@ class _Guest:
     """Holds where a guest finds what measures in it; `userland` is None where its root is the host's file system."""
 
     python: Path
+    harness: str
     programs: EmulationPrograms
     environment: Mapping[str, str]
     userland: Path | None = None
@@ -104,7 +108,7 @@ class LabMachine:
         _write_job(run, folder)
         with _planted_removed(folder), self._host_root(folder) if run.topology.host_root else self._own_root() as guest:
             spec = GuestSpec(
-                argv=_measure_argv(guest.python, Path(), guest.programs),
+                argv=_measure_argv(guest.python, guest.harness, Path(), guest.programs),
                 job_dir=folder,
                 memory_bytes=guest_memory_bytes(run.topology),
                 seed=run.seed,
@@ -114,7 +118,10 @@ class LabMachine:
             )
             async with self._memory.part(spec.memory_bytes):
                 result = await run_guest(kernel, spec)
-        write_whole(folder / run_files.LOGS / run_files.GUEST_LOG, result.console, sync=False)
+        with _logs(folder) as logs:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(run_files.GUEST_LOG, dir_fd=logs)
+            write_new(folder / run_files.LOGS / run_files.GUEST_LOG, result.console.encode(), logs)
         _finish_job(folder, result.exit_status)
         measured = _measurement(folder)
         facts = replace(
@@ -130,7 +137,7 @@ class LabMachine:
     @contextlib.contextmanager
     def _own_root(self) -> Iterator[_Guest]:
         programs = EmulationPrograms(**{name: Path(CODE_DIR, name) for name in self._programs})
-        yield _Guest(PYTHON_IN_GUEST, programs, OWN_ROOT_ENVIRONMENT, self._userland, self._code)
+        yield _Guest(PYTHON_IN_GUEST, HARNESS_IN_GUEST, programs, OWN_ROOT_ENVIRONMENT, self._userland, self._code)
 
     @contextlib.contextmanager
     def _host_root(self, folder: Path) -> Iterator[_Guest]:
@@ -139,8 +146,7 @@ class LabMachine:
             for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._programs}.items():
                 links.enter_context(_link(folder / name, target))
             programs = EmulationPrograms(**{name: Path(JOB_DIR, name) for name in self._programs})
-            environment = GUEST_ENVIRONMENT | {"PYTHONPATH": f"{JOB_DIR}/{HARNESS_LINK}"}
-            yield _Guest(Path(sys.executable).resolve(), programs, environment)
+            yield _Guest(Path(sys.executable).resolve(), f"{JOB_DIR}/{HARNESS_LINK}", programs, GUEST_ENVIRONMENT)
 
     async def close(self) -> None:
         """Does nothing: nothing is kept."""
@@ -168,8 +174,8 @@ class ThisMachine:
         _write_job(run, folder)
         begin = asyncio.get_running_loop().time()
         process = await asyncio.create_subprocess_exec(
-            "setpriv", "--pdeathsig", "TERM", *_measure_argv(Path(sys.executable).resolve(), folder, self._programs),
-            env=os.environ | {"PYTHONPATH": str(PACKAGE_FOLDER)}, start_new_session=True,
+            "setpriv", "--pdeathsig", "TERM",
+            *_measure_argv(Path(sys.executable).resolve(), FOLDER, folder, self._programs), start_new_session=True,
         )  # fmt: skip
         try:
             status = await process.wait()
@@ -203,11 +209,9 @@ class EachItsOwn:
                 await machine.close()
 
 
-def _measure_argv(python: Path, folder: Path, programs: EmulationPrograms) -> tuple[str, ...]:
-    """Returns the measuring command; with -S, since it imports nothing but the standard library and PYTHONPATH, and
-    starting without site takes half as long.
-    """
-    return (str(python), "-S", "-P", "-m", "ccmix.run.measure", str(folder), *map(str, astuple(programs)))
+def _measure_argv(python: Path, harness: str, folder: Path, programs: EmulationPrograms) -> tuple[str, ...]:
+    """Returns the measuring command, which needs no installed packages: starting without site takes half as long."""
+    return tuple(module_command("ccmix.run.measure", folder, *astuple(programs), python=python, folder=harness))
 
 
 def pickled(run: Run) -> bytes:
@@ -244,11 +248,26 @@ def _write_job(run: Run, folder: Path) -> None:
 
 def _measurement(folder: Path) -> Measurement:
     """Reads what the measuring process wrote. Raises GeneratorError if it is damaged."""
-    file = folder / run_files.FACTS
     try:
-        return MEASUREMENT.decode(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise GeneratorError(f"{file}: can't be understood: {error}") from error
+        return MEASUREMENT.decode(json.loads(_text(folder, run_files.FACTS)))
+    except (OSError, ValueError, ArchiveError) as error:
+        raise GeneratorError(f"{folder / run_files.FACTS}: can't be understood: {error}") from error
+
+
+def _text(folder: Path, name: str) -> str:
+    """Reads a file that a command of the run may have put there. Raises OSError, ArchiveError and ValueError."""
+    with os.fdopen(open_file(folder, folder / name), encoding="utf-8") as file:
+        return file.read()
+
+
+@contextlib.contextmanager
+def _logs(folder: Path) -> Iterator[int]:
+    """Yields a handle of the run's folder of logs, which is no link then. Raises OSError and ArchiveError."""
+    handle = open_folder(folder, folder / run_files.LOGS)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -260,11 +279,12 @@ def _planted_removed(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        for place, folders, files in os.walk(folder):
-            paths = [Path(place, name) for name in (*folders, *files)]
-            planted += [path for path in paths if not (path.is_file() or path.is_dir()) or path.is_symlink()]
-        for path in planted:
-            path.unlink()
+        for place, folders, files, handle in os.fwalk(folder):
+            for name in (*folders, *files):
+                mode = os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    planted.append(Path(place, name))
+                    os.unlink(name, dir_fd=handle)
     if planted:
         what = f"{planted[0].relative_to(folder)} is neither a file nor a folder: a command of the run has made it"
         raise GuestError("links", f"{what}; make it in TMPDIR instead")
@@ -272,11 +292,13 @@ def _planted_removed(folder: Path) -> Iterator[None]:
 
 def _finish_job(folder: Path, exit_status: int) -> None:
     """Removes the job, which nothing but the measuring process reads. Raises GeneratorError where that failed."""
-    (folder / run_files.JOB).unlink()
+    with _logs(folder) as logs:
+        os.unlink(Path(run_files.JOB).name, dir_fd=logs)
     if exit_status == 0:
         return
-    error = folder / run_files.ERROR
-    if error.exists() and (reason := error.read_text().strip()):
-        raise GeneratorError(reason)
-    why = ", and had no room to write why: is the disk full?" if error.exists() else ""
+    why = ""
+    with contextlib.suppress(OSError, ArchiveError):
+        if reason := _text(folder, run_files.ERROR).strip():
+            raise GeneratorError(reason)
+        why = ", and had no room to write why: is the disk full?"
     raise GeneratorError(f"the measuring process ended with status {exit_status}{why}")

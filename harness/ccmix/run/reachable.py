@@ -2,6 +2,7 @@
 
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
+from ccmix.isolated import python_command
 from ccmix.model import HostPath
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
@@ -42,7 +43,7 @@ def unreachable(src: Host, path: HostPath) -> str | None:
         return None
     ports = [*PORTS, *((path.port,) if path.server == "running" else ())]
     try:
-        src.run(["python3", "-c", _TRY % TCP_WAITS_S, address, *map(str, ports)], timeout_s=60)
+        src.run(python_command(_TRY % TCP_WAITS_S, address, *ports), timeout_s=60)
     except HostLost:
         raise
     except CommandError:

@@ -3,7 +3,6 @@
 import itertools
 import os
 import shlex
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -221,7 +220,9 @@ def _data_ports(run: Run, port: int) -> list[str]:
 
 
 def python_module(module: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-S", "-m", f"ccmix.generators.{module}", *map(str, arguments)]
+    from ccmix.isolated import module_command  # noqa: PLC0415  # few runs need it
+
+    return module_command(f"ccmix.generators.{module}", *arguments)
 
 
 class _Iperf3(iperf3.Iperf3Test):

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from ccmix.agent.journal import host_id, remove_begun, state_folder
+from ccmix.agent.journal import host_id, private_folder, remove_begun, state_folder
 from ccmix.failures import naming
 from ccmix.generators.pscheduler.cancelling import cancelled, posted_as
 from ccmix.generators.pscheduler.rest import Interruption, PschedulerError, PschedulerServer
@@ -29,7 +29,7 @@ class TaskRecord:
     def __init__(self, server: PschedulerServer, identity: str, key: str, folder: Path | None = None) -> None:
         """Writes the record of a task that is about to be posted. Raises OSError."""
         folder = folder or state_folder()
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         self._path = folder / PATTERN.replace("*", str(uuid.uuid4()))
         unlocked = self._path.with_suffix(".new")  # cancel_left() must not find it before it is locked
         self._file: IO[bytes] = os.fdopen(os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", 0)
@@ -72,7 +72,14 @@ def cancel_left(folder: Path | None = None) -> Iterator[tuple[str, str | None]]:
     folder = folder or state_folder()
     remove_begun(folder, PATTERN)
     for path in sorted(folder.glob(PATTERN)):
-        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        try:
+            opened = path.open("rb")
+        except FileNotFoundError:
+            continue  # another one has just removed it
+        except OSError as error:
+            yield str(path), f"can't be opened: {error.strerror}"
+            continue
+        with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -81,7 +88,7 @@ def cancel_left(folder: Path | None = None) -> Iterator[tuple[str, str | None]]:
             if not what:
                 continue
             if reason is None:
-                path.unlink()
+                path.unlink(missing_ok=True)
             yield what, reason and f"{reason} (remove {path} if nothing is left of it)"
 
 

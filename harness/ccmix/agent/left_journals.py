@@ -1,0 +1,94 @@
+"""Finds the journals of processes that died, and believes no lock of another process than the one that wrote it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import fnmatch
+import os
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from ccmix.agent.journal import JOURNALS, JournalLine, is_here, is_of_this_boot, network_namespace, read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOCK_TRIES, LOCK_TRIED_EACH_S = 10, 0.1
+
+
+def left_journals(folder: Path) -> Iterator[tuple[Path, IO[bytes] | None, str]]:
+    """Yields the journals of this host and network namespace whose processes have died: open and locked, or the reason
+    why one can't be.
+    """
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208 - Path's glob() says nothing of a folder that is closed
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield folder, None, f"can't be read: {error.strerror}"
+        return
+    for path in (folder / name for name in names if fnmatch.fnmatch(name, JOURNALS)):
+        try:
+            opened = _opened(path)
+        except FileNotFoundError:
+            continue  # another one has just carried it out
+        except OSError as error:
+            yield path, None, f"can't be opened: {error.strerror}"
+            continue
+        with opened as file:
+            is_free = _lock(file)
+            lines, _ = read_lines(file)
+            head, here = lines[0] if lines else JournalLine(), network_namespace()
+            if not is_here(head) or (is_of_this_boot(lines) and head.get("netns", here) != here):
+                continue
+            if is_free:
+                yield path, file, ""
+            elif is_free is False and is_of_this_boot(lines):
+                yield path, None, "is locked, though its ccmix has died: end the process that has it open (fuser)"
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Opens a journal, and closes it to other users from now on. Raises OSError, also if one of them could have written
+    it: its commands are run with the rights of this user.
+    """
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "a+b", 0)
+    status = os.fstat(file.fileno())
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        file.close()
+        raise PermissionError(errno.EPERM, "another user could have written it")
+    os.fchmod(file.fileno(), 0o600)
+    return file
+
+
+def _lock(file: IO[bytes]) -> bool | None:
+    """Locks a journal, and returns whether that is possible, perhaps a little later: a process that dies lets go then.
+    Returns None while the process that wrote the journal lives.
+    """
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if _writer_lives(file):
+                return None
+            time.sleep(LOCK_TRIED_EACH_S)
+        else:
+            return True
+    return False
+
+
+def _writer_lives(file: IO[bytes]) -> bool:
+    """Returns whether a process of the number that a journal has, and of this user, has it open: that says more than
+    when the process began, and of journals of older versions, too.
+    """
+    lines, _ = read_lines(file)
+    process, journal = Path("/proc", str(lines[0].get("pid")) if lines else "none"), os.fstat(file.fileno())
+    opened: list[os.stat_result] = []
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
+        if process.stat().st_uid == os.geteuid():
+            for descriptor in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):  # just closed
+                    opened.append(descriptor.stat())
+    return any(os.path.samestat(status, journal) for status in opened)
