@@ -17,7 +17,7 @@ from ccmix.twin.estimate_text import described
 from ccmix.twin.hosts import ECN, MTU, WINDOW
 from ccmix.twin.loss import BURST, LOSS, gilbert
 from ccmix.twin.policer import POLICER
-from ccmix.twin.queue import BUFFER, FIFO, MANAGED, OF_FLOWS, QUEUE
+from ccmix.twin.queue import BUFFER, MANAGED, OF_FLOWS, QUEUE
 from ccmix.twin.rate import CROSS, RATE
 from ccmix.twin.reordering import REORDERING
 from ccmix.twin.twin import Twin
@@ -29,7 +29,7 @@ LINKS = (2, 10)  # times the rate of a policer, for the link behind it
 OPEN_SHARE = 0.05  # of a rate, beyond which the ends of its interval are swept, too, and those of others' traffic
 LEAST_OTHERS = 0.03  # of a rate, of others who are not there for sure
 MORE_OTHERS = 2  # times their traffic, where that has no upper end
-QDISCS = {FIFO: "bfifo", MANAGED: "codel", OF_FLOWS: "fq_codel"}
+QDISCS = {MANAGED: ("codel", "pie"), OF_FLOWS: ("fq_codel",)}  # that may stand for it; else a FIFO of bytes
 SENDER, OTHERS = "h1", "others"
 LEAST_SHARE = 1e-6
 EXAMPLE = "cca", ("cubic", "bbr")
@@ -84,7 +84,10 @@ def _path(twin: Twin, name: str) -> _Path:
     if more:
         sweeps["buffer"] = more
     queue = twin.of(QUEUE)
-    lines += [*_comment(queue), f"qdisc = {QDISCS.get(queue.word or '', 'bfifo')}"]
+    qdisc, *others = QDISCS.get(queue.word or "", ("bfifo",))
+    lines += [*_comment(queue), f"qdisc = {qdisc}"]
+    if others:
+        sweeps["qdisc"] = ", ".join([qdisc, *others])
     mtu = twin.of(MTU)
     lines += [*_comment(mtu), f"mtu = {mtu.value or 1500:.0f}"]
     lines += [*_comment(twin.of(REORDERING)), *_reordering(twin.of(REORDERING))]
