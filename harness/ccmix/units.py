@@ -5,11 +5,19 @@ that says what would be right; the caller adds file, section and key.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 RATE_BPS = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 TIME_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 SIZE_BYTES = {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+UNITS: Mapping[str, Sequence[tuple[str, float]]] = {
+    "bps": (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1)),
+    "bytes": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1)),
+    "s": (("s", 1), ("ms", 1e-3), ("us", 1e-6)),
+    "hz": (("Hz", 1),),
+}
+"""Names and sizes of the units in which people read a number, by the end of its name in data."""
 
 LEAST_RATE_BPS, MOST_RATE_BPS = 1e3, 1e15  # beyond what any path has, and within what tc counts in
 MOST_TIME_S = 7 * 86400.0
@@ -69,10 +77,14 @@ def parse_percent(text: str) -> float:
 
 def format_rate(rate_bps: float) -> str:
     """Writes bits per second with three significant digits: '961 Mbit/s'."""
-    for unit, scale in (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
-        if rate_bps >= scale * 0.9995:
-            return f"{_three_digits(rate_bps / scale)} {unit}"
-    return f"{_three_digits(rate_bps)} bit/s"
+    unit, scale = next(each for each in UNITS["bps"] if rate_bps >= each[1] * 0.9995 or each[1] == 1)
+    return f"{_three_digits(rate_bps / scale)} {unit}"
+
+
+def format_exact(value: float, unit: str) -> str:
+    """Writes a number of one of UNITS without rounding it: '1.001 Gbit/s'."""
+    name, scale = next((each for each in UNITS[unit] if each[1] <= (value or 1)), UNITS[unit][-1])
+    return f"{value / scale:.12g} {name}"
 
 
 def format_time(seconds: float) -> str:
@@ -88,18 +100,27 @@ def format_percent(fraction: float) -> str:
     return f"{percent:.3g}%" if abs(percent) < 999.5 else f"{percent:.0f}%"
 
 
+def format_exact_percent(fraction: float) -> str:
+    """Writes a fraction without rounding it: '0.0723261%'."""
+    return f"{fraction * 100:.12g}%"
+
+
 def format_count(count: int, what: str) -> str:
     """Writes how many there are: '1 run', '3 runs'."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
+def format_few(texts: Sequence[str], most: int) -> str:
+    """Writes the first of many: 'a, b and 45 more'."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def format_bytes(size_bytes: float) -> str:
     """Writes bytes: '1.25 MB'."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size_bytes >= scale * 0.9995:
-            value = size_bytes / scale
-            return f"{value:.3g} {unit}" if value < 999.5 else f"{value:.0f} {unit}"
-    return f"{size_bytes:.0f} B"
+    unit, scale = next(each for each in UNITS["bytes"] if size_bytes >= each[1] * 0.9995 or each[1] == 1)
+    value = size_bytes / scale
+    return f"{value:.3g} {unit}" if scale > 1 and value < 999.5 else f"{value:.0f} {unit}"
 
 
 def _three_digits(value: float) -> str:

@@ -87,3 +87,15 @@ def test_a_baseline_that_is_not_there(run: Run) -> None:
         against(Baseline("cca", "vegas"), finished)
     with pytest.raises(ValueError, match="no such key, only entry, group, "):
         against(Baseline("mtu", "1500"), finished)
+
+
+def test_a_baseline_that_nothing_can_be_paired_with(run: Run) -> None:
+    with pytest.raises(ValueError, match=r"^nothing can be paired with cca=cubic: there is no other cca$"):
+        against(Baseline("cca", "cubic"), runs(run, {"cubic": [10, 11, 12]}))
+    finished = [
+        ("a", finished_at(replace(run, entry=entry, condition={"delay": delay}, iteration=number), value + number))
+        for entry, delay, value in (("one", "5ms", 10), ("two", "7ms", 20))
+        for number in (1, 2, 3)
+    ]
+    with pytest.raises(ValueError, match=r"^nothing can be paired with entry=one: two ran in other conditions$"):
+        against(Baseline("entry", "one"), finished)

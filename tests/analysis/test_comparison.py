@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ccmix.analysis.comparison import MetricSample, holm, iterations_to_decide, paired, unpaired
+from ccmix.analysis.ratio import paired_ratio
 
 numbers = st.floats(1, 1e4, allow_nan=False)
 
@@ -122,7 +123,41 @@ def test_an_interval_of_the_ratio_ends_where_the_test_does() -> None:
     assert found.ratio == pytest.approx(b.mean() / a.mean())
     assert found.interval
     for end in found.interval:
-        assert stats.ttest_ind(b, a * end, equal_var=False).pvalue == pytest.approx(0.05, abs=0.002)
+        assert stats.ttest_ind(b, a * end, equal_var=False).pvalue == pytest.approx(0.05, abs=1e-6)
+
+
+def test_the_degrees_of_freedom_are_those_at_each_end() -> None:
+    """A has 3 values that vary much, B many alike: far above B/A the test has A's 2 degrees of freedom, not B's."""
+    a, b = np.array([9.0, 11.0, 13.5]), np.array([100.0, 180, 60, 150, 90, 210, 130, 70])
+    found = unpaired(sample(a), sample(b))
+    assert found.interval
+    low, high = found.interval
+    assert low < b.mean() / a.mean() < high
+    for end in found.interval:
+        assert stats.ttest_ind(b, a * end, equal_var=False).pvalue == pytest.approx(0.05, abs=1e-6)
+    # with the degrees at B/A the ends were elsewhere
+    fixed = stats.ttest_ind(b, a * b.mean() / a.mean(), equal_var=False).df
+    assert stats.ttest_ind(b, a * high, equal_var=False).df < 0.8 * fixed
+
+
+def test_an_interval_without_an_upper_end_is_none() -> None:
+    """A differs from 0 with B's degrees of freedom, and not with its own."""
+    a, b = [2.0, 9.0, 11.0], [98.0, 180, 60, 150, 90, 210, 130, 70]
+    assert stats.ttest_1samp(a, 0).pvalue > 0.05
+    assert unpaired(sample(a), sample(b)).interval is None
+
+
+def test_a_ratio_is_not_below_0() -> None:
+    """B may be 0; and so may paired values."""
+    a, b = [9.0, 10.0, 11.0, 10.2], [0.1, 5.0, 0.2, 0.1]
+    assert stats.ttest_1samp(b, 0).pvalue > 0.05
+    found = unpaired(sample(a), sample(b))
+    assert found.interval
+    assert found.interval[0] == 0
+    paired_with = paired_ratio(b, a)
+    assert paired_with
+    assert paired_with.interval
+    assert paired_with.interval[0] == 0
 
 
 def test_two_samples_without_an_answer() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ccmix.analysis.results import Result
 from ccmix.archive import ArchiveError, Campaign, codec, many, plans
-from ccmix.compare.environment import differences
+from ccmix.compare.differences import Pair, differences
 from ccmix.model.results import CampaignPlan, FinishedRun
 from published_archives import DEMO_60_FILE, EMULATED_FILE, unpacked
 
@@ -80,5 +80,6 @@ def test_numbers_are_those_of_the_whole_run(campaign: Campaign) -> None:
 def test_numbers_have_what_a_comparison_lists_of_the_setup(campaign: Campaign) -> None:
     parts = [Result(part, folder) for part, folder in campaign.finished(numbers_only=True)]
     wholes = [Result(whole, folder) for whole, folder in campaign.finished()]
-    assert differences(parts, wholes) == []
+    pairs = [Pair("", [part], [whole]) for part, whole in zip(parts, wholes, strict=True)]
+    assert differences(pairs) == []
     assert len({id(part.finished.facts) for part in parts}) <= len({repr(whole.finished.facts) for whole in wholes})

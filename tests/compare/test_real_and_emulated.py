@@ -75,18 +75,18 @@ def test_a_real_path_is_beside_every_emulated_one_of_its_rtt(imported: Import, m
     """Their loss does not matter; it is not beside that of another path, and in either order of the campaigns."""
     real = cells(load(imported([*three("near", 0.01), *three("far", 0.1)])).runs)
     lab = [
-        *iterations(NEAR, path=emulated(0.005), entry="near lossy"),
-        *iterations(NEAR, path=emulated(0.005, loss=None), entry="near clean"),
-        *iterations(NEAR, path=emulated(0.0501, loss=Loss("random", (0.01,))), entry="far lossy"),
+        *iterations(NEAR, path=emulated(0.005), entry="short lossy"),
+        *iterations(NEAR, path=emulated(0.005, loss=None), entry="short clean"),
+        *iterations(NEAR, path=emulated(0.0501, loss=Loss("random", (0.01,))), entry="long lossy"),
         *iterations(NEAR, path=emulated(0.02), entry="elsewhere"),
     ]
     twins = cells(load(make("lab", lab)).runs)
     assert names(match(real, twins)) == [
-        ("near", "near lossy", BESIDE), ("near", "near clean", BESIDE), ("far", "far lossy", BESIDE),
+        ("near", "short lossy", BESIDE), ("near", "short clean", BESIDE), ("far", "long lossy", BESIDE),
     ]  # fmt: skip
     assert [cell.first.run.entry for cell in match(real, twins).only_b] == ["elsewhere"]
     assert [(a, b) for b, a, _ in names(match(twins, real))] == [
-        ("near", "near lossy"), ("near", "near clean"), ("far", "far lossy"),
+        ("near", "short lossy"), ("near", "short clean"), ("far", "long lossy"),
     ]  # fmt: skip
 
 
@@ -164,14 +164,13 @@ def test_what_an_import_does_not_tell_is_listed_first(imported: Import, make: Ma
     found = compare(real, lab).differences
     unknown = [one.what for one in found if one.unknown]
     assert [one.what for one in found][: len(unknown)] == unknown
-    assert unknown[:3] == ["kernel", "tool", "sysctls"]
-    assert {"path.rate_bps", "path.buffer.amount", "path.loss.model", "traffic.duration_s", "traffic.pacing_bps"} <= {
-        *unknown
-    }
+    assert unknown[:3] == ["kernel release", "iperf3", "sysctl"]
+    assert {"rate", "buffer", "loss", "receiver-window", "duration", "pacing"} <= {*unknown}
     told = {one.what: (one.a, one.b) for one in found}
-    assert told["sysctls"] == (("unknown",), ("net.ipv4.tcp_sack=1", "x=2"))
-    assert told["path.dst.name"] == (("far",), ())
-    assert "path.port" not in told
+    assert told["sysctl"] == (("unknown",), ("net.ipv4.tcp_sack 1, x 2",))
+    assert told["alias"] == (("far",), ("none",))
+    assert told["loss"] == (("unknown",), ("0.1%",))
+    assert "port" not in told
 
 
 def test_the_rtt_of_an_import_is_an_upper_bound(imported: Import, make: Make) -> None:

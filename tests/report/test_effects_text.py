@@ -108,3 +108,19 @@ def test_only_the_largest_changes_have_words() -> None:
     assert "vegas" not in sentence
     assert sentence.endswith("; 1 more is in the table.")
     assert sentence.count("and changes in 2 more cases by more than 5%") == 4
+
+
+def test_a_level_that_may_be_chance_is_marked() -> None:
+    """Of several levels, the last one differs from the first, and the second is not shown to."""
+    goodputs = (level("0%", 9.87e6), level("1%", 6.07e6, p=0.3), level("3%", 2.7e6))
+    assert said(line(CUBIC, "loss", *goodputs)) == [
+        "Loss: the goodput of cubic alone falls: 9.87 Mbit/s (0%), 6.07 Mbit/s (1%, not significant), "
+        "2.70 Mbit/s (3%)."
+    ]
+    untested = (level("0%", 9.87e6), level("1%", 6.07e6, p=None), level("3%", 2.7e6))
+    assert "6.07 Mbit/s (1%, not tested), 2.70 Mbit/s (3%)" in said(line(CUBIC, "loss", *untested))[0]
+    none = (level("0%", 9.87e6), level("1%", 6.07e6, p=0.3), level("3%", 2.7e6, p=0.2))
+    assert said(line(CUBIC, "loss", *none)) == [
+        "Loss: the goodput of cubic alone shows no significant change: 9.87 Mbit/s (0%), 6.07 Mbit/s (1%), "
+        "2.70 Mbit/s (3%)."
+    ]

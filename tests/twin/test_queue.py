@@ -8,7 +8,7 @@ import pytest
 from ccmix.twin.bursts import Overflow
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun
-from ccmix.twin.queue import Waits, buffer, delays, queue, queues_of_flows
+from ccmix.twin.queue import MANAGED, Waits, buffer, delays, queue, queues_of_flows
 from ccmix.twin.rate import Overload, overloads
 from synthetic_path import PACKET_BYTES, Truth, measured
 
@@ -107,7 +107,7 @@ def test_a_queue_of_less_than_a_packet_that_varies_does_not_grow() -> None:
     ("fill_s", "retransmitted", "loss_high", "word"),
     [
         (19e-3, 0.01, 0.001, "fifo"),
-        (6e-3, 0.01, 0.001, "codel"),
+        (6e-3, 0.01, 0.001, MANAGED),
         (6e-3, 0.01, 0.01, None),  # random loss explains why the flows did not fill it
         (15e-3, 0.01, 0.001, None),
     ],
@@ -122,7 +122,7 @@ def test_a_queue_that_drops_before_it_is_full_is_managed(
 
 def test_a_queue_that_gets_shorter_beside_overload_is_managed_and_held_the_peak_at_least() -> None:
     falling = Waits(90e-3, 92e-3, 88e-3, 100e-3, 60e-3, 60e-3, 60e-3)
-    assert queue(falling, False, None, None).word == "codel"
+    assert queue(falling, False, None, None).word == MANAGED
     truth = Truth()
     seen_of_run = measured(truth)
     found = overloads(seen_of_run, 0.0)

@@ -8,7 +8,9 @@ from ccmix.analysis.counting import counts
 from ccmix.analysis.statistics import OF_GROUP, OF_RUN, value_of
 from ccmix.model import condition_name
 from ccmix.model.results import FinishedRun
+from ccmix.units import format_few
 
+MOST_NAMED = 4  # settings in a message
 ENTRY, GROUP = "entry", "group"  # keys that no condition has
 
 
@@ -61,7 +63,7 @@ def against(baseline: Baseline, finished_runs: Iterable[tuple[Hashable, Finished
     """Compares finished runs, each with its campaign (anything that distinguishes campaigns).
 
     A block is an iteration, or of groups the run. p-values are adjusted for the number of comparisons (Holm).
-    Raises ValueError where nothing has the baseline's value.
+    Raises ValueError where nothing has the baseline's value, and where nothing else can be paired with it.
     """
     campaigns_and_runs = list(finished_runs)
     observations = [
@@ -76,10 +78,8 @@ def against(baseline: Baseline, finished_runs: Iterable[tuple[Hashable, Finished
         keys = dict.fromkeys(
             ["entry", "group", *(key for _, finished in campaigns_and_runs for key in finished.run.condition)]
         )
-        there = (
-            ", ".join(dict.fromkeys(observation.setting for observation in observations))
-            or f"no such key, only {', '.join(keys)}"
-        )
+        settings_there = list(dict.fromkeys(observation.setting for observation in observations))
+        there = format_few(settings_there, MOST_NAMED) or f"no such key, only {', '.join(keys)}"
         raise ValueError(f"nothing has {baseline.key}={baseline.value}: there is {there}")
     compared = [
         (like, setting, *_paired(blocks, settings[baseline.value]))
@@ -88,6 +88,16 @@ def against(baseline: Baseline, finished_runs: Iterable[tuple[Hashable, Finished
         for setting, blocks in settings.items()
         if setting != baseline.value
     ]
+    if not compared:
+        others = [
+            setting for setting in dict.fromkeys(each.setting for each in observations) if setting != baseline.value
+        ]
+        why = (
+            f"{format_few(others, MOST_NAMED)} ran in other conditions"
+            if others
+            else f"there is no other {baseline.key}"
+        )
+        raise ValueError(f"nothing can be paired with {baseline.key}={baseline.value}: {why}")
     adjusted = holm([result.p_value if result else None for *_, result in compared])
     return [
         Comparison(entry, dst, dict(condition), setting, left_out, result, p_adjusted)

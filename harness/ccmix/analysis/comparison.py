@@ -20,6 +20,7 @@ SIGNIFICANCE = 0.05
 POWER = 0.8  # of a comparison with as many iterations as recommended
 FLIPS = 9999  # of signs: the smallest p-value is 1 / 10,000
 SEED = 11
+HALVINGS = 30  # of where an end of an interval may be
 MARGIN = 0.1  # of the mean, within which two settings count as the same
 ALIKE = 1e-6  # of the mean: values no further apart have no spread, as runs in which nothing random happened
 
@@ -206,15 +207,26 @@ def _error(a: MetricSample, b: MetricSample, limit: float) -> tuple[float, float
 
 
 def _fieller(a: MetricSample, b: MetricSample) -> tuple[float, float] | None:
-    """Returns all ratios that a test at 5% does not refuse (Fieller 1954)."""
-    _, degrees = _error(a, b, b.mean / a.mean)
-    reach = t_quantile(1 - SIGNIFICANCE / 2, degrees) ** 2
-    square = a.mean**2 - reach * a.variance / a.count
-    rest = b.mean**2 - reach * b.variance / b.count
-    if square <= 0:
+    """Returns from where to where Welch's test at 5%, with its degrees of freedom at each ratio, refuses no ratio of
+    the means (Fieller 1954), and not below 0; None where that has no upper end.
+    """
+    if b.mean <= 0 or not (least_inverse := _least_ratio(b, a)):
         return None
-    root = math.sqrt(max(0.0, (a.mean * b.mean) ** 2 - square * rest))
-    return (a.mean * b.mean - root) / square, (a.mean * b.mean + root) / square
+    return _least_ratio(a, b), 1 / least_inverse
+
+
+def _least_ratio(a: MetricSample, b: MetricSample) -> float:
+    """Returns the least ratio of mean B to mean A that B is not significantly above; 0 if it is above none."""
+    if p_above(a, b, 0.0) > SIGNIFICANCE / 2:
+        return 0.0
+    refused, accepted = 0.0, b.mean / a.mean
+    for _ in range(HALVINGS):
+        middle = (refused + accepted) / 2
+        if p_above(a, b, middle) <= SIGNIFICANCE / 2:
+            refused = middle
+        else:
+            accepted = middle
+    return refused
 
 
 def iterations_to_decide(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> int | None:

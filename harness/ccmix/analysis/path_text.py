@@ -10,7 +10,6 @@ from ccmix.model import (
     ImportedSource,
     Iperf3Source,
     Loss,
-    ModuleParameter,
     PathSource,
     Policer,
     PschedulerSource,
@@ -22,16 +21,13 @@ from ccmix.model import (
     WorkloadSource,
 )
 from ccmix.model.group_grammar import format_groups
-from ccmix.units import format_bytes, format_percent, format_rate, format_time
+from ccmix.units import format_bytes, format_exact, format_percent, format_rate, format_time
 
 _DELAYS = {"both": "delay", "data": "data-delay", "ack": "ack-delay"}
 
 
 def loss(value: Loss | None) -> str:
-    if value is None:
-        return format_percent(0)
-    shares = " ".join(map(format_percent, value.parameters))
-    return shares if value.model == "random" else f"{value.model} {shares}"
+    return str(value or "0%")
 
 
 def queue(path: Topology) -> str:
@@ -39,7 +35,7 @@ def queue(path: Topology) -> str:
     buffer = f"buffer {format_bytes(path.buffer_bytes)}"
     if path.queue.kind == "bfifo":
         return buffer
-    return f"{buffer}, {' '.join([path.queue.kind, *path.queue.parameters])}"
+    return f"{buffer}, {path.queue}"
 
 
 def base_rtts(path: Topology) -> str:
@@ -67,7 +63,7 @@ def own_path(sender: Sender) -> str:
 def sender_queue(sender: Sender) -> str:
     """Describes what queues on a sender's own device: 'tbf 100 Mbit/s, then fq'."""
     shaped = f"tbf {format_rate(sender.rate_bps)}, then " if sender.rate_bps else ""
-    return shaped + " ".join([sender.queue.kind, *sender.queue.parameters])
+    return f"{shaped}{sender.queue}"
 
 
 def receiver_window(sender: Sender) -> str:
@@ -83,12 +79,6 @@ def rate(path: Topology) -> str:
 def policer(value: Policer | None) -> str:
     """Returns 'policer 500 Mbit/s burst 1 MB', or 'none'."""
     return f"policer {format_rate(value.rate_bps)} burst {format_bytes(value.burst_bytes)}" if value else "none"
-
-
-def parameter(value: ModuleParameter) -> str:
-    """Returns 'tcp_bbr2/parameters/pacing_gain, element 1, = 320'."""
-    element = f", element {value.element}," if value.element else ""
-    return f"{value.path}{element} = {value.value}"
 
 
 def ack_bottleneck(path: Topology) -> str:
@@ -115,7 +105,7 @@ def spread(path: Topology) -> str:
 def change(what: Change) -> str:
     """Returns 'rate 500 Mbit/s' or 'h2: delay 20 ms'."""
     if isinstance(what, RateChange):
-        return f"rate {format_rate(what.rate_bps)}"
+        return f"rate {format_exact(what.rate_bps, 'bps')}"
     of_host = f"{what.sender}: " if what.sender else ""
     value = (
         f"{_DELAYS[what.direction]} {format_time(what.delay_s)}"

@@ -58,7 +58,7 @@ def path_settings(path: Topology) -> dict[str, str]:
         "loss": path_text.losses(path),
         "buffer": buffer_text(path.buffer, path),
         "policer": path_text.policer(path.policer),
-        "qdisc": " ".join([path.queue.kind, *path.queue.parameters]),
+        "qdisc": str(path.queue),
         "jitter": _each(format_time(sender.jitter_s) for sender in senders),
         "reorder": _each(format_percent(sender.reorder) for sender in senders),
         "mtu": str(path.mtu_bytes),

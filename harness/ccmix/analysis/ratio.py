@@ -43,4 +43,4 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | 
     cross = of_values * of_baseline - reach * statistics.covariance(values, baseline)
     rest = of_values**2 - reach * statistics.variance(values)
     root = math.sqrt(max(0.0, cross**2 - square * rest))
-    return Ratio(ratio, ((cross - root) / square, (cross + root) / square))
+    return Ratio(ratio, (max(0.0, (cross - root) / square), (cross + root) / square))

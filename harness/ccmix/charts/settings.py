@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ccmix.analysis import path_text
 from ccmix.analysis.results import Result
 from ccmix.model import HostPath, Queue
-from ccmix.units import format_bytes, format_percent, format_rate, format_time
+from ccmix.units import format_bytes, format_rate, format_time
 
 
 def describe(result: Result) -> str:
@@ -27,7 +27,7 @@ def _parts(result: Result) -> list[str]:
         return [*_between_hosts(result.run.path, result.run.traffic.pacing_bps), kernel]
     topology = result.run.path
     buffer = f"{topology.buffer.amount:g} BDP = " if topology.buffer.kind == "bdp" else ""
-    queue = "FIFO" if topology.queue == Queue() else " ".join([topology.queue.kind, *topology.queue.parameters])
+    queue = "FIFO" if topology.queue == Queue() else str(topology.queue)
     queues = dict.fromkeys(path_text.sender_queue(sender) for sender in topology.senders)
     more = [] if list(queues) == ["fq"] else [f"sender's queue {' or '.join(queues)}"]
     more += [f"{len(topology.senders)} senders"] if len(topology.senders) > 1 else []
@@ -55,8 +55,7 @@ def _between_hosts(path: HostPath, pacing_bps: float | None) -> list[str]:
     if path.netem:
         parts.append(f"netem delay {format_time(path.netem.delay_s)} each way")
         if path.netem.loss:
-            shares = " ".join(format_percent(share) for share in path.netem.loss.parameters)
-            parts.append(f"netem loss {path.netem.loss.model} {shares}")
+            parts.append(f"netem loss {path.netem.loss}")
         if path.netem.limit_packets is not None:
             parts.append(f"netem limit {path.netem.limit_packets} packets")
     if pacing_bps is not None:

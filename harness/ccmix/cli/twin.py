@@ -40,7 +40,10 @@ def twin(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
         for sentence in left_out(unread):
             tell(archives.rename(sentence))
     if form == "json":
-        rows = [{"dst": each.destination, "estimates": [own.to_json() for own in each.estimates]} for each in twins]
+        rows = [
+            {"path": each.name, "dst": each.runs[0].run.dst, "estimates": [own.to_json() for own in each.estimates]}
+            for each in twins
+        ]
         put(json.dumps(rows, indent=1) + "\n")
     else:
         put(table(twins))

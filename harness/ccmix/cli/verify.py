@@ -15,10 +15,11 @@ import click
 
 from ccmix.cli import options, status
 from ccmix.cli.output import put, tell
+from ccmix.units import format_few
 
 if TYPE_CHECKING:
     from ccmix.archive import Campaign
-    from ccmix.compare.environment import Difference
+    from ccmix.compare.differences import Difference
     from ccmix.compare.repeated import Repetition
     from ccmix.model import Run
 
@@ -191,25 +192,24 @@ def _compare(original: Campaign, repeated: Campaign) -> int:
 def _outcome(outcome: Repetition) -> str:
     if outcome.same:
         return f"the same ({outcome.compared} files)"
-    named = ", ".join(outcome.differing[:MOST_NAMED])
-    more = len(outcome.differing) - MOST_NAMED
-    return f"differs in {named}" + (f" and {more} more" if more > 0 else "")
+    return f"differs in {format_few(outcome.differing, MOST_NAMED)}"
 
 
 def _environment(original: Campaign, repeated: Campaign) -> list[Difference]:
     """Returns what differs between the runs there and their repetitions: versions of tools, kernels and settings."""
     from ccmix.analysis.results import load_results
     from ccmix.archive import RunFolder
-    from ccmix.compare.environment import Difference, differences
+    from ccmix.compare.differences import Difference, Pair, differences
     from ccmix.version import version
 
     if not any(RunFolder.of(repeated.outdir, run).finished for run in repeated.runs):
         return []
-    names = {run.name for run in repeated.runs}
-    there = [result for result in load_results([original.outdir]).runs if result.run.name in names]
+    there, here = load_results([original.outdir]), load_results([repeated.outdir])
+    named = {result.run.name: result for result in there.runs}
+    pairs = [Pair(result.run.name, [named[result.run.name]], [result]) for result in here.runs]
     made_by = (original.origin.ccmix or "unknown",), (version().name,)
     versions = [Difference("ccmix", *made_by)] if made_by[0] != made_by[1] else []
-    return [*versions, *differences(there, load_results([repeated.outdir]).runs)]
+    return [*versions, *differences(pairs, there, here)]
 
 
 def _values(values: Sequence[str]) -> str:

@@ -1,6 +1,8 @@
 """Writes a comparison for people in a terminal."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from rich.table import Table
 from rich.text import Text
@@ -8,20 +10,26 @@ from rich.text import Text
 from ccmix.analysis.metric_text import shown, shown_mean
 from ccmix.analysis.settling_text import would_do
 from ccmix.compare import range_text, verdict_text
-from ccmix.compare.environment import MOST_VALUES
+from ccmix.compare.differences import Difference
 from ccmix.compare.matching import Cell
 from ccmix.compare.paths import KnownPath
 from ccmix.compare.ranges import ComparedRange
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
 from ccmix.plain_text import plain
-from ccmix.units import format_count, format_percent, format_time
+from ccmix.units import format_count, format_few, format_percent, format_time
 
 OVERVIEW = (
     "A", "B", "runs", "group", "goodput of A", "goodput of B", "B/A", "95% interval", "verdict", "retransmitted",
     "median RTT",
 )  # fmt: skip
 HEADINGS = ("group", "metric", "A", "B", "B/A", "95% interval", "verdict")
+NOTHING_DIFFERS = (
+    "In the conditions that both have, hosts, kernels, tools, paths and traffic are the same, as far as runs record "
+    "them."
+)
+DIFFERENCE_HEADINGS = ("what", "A", "B", "conditions")
 NONE = "–"
+MOST_VALUES, MOST_NAMES = 4, 6  # of a setting, and of conditions, in a line
 
 
 def render(compared: Compared) -> str:
@@ -32,9 +40,9 @@ def render(compared: Compared) -> str:
 def _parts(compared: Compared) -> Iterator[str]:
     if compared.differences:
         yield "What differs between A and B besides the results:"
-        yield _table(("what", "A", "B"), difference_lines(compared))
-    else:
-        yield "Hosts, kernels, tools, paths and traffic of A and B are the same, as far as runs record them."
+        yield _table(DIFFERENCE_HEADINGS, difference_lines(compared.differences))
+    elif compared.conditions or compared.ranges:
+        yield NOTHING_DIFFERS
     yield from _ranges(compared)
     if compared.conditions or not compared.ranges:
         yield verdict_text.summary(compared)
@@ -46,9 +54,7 @@ def _parts(compared: Compared) -> Iterator[str]:
         yield f"  Matched by: {condition.rule}"
         yield _table(HEADINGS, lines(condition))
         yield from (f"  {sentence}" for sentence in distribution_sentences(condition))
-    for name, cells in (("A", compared.only_a), ("B", compared.only_b)):
-        if cells:
-            yield f"\nIn {name} alone: {', '.join(cell.name for cell in cells)}"
+    yield from (f"\n{where}: {names}" for where, names in not_compared(compared))
 
 
 def _ranges(compared: Compared) -> Iterator[str]:
@@ -63,13 +69,31 @@ def _ranges(compared: Compared) -> Iterator[str]:
         yield note
 
 
-def difference_lines(compared: Compared) -> list[tuple[str, str, str]]:
-    return [(difference.what, _values(difference.a), _values(difference.b)) for difference in compared.differences]
+def difference_lines(differences: Sequence[Difference]) -> list[tuple[str, ...]]:
+    """Returns the lines under DIFFERENCE_HEADINGS, one for each difference, or for all of a setting that are many."""
+    lines = []
+    for what, group in groupby(differences, key=attrgetter("what")):
+        alike = list(group)
+        for some in [alike] if len(alike) > MOST_VALUES else ([each] for each in alike):
+            texts = [format_few(_each(some, side), MOST_VALUES) for side in ("a", "b", "conditions")]
+            lines.append((what, *texts[:2], texts[2] or "all"))
+    return lines
 
 
-def _values(values: Sequence[str]) -> str:
-    more = f", and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
-    return ", ".join(values[:MOST_VALUES]) + more or NONE
+def _each(differences: Sequence[Difference], name: str) -> list[str]:
+    return list(dict.fromkeys(text for each in differences for text in getattr(each, name)))
+
+
+def not_compared(compared: Compared) -> Iterator[tuple[str, str]]:
+    """Yields where conditions are that the other campaign lacks, and their names."""
+    a, b = ([cell.name for cell in cells] for cells in (compared.only_a, compared.only_b))
+    both = [name for name in a if name in b]
+    found = (
+        ("In both by their names, but with other traffic or another path", both),
+        ("In A alone", [name for name in a if name not in both]),
+        ("In B alone", [name for name in b if name not in both]),
+    )
+    yield from ((where, format_few(names, MOST_NAMES)) for where, names in found if names)
 
 
 def overview(compared: Compared) -> list[tuple[str, ...]]:

@@ -53,7 +53,9 @@ def render(compared: Compared, name_a: str, name_b: str, *charts: str) -> str:
             }
             for each in compared.ranges
         ],
-        differences=comparison_text.difference_lines(compared),
+        difference_headings=comparison_text.DIFFERENCE_HEADINGS,
+        differences=comparison_text.difference_lines(compared.differences),
+        nothing_differs=comparison_text.NOTHING_DIFFERS if compared.conditions or compared.ranges else "",
         range_chart=of_ranges,
         chart=of_conditions,
         chart_note=f"Grey: within ±{format_percent(compared.margin)} of A's mean.",
@@ -71,9 +73,5 @@ def render(compared: Compared, name_a: str, name_b: str, *charts: str) -> str:
             }
             for condition in compared.conditions
         ],
-        alone=[
-            (name, [cell.name for cell in cells])
-            for name, cells in (("A", compared.only_a), ("B", compared.only_b))
-            if cells
-        ],
+        not_compared=list(comparison_text.not_compared(compared)),
     )

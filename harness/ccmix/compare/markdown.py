@@ -13,7 +13,7 @@ def render(compared: Compared) -> str:
 
 def _lines(compared: Compared) -> Iterator[str]:
     if compared.differences:
-        yield from _table(("what", "A", "B"), comparison_text.difference_lines(compared))
+        yield from _table(comparison_text.DIFFERENCE_HEADINGS, comparison_text.difference_lines(compared.differences))
         yield ""
     if compared.ranges:
         yield range_text.summary(compared.ranges, compared.margin)

@@ -1,5 +1,6 @@
 """Finds which condition of one campaign is which of another, on real and emulated paths alike."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,12 +10,12 @@ from ccmix.analysis.conditions import condition_key, mix, studied_groups
 from ccmix.analysis.ranges import UnknownValues, planned_ranges, split
 from ccmix.analysis.results import Result, Results
 from ccmix.analysis.settling_text import longest, not_settled
-from ccmix.compare.environment import OF_TRAFFIC, settings_of_path
-from ccmix.compare.paths import KnownPath, path_of
+from ccmix.compare.declared import OF_TRAFFIC, path_settings
+from ccmix.compare.differences import Pair
+from ccmix.compare.paths import KnownPath, path_of, same_rtt
+from ccmix.config.ini import section_name
 from ccmix.model import UdpSource, condition_name
 from ccmix.model.results import Settling
-
-RTT_FRACTION, RTT_LEAST_S = 0.02, 1e-3  # by which RTTs of a path and its twin may be apart: others' are in whole ms
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Cell:
     @cached_property
     def path_settings(self) -> Mapping[str, str]:
         """Returns what the path is, whichever of it the campaign sweeps, and whether it is real or emulated."""
-        return {"emulated": str(self.path.emulated), **settings_of_path(self.first)}
+        return path_settings(self.first)
 
     @property
     def valid(self) -> tuple[Result, ...]:
@@ -58,6 +59,11 @@ class Cell:
     @property
     def key(self) -> str:
         return condition_key(self.first.finished)
+
+    @property
+    def pacing(self) -> tuple[float, ...]:
+        """Returns the rate that flows are paced to, if that is known and any is."""
+        return tuple(filter(None, [self.first.run.traffic.pacing_bps]))
 
     @property
     def streams(self) -> Mapping[str, int]:
@@ -102,14 +108,24 @@ class MatchedPair:
     b: Cell
     rule: str
 
+    @property
+    def of_runs(self) -> Pair:
+        """Returns its runs, with both names if they differ."""
+        name = self.a.name if self.a.name == self.b.name else f"{self.a.name} and {self.b.name}"
+        return Pair(name, self.a.results, self.b.results)
+
 
 @dataclass(frozen=True)
 class Matched:
-    """Holds pairs in the order of A's plan, and what is in one campaign alone."""
+    """Holds pairs in the order of A's plan, and what is in one campaign alone.
+
+    `namesakes` are conditions of one name that are not the same: other CCAs have run there, for instance.
+    """
 
     pairs: tuple[MatchedPair, ...]
     only_a: tuple[Cell, ...]
     only_b: tuple[Cell, ...]
+    namesakes: tuple[MatchedPair, ...] = ()
 
 
 def cells(results: Sequence[Result]) -> list[Cell]:
@@ -166,6 +182,11 @@ def _by_key(cell: Cell) -> Hashable:
     return cell.key
 
 
+def _by_name(cell: Cell) -> Hashable:
+    run = cell.first.run
+    return run.entry, run.condition_name, run.dst
+
+
 def _by_traffic_and_settings(cell: Cell) -> Hashable:
     """Returns a key that ignores the entry's name, and how its CCAs were swept."""
     run = cell.first.run
@@ -196,7 +217,7 @@ def _by_what_is_varied(a: Sequence[Cell], b: Sequence[Cell]) -> "Rule | None":
 
     def key(cell: Cell) -> Hashable:
         settings = cell.path_settings
-        return _by_traffic(cell), settings["emulated"], tuple(settings.get(name) for name in varied)
+        return _by_traffic(cell), settings["path"], tuple(settings.get(name) for name in varied)
 
     return key
 
@@ -215,28 +236,29 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("same traffic and settings", _by_traffic_and_settings),
 )
 BY_VARIED = "same traffic, and same values of the path's settings that A or B varies"
+BY_DESTINATION = "same CCAs and streams, and the emulated path is named after the real destination"
 BESIDE = "same CCAs and streams on a real and an emulated path of the same RTT"
 BY_TRAFFIC = "same traffic"
+BY_NAME = "same entry and condition"
 
 
 def match(a: Sequence[Cell], b: Sequence[Cell]) -> Matched:
     """Matches by the strictest rule under which each is the only one of its campaign; never guesses between two.
 
-    Matches a real condition with each emulated one of the same CCAs, streams and RTT: the comparison shall show which
+    Matches a real condition with each emulated one of the same CCAs, streams and path: the comparison shall show which
     of them is like the real one.
     """
-    pairs: list[MatchedPair] = []
-    for text, rule in RULES:
+    by_varied = _by_what_is_varied(a, b)
+    pairs = list(_beside(a, b, (), _named_after, BY_DESTINATION))
+    for text, rule in (*RULES, *([(BY_VARIED, by_varied)] if by_varied else [])):
         pairs += _unique_pairs(*_left(a, b, pairs), rule, text)
-    if by_varied := _by_what_is_varied(a, b):
-        pairs += _unique_pairs(*_left(a, b, pairs), by_varied, BY_VARIED)
-    pairs += _beside(a, b, pairs)
+    pairs += _beside(a, b, pairs, _same_rtt, BESIDE)
     by_traffic = _unique_pairs(*_left(a, b, pairs), _by_traffic, BY_TRAFFIC)
-    pairs += (pair for pair in by_traffic if not _another_path(pair.a, pair.b))
+    pairs += (pair for pair in by_traffic if _same_rtt(pair.a, pair.b) is not False)
     left_a, left_b = _left(a, b, pairs)
     order = {id(cell): at for at, cell in enumerate([*a, *b])}
     pairs.sort(key=lambda pair: (order[id(pair.a)], order[id(pair.b)]))
-    return Matched(tuple(pairs), tuple(left_a), tuple(left_b))
+    return Matched(tuple(pairs), tuple(left_a), tuple(left_b), tuple(_namesakes(a, b, pairs)))
 
 
 def _left(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]) -> tuple[list[Cell], list[Cell]]:
@@ -254,31 +276,46 @@ def _unique(cells_of_campaign: Sequence[Cell], rule: Rule) -> Mapping[Hashable, 
     return {rule(cell): cell for cell in cells_of_campaign if counts[rule(cell)] == 1}
 
 
-def _another_path(a: Cell, b: Cell) -> bool:
-    """Returns whether one path is real, one emulated, and their known RTTs are too far apart."""
-    if a.path.emulated == b.path.emulated or a.path.rtt_s is None or b.path.rtt_s is None:
-        return False
-    return abs(a.path.rtt_s - b.path.rtt_s) > max(RTT_LEAST_S, RTT_FRACTION * a.path.rtt_s)
-
-
-def _beside(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]) -> Iterator[MatchedPair]:
-    """Yields emulated conditions without a partner yet, each with the one real condition that it can stand for."""
-    left = {id(cell) for own in _left(a, b, pairs) for cell in own}
-    twins = [MatchedPair(cell, other, BESIDE) for cell in a for other in b if _twins(cell, other)]
-    choices = Counter(id(_emulated(pair)) for pair in twins)
-    for pair in twins:
-        emulated = id(_emulated(pair))
-        if emulated in left and choices[emulated] == 1:
+def _namesakes(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]) -> Iterator[MatchedPair]:
+    """Yields conditions of one name that are not matched with each other."""
+    matched = {(id(pair.a), id(pair.b)) for pair in pairs}
+    for pair in _unique_pairs(a, b, _by_name, BY_NAME):
+        if (id(pair.a), id(pair.b)) not in matched:
             yield pair
+
+
+def _named_after(cell: Cell, other: Cell) -> bool:
+    """Returns whether the names of an emulated path, or of its entry, have that of a real destination in them."""
+    emulated, real = (cell, other) if cell.path.emulated else (other, cell)
+    end = re.escape(section_name(real.first.run.dst))
+    names = f"{emulated.first.run.topology.name} {emulated.first.run.entry}"
+    return bool(re.search(rf"(?<![\w.]){end}(?![\w.])", names))
+
+
+def _same_rtt(cell: Cell, other: Cell) -> bool | None:
+    """Returns whether an emulated path has the RTT of a real one; None if one is not known, or both are of one kind."""
+    if cell.path.emulated == other.path.emulated or cell.path.rtt_s is None or other.path.rtt_s is None:
+        return None
+    return same_rtt(cell.path.rtt_s, other.path.rtt_s)
+
+
+def _beside(
+    a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair], rule: Callable[[Cell, Cell], object], text: str
+) -> Iterator[MatchedPair]:
+    """Yields emulated conditions without a partner yet, each with the one real condition that it can stand for: of the
+    same CCAs, streams, and pacing if both have it.
+    """
+    left = {id(cell) for own in _left(a, b, pairs) for cell in own}
+    others = {emulated: [cell for cell in b if cell.path.emulated != emulated] for emulated in (False, True)}
+    twins = [
+        MatchedPair(cell, other, text)
+        for cell in a
+        for other in others[cell.path.emulated]
+        if cell.streams == other.streams and len({*cell.pacing, *other.pacing}) < 2 and rule(cell, other)
+    ]
+    choices = Counter(id(_emulated(pair)) for pair in twins)
+    yield from (pair for pair in twins if choices[id(_emulated(pair))] == 1 and id(_emulated(pair)) in left)
 
 
 def _emulated(pair: MatchedPair) -> Cell:
     return pair.a if pair.a.path.emulated else pair.b
-
-
-def _twins(cell: Cell, other: Cell) -> bool:
-    """Returns whether one is real, one emulated, and CCAs, streams, RTT, and pacing if both have it, are the same."""
-    if cell.path.emulated == other.path.emulated or cell.path.rtt_s is None or other.path.rtt_s is None:
-        return False
-    paced = {cell.first.run.traffic.pacing_bps for cell in (cell, other)} - {None}
-    return cell.streams == other.streams and len(paced) < 2 and not _another_path(cell, other)

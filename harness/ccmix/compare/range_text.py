@@ -10,7 +10,7 @@ from ccmix.analysis.ranges import MetricRange, RangeMember
 from ccmix.analysis.sensitivity import KeyEffect
 from ccmix.compare.groups import WHOLE
 from ccmix.compare.ranges import ComparedRange, RangeTested
-from ccmix.units import format_count, format_percent
+from ccmix.units import format_count, format_few, format_percent
 
 HEADINGS = ("A", "B", "runs", "group", "metric", "A", "range of B", "best of B", "verdict")
 UNKNOWN_HEADINGS = ("unknown", "A", "group", "from", "to", "ratio", "of the range", "with", "chance")
@@ -161,11 +161,10 @@ def advice(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> Iterator[
     """Yields what an operator should do: what explains nothing, and what to measure."""
     outside = [compared for compared in ranges if compared.verdict == "outside"]
     if outside:
-        named = [compared.a.name for compared in outside[:MOST_NAMED]]
-        more = f" and {len(outside) - len(named)} more" if len(outside) > len(named) else ""
+        named = format_few([compared.a.name for compared in outside], MOST_NAMED)
         yield (
             f"The real result is outside of the range in {len(outside)} of {format_count(len(ranges), 'condition')} "
-            f"({'; '.join(named)}{more}): no value of {_or(_unknown(outside))} explains it there. "
+            f"({named}): no value of {_or(_unknown(outside))} explains it there. "
             "Something else of the path differs from B."
         )
     if near := sum(compared.verdict == "can't tell" and any(map(_beyond, compared.goodputs)) for compared in ranges):

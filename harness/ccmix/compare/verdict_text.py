@@ -12,9 +12,11 @@ TIMES_FROM = 2.0  # from this ratio on, '2.2 times' says more than '120% more'
 
 
 def relation(ratio: float) -> str:
-    """Returns what B has of A: '2.2 times', '4.5% less'."""
+    """Returns what B has of A: '2.2 times', '4.5% less', 'as much'."""
     if ratio >= TIMES_FROM:
         return f"{ratio:.3g} times"
+    if f"{ratio:.12g}" == "1":
+        return "as much"
     return f"{format_percent(abs(ratio - 1))} {'more' if ratio >= 1 else 'less'}"
 
 

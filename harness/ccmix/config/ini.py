@@ -73,6 +73,11 @@ def read(path: Path, text: str) -> IniFile:
     return IniFile(path, tuple(sections), default, tuple(problems))
 
 
+def section_name(text: str) -> str:
+    """Returns a text as the name of a section, without characters that such names lack."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)[:60]
+
+
 def _without_comment(value: str) -> str:
     """Returns a value, an empty one if it is a comment as a whole: people write 'dst = # get from file'."""
     return "" if value.startswith(("#", ";")) and "\n" not in value else value

@@ -349,10 +349,9 @@ def check_pacing(path: Topology, traffic: Traffic) -> None:
         if not traffic.paces(sender.name):
             continue
         if sender.queue.kind != "fq" or "nopacing" in sender.queue.parameters:
-            queue = " ".join([sender.queue.kind, *sender.queue.parameters])
             message = (
-                f"needs fq, and {sender.name} has sender-qdisc {queue}: write fq there, or cca = CCA@RATE instead of "
-                "pacing, which TCP itself does"
+                f"needs fq, and {sender.name} has sender-qdisc {sender.queue}: write fq there, or cca = CCA@RATE "
+                "instead of pacing, which TCP itself does"
             )
             raise Contradiction("pacing", message)
         if "maxrate" in sender.queue.parameters:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import polars as pl
 
-from ccmix.analysis import path_text
 from ccmix.analysis.conditions import smallest_ping_s
 from ccmix.analysis.counting import counts
 from ccmix.analysis.measured import measured
@@ -278,7 +277,7 @@ def _flow(flow: FlowMetrics, host: str, run_bps: float | None) -> Document:
 
 
 def _parameter(parameter: ModuleParameter | None) -> str | None:
-    return path_text.parameter(parameter) if parameter else None
+    return str(parameter) if parameter else None
 
 
 def _hosts(result: Result) -> Iterator[Document]:

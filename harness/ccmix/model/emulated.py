@@ -6,6 +6,7 @@ from typing import Literal
 
 from ccmix.model.netem import Loss
 from ccmix.model.real import Capture, ModuleParameter
+from ccmix.units import SIZE_BYTES
 
 ETHERNET_HEADER_BYTES = 14  # what a veth device adds to the MTU, and tbf and bfifo count
 LARGEST_ACK_BYTES = 94  # Ethernet, IP and TCP with all 40 bytes of options, such as three SACK blocks (RFC 2018)
@@ -22,6 +23,13 @@ class Buffer:
     amount: float
     kind: Literal["byte", "packet", "bdp"]
 
+    def __str__(self) -> str:
+        """Returns the buffer as an INI file has it: '0.5bdp', '100p', '64kib'."""
+        if self.kind != "byte":
+            return f"{self.amount:.12g}{self.kind if self.kind == 'bdp' else 'p'}"
+        units = ((name, size) for name, size in SIZE_BYTES.items() if size <= max(self.amount, 1))
+        return min((f"{self.amount / size:.12g}{name}" for name, size in units), key=len)
+
 
 @dataclass(frozen=True)
 class Queue:
@@ -29,6 +37,10 @@ class Queue:
 
     kind: str = "bfifo"
     parameters: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Returns the queue discipline as tc(8) takes it: 'fq_codel limit 1000'."""
+        return " ".join([self.kind, *self.parameters])
 
     def parameter(self, name: str) -> str | None:
         """Returns the value after a parameter's name; None where it is not given."""

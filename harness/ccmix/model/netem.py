@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ccmix.units import format_exact_percent
+
 
 def gemodel_parameters(given: Sequence[float]) -> tuple[float, float, float, float]:
     """Returns p, r, 1-h and 1-k of netem's chain of two states, with tc's defaults for those not given (tc-netem(8)):
@@ -39,6 +41,11 @@ class Loss:
         """Raises ValueError where nothing is lost: only None says so."""
         if not self.mean:
             raise ValueError("a loss of 0 is no loss")
+
+    def __str__(self) -> str:
+        """Returns the loss as an INI file has it: '0.1%', 'gemodel 1% 10%'."""
+        shares = " ".join(map(format_exact_percent, self.parameters))
+        return shares if self.model == "random" else f"{self.model} {shares}"
 
     @property
     def mean(self) -> float:
@@ -79,6 +86,9 @@ class NetemPlace:
     host: str
     data_device: str
     ack_device: str | None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{','.join(self.devices)}"
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -49,6 +49,11 @@ class ModuleParameter:
     value: str
     element: int | None = None
 
+    def __str__(self) -> str:
+        """Returns 'tcp_bbr2/parameters/pacing_gain, element 1, = 320'."""
+        element = f", element {self.element}," if self.element else ""
+        return f"{self.path}{element} = {self.value}"
+
     @property
     def module(self) -> str:
         return self.path.partition("/")[0]

@@ -20,6 +20,10 @@ class RttProbe:
     rate_hz: int
     tcp_port: int | None = None
 
+    def __str__(self) -> str:
+        """Returns the probe as an INI file has it: 'icmp@10', 'tcp:22@10'."""
+        return f"{'icmp' if self.tcp_port is None else f'tcp:{self.tcp_port}'}@{self.rate_hz}"
+
 
 @dataclass(frozen=True)
 class _Source:

@@ -14,7 +14,7 @@ MOST_BUFFERS = 4  # that are all named
 def lab_settings(runs: Sequence[FinishedRun]) -> str:
     """Returns 'entry shallow, buffer 102 kB, queue discipline bfifo at the bottleneck and fq at the sender, ...'."""
     paths = [run.run.path for run in runs if isinstance(run.run.path, Topology)]
-    queues = _either(" ".join([path.queue.kind, *path.queue.parameters]) for path in paths)
+    queues = _either(str(path.queue) for path in paths)
     of_senders = _either(path_text.sender_queue(sender) for path in paths for sender in path.senders)
     offloads = _either("on" if path.offloads else "off" for path in paths)
     kernels = _either(run.facts.kernel for run in runs)

@@ -139,10 +139,16 @@ def _numbers(line: SettingLine) -> str:
 
 def _number(line: SettingLine, level: Level) -> str:
     fair = line.subject.fair_share
+    doubt = _doubt(level) if level is not line.levels[0] and any(each.seen for each in line.levels) else ""
     if line.subject.kind != "share" or fair is None:
-        return f"{format_rate(level.mean)} ({level.value})"
+        return f"{format_rate(level.mean)} ({level.value}{doubt})"
     close = ", about fair" if abs(level.mean - fair) < CLOSE * fair else ""
-    return f"{format_percent(level.mean)} ({level.value}{close})"
+    return f"{format_percent(level.mean)} ({level.value}{close}{doubt})"
+
+
+def _doubt(level: Level) -> str:
+    """Returns what is to be said of a level that may be no other than the first, beside one that is."""
+    return "" if level.seen else ", not tested" if level.p_adjusted is None else ", not significant"
 
 
 def _turn(line: SettingLine) -> tuple[Level, Level] | None:

@@ -24,7 +24,9 @@ UNUSUAL = (BURST, POLICER)  # what most paths don't have
 def measured_path(twin: Twin) -> MeasuredPath:
     """Returns the drawing and the table of a path."""
     path, count = twin.runs[0].run.path, len(twin.runs)
-    name = f"{path.src} to {path.dst.name}" if isinstance(path, HostPath) else f"{path.name}, emulated"
+    name = f"{twin.name}, emulated"
+    if isinstance(path, HostPath):
+        name = twin.name if f" from {path.src}" in twin.name else f"{path.src} to {twin.name}"
     lines = tuple(
         (each.quantity, estimate_text.value(each), estimate_text.interval(each), estimate_text.why(each))
         for each in twin.estimates

@@ -137,7 +137,7 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
     if path.host_root:
         yield "host-root", "guests have this machine's programs: runs are not repeatable elsewhere"
     if path.module_parameter:
-        yield "parameter", f"of all hosts: {path_text.parameter(path.module_parameter)}"
+        yield "parameter", f"of all hosts: {path.module_parameter}"
     if path.spread:
         yield "spread", path_text.spread(path)
     if path.capture:
@@ -200,7 +200,7 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
             f"on {path.src}: {', '.join(path.cca_load)} as BPF programs, for the entry's runs, unless it has them",
         )
     if path.module_parameter:
-        yield "parameter", f"on {path.src}: {path_text.parameter(path.module_parameter)}"
+        yield "parameter", f"on {path.src}: {path.module_parameter}"
     if path.capture:
         arguments = shlex.join(path.capture.arguments)
         yield "tcpdump", f"on {path.src}: {arguments}, up to {format_bytes(path.capture.most_bytes)}"

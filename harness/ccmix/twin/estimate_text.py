@@ -64,7 +64,7 @@ def described(estimate: Estimate) -> str:
 
 
 def table(twins: Sequence[Twin]) -> str:
-    """Returns a table for each destination."""
+    """Returns a table for each path."""
     parts = []
     for twin in twins:
         rows = [("quantity", "value", "95% interval", "origin, or why unknown")]
@@ -75,5 +75,5 @@ def table(twins: Sequence[Twin]) -> str:
             for row in rows
         ]
         count = f"{len(twin.runs)} run{'s' if len(twin.runs) > 1 else ''}"
-        parts.append("\n".join([f"{twin.destination}, {count}", *lines]) + "\n")
+        parts.append("\n".join([f"{twin.name}, {count}", *lines]) + "\n")
     return "\n".join(parts)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ccmix.config.keys import ENTRY_KEYS
+from ccmix.config.ini import section_name
+from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS
 from ccmix.model import ImportedSource, Iperf3Source, Run
 from ccmix.model.group_grammar import format_groups
 from ccmix.twin.base_rtt import BASE_RTT
@@ -17,7 +17,7 @@ from ccmix.twin.estimate_text import described
 from ccmix.twin.hosts import ECN, MTU, WINDOW
 from ccmix.twin.loss import BURST, LOSS, gilbert
 from ccmix.twin.policer import POLICER
-from ccmix.twin.queue import BUFFER, FIFO, MANAGED, OF_FLOWS, QUEUE
+from ccmix.twin.queue import BUFFER, MANAGED, OF_FLOWS, QUEUE
 from ccmix.twin.rate import CROSS, RATE
 from ccmix.twin.reordering import REORDERING
 from ccmix.twin.twin import Twin
@@ -29,7 +29,7 @@ LINKS = (2, 10)  # times the rate of a policer, for the link behind it
 OPEN_SHARE = 0.05  # of a rate, beyond which the ends of its interval are swept, too, and those of others' traffic
 LEAST_OTHERS = 0.03  # of a rate, of others who are not there for sure
 MORE_OTHERS = 2  # times their traffic, where that has no upper end
-QDISCS = {FIFO: "bfifo", MANAGED: "codel", OF_FLOWS: "fq_codel"}
+QDISCS = {MANAGED: ("codel", "pie"), OF_FLOWS: ("fq_codel",)}  # that may stand for it; else a FIFO of bytes
 SENDER, OTHERS = "h1", "others"
 LEAST_SHARE = 1e-6
 EXAMPLE = "cca", ("cubic", "bbr")
@@ -58,7 +58,7 @@ def ini(twins: Sequence[Twin]) -> str:
         "",
     ]
     for twin in twins:
-        path = _path(twin, "twin" if len(twins) == 1 else _name(f"twin-{twin.destination}"))
+        path = _path(twin, "twin" if len(twins) == 1 else section_name(f"twin-{twin.name}"))
         parts += [f"[topology {path.name}]", *path.lines, ""]
         for entry in _entries(twin, path, several=len(twins) > 1):
             parts += [*entry, ""]
@@ -84,7 +84,10 @@ def _path(twin: Twin, name: str) -> _Path:
     if more:
         sweeps["buffer"] = more
     queue = twin.of(QUEUE)
-    lines += [*_comment(queue), f"qdisc = {QDISCS.get(queue.word or '', 'bfifo')}"]
+    qdisc, *others = QDISCS.get(queue.word or "", ("bfifo",))
+    lines += [*_comment(queue), f"qdisc = {qdisc}"]
+    if others:
+        sweeps["qdisc"] = ", ".join([qdisc, *others])
     mtu = twin.of(MTU)
     lines += [*_comment(mtu), f"mtu = {mtu.value or 1500:.0f}"]
     lines += [*_comment(twin.of(REORDERING)), *_reordering(twin.of(REORDERING))]
@@ -203,11 +206,10 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
         run = finished.run
         own = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | ImportedSource)]
         if own and own[0].streams:
-            name = _name(
-                run.entry if not several or twin.destination in run.entry else f"{run.entry}-{twin.destination}"
-            )
+            name = section_name(run.entry if not several or twin.name in run.entry else f"{run.entry}-{twin.name}")
             # of a table, an entry is a host: its tests have names of their own
             condition = run.condition if isinstance(own[0], Iperf3Source) else {}
+            condition = {key: value for key, value in condition.items() if key not in TOPOLOGY_KEYS}  # the path's
             test = _TestOfCampaign(condition, dict(_settings(run, own, path)), guessed=not run.traffic.duration_s)
             tests.setdefault((name, "\n".join(test.lines)), test)
     if not tests:
@@ -297,7 +299,7 @@ def _example(twin: Twin, path: _Path, *, several: bool) -> list[str]:
     """Returns an entry for a campaign that only measured the path."""
     key, ccas = EXAMPLE
     lines = [
-        f"[{_name(f'tests-{twin.destination}' if several else 'tests')}]",
+        f"[{section_name(f'tests-{twin.name}' if several else 'tests')}]",
         "type = iperf3",
         f"topology = {path.name}",
     ]
@@ -305,7 +307,3 @@ def _example(twin: Twin, path: _Path, *, several: bool) -> list[str]:
     lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *others, *path.sweeps, ITERATIONS]
     lines += [f"sweep.{key} = {', '.join(ccas)}", f"sweep.streams = {', '.join(map(str, EXAMPLE_STREAMS))}"]
     return lines
-
-
-def _name(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)[:60]

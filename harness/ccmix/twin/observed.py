@@ -11,8 +11,9 @@ import polars as pl
 from ccmix.analysis.step_tables import STEP_COLUMNS
 from ccmix.archive import parquet
 from ccmix.generators.path_steps import ABOVE, AVAILABLE, BELOW, BURSTS, FILL, IDLE, REACH, SHARE, TRAINS
-from ccmix.model import Iperf3Source, Run, run_files
+from ccmix.model import HostPath, Iperf3Source, Run, run_files
 from ccmix.model.results import FinishedRun
+from ccmix.model.traffic import BETWEEN_HOSTS
 
 ORDINARY = "test"  # the name of the one step that a run without steps counts as
 SOCKET_COLUMNS = (
@@ -61,7 +62,6 @@ class PathRun:
     rtt: pl.DataFrame
     sockets: pl.DataFrame
     pings_s: tuple[float, ...] = ()
-    goodput: pl.DataFrame = field(default_factory=pl.DataFrame)
     rtt_unanswered: bool = False
 
     @property
@@ -126,18 +126,25 @@ class PathRun:
         return self.sockets.filter(pl.col("time_s").is_between(step.begin_s - BEFORE_S, step.end_s + BEFORE_S))
 
 
-def observe(finished: FinishedRun, folder: Path) -> PathRun:
-    """Reads a finished run. Raises ArchiveError."""
-    run = finished.run
-    series = {name: _read(folder / name) for name in (run_files.RTT, run_files.SOCKETS, run_files.INTERVALS)}
-    rtt = series[run_files.RTT]
+def senders(run: Run) -> list[str]:
+    """Returns the hosts whose flows show their path: of the steps that measure it, or else of tests of iperf3."""
+    if isinstance(run.path, HostPath):
+        return [BETWEEN_HOSTS]
+    tests = [source for source in run.traffic.sources if isinstance(source, Iperf3Source)]
+    return list(dict.fromkeys(source.host for source in ([run.traffic.steps] if run.traffic.steps else tests)))
+
+
+def observe(finished: FinishedRun, folder: Path, sender: str) -> PathRun:
+    """Reads what a finished run shows of the path of one of its senders. Raises ArchiveError."""
+    run, several = finished.run, len(finished.ping_rtt_s) > 1
+    # the probe beside the traffic asks from the first sender
+    rtt = _read(folder / run_files.RTT) if not several or sender == next(iter(finished.ping_rtt_s)) else pl.DataFrame()
     return PathRun(
         name=run.name,
-        steps=_steps(run, folder),
+        steps=_steps(run, folder, sender),
         rtt=rtt.select("time_s", "rtt_s") if rtt.width else rtt,
-        sockets=_senders(series[run_files.SOCKETS]),
-        pings_s=min(finished.ping_rtt_s.values(), key=min, default=()),
-        goodput=series[run_files.INTERVALS],
+        sockets=_flows(_read(folder / run_files.SOCKETS), sender if several else None),
+        pings_s=finished.ping_rtt_s.get(sender, ()),
     )
 
 
@@ -145,18 +152,20 @@ def _read(file: Path) -> pl.DataFrame:
     return parquet.read(file) if file.exists() else pl.DataFrame()
 
 
-def _senders(sockets: pl.DataFrame) -> pl.DataFrame:
+def _flows(sockets: pl.DataFrame, host: str | None) -> pl.DataFrame:
     if not sockets.width:
         return sockets
     own = sockets.filter(pl.col("end") == "sender", pl.col("group").is_not_null(), pl.col("state") == "established")
+    own = own.filter(pl.col("host") == host) if host else own
     return own.select(name for name in SOCKET_COLUMNS if name in own.columns)
 
 
-def _steps(run: Run, folder: Path) -> tuple[PathStep, ...]:
+def _steps(run: Run, folder: Path, sender: str) -> tuple[PathStep, ...]:
     table = _read(folder / run_files.STEPS_SERIES)
     if table.width:
         return steps_of(table)
-    test = next((source for source in run.traffic.sources if isinstance(source, Iperf3Source)), None)
+    tests = (source for source in run.traffic.sources if isinstance(source, Iperf3Source) and source.host == sender)
+    test = next(tests, None)
     if test is None or run.traffic.duration_s is None:
         return ()
     cca = ",".join(dict.fromkeys(group.cca for group in test.groups))

@@ -11,7 +11,7 @@ from ccmix.twin.observed import ORDINARY, PathRun, PathStep
 from ccmix.twin.rate import STEADY_SHARE, Overload
 
 QUEUE, BUFFER = "queue", "buffer"
-FIFO, OF_FLOWS, MANAGED = "fifo", "fq_codel", "codel"
+FIFO, OF_FLOWS, MANAGED = "fifo", "one for each flow", "managed (AQM)"
 MOST = 0.9  # percentile of TCP's smoothed RTTs, of which some wait for delayed ACKs
 MOSTLY = 0.25  # which are less than such waits in most samples
 FULL = 0.95  # percentile of the probe's RTT while the buffer is full

@@ -1,9 +1,9 @@
-"""Makes the estimates of a run, and joins those of the runs to one destination."""
+"""Makes the estimates of a run, and joins those of the runs over one path."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -11,14 +11,14 @@ import polars as pl
 from ccmix.analysis.counting import imported
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.archive.folders import RunFolder, campaign_folder
-from ccmix.model import Run, run_files
+from ccmix.model import STOCK_KERNEL, HostPath, Iperf3Source, PathSource, Run, Topology, run_files
 from ccmix.model.results import FinishedRun
 from ccmix.twin import hosts
 from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
 from ccmix.twin.bursts import overflow
 from ccmix.twin.estimate import Estimate, best, cannot_be_told
 from ccmix.twin.loss import LOSS, loss
-from ccmix.twin.observed import PathRun, observe
+from ccmix.twin.observed import PathRun, observe, senders
 from ccmix.twin.of_results import estimates_of_results
 from ccmix.twin.policer import policer
 from ccmix.twin.queue import BUFFER, QUEUE, buffer, buffer_of_train, delays, queue, queues_of_flows, waits
@@ -26,14 +26,17 @@ from ccmix.twin.rate import RATE, more_of_more, overloads, rate
 from ccmix.twin.reordering import reordering
 
 DEFAULT_PACKET_BYTES = 1514
+_OF_TESTS = (Iperf3Source, PathSource)
 START_SHARE = 1 / 3  # of a step, in which slow start overshoots
 
 
 @dataclass(frozen=True)
 class Twin:
-    """Holds what is known of the path to a destination, and the runs to it."""
+    """Holds what is known of a path, and the runs over it. `name` is that of the destination, of an emulated path that
+    of its topology; with the sender and what is swept of the path where there are several.
+    """
 
-    destination: str
+    name: str
     estimates: tuple[Estimate, ...]
     runs: tuple[FinishedRun, ...]
 
@@ -43,7 +46,7 @@ class Twin:
 
 
 def twin_of(paths: Sequence[Path], unread: list[str]) -> list[Twin]:
-    """Returns a twin for each destination of campaigns and runs.
+    """Returns a twin for each path of campaigns and runs.
 
     Leaves runs out that are damaged, and adds to `unread` why. Raises ArchiveError, also where no run is left.
     """
@@ -55,18 +58,45 @@ def twin_of(paths: Sequence[Path], unread: list[str]) -> list[Twin]:
 
 
 def twins_of_runs(found: Iterable[tuple[FinishedRun, Path]], unread: list[str] | None = None) -> list[Twin]:
-    """Returns a twin for each destination of runs, which have their folders.
+    """Returns a twin for each sender, destination, emulated path, and condition of the path, of runs, which have their
+    folders.
 
     Leaves runs out whose series are damaged, if it can add to `unread` why. Raises ArchiveError.
     """
-    by_destination: dict[str, list[tuple[FinishedRun, Path]]] = {}
+    of_paths: dict[tuple[str, Hashable], list[tuple[FinishedRun, Path]]] = {}
     for finished, folder in found:
-        by_destination.setdefault(finished.run.dst, []).append((finished, folder))
-    readable = {destination: list(_readable(runs, unread)) for destination, runs in by_destination.items()}
-    twins = [_twin(destination, runs) for destination, runs in readable.items() if runs]
-    if not twins:
-        raise ArchiveError("\n".join(unread or ()))
-    return twins
+        for sender in senders(finished.run):
+            of_paths.setdefault((sender, _path(finished.run)), []).append((finished, folder))
+    names = _names([(sender, [finished.run for finished, _ in runs]) for (sender, _), runs in of_paths.items()])
+    named = zip(names, of_paths.items(), strict=True)
+    twins = [_twin(name, list(_readable(runs, sender, unread))) for name, ((sender, _), runs) in named]
+    if any(twins):
+        return [twin for twin in twins if twin]
+    raise ArchiveError("\n".join(unread or ["no run has a test of iperf3, or steps that measure the path"]))
+
+
+def _path(run: Run) -> Hashable:
+    """Returns what makes the path of a run, without what hosts do, and with others' traffic."""
+    path, others = run.path, [source for source in run.traffic.named_sources if not isinstance(source, _OF_TESTS)]
+    if isinstance(path, HostPath):
+        return path.src, path.dst.name, path.netem, path.profile
+    alike = replace(path, capture=None, module_parameter=None, kernel=STOCK_KERNEL, host_root=False, control="path")
+    return replace(alike, spread=False), *others
+
+
+def _names(paths: Sequence[tuple[str, Sequence[Run]]]) -> list[str]:
+    """Returns a name for each path with its sender and runs: 'geneva', 'p1 from h1 rate=10mbit'."""
+    parts = []
+    for sender, runs in paths:
+        path, common = runs[0].path, set.intersection(*({*run.condition.items()} for run in runs))
+        where, host = (path.name, sender) if isinstance(path, Topology) else ("", path.src)
+        parts.append((where or runs[0].dst, f"from {host}", ",".join(map("=".join, sorted(common)))))
+    names = []
+    for where, *more in parts:
+        alike = [each for each in parts if each[0] == where]
+        told = [part for at, part in enumerate(more, 1) if len({each[at] for each in alike}) > 1]
+        names.append(" ".join(filter(None, [where, *told])))
+    return [f"{name}-{names[:at].count(name) + 1}" if name in names[:at] else name for at, name in enumerate(names)]
 
 
 def _runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
@@ -80,25 +110,25 @@ def _runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
     return Campaign.load(outdir).finished(wanted, unread=lambda _, error: unread.append(str(error)))
 
 
-def _twin(destination: str, runs: Sequence[tuple[FinishedRun, PathRun]]) -> Twin:
+def _twin(name: str, runs: Sequence[tuple[FinishedRun, PathRun]]) -> Twin | None:
+    """Returns None where no run shows anything of the path."""
     observed = [each for _, each in runs if each.steps]
     finished = tuple(finished for finished, _ in runs)
-    if not observed and all(map(imported, finished)):
-        return Twin(destination, estimates_of_results(finished), finished)
     if not observed:
-        raise ArchiveError(f"{destination}: no run has a test of iperf3, or steps that measure the path")
+        foreign = finished and all(map(imported, finished))
+        return Twin(name, estimates_of_results(finished), finished) if foreign else None
     measuring = [each for each in observed if each.has_steps] or observed
     every = [estimates_of(each) for each in measuring]
     joined = tuple(best(alike) for alike in zip(*every, strict=True))
-    return Twin(destination, joined, finished)
+    return Twin(name, joined, finished)
 
 
 def _readable(
-    runs: Sequence[tuple[FinishedRun, Path]], unread: list[str] | None
+    runs: Sequence[tuple[FinishedRun, Path]], sender: str, unread: list[str] | None
 ) -> Iterable[tuple[FinishedRun, PathRun]]:
     for finished, folder in runs:
         try:
-            yield finished, observe(finished, folder)
+            yield finished, observe(finished, folder, sender)
         except ArchiveError as error:
             if unread is None:
                 raise

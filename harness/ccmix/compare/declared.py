@@ -1,0 +1,213 @@
+"""Lists all that a run declares, as names and values: its environment, its path, its traffic and its entry.
+
+Every field of the model is listed, so that a new key needs no code here.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ccmix.analysis import path_text
+from ccmix.analysis.counting import imported
+from ccmix.analysis.results import Result
+from ccmix.archive.numbers import Setup
+from ccmix.config import Entry
+from ccmix.config.keys import ENTRY_KEYS
+from ccmix.model import Destination, Facts, Group, HostPath, Sender, Topology
+from ccmix.units import UNITS, format_exact, format_exact_percent
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+NONE, UNKNOWN = "none", "unknown"
+OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already contain
+TOLD_BY_FEW_IMPORTS = ("duration", "omit", "interval", "pacing")
+IN_TUPLE = ""
+MOST_CHARACTERS = 500  # of a value
+_FIELD = re.compile(rf"(.+?)(?:_({'|'.join(UNITS)}))?")
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28,}\b")
+# Where the name of a field is not that of its key. The name of a family ends as it is joined to its members
+_NAMES = {
+    "Topology.name": "topology", "Topology.queue": "qdisc", "Sender.queue": "sender-qdisc",
+    "Sender.rate_bps": "sender-rate", "delay_s": "data-delay", "ack_bottleneck": "ack-", "capture": "tcpdump-",
+    "arguments": "filt", "most_bytes": "size", "conversion": "convert-", "within_s": "time",
+    "module_parameter": "param-sweep", "HostPath.dst": "", "label": "type", "commands": "", "pre_src": "pre-src-cmd",
+    "post_src": "post-src-cmd", "pre_dst": "pre-dst-cmd", "post_dst": "post-dst-cmd", "Commands.dst": "dst-cmd",
+    "dst_once": "dst-cmd-once", "netem": "netem-", "Netem.delay_s": "lat", "limit_packets": "limit",
+    "mpstat_cores": "mpstat", "Destination.name": "alias", "Destination.address": "dst", "Destination.host": "dst-host",
+    "kind": "type", "groups": "cca", "line": "command", "kept": "src-cmd-once", "most_bps": "load-cap",
+    "offered_bps": "load", "at_most_s": "settled", "task": "", "Facts.kernel": "kernel release", "sysctls": "sysctl.",
+    "Facts.offloads": "offloads.", "hosts": "host.", "sender_qdiscs": "sender-queue.", "bpf_ccas": "cca.",
+    "lab_programs": "lab-program.",
+}  # fmt: skip
+_LEFT_OUT = {
+    "Topology.kind", "Topology.senders", "Topology.changes", "Sender.name", "Sender.drawn_delay_s", "HostPath.kind",
+    "HostPath.cap_bytes", "Traffic.sources", "Facts.imported",
+    *(f"Facts.{each.name}" for each in fields(Facts) if each.name not in Setup.__dataclass_fields__),
+}  # fmt: skip
+# Keys of which no run has a trace
+_OF_ENTRIES = {each.name.replace("_", "-") for each in fields(Entry)} - {"name", "conditions", "accept-limits"}
+_OF_ENTRIES |= {key.name for key in ENTRY_KEYS.values() if key.obsolete}
+
+Setting = tuple[str, str]
+"""A family, such as 'sysctl.' or '', and a name in it."""
+Settings = Mapping[str, Mapping[str, str]]
+"""Values by family and name; what is not there is NONE."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Holds what a run declares; of an imported one only what its source reports."""
+
+    environment: Settings
+    path: Settings
+    traffic: Settings
+    entry: Settings
+    emulated: bool
+    imported: bool
+
+
+def declared(result: Result, section: Mapping[str, str]) -> Declared:
+    """Returns what a run declares; `section` has the keys of its entry as its file has them."""
+    written = ((("", key), section.get(key) or ENTRY_KEYS[key].default or NONE) for key in sorted(_OF_ENTRIES))
+    return Declared(
+        environment=_by_family(_environment(result)),
+        path=_by_family(_path(result)),
+        traffic=_by_family(_traffic(result)),
+        entry=_by_family(written),
+        emulated=isinstance(result.run.path, Topology),
+        imported=imported(result.finished),
+    )
+
+
+def path_settings(result: Result) -> dict[str, str]:
+    """Returns what a run's path is, by name, without the name of its section."""
+    return {family + name: value for (family, name), value in _path(result) if name != "topology"}
+
+
+@functools.cache
+def path_defaults() -> Settings:
+    """Returns the settings of a path between hosts as they are where a file says nothing of them."""
+    return _by_family(_leaves(HostPath("", Destination("", "", ""), "iperf3")))
+
+
+def _by_family(settings: Iterator[tuple[Setting, str]]) -> Settings:
+    families: dict[str, dict[str, str]] = {}
+    for (family, name), value in settings:
+        members = families.setdefault(family, {})
+        members[name] = f"{members[name]}, {value}" if name in members else value
+    return families
+
+
+def _environment(result: Result) -> Iterator[tuple[Setting, str]]:
+    facts = result.finished.facts
+    build, tool, generator = facts.kernel_version or UNKNOWN, facts.iperf3 or UNKNOWN, facts.generator or "iperf3"
+    yield ("", "machine"), result.finished.execution.machine
+    yield from _leaves(replace(facts, kernel_version=build, iperf3=tool, generator=generator))
+
+
+def _path(result: Result) -> Iterator[tuple[Setting, str]]:
+    path = result.run.path
+    yield ("", "path"), "emulated" if isinstance(path, Topology) else "real"
+    if isinstance(path, HostPath) and imported(result.finished):
+        condition = {name: value for name, value in result.run.condition.items() if name not in OF_TRAFFIC}
+        yield from (
+            (("", name), value) for name, value in ({"src": path.src, "alias": path.dst.name} | condition).items()
+        )
+        return
+    yield from _leaves(path)
+    if isinstance(path, Topology):
+        yield ("", "hosts"), ", ".join(sender.name for sender in path.senders)
+        yield from _of_each({sender.name: dict(_sender(sender)) for sender in path.senders})
+        yield from ((("", f"at.{change.at_s:.12g}s"), path_text.change(change)) for change in path.changes)
+
+
+def _sender(sender: Sender) -> Iterator[tuple[Setting, str]]:
+    for (family, name), value in _leaves(sender):
+        if sender.ack_delay_s is not None or name not in ("data-delay", "ack-delay"):
+            yield (family, name), value
+        elif name == "data-delay":
+            yield ("", "delay (half of rtt)"), value
+
+
+def _traffic(result: Result) -> Iterator[tuple[Setting, str]]:
+    run, sources = result.run, dict[str, dict[str, dict[Setting, str]]]()
+    for (family, name), value in _leaves(run.traffic):
+        untold = imported(result.finished) and name in TOLD_BY_FEW_IMPORTS and value in (NONE, "0 s")
+        yield (family, name), UNKNOWN if untold else value
+    yield ("", "accept-limits"), _text(run.accept_limits, "accept_limits")
+    for source in run.traffic.sources:
+        sources.setdefault(source.name, {})[source.host] = dict(_leaves(source))
+    for source_name, of_hosts in sources.items():
+        prefix = f"flows.{source_name} " if source_name else ""
+        if source_name:
+            yield (prefix, "host"), ", ".join(of_hosts)
+        for (family, name), value in _of_each(of_hosts):
+            if name not in ("name", "host") and (source_name or name != "start"):
+                yield (prefix + family, name if source_name or name != "command" else "src-cmd"), value
+
+
+def _of_each(hosts: Mapping[str, Mapping[Setting, str]]) -> Iterator[tuple[Setting, str]]:
+    """Yields what hosts declare: one value if it is that of all, else 'h1 none, h2 3%'."""
+    for setting in dict.fromkeys(setting for own in hosts.values() for setting in own):
+        values = {host: own.get(setting, NONE) for host, own in hosts.items()}
+        first, *others = dict.fromkeys(values.values())
+        yield setting, ", ".join(map(" ".join, values.items())) if others else first
+
+
+def _leaves(value: DataclassInstance, family: str = "") -> Iterator[tuple[Setting, str]]:
+    """Yields the fields of a dataclass of the model, and of those in it that are not written as one value."""
+    for each in fields(value):
+        in_class = f"{type(value).__name__}.{each.name}"
+        if in_class not in _LEFT_OUT:
+            name, unit = _FIELD.fullmatch(each.name).groups()  # type: ignore[union-attr]
+            name = _NAMES.get(in_class, _NAMES.get(each.name, name.replace("_", "-")))
+            yield from _below(getattr(value, each.name), family, name, each.name, unit)
+
+
+def _below(value: object, family: str, name: str, field: str, unit: str | None) -> Iterator[tuple[Setting, str]]:
+    joined = family + name + " " * name[-1:].isalnum()
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from _below(member, joined, key, field, None)
+    elif is_dataclass(value) and not isinstance(value, type) and type(value).__str__ is object.__str__:
+        yield from _leaves(value, joined)
+    else:
+        yield (family, name), _text(value, field, unit)
+
+
+def _text(value: object, field: str, unit: str | None = None) -> str:
+    match field, value:
+        case _, None | () | "":
+            return NONE
+        case "arguments", tuple():
+            text = shlex.join(value)
+        case "mtu_bytes", int():
+            text = f"{value} B"
+        case "reorder", float():
+            text = format_exact_percent(value)
+        case "tls_ca", str():
+            text = Path(value).name
+        case "rate_budget", (float() as size_bytes, float() as seconds):
+            text = f"{format_exact(size_bytes, 'bytes')} in {format_exact(seconds, 's')}"
+        case "time_window", tuple():
+            text = "-".join(f"{time // 3600:02.0f}:{time % 3600 // 60:02.0f}" for time in value) + " UTC"
+        case _, bool():
+            text = "on" if value else "off"
+        case _, int() | float():
+            text = format_exact(value, unit) if unit else f"{value:.12g}"
+        case _, tuple():
+            text = (" " if field == IN_TUPLE else ", ").join(_text(each, IN_TUPLE, unit) for each in value)
+        case _, Group(pacing_bps=float() as pacing_bps):
+            text = str(value).replace(f"@{pacing_bps:.0f}", f"@{format_exact(pacing_bps, 'bps')}")
+        case _:
+            text = _HASH.sub(r"\1", str(value)).replace("\n", r"\n").expandtabs(1)
+    more = f"... (sha256 {sha256(text.encode()).hexdigest()[:12]})" if len(text) > MOST_CHARACTERS else ""
+    return text[:MOST_CHARACTERS] + more

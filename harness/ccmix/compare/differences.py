@@ -1,0 +1,129 @@
+"""Finds what conditions of two campaigns declare differently: each pair of them is compared by itself."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ccmix.analysis.counting import imported
+from ccmix.analysis.results import Result, Results
+from ccmix.archive.campaign import FILE
+from ccmix.compare.declared import NONE, UNKNOWN, Declared, declared, path_defaults
+from ccmix.config import ConfigError, ini
+
+# Settings that no real path has
+OF_EMULATION = (
+    "topology", "hosts", "receivers", "shaper", "burst", "offloads", "spread", "kernel", "host-root", "control",
+    "sender-", "at.",
+)  # fmt: skip
+OF_EVERY_HOST = ("sysctl.", "offloads.", "sender-queue.")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Describes a setting that has other values in B than in A, in the `conditions`: in all of both where none is
+    named.
+    """
+
+    what: str
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def unknown(self) -> bool:
+        """Returns whether one of the campaigns doesn't record a value that must exist: it may be the same."""
+        return UNKNOWN in (*self.a, *self.b)
+
+
+class Pair(NamedTuple):
+    """Holds the runs of a condition in A and in B, one at least of each, and the condition's name."""
+
+    name: str
+    a: Sequence[Result]
+    b: Sequence[Result]
+
+
+class _Row(NamedTuple):
+    what: str
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+
+
+def differences(pairs: Sequence[Pair], a: Results, b: Results) -> list[Difference]:
+    """Returns what differs in the environment, the path, the traffic and the entry of pairs of A and B; what is unknown
+    comes first.
+    """
+    read_a, read_b = _reader(a), _reader(b)
+    names: dict[_Row, list[str]] = {}
+    for pair in pairs:
+        for row in _between(read_a(pair.a), read_b(pair.b)):
+            names.setdefault(row, []).append(pair.name)
+    settings = list(dict.fromkeys(row.what for row in names))
+    found = (
+        Difference(*row, conditions=() if len(names[row]) == len(pairs) else tuple(names[row]))
+        for row in sorted(names, key=lambda row: settings.index(row.what))
+    )
+    return sorted(found, key=lambda difference: not difference.unknown)
+
+
+def _reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:
+    """Returns what reads all that runs of the campaigns declare, each that is another once: there may be a hundred
+    thousand runs, and few facts, paths and traffics.
+    """
+    known: dict[tuple[object, ...], Declared] = {}
+    sections: dict[str, Mapping[str, str]] = {}
+    for campaign in results.campaigns:
+        with contextlib.suppress(ConfigError):  # an import has no file
+            file = ini.read(campaign.outdir / FILE, campaign.ini)
+            sections |= {section.name: section.inherited | section.own for section in file.sections}
+
+    def read(some: Sequence[Result]) -> list[Declared]:
+        found = {}
+        for result in some:
+            run, finished = result.run, result.finished
+            condition = run.condition.items() if imported(finished) else ()
+            ids = map(id, (finished.facts, run.path, run.traffic))
+            key = finished.execution.machine, run.entry, run.accept_limits, *condition, *ids
+            if key not in known:
+                known[key] = declared(result, sections.get(run.entry, {}))
+            found[key] = known[key]
+        return list(found.values())
+
+    return read
+
+
+def _between(a: Sequence[Declared], b: Sequence[Declared]) -> Iterator[_Row]:
+    for part in ("environment", "path", "traffic", "entry"):
+        of_a, of_b = ([getattr(each, part) for each in side] for side in (a, b))
+        for family in _keys(*of_a, *of_b) if of_a != of_b else ():
+            own_a, own_b = ([settings.get(family, {}) for settings in side] for side in (of_a, of_b))
+            if not any(own_a) or not any(own_b):
+                own_a, own_b = ([{"": _in_one(own)} if own else {} for own in side] for side in (own_a, own_b))
+            for name in _keys(*own_a, *own_b):
+                values_a, values_b = ([own.get(name) for own in side] for side in (own_a, own_b))
+                absent_a = _absent(part, family, name, a[0], b[0], values_b)
+                absent_b = _absent(part, family, name, b[0], a[0], values_a)
+                shown_a = tuple(dict.fromkeys(value or absent_a for value in values_a))
+                shown_b = tuple(dict.fromkeys(value or absent_b for value in values_b))
+                if {*shown_a} != {*shown_b} and "" not in (*shown_a, *shown_b):
+                    yield _Row((family + name).rstrip(" -."), shown_a, shown_b)
+
+
+def _in_one(members: Mapping[str, str]) -> str:
+    return ", ".join(map(" ".join, members.items()))
+
+
+def _keys(*mappings: Mapping[str, object]) -> list[str]:
+    return list(dict.fromkeys(key for mapping in mappings for key in mapping))
+
+
+def _absent(part: str, family: str, name: str, own: Declared, other: Declared, others: Sequence[str | None]) -> str:
+    """Returns the value of what a side does not have and the other has; '' where that is no difference."""
+    if part != "path" or (own.emulated == other.emulated and not own.imported):
+        return UNKNOWN if part == "environment" and family in OF_EVERY_HOST else NONE
+    if other.emulated:
+        return "" if (family + name).startswith(OF_EMULATION) else UNKNOWN
+    if {*others} <= {path_defaults().get(family, {}).get(name, NONE)}:
+        return ""
+    return UNKNOWN if own.imported else NONE
