@@ -3,15 +3,16 @@
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from ccmix.analysis.comparison import MetricSample
 from ccmix.analysis.conditions import base_rtt_s, traffic_asked
 from ccmix.analysis.counting import counts
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
+from ccmix.analysis.limited import NotValid, not_valid
 from ccmix.analysis.settling_text import not_settled
 from ccmix.model import HostPath, ImportFacts, Run, Topology, Traffic, condition_name
-from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics, Metrics
+from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics, Metrics, Status
 
 OF_GROUP = (
     "goodput_bps", "throughput_bps", "retransmission_rate", "share", "fairness", "rtt_median_s", "rtt_p95_s",
@@ -64,6 +65,8 @@ class Row:
     runs: int
     invalid: int
     not_settled: int  # of the runs that count
+    status: Status  # of the runs that count; without any, of all
+    not_valid: tuple[NotValid, ...]  # the runs that don't count, with the group's goodput
     goodput_mean_bps: float | None
     goodput_cv: float | None
     goodput_ci95_bps: tuple[float, float] | None
@@ -138,6 +141,7 @@ def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
 def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
     run, _, first = cell[0]
     valid = [(finished.metrics, group) for _, finished, group in cell if counts(finished)]
+    statuses = {finished.verdict.status for _, finished, _ in cell if counts(finished) or not valid}
     of_group = {name: Spread.of([value_of(group, name) for _, group in valid]) for name in OF_GROUP}
     of_run = {name: Spread.of([value_of(metrics, name) for metrics, _ in valid]) for name in OF_RUN}
     goodput, retransmitted, fairness = of_group["goodput_bps"], of_group["retransmission_rate"], of_run["fairness"]
@@ -151,6 +155,8 @@ def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
         runs=len(cell),
         invalid=len(cell) - len(valid),
         not_settled=sum(counts(finished) and not_settled(finished) for _, finished, _ in cell),
+        status=next(status for status in get_args(Status) if status in statuses),
+        not_valid=not_valid((finished, group.goodput_bps) for _, finished, group in cell),
         goodput_mean_bps=goodput.mean if goodput else None,
         goodput_cv=goodput.cv if goodput else None,
         goodput_ci95_bps=goodput.ci95 if goodput else None,
