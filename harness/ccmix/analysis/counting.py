@@ -26,6 +26,6 @@ def accepting(finished: FinishedRun, kinds: Collection[str]) -> FinishedRun:
     """Returns the run with the verdict of an entry that accepts these kinds of findings, too."""
     findings = tuple(replace(each, accepted=each.accepted or each.kind in kinds) for each in finished.verdict.findings)
     verdict = replace(finished.verdict, findings=findings)
-    if verdict != finished.verdict and not verdict.reasons:
+    if not verdict.reasons:
         verdict = replace(verdict, status="unknown" if imported(finished) else "valid")
     return replace(finished, verdict=verdict)

@@ -141,7 +141,6 @@ def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
 def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
     run, _, first = cell[0]
     valid = [(finished.metrics, group) for _, finished, group in cell if counts(finished)]
-    statuses = {finished.verdict.status for _, finished, _ in cell if counts(finished) or not valid}
     of_group = {name: Spread.of([value_of(group, name) for _, group in valid]) for name in OF_GROUP}
     of_run = {name: Spread.of([value_of(metrics, name) for metrics, _ in valid]) for name in OF_RUN}
     goodput, retransmitted, fairness = of_group["goodput_bps"], of_group["retransmission_rate"], of_run["fairness"]
@@ -155,7 +154,10 @@ def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
         runs=len(cell),
         invalid=len(cell) - len(valid),
         not_settled=sum(counts(finished) and not_settled(finished) for _, finished, _ in cell),
-        status=next(status for status in get_args(Status) if status in statuses),
+        status=min(
+            (finished.verdict.status for _, finished, _ in cell if counts(finished) or not valid),
+            key=get_args(Status).index,
+        ),
         not_valid=not_valid((finished, group.goodput_bps) for _, finished, group in cell),
         goodput_mean_bps=goodput.mean if goodput else None,
         goodput_cv=goodput.cv if goodput else None,

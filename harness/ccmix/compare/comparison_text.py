@@ -79,7 +79,8 @@ def overview(compared: Compared) -> list[tuple[str, ...]]:
 
 def _overview(condition: ComparedCondition, tested: Tested) -> Iterator[str]:
     group, _, *goodput = _line(tested)
-    yield from (condition.a.name, condition.b.name, f"{len(condition.a.valid)}, {len(condition.b.valid)}", group)
+    runs = (f"{len(cell.valid)}{_not_valid(cell)}" for cell in (condition.a, condition.b))
+    yield from (condition.a.name, condition.b.name, ", ".join(runs), group)
     yield from goodput
     for metric in ("retransmission_rate", "rtt_median_s"):
         of_group = next((other for other in condition.tested if (other.group, other.metric) == (group, metric)), None)
@@ -95,9 +96,13 @@ def title(condition: ComparedCondition | ComparedRange) -> str:
 
 
 def _runs(cell: Cell) -> str:
+    return f"{format_count(len(cell.valid), 'valid run')}{_unsettled(cell)}{_over(cell.path)}{_not_valid(cell)}"
+
+
+def _not_valid(cell: Cell) -> str:
+    """Returns ' (8 more not valid: ≥ 31.2 Gbit/s)', or nothing."""
     invalid = len(cell.results) - len(cell.valid)
-    left_out = f" ({invalid} more not valid)" if invalid else ""
-    return f"{format_count(len(cell.valid), 'valid run')}{_unsettled(cell)}{_over(cell.path)}{left_out}"
+    return f" ({invalid} more not valid: {', '.join(map(str, cell.not_valid))})" if invalid else ""
 
 
 def _unsettled(cell: Cell) -> str:

@@ -197,7 +197,8 @@ def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
     """Returns the rows with numbers in the units of their names, and a column for each swept key."""
     nested = ("condition", "goodput_ci95_bps", "group_metrics", "run_metrics", "not_valid")
     names = [name for name in Row.__dataclass_fields__ if name not in nested]
-    more = ["goodput_ci95_low_bps", "goodput_ci95_high_bps", *(f"{meaning}_goodput_mean_bps" for meaning in MEANINGS)]
+    apart = (f"{meaning.replace(' ', '_')}_goodput_mean_bps" for meaning in MEANINGS)
+    more = ["goodput_ci95_low_bps", "goodput_ci95_high_bps", *apart]
     lines: list[list[Cell]] = [[*(f"condition.{key}" for key in swept), *names, *more]]
     for row in rows:
         values = [getattr(row, name) for name in names]
