@@ -1,5 +1,6 @@
 """What the goodput of runs that are not valid says of their path, and what a verdict is when limits are accepted."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ from ccmix.analysis.counting import accepting
 from ccmix.analysis.limited import LEGEND, OTHERWISE, advice, marked, meaning_of, not_valid, sentences
 from ccmix.model import Run
 from ccmix.model.results import Finding, FinishedRun, Status
-from ccmix.terms import IMPORTED, LIMITS
+from ccmix.terms import IMPORTED, LIMITS, PROBE, REMEDIES
 from finished_runs import finished_run, group_metrics, metrics
+from support import REPOSITORY
 
 OF_HOSTS = {
     "cpu", "receiver-window", "send-buffer", "tcp-memory", "sender-queue", "host-backlog", "application",
@@ -129,3 +131,15 @@ def test_a_verdict_that_accepts_limits(
     judged = accepting(limited(run, *kinds, status=status), accepted)
     assert judged.verdict.status == then
     assert [finding.kind for finding in judged.verdict.findings] == list(kinds)
+
+
+def test_the_pages_list_the_limits_of_hosts_and_their_remedies() -> None:
+    """docs/reference: results.md has what the signs mean, findings.md what removes each limit."""
+    pages = REPOSITORY / "docs" / "reference"
+    [line] = [
+        line for line in (pages / "results.md").read_text().splitlines() if line.startswith("| ≥ | lower bound |")
+    ]
+    assert set(re.findall("`([a-z-]+)`", line)) == set(REMEDIES) - {PROBE}
+    _, _, remedies = (pages / "findings.md").read_text().partition("## What removes a limit of a host")
+    named = re.findall(r"^\| (`.*?) \|", remedies.partition("\n## ")[0], re.MULTILINE)
+    assert {kind for names in named for kind in re.findall("`([a-z-]+)`", names)} == set(REMEDIES)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from ccmix.analysis.limited import LEGEND
 from ccmix.archive import RunFolder, campaign, campaign_index
 from ccmix.cli.compare import compared as print_compared
 from ccmix.compare import comparison_text, verdict_text
@@ -110,9 +109,8 @@ def test_runs_that_are_not_valid_are_shown_with_their_goodput(make: Make, ccmix:
     b = make("b", iterations([1e9, 3e9], cca="cubic,bbr"), limited=[0, 1])
     b_alone = make("b-alone", iterations([1e9, 3e9]), limited=[0, 1])
     compared = compare(load(a), load(b_alone))
-    assert verdict_text.summary(compared).endswith(f". {LEGEND}")
     [line] = comparison_text.overview(compared)
-    assert line[2] == "3 (1 more not valid: ? 900 Mbit/s), 0 (2 more not valid: ? 2.00 Gbit/s)"
+    assert line[2] == "3 (1 not valid: ? 900 Mbit/s, unknown), 0 (2 not valid: ? 2.00 Gbit/s, unknown)"
     [said] = compared.to_json()["conditions"]
     assert said["b"]["not_valid"] == [{"meaning": "unknown", "limits": (), "runs": 2, "goodput_mean_bps": 2e9}]
     for form in ("table", "markdown", "html"):
@@ -122,8 +120,6 @@ def test_runs_that_are_not_valid_are_shown_with_their_goodput(make: Make, ccmix:
     assert [(line["a_runs"], line["a_mean"], line["b_runs"], line["b_mean"], line["verdict"]) for line in apart] == [
         ("2", "2000000000.0", "", "", "unknown"), ("", "", "2", "2000000000.0", "unknown"),
     ]  # fmt: skip
-    valid = make("valid", iterations(NEAR))
-    assert LEGEND not in verdict_text.summary(compare(load(valid), load(valid)))
 
 
 def test_many_comparisons_need_more(make: Make) -> None:

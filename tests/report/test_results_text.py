@@ -75,7 +75,6 @@ def test_a_report_accepts_limits(form: str, make_campaign: Callable[..., Path], 
         assert done.exit_code == 0, done.stderr
         text = out.read_text()
         assert ("a path whose RTT is not the one configured" in text) == (form in ("table", "html") and valid == 2)
-        assert ("100 Mbit/s" in text or "100000000.0" in text) == (form != "table" or valid == 2)
         if form in ("csv", "json"):
             read = json.loads(text) if form == "json" else list(csv.DictReader(io.StringIO(text)))
             assert int(read[0]["invalid"]) == 3 - valid

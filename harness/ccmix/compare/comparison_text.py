@@ -100,9 +100,8 @@ def _runs(cell: Cell) -> str:
 
 
 def _not_valid(cell: Cell) -> str:
-    """Returns ' (8 more not valid: ≥ 31.2 Gbit/s)', or nothing."""
-    invalid = len(cell.results) - len(cell.valid)
-    return f" ({invalid} more not valid: {', '.join(map(str, cell.not_valid))})" if invalid else ""
+    """Returns ' (8 not valid: ≥ 31.2 Gbit/s, lower bound)', or nothing."""
+    return "".join(f" ({each.runs} not valid: {each}, {each.meaning})" for each in cell.not_valid)
 
 
 def _unsettled(cell: Cell) -> str:

@@ -60,8 +60,8 @@ def _conditions(compared: Compared) -> Iterator[dict[str, Cell]]:
 
 def _not_valid(compared: Compared) -> Iterator[dict[str, Cell]]:
     for pair in (*compared.ranges, *compared.conditions):
-        for side, cell in (("a", pair.a), ("b", pair.b)):
-            for each in cell.not_valid:
+        for side in ("a", "b"):
+            for each in getattr(pair, side).not_valid:
                 yield {
                     "what": "not valid", "a": pair.a.name, "b": pair.b.name, "group": WHOLE, "metric": VERDICT_METRIC,
                     f"{side}_runs": each.runs, f"{side}_mean": each.goodput_mean_bps, "verdict": each.meaning,

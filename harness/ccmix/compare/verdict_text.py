@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from ccmix.analysis.comparison import significant
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, MOST_ITERATIONS
-from ccmix.analysis.limited import LEGEND
 from ccmix.analysis.settling_text import longest, would_do
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
 from ccmix.units import format_count, format_percent
@@ -75,12 +74,10 @@ def summary(compared: Compared) -> str:
         f". In {format_count(alike, 'condition')} all runs of A or of B have the same goodput, as happens where "
         "nothing is random: they are one observation, without an interval and a verdict"
     )
-    marked = any(condition.a.not_valid or condition.b.not_valid for condition in compared.conditions)
     unsettled = [condition for condition in compared.conditions if condition.a.not_settled or condition.b.not_settled]
     return (
         f"{format_count(count, 'condition')} in both: goodput {counted}, {unknown} undecided "
         f"(margin ±{format_percent(compared.margin)}){warning if alike else ''}{_longer(unsettled)}"
-        f"{f'. {LEGEND}' if marked else ''}"
     )
 
 

@@ -5,7 +5,7 @@ from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import charts, common
 from ccmix.kibana.dashboards.scope import what_is_pooled
 from ccmix.kibana.data_views import CONDITIONS, GROUPS
-from ccmix.kibana.lens import XY, Lens, LensTable, Metric, Terms
+from ccmix.kibana.lens import XY, Count, Lens, LensTable, Metric, Terms
 from ccmix.kibana.vega import VegaLite, metric, terms
 
 _GOODPUT = Metric("average", "ccmix.goodput_bps", "goodput of the group, mean")
@@ -105,9 +105,9 @@ CCAS = Dashboard(
                     "kind": Terms("ccmix.validity.kinds", "finding"),
                     "meaning": Terms("ccmix.validity.meaning", "so the goodput is"),
                     "goodput": _GOODPUT,
-                    "runs": Metric("unique_count", "ccmix.run.id", "runs"),
+                    "groups": Count("groups of runs"),
                 },
-                LensTable(("entry", "condition", "cca", "kind", "meaning", "goodput", "runs")),
+                LensTable(("entry", "condition", "cca", "kind", "meaning", "goodput", "groups")),
                 "ccmix.validity.counted: false",
             ),
             48, 10, leads_to="run",
