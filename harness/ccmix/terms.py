@@ -38,8 +38,23 @@ LIMITS = {
     "host-root": "a guest's root that is not the one configured",
     "parameter": "a module's parameter that is not as configured",
     "traffic": "traffic that is not the one configured",
-    "cpu": "a processor without idle time",
+    "cpu": "the processor",
     "probe": "a probe that lost samples",
+}
+
+PROBE = "probe"  # the limit that says what was not seen, and not what limited the run
+
+# What removes the limits of a host, and those of probes
+REMEDIES = {
+    "cpu": "larger packets (MTU) and offloads, streams on more cores, and nothing else that runs there; 'ccmix doctor' "
+    "checks both hosts",
+    "receiver-window": "a larger last number of net.ipv4.tcp_rmem at the receiver",
+    "send-buffer": "a larger last number of net.ipv4.tcp_wmem at the sender",
+    "tcp-memory": "a larger net.ipv4.tcp_mem",
+    "sender-queue": "room for more packets in the sender's queue, as by limit and flow_limit of fq, or slower pacing",
+    "host-backlog": "a larger net.core.netdev_max_backlog, and interrupts on more cores",
+    "application": "a sending program that always has data to send",
+    PROBE: "a longer interval, a shell on the host, and time on its processors for the probes",
 }
 
 IMPORTED = (

@@ -8,7 +8,7 @@ import pytest
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.statistics import table
 from ccmix.model import Run
-from ccmix.model.results import BottleneckMetrics, FinishedRun, Status
+from ccmix.model.results import BottleneckMetrics, Finding, FinishedRun, Status
 from finished_runs import finished_run, group_metrics, metrics
 from support import with_senders
 
@@ -46,7 +46,7 @@ def test_means_are_over_valid_runs_and_the_others_are_counted(run: Run) -> None:
         finished(run, 999e6, status="unknown", rate=0.9, rtt_s=0.9),
     ]
     [row] = table(runs)
-    assert (row.runs, row.invalid) == (5, 2)
+    assert (row.runs, row.invalid, row.status) == (5, 2, "valid")
     assert row.goodput_mean_bps == 100e6
     assert row.goodput_cv == pytest.approx(0.1)  # s = 10e6 with n-1 = 2
     half = 4.302653 * 10e6 / 3**0.5  # t(0.975, 2)
@@ -57,9 +57,15 @@ def test_means_are_over_valid_runs_and_the_others_are_counted(run: Run) -> None:
     assert (row.entry, row.condition, row.group, row.cca, row.streams) == ("one", {"delay": "5ms"}, "cubic", "cubic", 2)
 
 
-def test_without_a_valid_run_there_is_no_number(run: Run) -> None:
-    [row] = table([finished(run, 1e6, status="limited")] * 4)
-    assert (row.runs, row.invalid) == (4, 4)
+def test_without_a_valid_run_the_goodput_of_the_others_is_apart(run: Run) -> None:
+    by_host = Finding("cpu", "the processor: core 0 was idle 0% of the time", accepted=False)
+    runs = [finished(run, goodput_bps, status="limited") for goodput_bps in (1e6, 3e6)]
+    runs = [replace(each, verdict=replace(each.verdict, findings=(by_host,))) for each in runs]
+    [row] = table([*runs, finished(run, 9e6, status="unknown"), finished(run, 7e6, status="unknown")])
+    assert (row.runs, row.invalid, row.status) == (4, 4, "limited")
+    assert [(each.meaning, each.limits, each.runs, each.goodput_mean_bps) for each in row.not_valid] == [
+        ("lower bound", ("cpu",), 2, 2e6), ("unknown", (), 2, 8e6),
+    ]  # fmt: skip
     assert (row.goodput_mean_bps, row.goodput_cv, row.goodput_ci95_bps) == (None, None, None)
     assert (row.retransmission_rate_mean, row.rtt_median_s, row.fairness_mean) == (None, None, None)
 

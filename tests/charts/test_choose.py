@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.intervals import confidence_interval
-from ccmix.analysis.results import Results
+from ccmix.analysis.results import Result, Results
 from ccmix.charts.bbr_state import phase
 from ccmix.charts.chart import KINDS, Chart
 from ccmix.charts.choose import choose
@@ -22,7 +22,7 @@ from ccmix.charts.encodings import SCHEMA
 from ccmix.charts.series import MOST_ESTIMATES, bandwidth_estimates
 from ccmix.charts.setting import spread
 from ccmix.model import CommandSource, Destination, Group, HostPath, Topology, Traffic
-from ccmix.model.results import CompletionMetrics
+from ccmix.model.results import CompletionMetrics, Finding
 
 Make = Callable[..., Results]
 CUBIC, BBR, MIXED = (Group("cubic"),), (Group("bbr"),), (Group("cubic"), Group("bbr"))
@@ -123,8 +123,52 @@ def test_panels_that_are_too_many_are_said(make: Make) -> None:
     ]  # fmt: skip
 
 
-def test_charts_without_any_valid_run(make: Make) -> None:
-    assert choose(make({"mixed": MIXED}, BUFFERS, iterations=1, invalid=(0, 1, 2))).charts == ()
+def test_charts_without_any_valid_run_are_of_goodput_marked_and_lighter(make: Make) -> None:
+    results = make({"mixed": MIXED}, BUFFERS, iterations=5, invalid=range(15))
+    charts = choose(results).charts
+    assert [chart.kind for chart in charts] == ["setting", "box", "table"] + ["time-series"] * 3
+    for chart in charts:
+        assert "(unknown)" in chart.alt_text
+        if chart.kind != "table":
+            assert {part["opacity"]["condition"]["value"] for part in encodings(chart.spec) if "opacity" in part} == {
+                0.4
+            }
+        svg(chart.spec)
+
+
+def encodings(spec: Any) -> Iterator[dict[str, Any]]:
+    """Yields the channels of every view of a specification."""
+    if isinstance(spec, dict):
+        if "encoding" in spec:
+            yield spec["encoding"]
+        spec = list(spec.values())
+    if isinstance(spec, list):
+        for part in spec:
+            yield from encodings(part)
+
+
+def test_conditions_without_a_valid_run_are_apart_from_others(make: Make) -> None:
+    """Runs 0 and 6 to 8 are not valid: one of three with the smallest buffer, and all with the largest."""
+    results = make({"one": CUBIC}, BUFFERS, goodput=lambda *_: 3e8, invalid=(0, 6, 7, 8))
+    results = replace(results, runs=tuple(by_processor(result) for result in results.runs))
+    [chart] = of_kind(results, "setting")
+    goodput, *_ = (plot for panel in chart.spec["concat"] for plot in panel["vconcat"])
+    assert {(row["group"], row["setting"]) for row in values(goodput)} == {
+        ("cubic", 0.1), ("cubic", 1.0), ("cubic (lower bound)", 0.1), ("cubic (lower bound)", 10.0),
+    }  # fmt: skip
+    assert kinds(results) == ["setting", "table", "time-series"]
+
+
+def by_processor(result: Result) -> Result:
+    finding = Finding("cpu", "the processor: core 0 was idle 0% of the time", accepted=False)
+    findings = () if result.valid else (finding,)
+    verdict = replace(result.finished.verdict, findings=findings)
+    return replace(result, finished=replace(result.finished, verdict=verdict))
+
+
+def test_all_valid_runs_have_no_marks(make: Make) -> None:
+    for chart in choose(make({"mixed": MIXED}, BUFFERS, iterations=5)).charts:
+        assert not any("opacity" in part for part in encodings(chart.spec))
 
 
 def test_the_description_is_title_settings_and_text(make: Make) -> None:

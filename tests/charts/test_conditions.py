@@ -39,13 +39,16 @@ def test_a_chart_for_each_condition_with_its_settings(make: Make) -> None:
     assert "mixed: cubic 50.0 Mbit/s in the mean" in charts[0].alt_text
 
 
-def test_only_valid_runs_are_drawn(make: Make) -> None:
+def test_runs_that_are_not_valid_have_lines_of_their_own(make: Make) -> None:
     results = make({"mixed": MIXED}, DELAYS, invalid=(0, 3, 4, 5))
-    [chart] = choose(results, ["time-series"]).charts
-    assert chart.condition == "delay=5ms"
-    assert chart.runs == tuple(result.folder for result in results.runs[1:3])
-    thin = behind_the_lines(chart)["data"]["values"]
-    assert {row["iteration"] for row in thin} == {2, 3}
+    some, none = choose(results, ["time-series"]).charts
+    assert [chart.condition for chart in (some, none)] == ["delay=5ms", "delay=44ms"]
+    thin = behind_the_lines(some)["data"]["values"]
+    assert {(row["iteration"], row["group"]) for row in thin if row["cca"] == "bbr"} == {
+        (1, "bbr (unknown)"), (2, "bbr"), (3, "bbr"),
+    }  # fmt: skip
+    assert {row["group"] for row in behind_the_lines(none)["data"]["values"]} == {"cubic (unknown)", "bbr (unknown)"}
+    assert "mixed: cubic (unknown) 50.0 Mbit/s in the mean" in none.alt_text
 
 
 def test_paths_that_differ_are_not_drawn_as_one(make: Make) -> None:

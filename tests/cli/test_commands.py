@@ -142,6 +142,10 @@ def test_only_some_entries(ccmix: Ccmix) -> None:
         (("psconfig", "a", "b", "--groups", "cubic", "--duration", "0s"), "duration: is zero"),
         (("index", "--url", "http://localhost", "--setup", "--patience", "-1"), "is not in the range"),
         (("report", DEMO_FILE, "--against", "cca=bbr"), "only entry, group, delay, loss"),
+        (
+            ("report", DEMO_FILE, "--accept-limits", "cpu,los"),
+            "'cpu,los' has the unknown limit 'los'; did you mean 'loss'?",
+        ),
     ],
 )
 def test_wrong_usage_is_told_in_few_lines(arguments: tuple[object, ...], says: str, ccmix: Ccmix) -> None:

@@ -1,5 +1,7 @@
 """Compares campaigns of known numbers: which condition is which, what differs, and the verdicts."""
 
+import csv
+import io
 import json
 import time
 from dataclasses import replace
@@ -99,6 +101,25 @@ def test_runs_that_are_not_valid_are_left_out_and_counted(make: Make) -> None:
     compared = compare(load(a), load(make("b", iterations(NEAR))))
     [said] = compared.to_json()["conditions"]
     assert (said["verdict"], said["a"]["runs"], said["a"]["invalid"]) == ("same", 4, 1)
+
+
+def test_runs_that_are_not_valid_are_shown_with_their_goodput(make: Make, ccmix: Ccmix) -> None:
+    """Of A one of four runs is not valid, of B none is."""
+    a = make("a", iterations([*NEAR, 900e6]), limited=[3])
+    b = make("b", iterations([1e9, 3e9], cca="cubic,bbr"), limited=[0, 1])
+    b_alone = make("b-alone", iterations([1e9, 3e9]), limited=[0, 1])
+    compared = compare(load(a), load(b_alone))
+    [line] = comparison_text.overview(compared)
+    assert line[2] == "3 (1 not valid: ? 900 Mbit/s, unknown), 0 (2 not valid: ? 2.00 Gbit/s, unknown)"
+    [said] = compared.to_json()["conditions"]
+    assert said["b"]["not_valid"] == [{"meaning": "unknown", "limits": (), "runs": 2, "goodput_mean_bps": 2e9}]
+    for form in ("table", "markdown", "html"):
+        assert "? 2.00 Gbit/s" in ccmix("compare", a, b_alone, "--format", form).stdout
+    lines = csv.DictReader(io.StringIO(ccmix("compare", b, b, "--format", "csv").stdout))
+    apart = [line for line in lines if line["what"] == "not valid"]
+    assert [(line["a_runs"], line["a_mean"], line["b_runs"], line["b_mean"], line["verdict"]) for line in apart] == [
+        ("2", "2000000000.0", "", "", "unknown"), ("", "", "2", "2000000000.0", "unknown"),
+    ]  # fmt: skip
 
 
 def test_many_comparisons_need_more(make: Make) -> None:

@@ -15,6 +15,7 @@ from ccmix.cli.published import published
 from ccmix.index.fields import KINDS, fields_of
 from ccmix.index.send import finished, run_lines
 from ccmix.model import GuestRoot
+from ccmix.model.results import Finding, Verdict
 from elasticsearch_node import Node
 from filled_index import RECORDED
 from index_support import Index, documents, of_archive, of_index
@@ -111,6 +112,17 @@ def test_a_run_of_the_lab_names_its_root(sha256: str | None, repeatable: bool) -
     path = run["ccmix"]["path"]
     assert (path.get("userland_sha256"), path["repeatable_elsewhere"]) == (sha256, repeatable)
     assert path["host_root"] is False
+
+
+def test_a_run_that_tables_do_not_count_says_what_its_goodput_means() -> None:
+    campaign = Campaign.load(DEMO)
+    result = next(iter(finished(campaign)))
+    finding = Finding("cpu", "the processor: core 0 was idle 0% of the time", accepted=False)
+    limited = replace(result, finished=replace(result.finished, verdict=Verdict("limited", (finding,))))
+    for one, status, meaning in ((result, "valid", None), (limited, "limited", "lower bound")):
+        [run] = [document for kind, _, document in documents(run_lines("x", campaign, one)) if kind == "runs"]
+        assert (run["ccmix"]["validity"]["status"], run["ccmix"]["validity"].get("meaning")) == (status, meaning)
+        assert run["ccmix"]["goodput_bps"] == result.finished.metrics.goodput_bps
 
 
 def test_same_rows_whatever_is_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

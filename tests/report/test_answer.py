@@ -172,7 +172,7 @@ def test_without_anything_to_compare_the_extremes() -> None:
         "901 Mbit/s. Least: one (cubic) carries 400 Mbit/s with 0.1% loss at a base RTT of 88 ms, 95% CI 399 Mbit/s to "
         "401 Mbit/s.",
     )
-    assert answer(NONE).paragraph == ("No run is valid, so there is no result.",)
+    assert answer(NONE).paragraph == ("No run is valid: what their goodput means is below.",)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_without_anything_to_compare_the_extremes() -> None:
         (replace(NONE, runs=1), "The only run is valid."),
         (
             replace(NONE, left_out=(("cpu", 2), ("rtt", 1))),
-            "3 of 6 runs are left out of all numbers because of findings: 2 by cpu, 1 by rtt.",
+            "3 of 6 runs are left out of all means because of findings: 2 by cpu, 1 by rtt.",
         ),
         (replace(NONE, imported=6), "6 runs were imported: ccmix did not check whether their hosts limited them."),
     ],

@@ -4,12 +4,14 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from ccmix.analysis.limited import LEGEND
 from ccmix.analysis.results import Results, load_results
 from ccmix.charts.choose import choose
 from ccmix.report.html import OF_A_REPORT, write_report
@@ -87,7 +89,7 @@ def test_the_answer_comes_first(page: Page) -> None:
     answer, table = shown.index("takes 66.7% of the goodput"), shown.index("Goodput is what the receiver's")
     assert answer < table
     assert "66.7% of the goodput where 50% would be fair" in shown
-    assert "1 of 11 runs is left out of all numbers because of findings: 1 by rtt." in shown
+    assert "1 of 11 runs is left out of all means because of findings: 1 by rtt." in shown
 
 
 def test_the_page_holds_the_table(report: tuple[Results, Path], page: Page) -> None:
@@ -154,17 +156,22 @@ def test_svgs_lie_beside_the_page(report: tuple[Results, Path]) -> None:
         assert not any(name.endswith("href") for element in root.iter() for name in element.attrib)
 
 
-def test_a_condition_without_a_valid_run_has_no_chart(report: tuple[Results, Path]) -> None:
-    results, _ = report
-    assert choose(Results(results.runs[:1], 12)).charts == ()
-
-
-def test_a_report_without_a_chart_and_without_a_suffix(report: tuple[Results, Path], tmp_path: Path) -> None:
+def test_a_report_without_a_valid_run_and_without_a_suffix(report: tuple[Results, Path], tmp_path: Path) -> None:
     results, _ = report
     page = Page(write_report(Results(results.runs[:1], 12), tmp_path / "report").read_text())
-    assert page.tags["figure"] == 0
-    assert "No run is valid, so there is no result." in page.text
-    assert [row[-3:] for row in page.rows(RESULTS)] == [["1", "1", "0"]] * 2
+    assert page.tags["figure"] == 1
+    assert "No run is valid: what their goodput means is below." in page.text
+    assert "1 of 1 run was not as configured (a path whose RTT is not the one configured): 300 Mbit/s" in page.text
+    assert LEGEND in page.text
+    assert [[row[4], *row[-3:]] for row in page.rows(RESULTS)] == [
+        ["≠ 100 Mbit/s", "1", "1", "0"], ["≠ 200 Mbit/s", "1", "1", "0"],
+    ]  # fmt: skip
+
+
+def test_a_report_without_a_chart(report: tuple[Results, Path], tmp_path: Path) -> None:
+    results, _ = report
+    bare = replace(results.runs[0], folder=tmp_path / "out" / "one" / "all" / "dst" / "001")
+    assert Page(write_report(Results((bare,), 12), tmp_path / "report.html").read_text()).tags["figure"] == 0
 
 
 def test_charts_of_an_earlier_report_do_not_stay(make_campaign: Callable[..., Path], tmp_path: Path) -> None:

@@ -10,9 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from ccmix.analysis.counting import accepting
+from ccmix.analysis.limited import LEGEND, OTHERWISE
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import ArchiveError, Campaign
+from ccmix.cli.main import main
 from ccmix.report.results_text import csv_table, headings, left_out, lines, notes, render
 from finished_runs import campaign_plan
 
@@ -36,11 +40,53 @@ def test_a_line_for_people(results: Results) -> None:
     assert by_name["mixed", "44ms", "cubic"][-3:] == ["2", "0", "0"]
 
 
-def test_without_a_valid_run_there_are_dashes(results: Results) -> None:
+def test_without_a_valid_run_the_goodput_has_a_sign(results: Results) -> None:
     limited = Results(results.runs[:1], 12)
-    assert lines(limited)[0][3:] == ["1", "–", "–", "–", "–", "–", "1", "1", "0"]
+    assert lines(limited)[0][3:] == ["1", "≠ 100 Mbit/s", "–", "–", "–", "–", "1", "1", "0"]
     row = next(csv.DictReader(io.StringIO(csv_table(limited.rows, limited.swept))))
     assert (row["goodput_mean_bps"], row["goodput_ci95_low_bps"], row["invalid"]) == ("", "", "1")
+    assert (row["status"], row["not_as_configured_goodput_mean_bps"], row["lower_bound_goodput_mean_bps"]) == (
+        "limited", "100000000.0", "",
+    )  # fmt: skip
+
+
+def test_below_the_table_is_what_runs_that_are_not_valid_mean(results: Results) -> None:
+    """The only such run of these has a valid one beside it, whose mean has no sign."""
+    below = render(results).splitlines()[-4:]
+    assert below == [
+        "alone delay=5ms: 1 of 3 runs was not as configured (a path whose RTT is not the one configured): 300 Mbit/s, "
+        "which is not a number of this path",
+        LEGEND,
+        f"to remove the limit rtt: {OTHERWISE}",
+        "if the limit is what you want to measure: accept-limits = rtt in the entry, and for the runs that are there: "
+        "ccmix report OUTDIR --accept-limits rtt",
+    ]
+    valid = Results(results.runs[1:], 12)
+    assert LEGEND not in render(valid)
+    assert render(valid).rstrip().endswith("CV: coefficient of variation")
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "html"])
+def test_a_report_accepts_limits(form: str, make_campaign: Callable[..., Path], tmp_path: Path) -> None:
+    outdir, out = make_campaign("alone"), tmp_path / "out"
+    command = ["report", str(outdir), "--format", form, "-o", str(out), "--accept-limits"]
+    for limits, valid in (("loss, cpu", 2), ("loss,rtt", 3)):
+        done = CliRunner().invoke(main, [*command, limits])
+        assert done.exit_code == 0, done.stderr
+        text = out.read_text()
+        assert ("a path whose RTT is not the one configured" in text) == (form in ("table", "html") and valid == 2)
+        if form in ("csv", "json"):
+            read = json.loads(text) if form == "json" else list(csv.DictReader(io.StringIO(text)))
+            assert int(read[0]["invalid"]) == 3 - valid
+            assert float(read[0]["goodput_mean_bps"]) == (110e6 if valid == 3 else 115e6)
+
+
+def test_an_accepted_limit_stays_accepted_in_the_whole_run(make_campaign: Callable[..., Path]) -> None:
+    """The page of a large campaign loads numbers alone, and all of a run as it shows it."""
+    result = load_results([make_campaign("alone")], numbers_only=True).runs[0]
+    accepted = replace(result, finished=accepting(result.finished, ["rtt"])).whole()
+    assert (result.whole().verdict.status, accepted.verdict.status) == ("limited", "valid")
+    assert accepted.facts.commands
 
 
 def test_csv_has_numbers(results: Results) -> None:
@@ -59,8 +105,12 @@ def test_json_has_the_keys_of_the_design(results: Results) -> None:
     assert set(rows[0]) == {
         "entry", "condition", "group", "cca", "streams", "runs", "invalid", "goodput_mean_bps", "goodput_cv",
         "goodput_ci95_bps", "retransmission_rate_mean", "rtt_median_s", "fairness_mean", "dst", "fair_share",
-        "iterations_needed", "not_settled", "group_metrics", "run_metrics",
+        "iterations_needed", "not_settled", "group_metrics", "run_metrics", "status", "not_valid",
     }  # fmt: skip
+    assert rows[0]["not_valid"] == [
+        {"meaning": "not as configured", "limits": ["rtt"], "runs": 1, "goodput_mean_bps": 100e6}
+    ]
+    assert (rows[0]["status"], rows[2]["status"], rows[2]["not_valid"]) == ("valid", "valid", [])
     assert rows[2]["condition"] == {"delay": "44ms"}
     assert rows[2]["goodput_ci95_bps"] == pytest.approx([110e6 - HALF_BPS, 110e6 + HALF_BPS])
 

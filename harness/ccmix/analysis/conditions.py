@@ -14,6 +14,11 @@ def studied_groups(finished: FinishedRun) -> tuple[GroupMetrics, ...]:
     return tuple(group for group in finished.metrics.groups if group.group not in cross)
 
 
+def goodput_bps(finished: FinishedRun) -> float:
+    """Returns the run's goodput, the sum over its studied groups."""
+    return sum(float(group.goodput_bps) for group in studied_groups(finished))
+
+
 def mix(finished: FinishedRun) -> str:
     """Returns the CCAs of the studied groups, each once, in their order."""
     return ",".join(dict.fromkeys(group.cca for group in studied_groups(finished)))

@@ -1,5 +1,8 @@
 """Decides which runs tables count."""
 
+from collections.abc import Collection
+from dataclasses import replace
+
 from ccmix.model.results import FinishedRun
 from ccmix.terms import IMPORTED
 
@@ -17,3 +20,12 @@ def counts(finished: FinishedRun) -> bool:
     """
     status = finished.verdict.status
     return status == "valid" or (status == "unknown" and imported(finished))
+
+
+def accepting(finished: FinishedRun, kinds: Collection[str]) -> FinishedRun:
+    """Returns the run with the verdict of an entry that accepts these kinds of findings, too."""
+    findings = tuple(replace(each, accepted=each.accepted or each.kind in kinds) for each in finished.verdict.findings)
+    verdict = replace(finished.verdict, findings=findings)
+    if not verdict.reasons:
+        verdict = replace(verdict, status="unknown" if imported(finished) else "valid")
+    return replace(finished, verdict=verdict)

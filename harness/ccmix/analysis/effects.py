@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ccmix.analysis.comparison import Paired, holm, paired, significant
-from ccmix.analysis.conditions import studied_groups
+from ccmix.analysis.conditions import goodput_bps, studied_groups
 from ccmix.analysis.counting import counts
 from ccmix.analysis.place_settings import PlaceSettings, place_settings
-from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, goodput_bps, only_cca, place_of
+from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, only_cca, place_of
 from ccmix.model.results import FinishedRun
 
 CLOSE = 0.05  # of the baseline or of the fair share: closer results are said to be about the same

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ccmix.analysis.counting import counts
@@ -40,9 +40,10 @@ class Result:
         if not self.numbers_only:
             return self.finished
         try:
-            return RunFolder.of(self.outdir, self.run).read_as_planned(self.run, numbers_only=False)
+            whole = RunFolder.of(self.outdir, self.run).read_as_planned(self.run, numbers_only=False)
         except FileNotFoundError as error:
             raise ArchiveError(f"{self.folder}: its run.json was removed meanwhile") from error
+        return replace(whole, verdict=self.finished.verdict)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ccmix.model import HostPath
 from ccmix.model.results import FinishedRun, Settling
 
 MOST_REASONS = 3  # in a sentence
@@ -70,9 +69,7 @@ def notes(runs: Iterable[FinishedRun]) -> Iterator[str]:
     """
     of_condition: dict[str, list[FinishedRun]] = {}
     for finished in runs:
-        run = finished.run
-        to = f" {run.dst}" if isinstance(run.path, HostPath) else ""
-        of_condition.setdefault(f"{run.entry}{to} {run.condition_name}", []).append(finished)
+        of_condition.setdefault(finished.run.place, []).append(finished)
     for name, same in of_condition.items():
         if worst := longest(same):
             of = f"{sum(map(not_settled, same))} of {len(same)} runs " if len(same) > 1 else ""

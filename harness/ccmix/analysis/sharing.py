@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ccmix.analysis.comparison import Paired, holm, paired, significant
-from ccmix.analysis.conditions import studied_groups, traffic_asked
+from ccmix.analysis.conditions import goodput_bps, studied_groups, traffic_asked
 from ccmix.analysis.counting import counts, imported
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.ratio import Ratio, paired_ratio
@@ -208,11 +208,6 @@ def _side_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
     """Returns a CCA, with its entry if several have it."""
     cca, entry = side
     return cca if sum(other == cca for other, _ in sides) == 1 else f"{cca} ({entry})"
-
-
-def goodput_bps(finished: FinishedRun) -> float:
-    """Returns the run's goodput, the sum over its studied groups."""
-    return sum(float(group.goodput_bps) for group in studied_groups(finished))
 
 
 def _beside(valid: Sequence[_Valid]) -> list[Beside]:

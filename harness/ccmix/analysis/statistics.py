@@ -3,15 +3,16 @@
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from ccmix.analysis.comparison import MetricSample
 from ccmix.analysis.conditions import base_rtt_s, traffic_asked
 from ccmix.analysis.counting import counts
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
+from ccmix.analysis.limited import NotValid, not_valid
 from ccmix.analysis.settling_text import not_settled
 from ccmix.model import HostPath, ImportFacts, Run, Topology, Traffic, condition_name
-from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics, Metrics
+from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics, Metrics, Status
 
 OF_GROUP = (
     "goodput_bps", "throughput_bps", "retransmission_rate", "share", "fairness", "rtt_median_s", "rtt_p95_s",
@@ -64,6 +65,8 @@ class Row:
     runs: int
     invalid: int
     not_settled: int  # of the runs that count
+    status: Status  # of the runs that count; without any, of all
+    not_valid: tuple[NotValid, ...]  # the runs that don't count, with the group's goodput
     goodput_mean_bps: float | None
     goodput_cv: float | None
     goodput_ci95_bps: tuple[float, float] | None
@@ -151,6 +154,11 @@ def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
         runs=len(cell),
         invalid=len(cell) - len(valid),
         not_settled=sum(counts(finished) and not_settled(finished) for _, finished, _ in cell),
+        status=min(
+            (finished.verdict.status for _, finished, _ in cell if counts(finished) or not valid),
+            key=get_args(Status).index,
+        ),
+        not_valid=not_valid((finished, group.goodput_bps) for _, finished, group in cell),
         goodput_mean_bps=goodput.mean if goodput else None,
         goodput_cv=goodput.cv if goodput else None,
         goodput_ci95_bps=goodput.ci95 if goodput else None,

@@ -56,7 +56,7 @@ def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
                    "scale": {"domain": order}, "axis": {"labelAngle": 0, "labelOverlap": True}}  # fmt: skip
         beside = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
         source = inline(own.select("x", "group", "cca", field))
-        channels = {"color": colour, "stroke": colour | {"legend": None}}
+        channels = {"color": colour, "stroke": colour | {"legend": None}, **encodings.lighter(groups)}
         drawn = boxes_by(source, x, beside, y, channels, max(NARROWEST, WIDEST // len(groups)), PALE)
         panels.append({"title": panel, "width": max(LEAST_WIDTH, STEP * len(order)), "height": HEIGHT, **drawn})
     return {"concat": panels, "columns": COLUMNS, "spacing": 24}

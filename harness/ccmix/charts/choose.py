@@ -1,5 +1,6 @@
 """Chooses the charts that fit the sweeps of a campaign."""
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
@@ -13,8 +14,10 @@ from ccmix.charts.heat_map import Choice
 
 MOST_CONDITIONS = 12  # that have charts of their own in a report
 OVERVIEWS: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
-    "setting": overview.settings_charts, "share": overview.share_charts, "box": overview.box_charts,
-    "table": overview.table_charts,
+    "setting": overview.settings_charts, "box": overview.box_charts, "table": overview.table_charts,
+}  # fmt: skip
+OF_VALID: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
+    "share": overview.share_charts, "distribution": samples.distribution_charts, "box": samples.estimate_charts,
 }  # fmt: skip
 OF_CONDITIONS: dict[Kind, Callable[[Results, int | None], tuple[list[Chart], str | None]]] = {
     "time-series": conditions.time_series_charts, "bbr-state": conditions.bbr_state_charts,
@@ -35,22 +38,19 @@ def choose(
     most: int | None = MOST_CONDITIONS,
     steps: Choice = "auto",
 ) -> Chosen:
-    """Returns all charts of these kinds that fit, drawn from valid runs only.
+    """Returns all charts of these kinds that fit. Goodput of runs that are not valid is marked.
 
     most: how many charts may each show one condition; None: all. steps: those of the colours of heat maps.
     A chart of a series that can't be read is left out, and a sentence names the file.
     """
     drawn_or_left_out: list[Chart | str] = []
-    for family in families(results.runs):
-        for kind, made in OVERVIEWS.items():
-            if kind in kinds:
-                drawn_or_left_out += _as_far_as_readable(made(family))
-        if "heat-map" in kinds:
-            drawn_or_left_out += _as_far_as_readable(overview.heat_maps(family, steps))
-        if "distribution" in kinds:
-            drawn_or_left_out += _as_far_as_readable(samples.distribution_charts(family))
-        if "box" in kinds:
-            drawn_or_left_out += _as_far_as_readable(samples.estimate_charts(family))
+    of_valid = OF_VALID | {"heat-map": functools.partial(overview.heat_maps, steps=steps)}
+    valid = [result for result in results.runs if result.valid]
+    for of_kind, runs in ((OVERVIEWS, results.runs), (of_valid, valid)):
+        for family in families(runs):
+            for kind, made in of_kind.items():
+                if kind in kinds:
+                    drawn_or_left_out += _as_far_as_readable(made(family))
     charts = sorted(
         (each for each in drawn_or_left_out if isinstance(each, Chart)), key=lambda chart: KINDS.index(chart.kind)
     )

@@ -22,27 +22,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ConditionRuns:
-    """Holds the valid runs of one condition on one path."""
+    """Holds runs of one condition on one path."""
 
     name: str
     settings: str
     results: tuple[Result, ...]
 
 
-def each(results: Results) -> Iterator[ConditionRuns]:
-    """Yields the conditions in the order of the plan, without the runs that are not valid.
+def each(results: Results, every: bool = False) -> Iterator[ConditionRuns]:
+    """Yields the conditions in the order of the plan, without the runs that are not valid, unless `every` is wanted.
 
     Entries on different paths may have a condition of one name: then each path counts as a condition with a number.
     """
     by_condition: dict[str, dict[str, list[Result]]] = {}
     for result in results.runs:
-        valid = by_condition.setdefault(result.run.condition_name, {}).setdefault(describe(result), [])
-        if result.valid:
-            valid.append(result)
+        wanted = by_condition.setdefault(result.run.condition_name, {}).setdefault(describe(result), [])
+        if every or result.valid:
+            wanted.append(result)
     for name, paths in by_condition.items():
-        for number, (settings, valid) in enumerate(paths.items(), start=1):
-            if valid:
-                yield ConditionRuns(f"{name}, path {number}" if len(paths) > 1 else name, settings, tuple(valid))
+        for number, (settings, wanted) in enumerate(paths.items(), start=1):
+            if wanted:
+                yield ConditionRuns(f"{name}, path {number}" if len(paths) > 1 else name, settings, tuple(wanted))
 
 
 def spread(every: Sequence[T], most: int | None) -> Sequence[T]:
@@ -57,7 +57,7 @@ def spread(every: Sequence[T], most: int | None) -> Sequence[T]:
 def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
     """Returns a chart for each condition, and a sentence if there are more than `most`. Raises ArchiveError."""
     drawable = []
-    for condition in each(results):
+    for condition in each(results, every=True):
         with_intervals = tuple(filter(series.has_intervals, condition.results))
         if with_intervals:
             drawable.append(ConditionRuns(condition.name, condition.settings, with_intervals))

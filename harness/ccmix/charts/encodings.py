@@ -7,9 +7,11 @@ cca, group      names
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ccmix.analysis.limited import MARK
 from ccmix.charts.colours import NO_CCA, ONE_COLOUR, all_colours, colours_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ from ccmix.charts.json_types import Part
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 LINE_WIDTH = 2.0
 FAINT = "#EEEEEE"
+LIGHTER = 0.4
 POINTS = {"type": "point", "filled": True, "size": 25, "opacity": 1}  # the values that a line connects
 
 
@@ -68,6 +71,13 @@ def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
     legend["values"] = {"expr": "domain('strokeWidth')"}
     width = name(field, scale={"type": "ordinal", "range": [LINE_WIDTH]}, sort="ascending", legend=None)
     return {"color": name(field, "CCA", scale=cca_scale(), legend=legend), "strokeWidth": width}
+
+
+def lighter(groups: Iterable[str]) -> Part:
+    """Returns the channel that draws the groups of runs that are not valid lighter, by their marks."""
+    if not any(re.search(MARK, group) for group in groups):
+        return {}
+    return {"opacity": {"condition": {"test": f"test(regexp('{MARK}'), datum.group)", "value": LIGHTER}, "value": 1}}
 
 
 def dash(field: str, title: str, **scale: Any) -> Part:

@@ -7,6 +7,7 @@ from functools import cached_property
 import polars as pl
 
 from ccmix.analysis.conditions import studied_groups
+from ccmix.analysis.limited import marked
 from ccmix.analysis.results import Result
 from ccmix.charts.sweep import SweptAxis, numbers
 from ccmix.model import Topology
@@ -22,7 +23,7 @@ COLUMNS: dict[str, type[pl.DataType]] = {
 
 @dataclass(frozen=True)
 class Family:
-    """Holds the valid runs of entries on one topology, or between hosts, that sweep the same keys.
+    """Holds the runs of entries on one topology, or between hosts, that sweep the same keys.
 
     A case is what is drawn apart from others: an entry, its destination where there are several, and the values of
     keys that aren't numbers.
@@ -46,7 +47,8 @@ class Family:
 
         goodput_bps, retransmission_rate, share (of the run's goodput), fair_share: of the group; fairness (of all
         flows) and utilisation: of the run; streams: flows of the group, flows: of the run; mix: 'cubic + bbr'. Cross
-        traffic beside a test has rows, too, and is none of the run's flows and mix.
+        traffic beside a test has rows, too, and is none of the run's flows and mix. Groups of a run that is not valid
+        are marked (analysis/limited.py), and the run has no fairness.
         """
         swept = {sweep.key for sweep in self.sweeps}
         several = len({result.run.dst for result in self.results}) > 1
@@ -59,12 +61,12 @@ class Family:
                 "case": " ".join([run.entry, *([run.dst] if several else []), *phrases]),
                 "mix": " + ".join(sorted({group.cca for group in studied}, key=cubic_first)),
                 "flows": sum(group.streams for group in studied),
-                "fairness": metrics.fairness, "utilisation": metrics.utilisation,
+                "fairness": metrics.fairness if result.valid else None, "utilisation": metrics.utilisation,
                 **{SETTING + key: value for key, value in run.condition.items()},
             }  # fmt: skip
             rows += [
                 of_run
-                | {name: getattr(group, name) for name in ("group", "cca", "streams")}
+                | {"group": marked(group.group, result.finished), "cca": group.cca, "streams": group.streams}
                 | {name: getattr(group, name) for name in NUMBERS}
                 for group in metrics.groups
             ]
@@ -73,12 +75,11 @@ class Family:
 
 
 def families(results: Sequence[Result]) -> list[Family]:
-    """Returns the families of the valid runs, in the order of the plan."""
+    """Returns the families of the runs, in the order of the plan."""
     by_path_and_keys: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
-        if result.valid:
-            path = result.run.path.name if isinstance(result.run.path, Topology) else ""
-            by_path_and_keys.setdefault((path, *sorted(result.run.condition)), []).append(result)
+        path = result.run.path.name if isinstance(result.run.path, Topology) else ""
+        by_path_and_keys.setdefault((path, *sorted(result.run.condition)), []).append(result)
     return [Family(tuple(runs)) for runs in by_path_and_keys.values()]
 
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 import polars as pl
 
 from ccmix.analysis.delays import new_rtts
+from ccmix.analysis.limited import marked
 from ccmix.analysis.measured import measured
 from ccmix.analysis.results import Result
 from ccmix.analysis.tables import as_archived
@@ -69,7 +70,7 @@ def _of_run(result: Result) -> pl.DataFrame:
         .select(
             entry=pl.lit(result.run.entry),
             iteration=pl.lit(result.run.iteration),
-            group="group",
+            group=pl.col("group") + marked("", result.finished),
             cca=pl.col("group").replace_strict(ccas, default="-", return_dtype=pl.String),
             time_s=pl.col("number") * step_s,
             begin_s=(pl.col("number") - 1) * step_s,

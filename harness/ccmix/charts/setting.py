@@ -38,6 +38,7 @@ def banded_lines(source: ChartSource, x: Part, y: Part, channels: Part, apart: S
     has the title, axis and scale of the mean.
     """
     detail = [encodings.name(column) for column in apart]
+    of_points = {name: channels[name] for name in ("color", "opacity") if name in channels}
     band = {"x": x, "y": plain("low"), "y2": {"field": "high"}, "color": channels["color"], "detail": detail}
     return source.view(
         {
@@ -47,7 +48,7 @@ def banded_lines(source: ChartSource, x: Part, y: Part, channels: Part, apart: S
                     "mark": {"type": "line", "strokeWidth": encodings.LINE_WIDTH},
                     "encoding": {"x": x, "y": y | plain("mean"), "detail": detail, **channels},
                 },
-                {"mark": encodings.POINTS, "encoding": {"x": x, "y": plain("mean"), "color": channels["color"]}},
+                {"mark": encodings.POINTS, "encoding": {"x": x, "y": plain("mean"), **of_points}},
             ],
         }
     )
@@ -79,7 +80,7 @@ def against_setting(runs: pl.DataFrame, sweep: SweptAxis) -> Part:
     for panel in names_in_order(runs, "panel"):
         own = pl.col("panel") == panel
         several = runs.filter(own).group_by("cca").agg(pl.col("group").n_unique())["group"].max() != 1
-        channels = of_cca | (encodings.dash("group", "group") if several else {})
+        channels = of_cca | encodings.lighter(runs["group"]) | (encodings.dash("group", "group") if several else {})
         column = [] if shared.is_empty() else [_fairness(shared.filter(own), of_cca)]
         column += [
             (means.filter(own).drop("panel"), y, channels, ["group"])

@@ -131,7 +131,7 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
         low_bps=pl.col("goodput_bps").min(),
         high_bps=pl.col("goodput_bps").max(),
     )
-    channels = encodings.of_cca(series["cca"].unique())
+    channels = encodings.of_cca(series["cca"].unique()) | encodings.lighter(series["group"])
     if series.select("group", "cca").unique().height > series["cca"].n_unique():
         channels |= encodings.dash("group", "group")
     scales = Scales(

@@ -32,6 +32,7 @@ class ReportOptions:
     metric: str
     charts: Path | None
     kinds: tuple[Kind, ...]
+    accept_limits: str
     image: Image
     colours: options.Colours
 
@@ -49,6 +50,8 @@ class ReportOptions:
 @click.option(
     "--metric", default="goodput_bps", show_default=True, help="What --against compares (docs/reference/metrics.md)."
 )
+@click.option("--accept-limits", default="", metavar="KIND,...",
+              help="Judge again: findings of these kinds leave a run valid, as by the key accept-limits.")  # fmt: skip
 @click.option("--charts", type=options.PathType(file_okay=False), metavar="FOLDER",
               help="Draw the charts that fit into this folder instead, and print their files.")  # fmt: skip
 @click.option("--chart", "kinds", type=click.Choice(KINDS), multiple=True,
@@ -70,16 +73,23 @@ def report(given: ReportOptions) -> None:
     ccmix report results/a --against cca=cubic           who differs from CUBIC?
     ccmix report results/a --charts figures --image png  charts as files
     """
+    from ccmix.analysis.counting import accepting
     from ccmix.analysis.results import load_results
     from ccmix.archive.packed import opened
+    from ccmix.config.values import LIMIT_NAMES
 
+    try:
+        accepted = LIMIT_NAMES.read(given.accept_limits)
+    except ValueError as error:
+        raise click.BadParameter(f"'{given.accept_limits}' {error}", param_hint="--accept-limits") from error
     if given.kinds and not given.charts:
         raise click.UsageError("--chart names a kind for --charts FOLDER: give that, too")
     with without_collection(), opened(given.outdirs) as archives:
         is_page = given.form == "html" and not given.against and not given.charts
         loaded = load_results(archives.folders, numbers_only=not is_page, numbers_of_many=True)
         unread = tuple(map(archives.rename, loaded.unread))
-        results = replace(loaded, rtt_buckets=given.rtt_buckets, unread=unread)
+        runs = tuple(replace(result, finished=accepting(result.finished, accepted)) for result in loaded.runs)
+        results = replace(loaded, runs=runs, rtt_buckets=given.rtt_buckets, unread=unread)
         if given.charts:
             for file in _draw(results, given, given.charts):
                 put(f"{file}\n")

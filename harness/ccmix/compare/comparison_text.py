@@ -103,7 +103,8 @@ def overview(compared: Compared) -> list[tuple[str, ...]]:
 
 def _overview(condition: ComparedCondition, tested: Tested) -> Iterator[str]:
     group, _, *goodput = _line(tested)
-    yield from (condition.a.name, condition.b.name, f"{len(condition.a.valid)}, {len(condition.b.valid)}", group)
+    runs = (f"{len(cell.valid)}{_not_valid(cell)}" for cell in (condition.a, condition.b))
+    yield from (condition.a.name, condition.b.name, ", ".join(runs), group)
     yield from goodput
     for metric in ("retransmission_rate", "rtt_median_s"):
         of_group = next((other for other in condition.tested if (other.group, other.metric) == (group, metric)), None)
@@ -119,9 +120,12 @@ def title(condition: ComparedCondition | ComparedRange) -> str:
 
 
 def _runs(cell: Cell) -> str:
-    invalid = len(cell.results) - len(cell.valid)
-    left_out = f" ({invalid} more not valid)" if invalid else ""
-    return f"{format_count(len(cell.valid), 'valid run')}{_unsettled(cell)}{_over(cell.path)}{left_out}"
+    return f"{format_count(len(cell.valid), 'valid run')}{_unsettled(cell)}{_over(cell.path)}{_not_valid(cell)}"
+
+
+def _not_valid(cell: Cell) -> str:
+    """Returns ' (8 not valid: ≥ 31.2 Gbit/s, lower bound)', or nothing."""
+    return "".join(f" ({each.runs} not valid: {each}, {each.meaning})" for each in cell.not_valid)
 
 
 def _unsettled(cell: Cell) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ccmix.analysis.statistics import Spread
 from ccmix.compare import range_text
-from ccmix.compare.groups import VERDICT_METRIC
+from ccmix.compare.groups import VERDICT_METRIC, WHOLE
 from ccmix.compare.verdicts import Compared
 from ccmix.csv_cell import Cell, csv_text
 
@@ -19,7 +19,7 @@ def csv_table(compared: Compared) -> str:
 
     Of an unknown key, b_low and b_high are the two means between which it moves the goodput most.
     """
-    lines = [*_ranges(compared), *_unknown(compared), *_conditions(compared)]
+    lines = [*_ranges(compared), *_unknown(compared), *_conditions(compared), *_not_valid(compared)]
     return csv_text([COLUMNS, *([line.get(column) for column in COLUMNS] for line in lines)])
 
 
@@ -56,6 +56,16 @@ def _conditions(compared: Compared) -> Iterator[dict[str, Cell]]:
                 "ratio": tested.found.ratio if tested.found else None, "ratio_low": ratio_low, "ratio_high": ratio_high,
                 "verdict": tested.verdict,
             }  # fmt: skip
+
+
+def _not_valid(compared: Compared) -> Iterator[dict[str, Cell]]:
+    for pair in (*compared.ranges, *compared.conditions):
+        for side in ("a", "b"):
+            for each in getattr(pair, side).not_valid:
+                yield {
+                    "what": "not valid", "a": pair.a.name, "b": pair.b.name, "group": WHOLE, "metric": VERDICT_METRIC,
+                    f"{side}_runs": each.runs, f"{side}_mean": each.goodput_mean_bps, "verdict": each.meaning,
+                }  # fmt: skip
 
 
 def _of_side(side: str, spread: Spread | None) -> dict[str, Cell]:

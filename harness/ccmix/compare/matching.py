@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ccmix.analysis.conditions import condition_key, mix, studied_groups
+from ccmix.analysis.conditions import condition_key, goodput_bps, mix, studied_groups
+from ccmix.analysis.limited import NotValid, not_valid
 from ccmix.analysis.ranges import UnknownValues, planned_ranges, split
 from ccmix.analysis.results import Result, Results
 from ccmix.analysis.settling_text import longest, not_settled
@@ -38,6 +39,10 @@ class Cell:
     @property
     def valid(self) -> tuple[Result, ...]:
         return tuple(result for result in self.results if result.valid)
+
+    @property
+    def not_valid(self) -> tuple[NotValid, ...]:
+        return not_valid((result.finished, goodput_bps(result.finished)) for result in self.results)
 
     @property
     def not_settled(self) -> int:

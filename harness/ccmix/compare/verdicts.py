@@ -155,6 +155,7 @@ def _cell(cell: Cell) -> dict[str, object]:
         "base_rtt_at_most_s": cell.path.rtt_s,
         "runs": len(cell.results),
         "invalid": len(cell.results) - len(cell.valid),
+        "not_valid": list(map(asdict, cell.not_valid)),
         "not_settled": cell.not_settled,
         "enough_s": unsettled.enough_s if unsettled else None,
         "enough_omit_s": unsettled.enough_omit_s if unsettled else None,

@@ -7,6 +7,8 @@ unit at the end. A field means the same in every kind of document that has it.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ccmix.analysis.limited import MEANINGS
+
 PREFIX = "ccmix-"
 ECS_VERSION = "8.17.0"
 
@@ -142,7 +144,8 @@ _CONTEXT = (
     _count("ccmix.streams", "flows", "flows of the run that were asked for; null: a command decides", *WITH_CONTEXT),
     _gauge("ccmix.pacing_bps", "bit/s", "rate that fq paces each flow to at most; in a group's or flow's document the "
            "smaller of that and the group's own", *WITH_CONTEXT),
-    _name("ccmix.validity.status", "valid, limited or unknown", *OF_A_RUN),
+    _name("ccmix.validity.status", "valid, limited or unknown; of a condition that of the runs that count, or of "
+          "all if none does", "conditions", *OF_A_RUN),
     _flag("ccmix.validity.counted", "whether tables count it: valid, or imported, which others measured", "runs",
           "groups"),
     _name("ccmix.path.kind", "emulated, real (between hosts), or pscheduler (between hosts, by pScheduler)",
@@ -240,6 +243,8 @@ _RUN = (
     _name("ccmix.validity.kinds", "what limited it: rtt, loss, cpu ... (docs/reference/findings.md)", "runs", "groups",
           "flows",
           "hosts"),
+    _name("ccmix.validity.meaning", "what the goodput of a run that tables don't count says of its path: "
+          f"{', '.join(MEANINGS)}", "runs", "groups", "flows", "hosts"),
     _name("ccmix.validity.accepted_kinds", "findings that the entry accepts", "runs"),
     _name("ccmix.validity.not_verified", "each thing that was configured and that the run could not show, as a "
           "sentence; the run may be valid", "runs"),

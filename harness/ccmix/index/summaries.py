@@ -7,6 +7,7 @@ import polars as pl
 
 from ccmix.analysis.conditions import smallest_ping_s
 from ccmix.analysis.counting import counts
+from ccmix.analysis.limited import meaning_of
 from ccmix.analysis.measured import measured
 from ccmix.analysis.ranges import best_estimates, planned_ranges, split
 from ccmix.analysis.results import Result
@@ -87,6 +88,7 @@ def _conditions(campaign: Campaign, finished: Sequence[FinishedRun]) -> Iterator
             "ccmix.condition.runs": row.runs,
             "ccmix.condition.invalid": row.invalid,
             "ccmix.condition.not_settled": row.not_settled,
+            "ccmix.validity.status": row.status,
             "ccmix.goodput_bps": row.goodput_mean_bps,
             "ccmix.condition.goodput_cv": row.goodput_cv,
             "ccmix.condition.goodput_ci95_low_bps": low_bps,
@@ -106,6 +108,7 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         **context.of_run(campaign, finished),
         "ccmix.condition.settings": run.condition or None,
         "ccmix.validity.kinds": _kinds(finished, accepted=False),
+        "ccmix.validity.meaning": None if result.valid else meaning_of(finished),
     }
     settling = finished.metrics.settling
     counted = {"ccmix.validity.counted": counts(finished), "ccmix.settled": settling.settled if settling else None}

@@ -100,5 +100,10 @@ class Run:
     @property
     def name(self) -> str:
         """A name that is unique within a plan, for people."""
+        return f"{self.place} #{self.iteration}"
+
+    @property
+    def place(self) -> str:
+        """The name of what all iterations have in common, for people."""
         where = f" {self.dst}" if isinstance(self.path, HostPath) else ""
-        return f"{self.entry}{where} {self.condition_name} #{self.iteration}"
+        return f"{self.entry}{where} {self.condition_name}"

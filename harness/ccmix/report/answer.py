@@ -248,7 +248,7 @@ def _share(comparison: Beside) -> str:
 def _extremes(singles: Sequence[Single], where: _Where) -> Iterable[str]:
     """Yields the largest and the smallest goodput, for campaigns with nothing to compare."""
     if not singles:
-        yield "No run is valid, so there is no result."
+        yield "No run is valid: what their goodput means is below."
         return
     most = max(singles, key=lambda single: single.goodput_bps.mean)
     least = min(singles, key=lambda single: single.goodput_bps.mean)
@@ -277,7 +277,7 @@ def _runs(sharing: Sharing) -> str:
     why = ", ".join(f"{count} by {kind}" for kind, count in sharing.left_out)
     out = sharing.runs - sharing.valid
     be = "is" if out == 1 else "are"
-    return f"{out} of {sharing.runs} runs {be} left out of all numbers because of findings: {why}.{imported}"
+    return f"{out} of {sharing.runs} runs {be} left out of all means because of findings: {why}.{imported}"
 
 
 def _warnings(sharing: Sharing, where: _Where) -> Iterable[str]:

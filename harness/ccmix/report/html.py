@@ -99,6 +99,7 @@ def write_report(results: Results, file: Path) -> Path:
             [[*line[:columns], *more.cells(row)] for line, row in zip(table, results.rows, strict=True)],
         ),
         notes=list(results_text.notes(results)),
+        not_valid=results_text.not_valid_sentences(results),
         charts=list(_drawn(chosen.charts, parts, file)),
         charts_left_out=chosen.left_out,
         runs_left_out=left_out(results, len(shown_runs)),

@@ -8,6 +8,7 @@ from rich.text import Text
 from ccmix.analysis.comparison import ALIKE
 from ccmix.analysis.counting import imported
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
+from ccmix.analysis.limited import MEANINGS, advice, sentences
 from ccmix.analysis.results import Results
 from ccmix.analysis.settling_text import notes as settling_notes
 from ccmix.analysis.statistics import Row
@@ -29,12 +30,12 @@ LEAST_CV = 1e-5  # smaller ones have no number
 
 
 def cells(row: Row) -> list[str]:
-    """Returns the row under COLUMNS; a dash where there is no number."""
+    """Returns the row under COLUMNS; a dash where there is no number. Without a valid run, goodputs have a sign."""
     interval = row.goodput_ci95_bps
     return [
         row.group,
         str(row.streams or "–"),
-        "–" if row.goodput_mean_bps is None else format_rate(row.goodput_mean_bps),
+        ", ".join(map(str, row.not_valid)) if row.goodput_mean_bps is None else format_rate(row.goodput_mean_bps),
         "–" if interval is None else f"± {format_rate((interval[1] - interval[0]) / 2)}",
         "–" if row.goodput_cv is None else _cv(row.goodput_cv),
         "–" if row.retransmission_rate_mean is None else format_percent(row.retransmission_rate_mean),
@@ -47,6 +48,12 @@ def cells(row: Row) -> list[str]:
 
 def _cv(cv: float) -> str:
     return f"< {format_percent(LEAST_CV)}" if 0 < cv < LEAST_CV else format_percent(cv)
+
+
+def not_valid_sentences(results: Results) -> list[str]:
+    """Returns what the goodput of runs that are not valid means, by condition, and what to do about them."""
+    runs = [result.finished for result in results.runs]
+    return [*_first(sentences(runs), "conditions"), *advice(runs)]
 
 
 def headings(results: Results, most_swept: int | None = None) -> list[str]:
@@ -166,11 +173,14 @@ def _wide(row: Row) -> str:
 
 
 def render(results: Results) -> str:
-    """Returns the table as plain text, as wide as it needs to be, below what it is of and what is missing."""
+    """Returns the table as plain text, as wide as it needs to be, between what it is of and what is not
+    valid.
+    """
     finished = f"{len(results.runs)} of {results.planned} planned runs. {heading.missing(results)}".rstrip()
     above = [heading.title(results), *heading.paths(results), *([finished] if heading.missing(results) else [])]
     paths = "".join(f"{_measured_path(path)}\n" for path in measured_paths(results))
-    return "".join(f"{line}\n" for line in above) + paths + plain(terminal_table(results))
+    below = "".join(f"{line}\n" for line in not_valid_sentences(results))
+    return "".join(f"{line}\n" for line in above) + paths + plain(terminal_table(results)) + below
 
 
 def _measured_path(path: MeasuredPath) -> str:
@@ -185,11 +195,14 @@ def _measured_path(path: MeasuredPath) -> str:
 
 def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
     """Returns the rows with numbers in the units of their names, and a column for each swept key."""
-    nested = ("condition", "goodput_ci95_bps", "group_metrics", "run_metrics")
+    nested = ("condition", "goodput_ci95_bps", "group_metrics", "run_metrics", "not_valid")
     names = [name for name in Row.__dataclass_fields__ if name not in nested]
-    low_high = ["goodput_ci95_low_bps", "goodput_ci95_high_bps"]
-    lines: list[list[Cell]] = [[*(f"condition.{key}" for key in swept), *names, *low_high]]
+    apart = (f"{meaning.replace(' ', '_')}_goodput_mean_bps" for meaning in MEANINGS)
+    more = ["goodput_ci95_low_bps", "goodput_ci95_high_bps", *apart]
+    lines: list[list[Cell]] = [[*(f"condition.{key}" for key in swept), *names, *more]]
     for row in rows:
         values = [getattr(row, name) for name in names]
-        lines.append([*(row.condition.get(key) for key in swept), *values, *(row.goodput_ci95_bps or (None, None))])
+        not_valid = {each.meaning: each.goodput_mean_bps for each in row.not_valid}
+        numbers = [*values, *(row.goodput_ci95_bps or (None, None)), *map(not_valid.get, MEANINGS)]
+        lines.append([*(row.condition.get(key) for key in swept), *numbers])
     return csv_text(lines)

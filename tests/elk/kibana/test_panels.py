@@ -30,8 +30,8 @@ VEGA = {id_: panel for id_, panel in PANELS.items() if isinstance(panel, VegaPan
 # load of processors, a spread of iterations, captures, RTT probes, requests, and what is no emulated path. Panels on
 # that are shown the recorded campaigns.
 NOT_IN_THE_DEMO = re.compile(
-    "ccmix-(campaigns-(campaigns|each|limits|number)|health-(limits|not-verified|cpu|hosts)|ccas-(table|pooled)"
-    "|compare-runs|run-(runs|bbr-.*|probe|packets-.*|completion.*|requests)|real-emulated-.*|mesh-.*)"
+    "ccmix-(campaigns-(campaigns|each|limits|number)|health-(limits|not-verified|cpu|hosts)"
+    "|ccas-(table|pooled|not-valid)|compare-runs|run-(runs|bbr-.*|probe|packets-.*|completion.*|requests)|real-emulated-.*|mesh-.*)"
 )
 CAMPAIGNS = ("demo", *(outdir.name for outdir in RECORDED))
 ON_BOTH_SIDES = "paced"  # the entry that was measured in the lab and between hosts

@@ -5,7 +5,7 @@ from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import charts, common
 from ccmix.kibana.dashboards.scope import what_is_pooled
 from ccmix.kibana.data_views import CONDITIONS, GROUPS
-from ccmix.kibana.lens import XY, Lens, LensTable, Metric, Terms
+from ccmix.kibana.lens import XY, Count, Lens, LensTable, Metric, Terms
 from ccmix.kibana.vega import VegaLite, metric, terms
 
 _GOODPUT = Metric("average", "ccmix.goodput_bps", "goodput of the group, mean")
@@ -29,18 +29,19 @@ _BY_RTT = Terms("ccmix.path.base_rtt_s", "base RTT")
 _POINTS = of_cca(field="key.cca")
 _POINTS["color"]["legend"] |= {"symbolType": "circle", "symbolStrokeWidth": 0}
 _EACH_RUN = VegaLite(
-    "Goodput and retransmissions of each run",
+    "Goodput and retransmissions of each run; pale: not valid",
     GROUPS,
     {
         "run": terms("ccmix.run.id"), "group": terms("ccmix.group.name"), "cca": terms("ccmix.cca"),
         "mix": terms("ccmix.mix"), "condition": terms("ccmix.condition.name"),
+        "verdict": terms("ccmix.validity.status"),
     },
     {
         "goodput": metric("avg", "ccmix.goodput_bps"),
         "retransmission_rate": metric("avg", "ccmix.retransmission_rate"),
     },
     lambda source: source.view({
-        "mark": {"type": "point", "filled": True, "opacity": 0.7, "size": 50},
+        "mark": {"type": "point", "filled": True, "size": 50},
         "encoding": {
             "x": {"field": "retransmission_rate.value", "type": "quantitative", "axis": {"format": ".1%"},
                   "title": "retransmission rate"},
@@ -48,11 +49,11 @@ _EACH_RUN = VegaLite(
                   "title": "goodput of the group (bit/s)"},
             **_POINTS,
             "shape": {"field": "key.mix", "type": "nominal", "title": "mix"},
+            "opacity": {"condition": {"test": "datum.key.verdict === 'valid'", "value": 0.7}, "value": 0.2},
             "tooltip": [{"field": f"key.{name}", "type": "nominal", "title": name}
-                        for name in ("condition", "mix", "group", "run")],
+                        for name in ("verdict", "condition", "mix", "group", "run")],
         },
     }),
-    match=charts.COUNTED,
 )  # fmt: skip
 
 CCAS = Dashboard(
@@ -92,6 +93,25 @@ CCAS = Dashboard(
         Panel("distribution", charts.goodput_distribution("Goodput of runs: distribution"), 16, 12),
         Panel("each", _EACH_RUN, 16, 12),
         Panel("goodput-table", charts.goodput_table("Goodput of each group and condition"), 32, 12),
+        Panel(
+            "not-valid",
+            Lens(
+                "Runs that are not valid, and no part of the other numbers",
+                GROUPS,
+                {
+                    "entry": Terms("ccmix.entry", "entry"),
+                    "condition": Terms("ccmix.condition.name", "condition"),
+                    "cca": common.BY_CCA,
+                    "kind": Terms("ccmix.validity.kinds", "finding"),
+                    "meaning": Terms("ccmix.validity.meaning", "so the goodput is"),
+                    "goodput": _GOODPUT,
+                    "groups": Count("groups of runs"),
+                },
+                LensTable(("entry", "condition", "cca", "kind", "meaning", "goodput", "groups")),
+                "ccmix.validity.counted: false",
+            ),
+            48, 10, leads_to="run",
+        ),
         Panel(
             "table",
             Lens(
