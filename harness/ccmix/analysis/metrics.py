@@ -234,8 +234,8 @@ def _bytes_sent(run: Run, tables: RunTables) -> int:
     left = left_device(run, tables, 0.0, float("inf"))
     unseen = tables.flows.join(last, on=FLOW, how="anti", maintain_order="left")  # as of UDP
     every = pl.concat([last.select("host", "sent"), unseen.select("host", sent=pl.col("bytes_sent").cast(pl.Float64))])
-    of_hosts = dict(every.group_by("host", maintain_order=True).agg(pl.col("sent").sum()).iter_rows())
-    sent = sum(min(count, left[host][1]) if host in left else count for host, count in of_hosts.items())
+    of_hosts = every.group_by("host", maintain_order=True).agg(pl.col("sent").sum()).rows()
+    sent = added(min(float(count), left[host][1]) if host in left else float(count) for host, count in of_hosts)
     return round(sent) if left else max(round(sent), reported)
 
 

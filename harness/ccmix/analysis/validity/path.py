@@ -43,10 +43,11 @@ def _rtt_of_sender(run: Run, sender: Sender, tables: RunTables, measurement: Mea
     if own.is_empty():
         return
     socket_s = own["min_rtt_s"].min()
-    begin_s = tables.flows["begin_s"].fill_null(0.0)
-    first = tables.flows.filter(pl.col("host") == sender.name, begin_s <= (begin_s.min() or 0.0) + sender.base_rtt_s)
-    if first.is_empty():  # its flows met the queues of those before them: pings decide
-        socket_s = None if socket_s is None else min(socket_s, _base_rtts_s(run.topology, sender)[1])
+    begins_s = tables.flows.select("host", pl.col("begin_s").fill_null(0.0)).rows()
+    first_s = min((begin_s for _, begin_s in begins_s), default=0.0)
+    is_first = any(host == sender.name and begin_s <= first_s + sender.base_rtt_s for host, begin_s in begins_s)
+    if not is_first:  # its flows met the queues of those before them: pings decide
+        socket_s = min(socket_s, _base_rtts_s(run.topology, sender)[1]) if isinstance(socket_s, float) else None
     least_s, most_s = _base_rtts_s(run.topology, sender)
     packets_s = SOCKET_RTT_PACKETS * run.topology.packet_bytes * 8 / _least_rate_bps(run.topology, sender)
     assert isinstance(socket_s, float | None)
