@@ -6,7 +6,7 @@ from types import MappingProxyType
 import polars as pl
 
 from ccmix.analysis.delays import new_rtts
-from ccmix.analysis.flow_counters import COUNTED_BY
+from ccmix.analysis.counters import COUNTED_BY
 from ccmix.analysis.measured import measured
 from ccmix.analysis.results import Result
 from ccmix.analysis.tables import as_archived

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ccmix.analysis.flow_counters import COUNTED_BY
+from ccmix.analysis.counters import COUNTED_BY
 from ccmix.analysis.results import Result
 from ccmix.analysis.tables import as_archived
 from ccmix.archive import ArchiveError, parquet
