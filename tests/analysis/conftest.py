@@ -11,9 +11,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS
 from ccmix.analysis.reports import Iperf3TestReport
 from ccmix.analysis.series import Series
-from ccmix.analysis.tables import RunTables
+from ccmix.analysis.tables import RunTables, with_counters
 from ccmix.model import (
     Buffer,
     Counters,
@@ -60,37 +61,51 @@ def flows() -> pl.DataFrame:
             "throughput_bps": [210e6, 630e6],
             "retransmits": [9, 99],
             "bytes_sent": [1_000_000, 2_000_000],
-        }
+            "begin_s": [0.0, 0.0],
+            "end_s": [None, None],
+            "reverse": [False, False],
+            "udp": [False, False],
+        },
+        schema=FLOW_COLUMNS,
     )
 
 
 def sockets() -> pl.DataFrame:
-    """A sample a second from 0 to 5 s; in each, `second` x 1000 segments were sent, and 10 or 100 of them again."""
-    rows = []
+    """A sample of both ends a second, from 0 to 5 s.
+
+    In each second a sender sends 1000 segments, and 10 or 100 of them again; the receivers get 200 or 600 Mbit/s, which
+    is 25 or 75 MB, and 26.25 or 78.75 MB are sent for the first time, which is 210 or 630 Mbit/s.
+    """
+    rows: list[dict[str, Any]] = []
     for second in range(6):
         for port, cca in PORTS.items():
-            rows.append(
-                {
-                    "time_s": float(second),
+            megabytes = (25, 26.25) if cca == "cubic" else (75, 78.75)
+            received, sent = (int(size * 1e6) * second for size in megabytes)
+            retransmits = (10 if cca == "cubic" else 100) * second
+            of_both = {
+                "time_s": float(second), "final": False, "state": "established", "host": "h1", "port": port,
+                "group": cca, "cookie": port, "ecn": False,
+            }  # fmt: skip
+            rows += (
+                of_both
+                | {
                     "end": "sender",
-                    "final": False,
-                    "state": "established",
-                    "host": "h1",
-                    "port": port,
-                    "group": cca,
                     "cca": cca,
                     "rtt_s": 0.010 + 0.001 * second + (0.5 if second == 0 else 0),
                     "min_rtt_s": 0.0101,
+                    "segs_in": 500 * second,
                     "data_segs_out": 1000 * second + 7,
-                    "retransmits": (10 if cca == "cubic" else 100) * second + 3,
-                    "bytes_sent": 1_000_000 * second,
+                    "retransmits": retransmits + 3,
+                    "bytes_acked": received,
+                    "bytes_sent": sent + 1448 * retransmits,
+                    "bytes_retransmitted": 1448 * retransmits,
                     "busy_s": float(second),
                     "receiver_window_limited_s": 0.0,
                     "send_buffer_limited_s": 0.0,
-                    "ecn": False,
                     "unsent_bytes": 0,
                     "max_pacing_rate_bps": None,
-                }
+                },
+                of_both | {"end": "receiver", "cca": "cubic", "bytes_received": received},
             )
     return pl.DataFrame(rows, schema_overrides={"max_pacing_rate_bps": pl.Float64})
 
@@ -112,10 +127,11 @@ def queues() -> pl.DataFrame:
 
 
 @pytest.fixture
-def tables() -> RunTables:
+def tables(run: Run) -> RunTables:
     test = Iperf3TestReport("TCP", 2, 4.0, 1.0, 4.0, 1.0, 0.0, 1000.0, {40000: 1, 40002: 2})
     series = Series(sockets=sockets(), queues=queues())
-    return RunTables(flows(), pl.DataFrame(), series, began_s=1000.0, tests={"h1": test})
+    every = RunTables(flows(), pl.DataFrame(schema=INTERVAL_COLUMNS), series, began_s=1000.0, tests={"h1": test})
+    return with_counters(run.traffic, every, series.sockets, run.traffic.total_s)
 
 
 # As tc reports them in the lab

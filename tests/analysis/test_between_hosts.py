@@ -43,11 +43,15 @@ def run() -> Run:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two flows that send 1 and 3 MB a second, a third that ends early, and a control connection."""
+    """Two flows that send 1 and 3 MB a second, a third that ends early, and a control connection.
+
+    Half a second before, they have connected.
+    """
     (tmp_path / "generators").mkdir()
     (tmp_path / "logs").mkdir()
     (tmp_path / "generators" / "src-cmd.out").write_text("226 Transfer complete.\n")
-    samples = []
+    connected = "".join(flow(port, cca, 0, 0) for port, cca in ((40000, "cubic"), (40002, "bbr")))
+    samples = [{"time_s": BEGIN_S - 0.5, "seconds": 0.01, "output": connected}]
     for second in range(4):
         lines = [
             flow(40000, "cubic", second, 1_000_000),
@@ -98,9 +102,9 @@ def test_flows_of_any_command_are_its_sockets_that_carried_data(run: Run, folder
     flows = read_tables(run, folder, measurement()).flows.sort("port")
     assert flows["port"].to_list() == [40000, 40002, 40004]
     assert flows["group"].to_list() == ["cubic", "bbr", "bbr"]
-    # acknowledged over the time of all, so that flows one after the other don't add up to more than passed
-    assert flows["goodput_bps"].to_list() == pytest.approx([8e6, 24e6, 16e6 / 3])
     assert flows["retransmits"].to_list() == [6, 6, 2]
+    # from the first data of any of them: nothing was sent before the sample at 1000 s
+    assert flows.select("begin_s", "end_s").rows() == [(0.0, 3.0)] * 3
     assert flows["cca_asked"].to_list() == [None] * 3
 
 
@@ -132,14 +136,26 @@ def test_a_command_without_any_connection(run: Run, folder: Path) -> None:
     assert "no connection to 10.0.3.2 carried data in view of localhost" in verdict.findings[0].detail
 
 
-def test_stock_iperf3_s_own_word_is_taken_where_there_is_one(run: Run, folder: Path) -> None:
+def test_sockets_are_believed_rather_than_stock_iperf3(run: Run, folder: Path) -> None:
+    """It says 9 and 25 Mbit/s; 1 and 3 MB a second were acknowledged."""
     output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
     (folder / "generators" / "src-cmd.out").write_text(output)
     tables = read_tables(run, folder, measurement())
-    assert tables.flows["goodput_bps"].to_list() == [9e6, 25e6]
     assert tables.flows["group"].to_list() == ["bbr", "bbr"]
     assert sorted(tables.sockets["port"].unique()) == [40000, 40002]
-    assert tables.intervals["goodput_bps"].to_list() == [8e6] * 6  # its own, where the server's is not there
+    assert tables.intervals.sort("port", "time_s")["goodput_bps"].to_list() == [8e6] * 3 + [24e6] * 3
+    metrics = run_metrics(run, tables, measurement().ping_rtt_s, measurement())
+    assert [(flow.goodput_bps, flow.counted_by) for flow in metrics.flows] == [(8e6, "sender"), (24e6, "sender")]
+
+
+def test_iperf3_s_own_word_is_taken_where_no_socket_was_sampled(run: Run, folder: Path) -> None:
+    output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
+    (folder / "generators" / "src-cmd.out").write_text(output)
+    (folder / "logs" / "sockets.jsonl").write_text("")
+    tables = read_tables(run, folder, measurement())
+    assert tables.intervals["goodput_bps"].to_list() == [8e6] * 6  # of its 1 MB in each
+    metrics = run_metrics(run, tables, measurement().ping_rtt_s, measurement())
+    assert [(flow.goodput_bps, flow.counted_by) for flow in metrics.flows] == [(9e6, "generator"), (25e6, "generator")]
 
 
 def test_a_connection_of_others_from_the_same_port_is_not_iperf3_s(run: Run, folder: Path) -> None:
@@ -163,7 +179,7 @@ def test_the_patched_iperf3_in_a_command_tells_the_cca_of_each_stream(run: Run, 
     assert read_tables(run, folder, measurement()).flows["group"].to_list() == ["cubic", "bbr"]
 
 
-def test_the_server_s_intervals_are_goodput(run: Run, folder: Path) -> None:
+def test_the_server_s_intervals_are_goodput_where_no_socket_was_sampled(run: Run, folder: Path) -> None:
     server = stock_iperf3("bbr", [])
     server["start"] = {
         "connected": [{"socket": 8, "remote_port": 40000}, {"socket": 9, "remote_port": 40002}],
@@ -173,6 +189,7 @@ def test_the_server_s_intervals_are_goodput(run: Run, folder: Path) -> None:
         interval["streams"] = [{"socket": 8, "bytes": 125_000}, {"socket": 9, "bytes": 250_000}]
     client = stock_iperf3("bbr", [stream(5, 1e6), stream(7, 2e6)]) | {"server_output_json": server}
     (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
+    (folder / "logs" / "sockets.jsonl").write_text("")
     intervals = read_tables(run, folder, measurement()).intervals.sort("port", "time_s")
     assert intervals["goodput_bps"].to_list() == [1e6] * 3 + [2e6] * 3
     assert intervals["retransmits"].to_list() == [1] * 6
@@ -202,6 +219,10 @@ def test_the_omitted_time_and_interval_of_a_command_are_iperf3_s(run: Run, folde
     (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
     measured = as_measured(run, folder, None)
     assert (measured.traffic.omit_s, measured.traffic.interval_s) == (2.0, 0.2)
+    intervals = read_tables(measured, folder, measurement()).intervals.filter(pl.col("port") == 40000)
+    assert intervals["time_s"].to_list() == pytest.approx([number * 0.2 for number in range(1, 26)])
+    assert intervals["omitted"].to_list() == [True] * 10 + [False] * 15
+    (folder / "logs" / "sockets.jsonl").write_text("")
     assert read_tables(measured, folder, measurement()).intervals["time_s"].to_list()[:2] == [3.0, 3.0]
 
 
@@ -410,5 +431,5 @@ def test_a_test_of_the_other_direction_sends_nothing_from_here(run: Run, folder:
         json.dumps(stock_iperf3("dctcp", [stream(5, 9e6), stream(7, 2e6)]))
     )
     tables = read_tables(run, folder, measurement())
-    assert tables.sockets["time_s"].min() == pytest.approx(0.2)  # since the command's start
+    assert tables.sockets["time_s"].min() == pytest.approx(-0.3)  # the command started at 999.8 s
     assert judge(run, tables, measurement()).status == "valid"

@@ -7,9 +7,15 @@ import pytest
 
 from ccmix.analysis.fairness import jain_index
 from ccmix.analysis.metrics import run_metrics
-from ccmix.analysis.tables import RunTables
+from ccmix.analysis.tables import RunTables, with_counters
 from ccmix.model import Group, HttpSource, Iperf3Source, Measurement, RateChange, Run, Sender, UdpSource
 from support import with_groups
+
+
+def seen(run: Run, tables: RunTables, sockets: pl.DataFrame) -> RunTables:
+    """Returns the tables of a run whose probe saw these sockets."""
+    series = replace(tables.series, sockets=sockets)
+    return with_counters(run.traffic, replace(tables, series=series), sockets, run.traffic.total_s)
 
 
 @pytest.mark.parametrize(
@@ -43,16 +49,28 @@ def test_utilisation_is_of_the_mean_rate(run: Run, tables: RunTables, measuremen
 
 
 def test_udp_is_no_flow_whose_share_could_be_fair(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    line = UdpSource("bbr", "h1", 1e6, 1)
-    traffic = replace(run.traffic, sources=(line,))
-    assert run_metrics(replace(run, traffic=traffic), tables, measurement.ping_rtt_s, measurement).fairness == 1
+    """Its goodput is what its generator counted, and no socket shows it."""
+    tcp = Iperf3Source("tcp", "h1", (Group("cubic"),), 1)
+    both = replace(run, traffic=replace(run.traffic, sources=(tcp, UdpSource("bbr", "h1", 700e6, 1))))
+    is_udp = pl.col("port") == 40002
+    flows = tables.flows.with_columns(udp=is_udp, goodput_bps=pl.when(is_udp).then(650e6).otherwise("goodput_bps"))
+    sockets = tables.series.sockets.filter(~is_udp)
+    metrics = run_metrics(both, seen(both, replace(tables, flows=flows), sockets), measurement.ping_rtt_s, measurement)
+    assert (metrics.fairness, metrics.fairness_of_groups, metrics.convergence_s) == (1, 1, None)
+    assert [flow.goodput_bps for flow in metrics.flows] == [200e6, 650e6]
+    assert [flow.counted_by for flow in metrics.flows] == ["receiver", "generator"]
+    assert metrics.goodput_bps == 850e6
+    assert [group.fairness for group in metrics.groups] == [1, None]
 
 
 def test_a_sample_a_moment_early_is_of_the_measured_time(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    """A microsecond: RTTs are the same samples, and what counters grew by is less than a millionth off."""
     early = tables.series.sockets.with_columns(pl.col("time_s") - 1e-6)
-    assert run_metrics(
-        run, replace(tables, series=replace(tables.series, sockets=early)), measurement.ping_rtt_s, measurement
-    ) == run_metrics(run, tables, measurement.ping_rtt_s, measurement)
+    found = run_metrics(run, seen(run, tables, early), measurement.ping_rtt_s, measurement)
+    expected = run_metrics(run, tables, measurement.ping_rtt_s, measurement)
+    assert [group.rtt_p95_s for group in found.groups] == [group.rtt_p95_s for group in expected.groups]
+    assert found.goodput_bps == pytest.approx(expected.goodput_bps, rel=1e-6)
+    assert [flow.retransmitted_segments for flow in found.flows] == [40, 400]
 
 
 def test_rtts_beside_the_traffic(run: Run, tables: RunTables, measurement: Measurement) -> None:
@@ -119,8 +137,21 @@ def test_flows_keep_their_numbers(run: Run, tables: RunTables, measurement: Meas
 
 
 def test_a_flow_that_no_probe_saw_has_no_rate(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    seen = replace(tables.series, sockets=tables.sockets.filter(pl.col("port") != 40002))
-    unseen = replace(tables, series=seen)
-    cubic, bbr = run_metrics(run, unseen, measurement.ping_rtt_s, measurement).groups
-    assert cubic.retransmission_rate == 0.01
-    assert (bbr.retransmission_rate, bbr.rtt_median_s, bbr.goodput_bps) == (None, None, 600e6)
+    """Its goodput is that of its generator."""
+    flows = tables.flows.with_columns(goodput_bps=pl.lit(500e6))
+    unseen = seen(run, replace(tables, flows=flows), tables.series.sockets.filter(pl.col("port") != 40002))
+    metrics = run_metrics(run, unseen, measurement.ping_rtt_s, measurement)
+    cubic, bbr = metrics.groups
+    assert (cubic.retransmission_rate, cubic.goodput_bps) == (0.01, 200e6)
+    assert (bbr.retransmission_rate, bbr.rtt_median_s, bbr.goodput_bps) == (None, None, 500e6)
+    assert [flow.counted_by for flow in metrics.flows] == ["receiver", "generator"]
+
+
+def test_who_counted_a_flow(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    """What a sender knows to be acknowledged counts where its receiver's socket was not sampled."""
+    sockets = tables.series.sockets.filter((pl.col("end") == "sender") | (pl.col("port") == 40000)).with_columns(
+        bytes_acked=(pl.col("bytes_acked") * 0.9).cast(pl.Int64)
+    )
+    metrics = run_metrics(run, seen(run, tables, sockets), measurement.ping_rtt_s, measurement)
+    assert [flow.counted_by for flow in metrics.flows] == ["receiver", "sender"]
+    assert [flow.goodput_bps for flow in metrics.flows] == [200e6, pytest.approx(540e6)]

@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.completions import completion_metrics
-from ccmix.analysis.dynamics import convergence_of_flows_s, convergence_s, goodputs, start_up
+from ccmix.analysis.dynamics import as_units, convergence_of_flows_s, convergence_s, goodputs, start_up
+from ccmix.analysis.iperf3_tables import FLOW_COLUMNS
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.path_metrics import mean_rate_bps
-from ccmix.analysis.tables import RunTables
+from ccmix.analysis.tables import RunTables, with_counters
 from ccmix.model import (
     CommandSource,
     DelayChange,
@@ -18,11 +19,11 @@ from ccmix.model import (
     Group,
     HostPath,
     HttpSource,
+    Iperf3Source,
     Measurement,
     Policer,
     RateChange,
     Run,
-    UdpSource,
 )
 from ccmix.model.results import PolicerMetrics, StartupMetrics
 from support import add_sources, with_groups
@@ -48,6 +49,12 @@ def intervals(goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:
     )
 
 
+def competing(run: Run, goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:
+    """Returns the goodputs of flows that each count as one: 'h1 40000' and so on."""
+    flows = pl.DataFrame([{"host": "h1", "port": port, "unit": f"h1 {port}"} for port in goodputs_of_ports])
+    return as_units(goodputs(run, intervals(goodputs_of_ports)), flows)
+
+
 def test_percentiles_of_the_rtt_and_of_queueing(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """Samples of 11, 12, 13, 14 and 15 ms over a base RTT of 10 ms: the 95th percentile is at 3.8 of 4 steps."""
     cubic, bbr = run_metrics(run, tables, measurement.ping_rtt_s, measurement).groups
@@ -60,11 +67,14 @@ def test_percentiles_of_the_rtt_and_of_queueing(run: Run, tables: RunTables, mea
 
 
 def test_flow_completion_times(run: Run) -> None:
-    """Of 1, 2, 3, 4 and 10 s the mean is 4 s, the 95th percentile at 3.8 of 4 steps; one flow was cut off."""
+    """Of 1, 2, 3, 4 and 10 s the mean is 4 s, the 95th percentile at 3.8 of 4 steps; one flow was cut off, and one of
+    99 s began in the omitted second.
+    """
     source = HttpSource("web", "h1", 6, 1000, 1, "cubic")
     requests = replace(run, traffic=replace(run.traffic, sources=(source,)))
-    seconds = [2.0, 1.0, None, 10.0, 4.0, 3.0]
-    completions = pl.DataFrame({"group": ["web"] * 6, "seconds": seconds})
+    seconds = [99.0, 2.0, 1.0, None, 10.0, 4.0, 3.0]
+    starts_s = [0.9, 1.0, 2.0, 2.0, 2.0, 2.0, 4.9]
+    completions = pl.DataFrame({"group": ["web"] * 7, "seconds": seconds, "start_s": starts_s})
     [found] = completion_metrics(requests, completions)
     assert (found.begun, found.completed, found.mean_s, found.median_s) == (6, 5, 4.0, 3.0)
     assert (found.p95_s, found.p99_s) == (pytest.approx(8.8), pytest.approx(9.76))
@@ -107,9 +117,10 @@ def test_shares_and_fairness_of_groups(run: Run, tables: RunTables, measurement:
 
 
 def test_beside_udp_no_share_is_the_fair_one(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    traffic = replace(run.traffic, sources=(UdpSource("bbr", "h1", 1e6, 1),))
-    groups = run_metrics(replace(run, traffic=traffic), tables, measurement.ping_rtt_s, measurement).groups
+    with_udp = tables.flows.with_columns(udp=pl.col("port") == 40002)
+    groups = run_metrics(run, replace(tables, flows=with_udp), measurement.ping_rtt_s, measurement).groups
     assert [group.fair_share for group in groups] == [None, None]
+    assert [group.share for group in groups] == [0.25, 0.75]
 
 
 def test_cross_traffic_is_none_of_the_run_s_goodput_shares_and_fairness(
@@ -129,17 +140,93 @@ def test_cross_traffic_is_none_of_the_run_s_goodput_shares_and_fairness(
     assert metrics.rtt_p99_s == cubic.rtt_p99_s != of_all.rtt_p99_s
 
 
+def short_flows(run: Run, tables: RunTables, begin_s: float = 0.0, end_s: float | None = None) -> RunTables:
+    """Returns the tables with a source of http besides, 'web', that receives 50 Mbit/s while it is active."""
+    seconds = range(6)
+    received = [round(6.25e6 * max(0, min(second, end_s or 5) - begin_s)) for second in seconds]
+    samples = pl.DataFrame({"time_s": [float(second) for second in seconds], "bytes_received": received}).with_columns(
+        end=pl.lit("receiver"), host=pl.lit("h1"), port=pl.lit(5202, pl.Int64), cookie=pl.lit(1, pl.Int64),
+        group=pl.lit("web"), final=pl.lit(value=False), state=pl.lit("established"),
+    )  # fmt: skip
+    row = {"host": "h1", "port": 5202, "group": "web", "bytes_sent": 10**6, "begin_s": begin_s, "end_s": end_s}
+    short = pl.DataFrame([row | {"reverse": False, "udp": False}], schema=FLOW_COLUMNS)
+    completed = pl.DataFrame({"group": ["web"], "seconds": [1.0], "start_s": [1.5]})
+    every = replace(tables, short_flows=short, short_sockets=samples, completions=completed)
+    return with_counters(run.traffic, every, tables.series.sockets, run.traffic.total_s)
+
+
 def test_short_flows_beside_a_test_leave_its_shares_as_they_are(
     run: Run, tables: RunTables, measurement: Measurement
 ) -> None:
     beside = replace(run, traffic=add_sources(run.traffic, HttpSource("web", "h1", 1, 1, 1, "-")))
-    short = pl.DataFrame([{"group": "web", "host": "h1", "goodput_bps": 50e6, "throughput_bps": 50e6}])
-    completed = pl.DataFrame({"group": ["web"], "seconds": [1.0]})
-    metrics = run_metrics(
-        beside, replace(tables, short_flows=short, completions=completed), measurement.ping_rtt_s, measurement
-    )
-    assert (metrics.goodput_bps, metrics.utilisation) == (800e6, 0.85)
+    metrics = run_metrics(beside, short_flows(beside, tables), measurement.ping_rtt_s, measurement)
+    assert (metrics.goodput_bps, metrics.utilisation) == (800e6, pytest.approx(0.85))
     assert [(group.share, group.fair_share) for group in metrics.groups] == [(0.25, 0.5), (0.75, 0.5), (None, None)]
+    web = metrics.groups[2]
+    assert (web.group, web.host, web.streams, web.goodput_bps) == ("web", "h1", 1, pytest.approx(50e6))
+    assert len(metrics.flows) == 2, "a source of short flows is no flow of its own in the table of flows"
+
+
+def test_a_source_of_short_flows_counts_as_one_flow_while_it_is_active(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """From 2 s to 4 s, of 1 s to 5 s: it has 100 Mbit, 50 Mbit/s over its 2 s and 25 over the run's 4. Meanwhile the
+    others have 400 and 1200 Mbit, so it has 1/17; each of the three would have its fair share with a third.
+    """
+    test = run.traffic.sources[0]
+    assert isinstance(test, Iperf3Source)
+    sources = (replace(test, name="tcp"), HttpSource("web", "h1", 1, 1, 1, "-", start_s=2.0))
+    every = replace(run, traffic=replace(run.traffic, sources=sources))
+    metrics = run_metrics(every, short_flows(every, tables, 2.0, 4.0), measurement.ping_rtt_s, measurement)
+    web = metrics.groups[2]
+    assert (web.active_s, web.goodput_bps) == (2.0, pytest.approx(50e6))
+    assert [group.active_s for group in metrics.groups[:2]] == [4.0, 4.0]
+    assert metrics.goodput_bps == pytest.approx(825e6)
+    assert [group.share for group in metrics.groups] == pytest.approx([4 / 17, 12 / 17, 1 / 17])
+    assert [group.fair_share for group in metrics.groups] == pytest.approx([1 / 3] * 3)
+    assert metrics.fairness == pytest.approx((4 + 12 + 1) ** 2 / (3 * (4**2 + 12**2 + 1)))
+    assert (metrics.startup_s, metrics.overshoot) == (None, None), "it joins, and leaves"
+
+
+def test_flows_that_are_never_active_together_have_no_shares(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """One until 3 s, the other from 3 s on: each has its rate over its 2 s, and the run half of each over its 4 s."""
+    is_cubic = pl.col("port") == 40000
+    flows = tables.flows.with_columns(
+        begin_s=pl.when(is_cubic).then(0.0).otherwise(3.0), end_s=pl.when(is_cubic).then(3.0)
+    )
+    metrics = run_metrics(run, replace(tables, flows=flows), measurement.ping_rtt_s, measurement)
+    assert [(flow.begin_s, flow.active_s) for flow in metrics.flows] == [(1.0, 2.0), (3.0, 2.0)]
+    assert [flow.goodput_bps for flow in metrics.flows] == [200e6, 600e6]
+    assert metrics.goodput_bps == 400e6
+    assert [flow.share for flow in metrics.flows] == [None, None]
+    assert [(group.share, group.fair_share) for group in metrics.groups] == [(None, None)] * 2
+    assert (metrics.fairness, metrics.fairness_of_groups) == (None, None)
+
+
+def test_shares_are_of_the_time_in_which_all_flows_are_active(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """The other one sends from 3 s on, so shares are over 3 to 5 s: 400 of 1600 Mbit. A CCA that starts later has
+    fewer bytes in the whole run, 1200 Mbit of 2000, and the same rate over its own time.
+    """
+    late = tables.flows.with_columns(begin_s=pl.when(pl.col("port") == 40002).then(3.0).otherwise(0.0))
+    metrics = run_metrics(run, replace(tables, flows=late), measurement.ping_rtt_s, measurement)
+    assert [group.share for group in metrics.groups] == [0.25, 0.75]
+    assert metrics.fairness == pytest.approx(0.8)
+    assert [(group.goodput_bps, group.active_s) for group in metrics.groups] == [(200e6, 4.0), (600e6, 2.0)]
+    assert metrics.goodput_bps == 500e6
+    # RTTs from 3 s on alone: 13, 14 and 15 ms
+    assert metrics.groups[1].rtt_median_s == pytest.approx(0.014)
+
+
+def test_an_rtt_that_no_ack_has_updated_counts_once(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    """After 2 s nothing arrives: of 11, 12, 13, 14 and 15 ms the last three are no measurements."""
+    silent = tables.series.sockets.with_columns(segs_in=pl.min_horizontal("segs_in", 1000))
+    series = replace(tables.series, sockets=silent)
+    metrics = run_metrics(run, replace(tables, series=series), measurement.ping_rtt_s, measurement)
+    assert metrics.groups[0].rtt_median_s == pytest.approx(0.0115)
 
 
 def test_retransmissions_of_the_run_and_of_a_flow(run: Run, tables: RunTables, measurement: Measurement) -> None:
@@ -229,28 +316,28 @@ def test_flows_converge_when_they_are_fair_from_then_on(run: Run) -> None:
     the fourth on that is fair, with Jain's index 0.995, and 65:37.5 is not, with 0.933; the fourth ends 5 s after the
     beginning of the second flow.
     """
-    flows = goodputs(run, intervals({40000: [100, 90, 90, 70, 60, 50, 50], 40002: [0, 5, 5, 35, 40, 55, 50]}))
+    flows = competing(run, {40000: [100, 90, 90, 70, 60, 50, 50], 40002: [0, 5, 5, 35, 40, 55, 50]})
     assert convergence_s(run, flows) == 5.0
 
 
 def test_flows_that_are_fair_only_in_passing_have_not_converged(run: Run) -> None:
     """They cross at 50:50 on their way to 9:91, as a CUBIC flow does that BBR takes the path from."""
-    crossing = goodputs(run, intervals({40000: [60, 50, 50, 30, 15, 9, 9], 40002: [40, 50, 50, 70, 85, 91, 91]}))
+    crossing = competing(run, {40000: [60, 50, 50, 30, 15, 9, 9], 40002: [40, 50, 50, 70, 85, 91, 91]})
     assert convergence_s(run, crossing) is None
     assert convergence_of_flows_s(run, crossing) == {}
     # fair again from the fourth second on, in the mean over 2 s: 50:50, 70:30, 90:10, 70:30, 50:50
-    again = goodputs(run, intervals({40000: [50, 50, 90, 90, 50, 50], 40002: [50, 50, 10, 10, 50, 50]}))
+    again = competing(run, {40000: [50, 50, 90, 90, 50, 50], 40002: [50, 50, 10, 10, 50, 50]})
     assert convergence_s(run, again) == 6.0
-    assert convergence_of_flows_s(run, again) == {("h1", 40000): 6.0, ("h1", 40002): 6.0}
+    assert convergence_of_flows_s(run, again) == {"h1 40000": 6.0, "h1 40002": 6.0}
 
 
 def test_who_never_is_fair_or_is_alone_does_not_converge(run: Run) -> None:
-    assert convergence_s(run, goodputs(run, intervals({40000: [90] * 5, 40002: [10] * 5}))) is None
-    assert convergence_s(run, goodputs(run, intervals({40000: [90] * 5}))) is None
-    assert convergence_s(run, goodputs(run, intervals({40000: [90] * 5, 40002: [0] * 5}))) is None
+    assert convergence_s(run, competing(run, {40000: [90] * 5, 40002: [10] * 5})) is None
+    assert convergence_s(run, competing(run, {40000: [90] * 5})) is None
+    assert convergence_s(run, competing(run, {40000: [90] * 5, 40002: [0] * 5})) is None
     # shares of 0.6 and 0.4 are just fair: delta is 0.2
-    assert convergence_s(run, goodputs(run, intervals({40000: [60] * 5, 40002: [40.01] * 5}))) == 2.0
-    assert convergence_s(run, goodputs(run, intervals({40000: [60.1] * 5, 40002: [39.9] * 5}))) is None
+    assert convergence_s(run, competing(run, {40000: [60] * 5, 40002: [40.01] * 5})) == 2.0
+    assert convergence_s(run, competing(run, {40000: [60.1] * 5, 40002: [39.9] * 5})) is None
 
 
 def test_each_flow_converges_to_the_mean_of_all(run: Run) -> None:
@@ -258,18 +345,18 @@ def test_each_flow_converges_to_the_mean_of_all(run: Run) -> None:
     is within 20% at once, the first from the third window on, and the third one in the last.
     """
     shares = {40000: [120, 120, 90, 90, 85], 40002: [90, 90, 90, 90, 80], 40004: [30, 30, 60, 60, 75]}
-    flows = goodputs(run, intervals(shares))
-    assert convergence_of_flows_s(run, flows) == {("h1", 40000): 4.0, ("h1", 40002): 2.0, ("h1", 40004): 5.0}
+    flows = competing(run, shares)
+    assert convergence_of_flows_s(run, flows) == {"h1 40000": 4.0, "h1 40002": 2.0, "h1 40004": 5.0}
     assert convergence_s(run, flows) == 4.0  # Jain's index of 105:90:45 is 0.907, and of 90:90:60 0.97
 
 
 def test_of_two_flows_each_converges_as_both_do(run: Run) -> None:
-    two = goodputs(run, intervals({40000: [100, 90, 90, 70, 60, 50, 50], 40002: [0, 5, 5, 35, 40, 55, 50]}))
-    assert convergence_of_flows_s(run, two) == {("h1", 40000): 5.0, ("h1", 40002): 5.0}
-    just = goodputs(run, intervals({40000: [60] * 5, 40002: [40] * 5}))
+    two = competing(run, {40000: [100, 90, 90, 70, 60, 50, 50], 40002: [0, 5, 5, 35, 40, 55, 50]})
+    assert convergence_of_flows_s(run, two) == {"h1 40000": 5.0, "h1 40002": 5.0}
+    just = competing(run, {40000: [60] * 5, 40002: [40] * 5})
     assert set(convergence_of_flows_s(run, just).values()) == {2.0}
-    assert convergence_of_flows_s(run, goodputs(run, intervals({40000: [61] * 5, 40002: [39] * 5}))) == {}
-    assert convergence_of_flows_s(run, goodputs(run, intervals({40000: [90] * 5}))) == {}
+    assert convergence_of_flows_s(run, competing(run, {40000: [61] * 5, 40002: [39] * 5})) == {}
+    assert convergence_of_flows_s(run, competing(run, {40000: [90] * 5})) == {}
 
 
 def test_dynamics_are_in_the_metrics(run: Run, tables: RunTables, measurement: Measurement) -> None:

@@ -1,6 +1,10 @@
-"""Raw files to tables: two streams of an iperf3 test of 1 s omitted and 2 s measured, written by hand."""
+"""Raw files to tables: two streams of an iperf3 test of 1 s omitted and 2 s measured, written by hand.
+
+The traffic begins at 1001.5 s, the moment of the first sample of its sockets.
+"""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from support import iperf3_traffic, one_sender
 # file descriptor, client's port
 STREAMS = {5: 40000, 7: 40002}
 BEGIN_S = 1000.0
+TRAFFIC_S = 1001.5
 
 
 @pytest.fixture
@@ -66,8 +71,9 @@ def sample(seconds: float, output: str) -> str:
 
 
 def ss(port: int, cca: str, segments: int) -> str:
-    """After `segments` of data; of none, it has sent iperf3's cookie."""
-    end = f"bytes_sent:{37 + segments * 8948} data_segs_out:{1 + segments} retrans:0/2"
+    """After `segments` of data; of none, it has sent iperf3's cookie. Of ten segments nine are acknowledged."""
+    sent, acked = (37 + count * 8948 for count in (segments, segments * 9 // 10))
+    end = f"bytes_sent:{sent} bytes_acked:{acked} data_segs_out:{1 + segments} retrans:0/2"
     return f"0 0 10.0.1.1:{port} 10.0.3.2:5201 {cca} rtt:10/1 {end}\n"
 
 
@@ -91,8 +97,9 @@ def queue(size: int) -> str:
 
 
 MEASUREMENT = Measurement(
-    facts=Facts("7"), started_s=0.0, ended_s=0.0, ping_rtt_s={}, series=SeriesNames(senders={"10.0.1.1": "h1"})
-)
+    facts=Facts("7"), started_s=0.0, began_s=TRAFFIC_S, ended_s=0.0, ping_rtt_s={},
+    series=SeriesNames(senders={"10.0.1.1": "h1"}),
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -104,9 +111,11 @@ def folder(tmp_path: Path) -> Path:
     control = "0 0 10.0.1.1:39998 10.0.3.2:5201 cubic data_segs_out:2\n"
     (tmp_path / "logs" / "sockets.jsonl").write_text(
         sample(0.5, control.replace("data_segs_out:2", ""))
+        + sample(1.0, control + ss(40000, "cubic", 0) + ss(40002, "bbr", 0))
         + sample(1.5, control + ss(40000, "cubic", 0) + ss(40002, "bbr", 0))
-        + sample(2.5, control + ss(40000, "cubic", 100) + ss(40002, "bbr", 7))
-        + sample(3.5, control + ss(40000, "cubic", 200) + ss(40002, "bbr", 8))
+        + sample(2.5, control + ss(40000, "cubic", 100) + ss(40002, "bbr", 10))
+        + sample(3.5, control + ss(40000, "cubic", 200) + ss(40002, "bbr", 10))
+        + sample(4.0, control + ss(40000, "cubic", 250) + ss(40002, "bbr", 20))
     )
     (tmp_path / "logs" / "queues.jsonl").write_text(sample(2.5, queue(100)) + sample(4.5, queue(300)))
     return tmp_path
@@ -117,17 +126,36 @@ def test_flows(run: Run, folder: Path) -> None:
         {
             "host": "h1", "port": 40000, "stream": 0, "group": "cubic", "cca_asked": "cubic", "cca_used": "cubic",
             "goodput_bps": 40000.0, "throughput_bps": 80000.0, "retransmits": 6,
-            "bytes_sent": 0,
+            "bytes_sent": 0, "begin_s": 0.0, "end_s": None, "reverse": False, "udp": False,
         },
         {
             "host": "h1", "port": 40002, "stream": 1, "group": "bbr", "cca_asked": "bbr", "cca_used": "bbr",
             "goodput_bps": 40002.0, "throughput_bps": 80004.0, "retransmits": 6,
-            "bytes_sent": 0,
+            "bytes_sent": 0, "begin_s": 0.0, "end_s": None, "reverse": False, "udp": False,
         },
     ]  # fmt: skip
 
 
-def test_goodput_per_interval_is_of_bytes_and_ends(run: Run, folder: Path) -> None:
+def test_goodput_per_interval_is_what_the_sockets_counted(run: Run, folder: Path) -> None:
+    """The receivers' sockets were not sampled: so it is what was acknowledged, 90 of 100 segments of 8948 bytes, in the
+    omitted second, and 90 in the next. In the first half of the last one it is 45, and there is no later sample.
+    """
+    every = read_tables(run, folder, MEASUREMENT).intervals
+    intervals = every.filter(pl.col("port") == 40000)
+    assert intervals["time_s"].to_list() == [1.0, 2.0, 3.0]
+    assert intervals["omitted"].to_list() == [True, False, False]
+    assert intervals["seconds"].to_list() == [1.0, 1.0, 1.0]
+    assert intervals["goodput_bps"].to_list() == pytest.approx([90 * 8948 * 8, 90 * 8948 * 8, 45 * 8948 * 8])
+    assert intervals["retransmits"].to_list() == [0, 0, 0], "both were before the traffic began"
+    assert intervals["group"].to_list() == ["cubic"] * 3
+    assert intervals["counted_by"].to_list() == ["sender"] * 3
+    of_other = every.filter(pl.col("port") == 40002)["goodput_bps"]
+    assert of_other.to_list() == pytest.approx([9 * 8948 * 8, 0, 9 * 8948 * 8])
+
+
+def test_where_no_socket_was_sampled_intervals_are_iperf3_s(run: Run, folder: Path) -> None:
+    """They are of its bytes and ends; its rates are wrong after the omitted time."""
+    (folder / "logs" / "sockets.jsonl").write_text("")
     every = read_tables(run, folder, MEASUREMENT).intervals
     intervals = every.filter(pl.col("port") == 40000).sort("time_s", "omitted")
     assert intervals["omitted"].to_list() == [True, False, False]
@@ -138,22 +166,40 @@ def test_goodput_per_interval_is_of_bytes_and_ends(run: Run, folder: Path) -> No
     assert intervals["group"].to_list() == ["cubic"] * 3
 
 
-def test_sockets_without_the_control_connection_from_the_first_data(run: Run, folder: Path) -> None:
+def test_iperf3_says_when_its_test_began(run: Run, folder: Path) -> None:
+    """It is 0.3 s later than planned, and so is all that is counted."""
+    client = iperf3_json(retransmits=True)
+    client["start"]["test_start"] = {
+        "start_time": TRAFFIC_S + 0.3, "protocol": "TCP", "num_streams": 2, "duration": 2, "omit": 1,
+    }  # fmt: skip
+    (folder / "generators" / "h1-iperf3-client.json").write_text(json.dumps(client))
+    tables = read_tables(run, folder, MEASUREMENT)
+    assert tables.began_s == TRAFFIC_S + 0.3
+    assert tables.bottleneck["time_s"].to_list() == pytest.approx([0.7, 2.7])
+    (folder / "logs" / "sockets.jsonl").write_text("")
+    alone = read_tables(run, folder, MEASUREMENT).intervals
+    assert alone.filter(pl.col("port") == 40000)["time_s"].to_list() == pytest.approx([1.0, 2.0, 3.002])
+    early = replace(MEASUREMENT, began_s=TRAFFIC_S + 0.5)  # by the jitter of its timer, or of the other clock
+    assert read_tables(run, folder, early).began_s == TRAFFIC_S + 0.5
+
+
+def test_sockets_without_the_control_connection(run: Run, folder: Path) -> None:
     sockets = read_tables(run, folder, MEASUREMENT).sockets
     assert sorted(sockets["port"].unique().to_list()) == [40000, 40002]
     assert sockets.filter(pl.col("port") == 40002).select("time_s", "group", "cca", "data_segs_out").rows() == [
-        (-1.0, "bbr", "bbr", 1), (0.0, "bbr", "bbr", 8), (1.0, "bbr", "bbr", 9),
+        (-0.5, "bbr", "bbr", 1), (0.0, "bbr", "bbr", 1), (1.0, "bbr", "bbr", 11), (2.0, "bbr", "bbr", 11),
+        (2.5, "bbr", "bbr", 21),
     ]  # fmt: skip
 
 
 def test_queues(run: Run, folder: Path) -> None:
     tables = read_tables(run, folder, MEASUREMENT)
-    assert tables.bottleneck.select("time_s", "bytes", "backlog_bytes").rows() == [(0.0, 100, 5), (2.0, 300, 5)]
+    assert tables.bottleneck.select("time_s", "bytes", "backlog_bytes").rows() == [(1.0, 100, 5), (3.0, 300, 5)]
     tables.write(folder)
     assert pl.read_parquet(folder / "queues.parquet").to_dicts() == [
         {"time_s": time_s, "took_s": 0.01, "kind": "tbf", "handle": "1:", "parent": "root", "bytes": size, "packets": 2,
          "drops": 1, "overlimits": 4, "requeues": 3, "backlog_bytes": 5, "backlog_packets": 6, "place": "bottleneck"}
-        for time_s, size in ((0.0, 100), (2.0, 300))
+        for time_s, size in ((1.0, 100), (3.0, 300))
     ]  # fmt: skip
 
 
@@ -173,9 +219,6 @@ def test_series_are_written_as_parquet(run: Run, folder: Path) -> None:
     [
         ("generators/h1-iperf3-client.json", "", GeneratorError, "left no result in h1-iperf3-client.json"),
         ("generators/h1-iperf3-client.json", "{}", KeyError, "start"),
-        ("logs/sockets.jsonl", "", ValueError, "no sample of a socket"),
-        ("logs/sockets.jsonl", sample(1, ""), ValueError, "no sample of a socket"),
-        ("logs/sockets.jsonl", sample(1, ss(40000, "cubic", 0)), ValueError, "no sample of a socket that sent data"),
         ("logs/sockets.jsonl", sample(1, "nonsense\n"), ValueError, "not a line of ss"),
         ("logs/queues.jsonl", "", ValueError, "no sample of the bottleneck's queue"),
         ("logs/queues.jsonl", sample(1, "[]"), ValueError, "no sample of the bottleneck's queue"),
@@ -187,3 +230,8 @@ def test_raw_files_that_cannot_be_understood(
     (folder / file).write_text(text)
     with pytest.raises(error, match=sentence):
         read_tables(run, folder, MEASUREMENT)
+
+
+def test_facts_that_do_not_say_when_the_traffic_began(run: Run, folder: Path) -> None:
+    with pytest.raises(ValueError, match="when the traffic began"):
+        read_tables(run, folder, replace(MEASUREMENT, began_s=None))

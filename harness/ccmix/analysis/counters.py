@@ -1,57 +1,108 @@
-"""Reads cumulative counters at any moment: of sockets and queues, from samples of them."""
+"""Reads cumulative counters at any moment, from samples of queues, and of both ends of each flow.
 
+Goodput is what the receiver's kernel received in order (tcpi_bytes_received). Where its socket was not sampled it is
+what the sender's kernel knows to be acknowledged (tcpi_bytes_acked), and where no socket was, what the generator counts
+at the end of each interval.
+"""
+
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-_BEFORE, _AFTER = "before_s", "after_s"
+from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.measured import JITTER_S
+
+Flow = tuple[Any, ...]  # host and port
+Numbers = NDArray[Any]
+CountedBy = Literal["receiver", "sender", "generator"]
+COUNTED_BY = "counted_by"
+OF_SENDER = {
+    "sent": "bytes_sent", "retransmitted": "bytes_retransmitted", "acked": "bytes_acked",
+    "data_segments": "data_segs_out", "retransmitted_segments": "retransmits",
+}  # fmt: skip
+COUNTERS = {"received": "bytes_received"} | OF_SENDER  # and the probes' names of them
 
 
-def unwrapped(samples: pl.DataFrame, keys: Sequence[str], counters: Sequence[str]) -> pl.DataFrame:
-    """Returns the samples sorted by time, with counters as floats that go on if one of 32 bits starts again at 0."""
-
-    def of(counter: str) -> pl.Expr:
-        value = pl.col(counter)
-        steps = (value - value.shift(1)).cast(pl.Int64).over(keys)  # modulo 2**32 of a column of 32 bits
-        return (value.first().cast(pl.Int64).over(keys) + steps.fill_null(0).cum_sum().over(keys)).cast(pl.Float64)
-
-    return samples.sort("time_s", maintain_order=True).with_columns(of(counter).alias(counter) for counter in counters)
+def growth(samples: pl.DataFrame, begin_s: float, end_s: float, counters: Sequence[str]) -> dict[str, float]:
+    """Returns how much the counters of a queue grew between two moments; from its first sample on at the earliest."""
+    ordered = samples.sort("time_s", maintain_order=True)
+    values = {
+        name: np.interp([begin_s, end_s], ordered["time_s"].to_numpy(), _unwrapped(ordered[name])) for name in counters
+    }
+    return {name: float(last - first) for name, (first, last) in values.items()}
 
 
-def values_at(
-    samples: pl.DataFrame, keys: Sequence[str], moments: pl.DataFrame, counters: Sequence[str]
-) -> pl.DataFrame:
-    """Returns `moments` (with the columns `keys` and `moment_s`, a moment a row), with the value of each counter then.
+def _unwrapped(counter: pl.Series) -> Numbers:
+    """Returns the values of a counter, which go on where it starts again at 0 after 32 bits."""
+    counts = counter.to_numpy()
+    return np.append(counts[:1], np.diff(counts)).astype(float).cumsum()
 
-    It is interpolated linearly between the samples around a moment; 0 before the first one, and the last value behind
-    the last one. Samples are sorted by `time_s`.
+
+@dataclass(frozen=True)
+class FlowCounters:
+    """Holds who counted what each flow received, and the times and values of each counter, by flow and connection."""
+
+    counted_by: Mapping[Flow, CountedBy] = field(default_factory=dict)
+    samples: Mapping[tuple[Flow, str], list[tuple[Numbers, Numbers]]] = field(default_factory=dict)
+
+    def at(self, flow: Flow, counter: str, moments_s: Sequence[float] | Numbers) -> Numbers | None:
+        """Returns one of COUNTERS at these moments, interpolated linearly; None if nobody counted it."""
+        samples = self.samples.get((flow, counter))
+        return np.sum([np.interp(moments_s, *each) for each in samples], axis=0) if samples else None
+
+    def grown(self, spans: pl.DataFrame) -> pl.DataFrame:
+        """Returns `spans` (host, port, begin_s, end_s and others) with the growth of COUNTERS in each, and counted_by.
+
+        Null where nobody counted.
+        """
+        rows: list[dict[str, Any]] = []
+        for *flow, begin_s, end_s in spans.select(*FLOW, "begin_s", "end_s").iter_rows():
+            values = {name: self.at(tuple(flow), name, (begin_s, max(begin_s, end_s))) for name in COUNTERS}
+            grown = {name: float(value[1] - value[0]) for name, value in values.items() if value is not None}
+            rows.append({COUNTED_BY: self.counted_by.get(tuple(flow)), **grown})
+        return spans.hstack(pl.DataFrame(rows, schema={COUNTED_BY: pl.String} | dict.fromkeys(COUNTERS, pl.Float64)))
+
+
+def count_flows(sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mapping[Flow, float]) -> FlowCounters:
+    """Returns the counters of flows whose sockets were sampled, all states of them, and of those of `intervals` alone.
+
+    intervals: INTERVAL_COLUMNS of a generator
+    begins_s: a flow sends nothing before that, so its counters are then what they were at the sample before. Other
+        connections, and a flow's later ones, begin with their first sample.
     """
-    values = samples.select(*keys, "time_s", *counters)
-    asked = moments.sort("moment_s", maintain_order=True)
-    found = asked.join_asof(
-        values.rename({"time_s": _BEFORE}), left_on="moment_s", right_on=_BEFORE, by=keys, check_sortedness=False
-    ).join_asof(
-        values.rename({"time_s": _AFTER, **{name: f"{name}_after" for name in counters}}),
-        left_on="moment_s", right_on=_AFTER, by=keys, strategy="forward", check_sortedness=False,
+    counted_by: dict[Flow, CountedBy] = {}
+    samples: dict[tuple[Flow, str], list[tuple[Numbers, Numbers]]] = defaultdict(list)
+    connection = [*FLOW, "cookie"] if "cookie" in sockets.columns else FLOW  # the kernel never gives a cookie twice
+    ordered = sockets.sort("time_s", maintain_order=True)
+    ends: tuple[tuple[CountedBy, Mapping[str, str]], ...] = (
+        ("receiver", {"received": COUNTERS["received"]}), ("sender", OF_SENDER),
     )  # fmt: skip
-    passed = (pl.col("moment_s") - pl.col(_BEFORE)) / (pl.col(_AFTER) - pl.col(_BEFORE))
-    share = pl.when(pl.col(_AFTER) > pl.col(_BEFORE)).then(passed).otherwise(0.0)
-    return found.select(
-        *moments.columns,
-        *(
-            (pl.col(name) + (pl.col(f"{name}_after").fill_null(pl.col(name)) - pl.col(name)) * share)
-            .fill_null(0.0)
-            .alias(name)
-            for name in counters
-        ),
-    )
-
-
-def growth(samples: pl.DataFrame, begin_s: float, end_s: float, counters: Sequence[str]) -> Mapping[str, float]:
-    """Returns how much the counters of one thing grew between two moments; from its first sample on at the earliest."""
-    keys = {"of": pl.lit(0)}
-    own = unwrapped(samples.with_columns(**keys), ["of"], counters)
-    begin_s = max(begin_s, float(own["time_s"][0]))
-    moments = pl.DataFrame({"moment_s": [begin_s, max(begin_s, end_s)]}).with_columns(**keys)
-    first, last = values_at(own, ["of"], moments, counters).select(counters).rows(named=True)
-    return {name: last[name] - first[name] for name in counters}
+    for end, counters in ends:
+        firsts_s = dict(begins_s)
+        for (host, port, *_), own in ordered.filter(pl.col("end") == end).group_by(connection, maintain_order=True):
+            begin_s = firsts_s.pop((host, port), own["time_s"][0] - JITTER_S)
+            for name, column in counters.items():
+                known = own.select("time_s", column).drop_nulls() if column in own.columns else own.clear()
+                if known.is_empty():
+                    continue
+                times_s, values = known["time_s"].to_numpy(), _unwrapped(known[column])
+                before, later = values[times_s <= begin_s - JITTER_S / 2], times_s > begin_s + JITTER_S / 2
+                points = (
+                    np.append(begin_s, times_s[later]),
+                    np.append(before[-1:] if before.size else 0.0, values[later]),
+                )
+                samples[(host, port), name].append(points)
+            counted_by.setdefault((host, port), end)
+    for (host, port), own in intervals.sort("time_s", maintain_order=True).group_by(FLOW, maintain_order=True):
+        if (host, port) not in counted_by:
+            received = (own["goodput_bps"] * own["seconds"] / 8).fill_null(0.0).cum_sum()
+            times_s = np.append(own["time_s"][0] - own["seconds"][0], own["time_s"])
+            samples[(host, port), "received"].append((times_s, np.append(0.0, received)))
+            counted_by[host, port] = "generator"
+    acked = {(flow, "received"): samples[flow, "acked"] for flow, by in counted_by.items() if by == "sender"}
+    return FlowCounters(counted_by, samples | acked)

@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import polars as pl
 
-from ccmix.analysis.flow_counters import COUNTED_BY, RECEIVED, SENT, FlowCounters
-from ccmix.analysis.iperf3_tables import FLOW, INTERVAL_COLUMNS
+from ccmix.analysis.counters import COUNTED_BY, FlowCounters
+from ccmix.analysis.iperf3_tables import INTERVAL_COLUMNS
 from ccmix.model import Traffic
 
 SPLINTER = 0.5  # of an interval: a shorter rest at the end has no row
@@ -18,48 +19,30 @@ def omitted_intervals(traffic: Traffic, interval_s: float) -> int:
     return math.ceil(traffic.omit_s / interval_s - _EPSILON)
 
 
-def interval_bounds(traffic: Traffic, interval_s: float, end_s: float) -> list[float]:
-    """Returns the bounds of the intervals of a run: they are counted from the end of the omitted time, both ways."""
-    omitted = omitted_intervals(traffic, interval_s)
-    measured = (end_s - traffic.omit_s) / interval_s
-    count = max(1, math.floor(measured + 1 - SPLINTER + _EPSILON))
-    bounds = [max(0.0, traffic.omit_s + number * interval_s) for number in range(-omitted, count + 1)]
-    return [*bounds[:-1], min(bounds[-1], end_s)]
-
-
 def interval_series(
     counters: FlowCounters, flows: pl.DataFrame, traffic: Traffic, interval_s: float, end_s: float
 ) -> pl.DataFrame:
     """Returns what the receiver of each flow got, and what was sent again, in each interval: SERIES_COLUMNS.
 
-    `flows` have the columns host, port and group; those that nothing counted are left out. The series ends at `end_s`.
+    Intervals are counted from the end of the omitted time, both ways, until `end_s`. `flows` have the columns host,
+    port and group; those that nothing counted are left out.
     """
-    bounds = interval_bounds(traffic, interval_s, end_s)
-    moments = flows.select(FLOW).join(pl.DataFrame({"moment_s": bounds}, schema={"moment_s": pl.Float64}), how="cross")
-    values = counters.at(moments, RECEIVED).join(
-        counters.at(moments, SENT),
-        on=[*FLOW, "moment_s"], how="left", maintain_order="left",
-    )  # fmt: skip
-    grown = values.sort(*FLOW, "moment_s", maintain_order=True).with_columns(
-        seconds=pl.col("moment_s").diff().over(FLOW),
-        received=pl.col("received").diff().over(FLOW),
-        again=pl.col("retransmitted_segments").diff().over(FLOW),
-    )
-    return (
-        grown.drop_nulls("seconds")
-        .join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
-        .join(counters.sources, on=FLOW, maintain_order="left")
-        .select(
-            time_s="moment_s",
-            seconds="seconds",
-            omitted=pl.col("moment_s") <= traffic.omit_s + _EPSILON,
-            host="host",
-            port="port",
-            goodput_bps=pl.col("received") * 8 / pl.col("seconds"),
-            retransmits=pl.col("again").round().cast(pl.Int64),
-            group="group",
-            counted_by=COUNTED_BY,
-        )
-        .cast(SERIES_COLUMNS)  # type: ignore[arg-type]
-        .sort("time_s", maintain_order=True)
-    )
+    omitted = omitted_intervals(traffic, interval_s)
+    measured = max(1, math.floor((end_s - traffic.omit_s) / interval_s + 1 - SPLINTER + _EPSILON))
+    numbers = np.arange(-omitted, measured + 1)
+    bounds_s = np.clip(traffic.omit_s + numbers * interval_s, 0.0, end_s)
+    seconds = np.diff(bounds_s)
+    intervals = pl.DataFrame({"time_s": bounds_s[1:], "seconds": seconds, "omitted": numbers[1:] <= 0})
+    series = [pl.DataFrame(schema=SERIES_COLUMNS)]
+    for host, port, group in flows.select("host", "port", "group").iter_rows():
+        received = counters.at((host, port), "received", bounds_s)
+        again = counters.at((host, port), "retransmitted_segments", bounds_s)
+        if received is not None:
+            own = intervals.with_columns(
+                host=pl.lit(host), port=pl.lit(port), group=pl.lit(group),
+                goodput_bps=np.diff(received) * 8 / seconds,
+                retransmits=None if again is None else pl.Series(np.diff(again.round())),
+                counted_by=pl.lit(counters.counted_by[host, port]),
+            )  # fmt: skip
+            series.append(own.select(*SERIES_COLUMNS).cast(SERIES_COLUMNS))  # type: ignore[arg-type]
+    return pl.concat(series).sort("time_s", maintain_order=True)

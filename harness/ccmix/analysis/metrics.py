@@ -1,5 +1,7 @@
 """Metrics of one run, per flow, per group and for the whole run; docs/reference/metrics.md defines them."""
 
+import math
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,8 +13,7 @@ from ccmix.analysis.addition import added
 from ccmix.analysis.completions import completion_metrics
 from ccmix.analysis.delays import DELAYS, PERCENTILES, delays, rtt_samples
 from ccmix.analysis.fairness import jain_index
-from ccmix.analysis.flow_counters import RECEIVED, SENT, count_flows
-from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.iperf3_tables import FLOW, REPORTED_COLUMNS
 from ccmix.analysis.measured import measured
 from ccmix.analysis.own_queue import left_device, without_refused
 from ccmix.analysis.settled import settling
@@ -100,47 +101,33 @@ def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
 
     What iperf3 reports of TCP, where nobody sampled its sockets, is over the whole measured time.
     """
-    reported = flows.with_columns(
-        pl.col("goodput_bps", "throughput_bps") * _lengthened(run, flows), counted_by=pl.lit("generator")
-    )
-    unseen = tables.reported if tables.reported is not None else pl.DataFrame(schema=_SEGMENTS)
-    segments = reported.join(unseen.select(*_SEGMENTS), on=FLOW, how="left", maintain_order="left")
-    counters = tables.counters or count_flows(tables.series.sockets, tables.intervals.clear(), tables.flows.clear())
-    grown = counters.grown(counters.grown(flows.select(*FLOW, "begin_s", "end_s"), RECEIVED), SENT)
-    counted = grown.join(counters.sources, on=FLOW, how="left", maintain_order="left").with_columns(
-        is_counted=pl.col("counted_by").is_in(["receiver", "sender"]) & pl.lit(tables.counters is not None)
-    )
-    own = segments.drop("counted_by").join(
-        counted.drop("begin_s", "end_s"), on=FLOW, maintain_order="left", suffix="_grown"
-    )
     active_s = pl.when(pl.col("active_s") > 0).then("active_s")
-    received = (pl.col("received") * 8 / active_s).fill_null(0.0)
-    sent = (pl.col("sent") - pl.col("retransmitted")) * 8 / active_s
-    own = own.with_columns(
-        goodput_bps=pl.when("is_counted").then(received).otherwise("goodput_bps"),
-        throughput_bps=pl.coalesce(sent, "throughput_bps") if tables.counters else "throughput_bps",
-        data_segments=pl.coalesce(pl.col("data_segments_grown").round(), "data_segments"),
-        retransmitted_segments=pl.coalesce(pl.col("retransmitted_segments_grown").round(), "retransmitted_segments"),
+    longer: pl.Expr | float = 1.0
+    if not run.traffic.steps and run.traffic.duration_s is not None:
+        longer = pl.when("tcp").then(run.traffic.measured_s / active_s).fill_null(1.0)
+    reported = pl.DataFrame(schema=REPORTED_COLUMNS) if tables.reported is None else tables.reported
+    by_sockets = pl.col("counted_by").is_in(["receiver", "sender"])
+    rated = (
+        tables.counters.grown(flows)
+        .join(reported.drop("rtts_s"), on=FLOW, how="left", maintain_order="left", suffix="_reported")
+        .with_columns(
+            goodput_bps=pl.when(by_sockets)
+            .then((pl.col("received") * 8 / active_s).fill_null(0.0))
+            .otherwise(pl.col("goodput_bps") * longer),
+            throughput_bps=pl.when(by_sockets)
+            .then((pl.col("sent") - pl.col("retransmitted")) * 8 / active_s)
+            .otherwise(pl.col("throughput_bps") * longer),
+            counted_by=pl.col("counted_by").fill_null("generator"),
+            data_segments=pl.coalesce(pl.col("data_segments").round(), "data_segments_reported"),
+            retransmitted_segments=pl.coalesce(
+                pl.col("retransmitted_segments").round(), "retransmitted_segments_reported"
+            ),
+        )
     )
     if run.traffic.duration_s is not None:
-        left = left_device(run, tables, run.traffic.omit_s, run.traffic.total_s)
-        own = without_refused(own, left) if left else own
-    return own.with_columns(
-        pl.col("data_segments", "retransmitted_segments").cast(pl.Int64),
-        retransmits=pl.coalesce("retransmits", pl.col("retransmitted_segments").cast(pl.Int64)),
-    )
-
-
-_SEGMENTS: dict[str, Any] = {
-    "host": pl.String, "port": pl.Int64, "data_segments": pl.Int64, "retransmitted_segments": pl.Int64,
-}  # fmt: skip
-
-
-def _lengthened(run: Run, flows: pl.DataFrame) -> pl.Expr:
-    """Returns the factor from rates of TCP over the measured time to those over the active time of a flow."""
-    if run.traffic.steps or run.traffic.duration_s is None or flows.is_empty():
-        return pl.lit(1.0)
-    return pl.when(pl.col("active_s") > 0, "tcp").then(run.traffic.measured_s / pl.col("active_s")).otherwise(1.0)
+        rated = without_refused(rated, left_device(run, tables, run.traffic.omit_s, run.traffic.total_s))
+    segments = rated.with_columns(pl.col("data_segments", "retransmitted_segments").cast(pl.Int64))
+    return segments.with_columns(retransmits=pl.coalesce("retransmits", "retransmitted_segments"))
 
 
 def _goodput_bps(run: Run, tables: RunTables, flows: pl.DataFrame) -> float:
@@ -162,14 +149,11 @@ def _together(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
     nothing = flows.with_columns(share=pl.lit(None, pl.Float64))
     if common is None or run.traffic.steps:
         return nothing
-    whole = flows.filter((pl.col("begin_s") != common.begin_s) | (pl.col("end_s") != common.end_s)).is_empty()
-    if whole:
+    spans = flows.select(*FLOW, begin_s=pl.lit(common.begin_s), end_s=pl.lit(common.end_s))
+    if spans.equals(flows.select(spans.columns)):
         received = flows["goodput_bps"]
-    elif tables.counters is None:
-        return nothing
     else:
-        spans = flows.select(*FLOW, begin_s=pl.lit(common.begin_s), end_s=pl.lit(common.end_s))
-        received = tables.counters.grown(spans, RECEIVED)["received"]
+        received = tables.counters.grown(spans)["received"]
     total = received.sum()
     return flows.with_columns(share=received / total) if total and not received.null_count() else nothing
 
@@ -227,16 +211,12 @@ def _bytes_sent(run: Run, tables: RunTables) -> int:
     """Returns what the sockets had sent at last, or what the generator says that it sent, whichever is more; of a host
     whose own queue dropped, what left its device.
     """
-    reported = int(tables.flows["bytes_sent"].sum())
-    if tables.counters is None:
-        return reported
-    last = tables.counters.sent.group_by(*FLOW, "connection", maintain_order=True).agg(pl.col("sent").last())
-    left = left_device(run, tables, 0.0, float("inf"))
-    unseen = tables.flows.join(last, on=FLOW, how="anti", maintain_order="left")  # as of UDP
-    every = pl.concat([last.select("host", "sent"), unseen.select("host", sent=pl.col("bytes_sent").cast(pl.Float64))])
-    of_hosts = every.group_by("host", maintain_order=True).agg(pl.col("sent").sum()).rows()
-    sent = added(min(float(count), left[host][1]) if host in left else float(count) for host, count in of_hosts)
-    return round(sent) if left else max(round(sent), reported)
+    of_hosts = Counter[str]()
+    for host, port, reported in pl.concat([tables.flows, tables.short_flows]).select(*FLOW, "bytes_sent").iter_rows():
+        sent = tables.counters.at((host, port), "sent", [math.inf])
+        of_hosts[host] += max(reported or 0, 0 if sent is None else round(sent[0]))
+    left = left_device(run, tables, 0.0, math.inf)
+    return sum(min(count, round(left[host][1])) if host in left else count for host, count in of_hosts.items())
 
 
 def _retransmission_rate(flows: pl.DataFrame) -> float | None:

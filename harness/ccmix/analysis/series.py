@@ -177,6 +177,8 @@ def with_peers(sockets: pl.DataFrame) -> pl.DataFrame:
 
 def sampled(table: pl.DataFrame) -> pl.DataFrame:
     """Returns the samples of the sender's established sockets in a table: what ss and the probe both see."""
+    if table.is_empty():
+        return table
     return table.filter(pl.col("end") == "sender", ~pl.col("final"), pl.col("state") == "established")
 
 

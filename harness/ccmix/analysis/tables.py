@@ -9,7 +9,7 @@ import polars as pl
 
 from ccmix.analysis import connections, pscheduler_tables
 from ccmix.analysis.completions import read_completions
-from ccmix.analysis.flow_counters import COUNTED_BY, FlowCounters, count_flows
+from ccmix.analysis.counters import FlowCounters, count_flows
 from ccmix.analysis.interval_series import interval_series
 from ccmix.analysis.iperf3_tables import (
     FLOW,
@@ -100,7 +100,7 @@ class RunTables:
         begin_s and end_s bound the time in which it was to send; null: as long as the run
     intervals: SERIES_COLUMNS of flows and short_flows; as the generator has them where nothing sampled their sockets
     series: what of the probes' recordings metrics are made of; of sockets those of the flows, with their `group`
-    counters: what both ends of flows and short_flows had counted at any moment; None where no probe sampled them
+    counters: what both ends of flows and short_flows had counted at any moment
     completions: see completions.read_completions()
     began_s: when the traffic began, by this machine's wall clock; in the lab by the guest's
     short_flows: FLOW_COLUMNS, a row for each source of http or workload, which is one flow, whatever its connections
@@ -120,7 +120,7 @@ class RunTables:
     series: Series
     began_s: float
     recorded: Callable[[], Iterable[Tables]] = tuple
-    counters: FlowCounters | None = None
+    counters: FlowCounters = field(default_factory=FlowCounters)
     completions: pl.DataFrame = field(default_factory=pl.DataFrame)
     short_flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FLOW_COLUMNS))
     short_sockets: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -233,7 +233,8 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
 
 def _start_s(measurement: Measurement, tests: Iterable[tuple[TrafficSource, _TestTables]]) -> float:
     """Returns when the traffic began by the wall clock: as planned, unless each test of iperf3 started later."""
-    assert measurement.began_s is not None
+    if measurement.began_s is None:
+        raise ValueError("the facts don't say when the traffic began")
     starts_s = [test.start_s - source.start_s for source, test in tests if test.start_s is not None]
     first_s = min(starts_s, default=0.0)
     return first_s if first_s > measurement.began_s + JITTER_S else measurement.began_s
@@ -244,12 +245,13 @@ def with_counters(traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, en
 
     `sockets` are those of the flows, in all states; as long as the generator alone counted, its intervals stay.
     """
-    flows = pl.concat([tables.flows, tables.short_flows])
-    every = pl.concat([sockets, tables.short_sockets], how="diagonal")
-    starts = tables.flows.select(*FLOW, pl.col("begin_s").fill_null(0.0))
-    counters = count_flows(every, tables.intervals, starts)
-    if (counters.sources[COUNTED_BY] == "generator").all() and not isinstance(traffic.sources[0], UdpSource):
+    begins_s = {
+        (host, port): begin_s or 0.0 for host, port, begin_s in tables.flows.select(*FLOW, "begin_s").iter_rows()
+    }
+    counters = count_flows(pl.concat([sockets, tables.short_sockets], how="diagonal"), tables.intervals, begins_s)
+    if set(counters.counted_by.values()) <= {"generator"} and not isinstance(traffic.sources[0], UdpSource):
         return replace(tables, counters=counters, intervals=whole_blocks(tables.intervals, tables.flows))
+    flows = pl.concat([tables.flows, tables.short_flows])
 
     def series(interval_s: float) -> pl.DataFrame:
         return interval_series(counters, flows, traffic, interval_s, end_s)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.counters import FlowCounters, count_flows
+from ccmix.analysis.iperf3_tables import FLOW, INTERVAL_COLUMNS
 from ccmix.analysis.series import NEEDED, SRC, Series, earlier
 from ccmix.analysis.tables import (
     LEAST_SHARE_OF_A_FLOW,
@@ -152,6 +153,7 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
             intervals=intervals_of_sockets(table),
             series=Series(sockets=table.select(_needed(table))),
             began_s=began_s,
+            counters=FlowCounters(samples=count_flows(table, pl.DataFrame(schema=INTERVAL_COLUMNS), {}).samples),
             recorded=lambda: [{"sockets": table}],
         ),
         groups=tuple(map(Group, ccas)),

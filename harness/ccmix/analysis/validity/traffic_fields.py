@@ -132,8 +132,8 @@ def interval(observed: Observed) -> Limits:
                 f"{source.label} reported each {format_time(test.interval_s)}, "
                 f"configured are {format_time(traffic.goodput_interval_s)}",
             )
-    samples = measured(observed.run, observed.tables.bottleneck)  # before, some are not on the grid
-    if isinstance(observed.run.path, Topology) and samples.height > ENOUGH_SAMPLES:
+    if isinstance(observed.run.path, Topology) and observed.tables.bottleneck.height > ENOUGH_SAMPLES:
+        samples = measured(observed.run, observed.tables.bottleneck)  # before, some are not on the grid
         apart_s = samples["time_s"].sort().diff().median()
         if isinstance(apart_s, float) and _off(apart_s, traffic.interval_s, 0.1):
             yield (

@@ -1,0 +1,131 @@
+"""What sockets and queues had counted between two moments, from counters made by hand."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ccmix.analysis.counters import FlowCounters, count_flows, growth
+from ccmix.analysis.iperf3_tables import INTERVAL_COLUMNS
+
+FLOW = ("h1", 1000)
+NO_INTERVALS = pl.DataFrame(schema=INTERVAL_COLUMNS)
+
+
+def received(*counts: tuple[float, int], cookie: int = 1, port: int = 1000) -> pl.DataFrame:
+    """Samples (time_s, bytes) of a receiver's socket."""
+    rows = [
+        {"time_s": time_s, "end": "receiver", "host": "h1", "port": port, "cookie": cookie, "bytes_received": count}
+        for time_s, count in counts
+    ]
+    return pl.DataFrame(rows, schema_overrides={"bytes_received": pl.UInt64, "cookie": pl.UInt64})
+
+
+def sent(*counts: tuple[float, int], **changed: int) -> pl.DataFrame:
+    """Samples of a sender's socket that has sent these bytes, in segments of ten, and all of them were acknowledged."""
+    rows = [
+        {"time_s": time_s, "end": "sender", "host": "h1", "port": 1000, "cookie": 7, "bytes_sent": count,
+         "bytes_retransmitted": 0, "bytes_acked": count, "data_segs_out": count // 10, "retransmits": 0} | changed
+        for time_s, count in counts
+    ]  # fmt: skip
+    counters = {"bytes_sent": pl.UInt64, "bytes_retransmitted": pl.UInt64, "bytes_acked": pl.UInt64}
+    return pl.DataFrame(
+        rows, schema_overrides=counters | {"cookie": pl.UInt64, "data_segs_out": pl.UInt32, "retransmits": pl.UInt32}
+    )
+
+
+def grown(counters: FlowCounters, begin_s: float, end_s: float) -> dict[str, float | str | None]:
+    spans = pl.DataFrame({"host": ["h1"], "port": [1000], "begin_s": [begin_s], "end_s": [end_s]})
+    [row] = counters.grown(spans).to_dicts()
+    return row
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    {
+        "all the time": ([(0.0, 0), (2.0, 200), (10.0, 1000)], 400),
+        "edges between samples": ([(1.0, 0), (3.0, 400), (5.0, 400), (7.0, 800)], 400 - 200 + 200),
+        "began within": ([(3.0, 300), (5.0, 500)], 500),
+        "too short for a second sample": ([(4.0, 123)], 123),
+        "ended before": ([(0.0, 0), (1.0, 777)], 0),
+        "began afterwards": ([(6.5, 777)], 0),
+        "ended within": ([(1.0, 100), (3.0, 300)], 100),
+    }.values(),
+)
+def test_bytes_from_2_s_to_6_s(counts: list[tuple[float, int]], expected: float) -> None:
+    """A connection whose begin is not known had nothing before its first sample."""
+    counters = count_flows(received(*counts), NO_INTERVALS, {})
+    assert grown(counters, 2.0, 6.0)["received"] == pytest.approx(expected)
+
+
+def test_a_port_that_comes_again_is_another_socket() -> None:
+    both = pl.concat([received((3.0, 500)), received((5.0, 300), cookie=2)])
+    assert grown(count_flows(both, NO_INTERVALS, {}), 2.0, 6.0)["received"] == 800
+    # the second one is not taken for one that grew since the flow began
+    counters = count_flows(both, NO_INTERVALS, {FLOW: 1.0})
+    assert grown(counters, 4.0, 4.9)["received"] == 0
+
+
+def test_a_flow_sends_nothing_before_it_begins() -> None:
+    """At 2 s it has sent the 40 bytes of iperf3's cookie, as at 1 s; at 2.5 s, in the middle between the samples at 2 s
+    and 3 s, half of the others.
+    """
+    counters = count_flows(sent((1.0, 40), (3.0, 1040)), NO_INTERVALS, {FLOW: 2.0})
+    assert grown(counters, 2.0, 3.0)["sent"] == 1000
+    assert grown(counters, 2.0, 2.5)["sent"] == pytest.approx(500)
+    assert grown(counters, 0.0, 2.0)["sent"] == 0
+    assert grown(counters, 2.0, 9.0)["data_segments"] == 104 - 4
+
+
+def test_a_sample_that_comes_a_moment_after_the_begin_is_not_that_of_the_begin() -> None:
+    """The first data leave at once: at 2.0001 s there are 140 bytes of them, which count."""
+    counters = count_flows(sent((1.999, 40), (2.0001, 180), (3.0, 1040)), NO_INTERVALS, {FLOW: 2.0})
+    assert grown(counters, 2.0, 3.0)["sent"] == 1000
+
+
+def test_the_receiver_counts_and_else_the_sender_and_else_the_generator() -> None:
+    at_both_ends = pl.concat([received((0.0, 0), (2.0, 200)), sent((0.0, 0), (2.0, 300))], how="diagonal")
+    generator = pl.DataFrame(
+        [{"time_s": 2.5, "seconds": 2.0, "omitted": False, "host": "h1", "port": 1000, "goodput_bps": 80.0}],
+        schema=INTERVAL_COLUMNS,
+    )
+    nothing = sent((0.0, 0)).clear()
+    for sockets, expected, counted_by in (
+        (at_both_ends, 200, "receiver"), (sent((0.0, 0), (2.0, 300)), 300, "sender"), (nothing, 15, "generator"),
+    ):  # fmt: skip
+        counters = count_flows(sockets, generator, {})
+        found = grown(counters, 0.0, 2.0)  # the generator's interval is from 0.5 to 2.5 s, 10 bytes a second
+        assert (found["received"], found["counted_by"]) == (pytest.approx(expected), counted_by)
+    nobody = grown(count_flows(nothing, NO_INTERVALS, {}), 0.0, 2.0)
+    assert (nobody["received"], nobody["sent"], nobody["counted_by"]) == (None, None, None)
+
+
+def test_counters_of_32_bits_start_again_at_0() -> None:
+    segments = sent((0.0, 0), (1.0, 0), (2.0, 0)).with_columns(
+        data_segs_out=pl.Series([2**32 - 100, 2**32 - 1, 99], dtype=pl.UInt32)
+    )
+    assert grown(count_flows(segments, NO_INTERVALS, {}), 0.5, 2.0)["data_segments"] == pytest.approx(49.5 + 100)
+    queue = pl.DataFrame(
+        {
+            "time_s": [0.0, 1.0],
+            "drops": pl.Series([2**32 - 10, 5], dtype=pl.UInt32),
+            "bytes": pl.Series([7, 9], dtype=pl.UInt64),
+        }
+    )
+    assert growth(queue, 0.0, 1.0, ("drops", "bytes")) == {"drops": 15, "bytes": 2}
+
+
+def test_the_growth_of_a_queue_s_counter() -> None:
+    """Before the first sample nothing is known, and behind the last one nothing changes."""
+    queue = pl.DataFrame({"time_s": [1.0, 2.0, 4.0], "packets": [10, 20, 60]})
+    assert growth(queue, 1.5, 3.0, ("packets",)) == {"packets": pytest.approx(40 - 15)}
+    assert growth(queue, 0.0, 9.0, ("packets",)) == {"packets": 50}
+    assert growth(queue.sample(fraction=1, shuffle=True, seed=1), 0.0, 9.0, ("packets",)) == {"packets": 50}
+
+
+def test_all_connections_of_a_flow_count_together() -> None:
+    """As those of a source of short flows, which come one after the other."""
+    one_after_the_other = pl.concat([received((number + 0.5, 100), cookie=number) for number in range(50)])
+    counters = count_flows(one_after_the_other, NO_INTERVALS, {})
+    found = counters.at(FLOW, "received", np.arange(51.0))
+    assert found is not None
+    assert found.tolist() == pytest.approx([100 * number for number in range(51)])
