@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from ccmix.analysis.statistics import Spread
 from ccmix.compare import range_text
 from ccmix.compare.groups import VERDICT_METRIC, WHOLE
-from ccmix.compare.verdicts import Compared
+from ccmix.compare.ranges import ComparedRange
+from ccmix.compare.verdicts import Compared, ComparedCondition
 from ccmix.csv_cell import Cell, csv_text
 
 COLUMNS = (
@@ -59,7 +60,8 @@ def _conditions(compared: Compared) -> Iterator[dict[str, Cell]]:
 
 
 def _not_valid(compared: Compared) -> Iterator[dict[str, Cell]]:
-    for pair in (*compared.ranges, *compared.conditions):
+    pairs: tuple[ComparedRange | ComparedCondition, ...] = (*compared.ranges, *compared.conditions)
+    for pair in pairs:
         for side in ("a", "b"):
             for each in getattr(pair, side).not_valid:
                 yield {
