@@ -94,7 +94,7 @@ def test_a_sentence_for_each_condition_and_meaning(run: Run) -> None:
 
 
 def test_advice_removes_limits_first_and_then_accepts_them(run: Run) -> None:
-    legend, cpu, application, accept = advice([limited(run, "application", "cpu"), limited(run, "cpu")])
+    legend, cpu, application, accept = advice([limited(run, "application", "cpu"), limited(run, "application")])
     assert legend == LEGEND
     assert cpu.startswith("to remove the limit cpu: larger packets (MTU) and offloads")
     assert application == "to remove the limit application: a sending program that always has data to send"

@@ -9,6 +9,7 @@ from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.statistics import table
 from ccmix.model import Run
 from ccmix.model.results import BottleneckMetrics, Finding, FinishedRun, Status
+from ccmix.terms import IMPORTED
 from finished_runs import finished_run, group_metrics, metrics
 from support import with_senders
 
@@ -68,6 +69,16 @@ def test_without_a_valid_run_the_goodput_of_the_others_is_apart(run: Run) -> Non
     ]  # fmt: skip
     assert (row.goodput_mean_bps, row.goodput_cv, row.goodput_ci95_bps) == (None, None, None)
     assert (row.retransmission_rate_mean, row.rtt_median_s, row.fairness_mean) == (None, None, None)
+
+
+def test_the_status_is_that_of_the_runs_that_count(run: Run) -> None:
+    imported, early = Finding(IMPORTED, "from a.json", accepted=True), Finding("ended-early", "early", accepted=False)
+    groups = metrics([group_metrics("cubic")])
+    runs = [
+        finished_run(run, groups, "limited", [early, imported]), finished_run(run, groups, "unknown", [imported]),
+    ]  # fmt: skip
+    [row] = table(runs)
+    assert (row.status, row.invalid) == ("unknown", 1)
 
 
 def test_one_run_varies_by_nothing(run: Run) -> None:

@@ -127,6 +127,8 @@ def test_charts_without_any_valid_run_are_of_goodput_marked_and_lighter(make: Ma
     results = make({"mixed": MIXED}, BUFFERS, iterations=5, invalid=range(15))
     charts = choose(results).charts
     assert [chart.kind for chart in charts] == ["setting", "box", "table"] + ["time-series"] * 3
+    goodput, _ = (plot for panel in charts[0].spec["concat"] for plot in panel["vconcat"])  # and no fairness
+    assert ["opacity" in layer["encoding"] for layer in goodput["layer"]] == [False, True, True]
     for chart in charts:
         assert "(unknown)" in chart.alt_text
         if chart.kind != "table":

@@ -60,7 +60,7 @@ def _conditions(compared: Compared) -> Iterator[dict[str, Cell]]:
 
 
 def _not_valid(compared: Compared) -> Iterator[dict[str, Cell]]:
-    pairs: list[ComparedRange | ComparedCondition] = [*compared.ranges, *compared.conditions]
+    pairs: tuple[ComparedRange | ComparedCondition, ...] = (*compared.ranges, *compared.conditions)
     for pair in pairs:
         for side in ("a", "b"):
             for each in getattr(pair, side).not_valid:
