@@ -8,7 +8,7 @@ at the end of each interval.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import JITTER_S
 
-Flow = tuple[Any, ...]  # host and port
-Numbers = NDArray[Any]
+Flow = tuple[str, int]  # host and port
+Numbers = NDArray[np.float64]
 CountedBy = Literal["receiver", "sender", "generator"]
 COUNTED_BY = "counted_by"
 OF_SENDER = {
@@ -60,7 +60,7 @@ class FlowCounters:
 
         Null where nobody counted.
         """
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         for *flow, begin_s, end_s in spans.select(*FLOW, "begin_s", "end_s").iter_rows():
             values = {name: self.at(tuple(flow), name, (begin_s, max(begin_s, end_s))) for name in COUNTERS}
             grown = {name: float(value[1] - value[0]) for name, value in values.items() if value is not None}
