@@ -71,6 +71,7 @@ while not all(os.path.exists(job + "/" + name) for name in ("stays", "changes"))
 open("status", "a").write("0")
 {then}
 """
+FILES = ("stays", "changes")
 WAYS = ["landlock", "namespaces", "none"]
 
 
@@ -110,8 +111,12 @@ def spec(job: Path, stall_seconds: float = 120.0) -> GuestSpec:
     return GuestSpec(("true",), job, 64 << 20, 1, stall_seconds=stall_seconds)
 
 
+def begun(job: Path) -> bool:
+    return all((job / name).exists() for name in FILES)
+
+
 def written(job: Path) -> list[int]:
-    return [(job / name).stat().st_size for name in ("stays", "changes")]
+    return [(job / name).stat().st_size for name in FILES]
 
 
 def assert_nothing_lives(job: Path) -> None:
@@ -136,7 +141,7 @@ def test_nothing_outlives_a_run_that_is_cancelled(
 
     async def cancel() -> None:
         task = asyncio.create_task(run_guest(hostile(tmp_path, "time.sleep(1000)"), spec(job)))
-        while not (job / "changes").exists():
+        while not begun(job):
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -164,7 +169,7 @@ def test_nothing_outlives_a_killed_harness(
     argv = [sys.executable, "-c", HARNESS, hostile(tmp_path, "time.sleep(1000)"), job]
     with subprocess.Popen(argv) as harness:
         try:
-            wait_for((job / "changes").exists, 60, "hostile processes")
+            wait_for(lambda: begun(job), 60, "hostile processes")
         finally:
             harness.kill()
     wait_for(lambda: not living(job), 10, "their end")

@@ -39,11 +39,11 @@ def left_journals(folder: Path) -> Iterator[tuple[Path, IO[bytes] | None, str]]:
             yield path, None, f"can't be opened: {error.strerror}"
             continue
         with opened as file:
-            is_free = _lock(file)
             lines, _ = read_lines(file)
             head, here = lines[0] if lines else JournalLine(), network_namespace()
             if not is_here(head) or (is_of_this_boot(lines) and head.get("netns", here) != here):
                 continue
+            is_free = _lock(file, head.get("pid"))
             if is_free:
                 yield path, file, ""
             elif is_free is False and is_of_this_boot(lines):
@@ -63,15 +63,15 @@ def _opened(path: Path) -> IO[bytes]:
     return file
 
 
-def _lock(file: IO[bytes]) -> bool | None:
+def _lock(file: IO[bytes], pid: int | None) -> bool | None:
     """Locks a journal, and returns whether that is possible, perhaps a little later: a process that dies lets go then.
-    Returns None while the process that wrote the journal lives.
+    Returns None while the process of this number lives that wrote it.
     """
     for _ in range(LOCK_TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if _writer_lives(file):
+            if _has_open(pid, os.fstat(file.fileno())):
                 return None
             time.sleep(LOCK_TRIED_EACH_S)
         else:
@@ -79,16 +79,14 @@ def _lock(file: IO[bytes]) -> bool | None:
     return False
 
 
-def _writer_lives(file: IO[bytes]) -> bool:
-    """Returns whether a process of the number that a journal has, and of this user, has it open: that says more than
-    when the process began, and of journals of older versions, too.
+def _has_open(pid: int | None, journal: os.stat_result) -> bool:
+    """Returns whether a process of this number and of this user has the file open: that says more than when the process
+    began, and of journals of older versions, too.
     """
-    lines, _ = read_lines(file)
-    process, journal = Path("/proc", str(lines[0].get("pid")) if lines else "none"), os.fstat(file.fileno())
-    opened: list[os.stat_result] = []
+    process = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):  # it has ended, or is another user's
-        if process.stat().st_uid == os.geteuid():
-            for descriptor in (process / "fd").iterdir():
-                with contextlib.suppress(OSError):  # just closed
-                    opened.append(descriptor.stat())
-    return any(os.path.samestat(status, journal) for status in opened)
+        for descriptor in (process / "fd").iterdir() if process.stat().st_uid == os.geteuid() else ():
+            with contextlib.suppress(OSError):  # just closed
+                if os.path.samestat(descriptor.stat(), journal):
+                    return True
+    return False

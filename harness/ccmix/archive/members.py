@@ -18,9 +18,8 @@ READ = tuple(f"{run_files.GENERATORS}/{name}" for name in (run_files.PSCHEDULER,
 RUN_DEPTH = 4  # <entry>/<condition>/<dst>/<NNN>
 # Labels that users choose are part of many names: every kind of data that ccmix writes, and nothing that is a program
 _OF_RUN = re.compile(
-    rf"{run_files.SUMMARY}|{run_files.FACTS}|{run_files.CAPTURE}|[^/]+\.parquet"
-    rf"|({run_files.GENERATORS}|{run_files.LOGS})/([^/]+\.(csv|err|jsonl?|log|out|pid|sockmon|txt)|([0-9]+-)?src-cmd)",
-    re.DOTALL,
+    r"run\.json|facts\.json|capture\.pcap\.zst|[^/]+\.parquet"
+    r"|(generators|logs)/([^/]+\.(csv|err|jsonl?|log|out|pid|sockmon|txt)|([0-9]+-)?src-cmd)"
 )
 
 
@@ -44,10 +43,8 @@ def is_report(name: str) -> bool:
 
 def is_raw(name: str) -> bool:
     """Returns whether no reader of the archive needs a file: raw files, and the report, which can be made again."""
-    parts = name.split("/")
-    if is_report(name):
-        return True
-    return len(parts) > RUN_DEPTH and parts[RUN_DEPTH] in RAW and "/".join(parts[RUN_DEPTH:]) not in READ
+    parts = name.split("/")[RUN_DEPTH:]
+    return is_report(name) or (bool(parts) and parts[0] in RAW and "/".join(parts) not in READ)
 
 
 @dataclass(frozen=True)
