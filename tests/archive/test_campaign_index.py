@@ -275,5 +275,5 @@ def test_a_packed_archive_is_the_same_with_an_index(outdir: Path, tmp_path: Path
 def test_a_damaged_run_is_named_or_raises(outdir: Path) -> None:
     table(outdir)
     damage(summaries(outdir)[0])
-    with pytest.raises(ArchiveError, match="it is no JSON"):
+    with pytest.raises(ArchiveError, match="it is not JSON"):
         list(Campaign.load(outdir).finished(numbers_only=True))

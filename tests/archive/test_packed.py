@@ -240,7 +240,7 @@ def test_a_file_named_twice_is_counted_once_and_refused(tmp_path: Path, monkeypa
 
 
 def test_a_damaged_run_is_named_by_its_place_in_the_file(campaign: Path, tmp_path: Path) -> None:
-    (campaign / RUN / "run.json").write_text('{"schema": 2')
+    (campaign / RUN / "run.json").write_text('{"schema": 3')
     [sentence] = packed.pack(campaign, tmp_path / "a.zip").damaged
     assert f"{RUN}/run.json: can't be read" in sentence
     told = cli("report", tmp_path / "a.zip")

@@ -173,7 +173,7 @@ def outside(tmp_path: Path) -> Path:
     run = folder / "entry" / CONDITION / "receiver" / "001"
     shutil.copytree(DEMO / RUN, run)
     summary = json.loads((run / "run.json").read_text())
-    summary["where"]["notices"] = [SECRET]
+    summary["execution"]["diagnostics"] = [SECRET]
     (run / "run.json").write_text(json.dumps(summary))
     (folder / "condition").symlink_to(run.parents[1])
     (folder / "run").symlink_to(run)
@@ -285,7 +285,7 @@ def test_streams_are_written_to_and_not_replaced(place: str, archive: Path, tmp_
 WIDE = {
     "run.json": b'{"schema": 3,"run":[%b1]}' % (b"[]," * 2_500_000),
     "campaign.json": b'{"schema": 3,"runs":[%b1]}' % (b"[]," * 60_000_000),
-    "campaign.json of an older ccmix": b'{"schema": 2,"runs":[%b1]}' % (b"[]," * 10_000_000),
+    "campaign.json that is not read run by run": b'{"schema": 3,"runs":[%b1]}' % (b"[]," * 5_000_000),
 }
 PEAK = """
 import atexit, sys

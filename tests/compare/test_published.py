@@ -13,10 +13,7 @@ import pytest
 
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign
-from ccmix.archive.packed import opened
-from ccmix.cli.published import published
 from ccmix.compare.verdict_text import relation
-from ccmix.index.context import campaign_id
 from ccmix.units import format_percent, format_rate
 from published_archives import EMULATED_FILE, unpacked
 from support import CCMIX, REPOSITORY, Ccmix
@@ -170,15 +167,6 @@ def nearer_lines(real: Results, emulated: Results) -> Iterator[str]:
 def test_the_page_says_which_emulation_comes_nearer(real: Results, emulated: Path) -> None:
     for line in nearer_lines(real, load_results([emulated])):
         assert line in PAGE, line
-
-
-def test_what_index_demo_sends() -> None:
-    """The import has the same id each time, so that its documents replace each other."""
-    with published() as paths, opened(paths) as archives:
-        campaigns = [Campaign.load(folder) for folder in archives.folders]
-        made = {campaign.outdir.name: (len(campaign.runs), len(list(campaign.finished()))) for campaign in campaigns}
-        assert made == {"demo": (60, 60), "real-and-emulated": (61, 61), "tierney-2021": (225, 225)}
-        assert campaign_id(campaigns[-1]) == "2ef0acf57e8e041f"
 
 
 def test_what_is_published_is_small() -> None:

@@ -68,7 +68,6 @@ def test_every_page_that_the_code_names_exists() -> None:
             r"docs/[A-Za-z0-9_./-]+\.(md|svg|png|ini)",
             "--",
             ":!archive",
-            ":!tests/data/schema-2",
         ],
         cwd=REPOSITORY,
         text=True,

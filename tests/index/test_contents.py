@@ -11,7 +11,6 @@ import pytest
 
 from ccmix.archive import Campaign
 from ccmix.archive.packed import opened
-from ccmix.cli.published import published
 from ccmix.index.fields import KINDS, fields_of
 from ccmix.index.send import finished, run_lines
 from ccmix.model import GuestRoot
@@ -19,7 +18,7 @@ from ccmix.model.results import Finding, Verdict
 from elasticsearch_node import Node
 from filled_index import RECORDED
 from index_support import Index, documents, of_archive, of_index
-from published_archives import DEMO
+from published_archives import DEMO, DEMO_60_FILE, EMULATED_FILE
 
 SMALL_ONE = RECORDED[0]
 
@@ -147,7 +146,7 @@ def test_a_new_analysis_replaces_the_old_one(index: Index, server: Node, tmp_pat
     before = of_index(server)
     folder = changed / "mixed/delay=5ms,loss=0%/receiver/001"
     summary = json.loads((folder / "run.json").read_text())
-    summary["validity"] = {"status": "limited", "findings": [{"kind": "cpu", "detail": "a core", "accepted": False}]}
+    summary["verdict"] = {"status": "limited", "findings": [{"kind": "cpu", "detail": "a core", "accepted": False}]}
     summary["metrics"]["flows"].pop()
     (folder / "run.json").write_text(json.dumps(summary))
     sockets = pl.read_parquet(folder / "sockets.parquet")
@@ -180,12 +179,12 @@ def test_a_copy_of_an_archive_is_the_same_campaign(tmp_path: Path) -> None:
     assert of_archive(copy) == of_archive(DEMO)
 
 
-@pytest.mark.deep  # 60 runs of the demo and 286 more; tests/compare/test_published.py has what --demo sends
-def test_demo_fills_a_fresh_server(index: Index, server: Node) -> None:
+@pytest.mark.deep  # 121 runs
+def test_packed_archives_fill_a_fresh_server(index: Index, server: Node) -> None:
     server.clear()
-    made = index("--demo")
+    made = index("--setup", DEMO_60_FILE, EMULATED_FILE)
     assert made.returncode == 0, made.stderr
-    with published() as paths, opened(paths) as archives:
+    with opened([DEMO_60_FILE, EMULATED_FILE]) as archives:
         assert of_index(server) == of_archive(*archives.folders)
 
 

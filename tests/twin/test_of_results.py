@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.cli.published import TABLE
 from ccmix.config import load
 from ccmix.model import Destination, Group, HostPath, Run
 from ccmix.model.results import FinishedRun
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.of_results import estimates_of_results
 from finished_runs import finished_run, group_metrics, metrics
+from published_archives import TABLE_FILE
 from support import Ccmix, iperf3_traffic
 
 PATH = HostPath("localhost", Destination("far", "192.0.2.1", "far"), "iperf3")
@@ -73,7 +73,7 @@ def test_what_no_result_has_cannot_be_told() -> None:
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("table")
-    head, *lines = TABLE.read_text().splitlines(keepends=True)
+    head, *lines = TABLE_FILE.read_text().splitlines(keepends=True)
     (folder / "table.csv").write_text(head + "".join(line for line in lines if line.startswith(HOST)))
     arguments = ("--entry", "{dst}-{streams}", "--src", "bost-dtn.es.net", "-o", folder / "table")
     done = Ccmix(folder)("import", folder / "table.csv", *arguments)

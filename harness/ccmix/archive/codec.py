@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
-from ccmix.archive import inside, schema2
+from ccmix.archive import inside
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.replacing import write_whole
 from ccmix.model import Measurement
@@ -23,10 +23,15 @@ from ccmix.model.results import CampaignPlan, FinishedRun
 SCHEMA = 3  # of run.json and campaign.json; raised when a reader of the old one would go wrong
 MOST_BYTES = 8 * 2**20  # a run.json has some 10 kB, and 1 MB if it lists many flows
 MOST_VALUES = 500_000  # it has one in 20 bytes, and each takes up to 100 bytes of memory while it is read
-MOST_CONVERTED_BYTES, MOST_CONVERTED_VALUES = 32 * 2**20, 2_000_000  # of what is no document of this schema
-_OWN_BEGIN = re.compile(rb'\{\s*"schema": %d,' % SCHEMA)
+MOST_WHOLE_BYTES, MOST_WHOLE_VALUES = 32 * 2**20, 2_000_000  # of a plan that plans.py does not read run by run
+_LAST_COMMITS = {"2": "529f4275"}  # that read an older schema
+_BEGIN = re.compile(rb'\s*\{\s*"schema"\s*:\s*([^\s,}]{1,40})\s*(?:,|(?=\})|\Z)')
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 _T = TypeVar("_T")
+
+
+class _OtherSchemaError(ValueError):
+    """Says that a file has another schema."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +57,37 @@ class Codec(Generic[_T]):
 
     def decode(self, data: Any) -> _T:
         """Returns the value of what JSON held. Raises ValueError, which names the first wrong field."""
+        return self._decode_text(json.dumps([data]))
+
+    def decode_file(self, content: bytes) -> _T:
+        """Returns the value of a file's content. Raises ValueError for another schema, or as decode() does."""
+        begin = _BEGIN.match(content)
+        if not begin:
+            raise ValueError("it has no schema number, which ccmix writes first")
+        if begin[1] != b"%d" % SCHEMA:
+            schema = begin[1].decode(errors="replace")
+            commit = _LAST_COMMITS.get(schema)
+            older = f": the last commit that reads it is {commit}" if commit else ""
+            raise _OtherSchemaError(f"has schema {schema}, and this ccmix reads {SCHEMA}{older}")
+        skipped = re.sub(rb"\S", b" ", begin[0])  # keeps the lines and columns of errors
+        return self._decode_text(b"[{%b%b]" % (skipped[1:].removeprefix(b" "), content[begin.end() :]))
+
+    def decode_own(self, content: bytes) -> _T | None:
+        """Returns the value of a file that this ccmix wrote; None for any other content."""
+        with contextlib.suppress(ValueError):
+            return self.decode_file(content)
+        return None
+
+    def _decode_text(self, text: bytes | str) -> _T:
         try:
-            return self._adapter.validate_json(json.dumps([data]))[0]
+            return self._adapter.validate_json(text)[0]
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
+            if first["type"] == "json_invalid":
+                raise ValueError(f"it is not JSON: {first['msg'].removeprefix('Invalid JSON: ')}") from error
             names = ".".join(map(str, first["loc"][1:]))
             field = " ".join(names.split()) or "the document"  # a key may have any text, such as a line break
             raise ValueError(f"{field}: {first['msg']}, not {first['input']!r:.40}") from error
-
-    def decode_own(self, content: bytes) -> _T | None:
-        """Returns the value of a file that this ccmix wrote, several times as fast as decode(); None for any other
-        content, of which decode() says what is wrong.
-        """
-        if begin := _OWN_BEGIN.match(content):
-            with contextlib.suppress(ValidationError):
-                return self._adapter.validate_json(b"[{%b]" % content[begin.end() :])[0]
-        return None
 
     def schema(self) -> dict[str, Any]:
         """Returns the JSON Schema of a file that holds the value, with its schema number first."""
@@ -84,7 +104,6 @@ class Codec(Generic[_T]):
 FINISHED_RUN = Codec(FinishedRun)
 CAMPAIGN_PLAN = Codec(CampaignPlan, 256 * 2**20, 12_000_000)  # 2 kB and 100 values for each of 100,000 runs
 MEASUREMENT = Codec(Measurement)
-_CONVERTERS = {"FinishedRun": schema2.convert_finished_run, "CampaignPlan": schema2.convert_campaign_plan}
 
 
 def write(file: Path, codec: Codec[_T], value: _T) -> None:
@@ -93,37 +112,22 @@ def write(file: Path, codec: Codec[_T], value: _T) -> None:
 
 
 def read(outdir: Path, file: Path, codec: Codec[_T]) -> _T:
-    """Reads what write() wrote, or ccmix of schema 2, below the folder of its campaign.
+    """Reads what write() wrote, below the folder of its campaign.
 
     Raises ArchiveError for a damaged file, another schema or a link on the way, FileNotFoundError for none.
     """
-    read_content = content(outdir, file, codec)
-    value = codec.decode_own(read_content)
-    return decoded(file, read_content, codec) if value is None else value
+    return decoded(file, content(outdir, file, codec), codec)
 
 
 def decoded(file: Path, content: bytes, codec: Codec[_T]) -> _T:
-    """Returns the value of a file's content, which this ccmix may not have written. Raises ArchiveError."""
-    _check_size(file, content, MOST_CONVERTED_BYTES, MOST_CONVERTED_VALUES)
-    data = _document(file, content)
-    schema = data.pop("schema")
-    if schema not in (schema2.SCHEMA, SCHEMA):
-        raise ArchiveError(f"{file}: has schema {schema!r:.40}, and this ccmix reads {schema2.SCHEMA} and {SCHEMA}")
+    """Returns the value of a file's content. Raises ArchiveError."""
+    _check_size(file, content, MOST_WHOLE_BYTES, MOST_WHOLE_VALUES)
     try:
-        if schema == schema2.SCHEMA:
-            data = _CONVERTERS[codec.kind.__name__](_without_nan(data))
-        return codec.decode(data)
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise ArchiveError(f"{file}: can't be read: {_reason(error)}: put back the one that ccmix wrote") from error
-
-
-def _reason(error: Exception) -> str:
-    """Returns what is wrong with a document, of what the codec or the converter raised."""
-    if isinstance(error, KeyError):
-        return f"it has no {error.args[0]!r}"
-    if isinstance(error, TypeError | AttributeError):
-        return f"a value has the wrong type ({error})"
-    return str(error)
+        return codec.decode_file(content)
+    except _OtherSchemaError as error:
+        raise ArchiveError(f"{file}: {error}") from error
+    except ValueError as error:
+        raise ArchiveError(f"{file}: can't be read: {error}: put back the one that ccmix wrote") from error
 
 
 def content(outdir: Path, file: Path, codec: Codec[_T]) -> bytes:
@@ -153,23 +157,3 @@ def _check_size(file: Path, content: bytes, most_bytes: int, most_values: int) -
             f"{file}: can't be read: it has {len(content)} bytes and {values} values, and ccmix writes at most "
             f"{most_bytes} and {most_values}"
         )
-
-
-def _document(file: Path, content: bytes) -> dict[str, Any]:
-    """Returns the JSON object in the file, which has a schema number."""
-    try:
-        data = json.loads(content.decode())
-        _ = data["schema"], data.items()
-    except UnicodeDecodeError as error:
-        raise ArchiveError(f"{file}: can't be read: byte {error.start} is not UTF-8") from error
-    except (ValueError, RecursionError) as error:
-        raise ArchiveError(f"{file}: can't be read: it is no JSON: {error}") from error
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(f"{file}: can't be read: it has no schema number, which ccmix writes first") from error
-    return dict(data)
-
-
-def _without_nan(data: dict[str, Any]) -> dict[str, Any]:
-    """Returns the same with null for NaN and infinity, which ccmix of schema 2 read so."""
-    without: dict[str, Any] = json.loads(json.dumps(data), parse_constant=lambda _: None)
-    return without

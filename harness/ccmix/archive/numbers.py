@@ -104,7 +104,7 @@ def read(outdir: Path, file: Path, run: Run) -> FinishedRun:
     numbers = _WITH_SETUP.decode_own(content)
     if numbers is not None:
         return numbers.finished(run, facts_of(_SETUP.dump_json((numbers.facts,)).decode()))
-    # of an older ccmix, or damaged
+    # damaged
     return of_whole(run, codec.decoded(file, content, codec.FINISHED_RUN))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
 import threading
@@ -38,7 +37,6 @@ class IndexOptions:
     outdirs: tuple[Path, ...]
     url: str
     setup: bool
-    demo: bool
     only: tuple[str, ...]
     credentials: Path | None
     ca: Path | None
@@ -54,9 +52,6 @@ class IndexOptions:
               help="The Elasticsearch 8 server, such as https://elastic.example.org:9200; without a password.",
 )  # fmt: skip
 @click.option("--setup", is_flag=True, help="First make or update templates, indices and the policy for samples.")
-@click.option(
-    "--demo", is_flag=True, help="Also send the archives that come with ccmix; prepares the server as --setup does."
-)
 @options.only
 @click.option("--credentials", type=options.PathType(dir_okay=False), metavar="FILE",
               help="A file with 'api-key = ...', or 'user = ...' and 'password = ...'; see CCMIX_INDEX_... too.",
@@ -89,7 +84,6 @@ def _index(given: IndexOptions) -> int:
     """Indexes what the options name; returns the exit status. Raises ArchiveError before anything is sent."""
     from ccmix.archive import ArchiveError, Campaign
     from ccmix.archive.packed import opened
-    from ccmix.cli.published import published
     from ccmix.index.sender import GaveUp
     from ccmix.index.server import ServerError
     from ccmix.index.target import TargetError, find_target
@@ -98,12 +92,10 @@ def _index(given: IndexOptions) -> int:
         target = find_target(given.url, given.credentials, given.ca)
     except TargetError as error:
         raise ArchiveError(str(error)) from error
-    with contextlib.ExitStack() as unpacked:
-        demo = unpacked.enter_context(published()) if given.demo else []
-        archives = unpacked.enter_context(opened([*given.outdirs, *demo]))
+    with opened(given.outdirs) as archives:
         campaigns = [Campaign.load(outdir) for outdir in archives.folders]
         if not campaigns and not given.setup and not given.dashboards:
-            raise ArchiveError("nothing to index: name folders that 'ccmix run' wrote, or give --setup or --demo")
+            raise ArchiveError("nothing to index: name folders that 'ccmix run' wrote, or give --setup")
         try:
             return _send(target, campaigns, given, archives.rename)
         except (ServerError, GaveUp) as error:
@@ -125,7 +117,7 @@ def _send(target: Target, campaigns: Sequence[Campaign], given: IndexOptions, re
     from ccmix.index.server import ElasticsearchServer
 
     server = ElasticsearchServer(target)
-    if given.setup or given.demo:
+    if given.setup:
         lifecycle = server.set_up()
         policies = "" if lifecycle else "; it has no lifecycle policies, so samples are kept for ever"
         tell(f"{target.url}: is set up{policies}")
