@@ -1,0 +1,346 @@
+"""Computes every metric of a run from its raw files, each as bounds; docs/reference/metrics.md has the definitions.
+
+Keys: 'goodput_bps' of the run, 'groups/NAME/goodput_bps', 'flows/HOST:PORT/goodput_bps', 'bottleneck/drops'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from recomputed import dynamics
+from recomputed.bounds import NOTHING, Bounds, Counter, percentile, total
+from recomputed.raw import Flow, RawRun
+
+PERCENTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99}
+SHARE = 0.001  # to which shares and indices of fairness are compared
+BOTTLENECK = "ccmix-bottleneck/east"
+DRAWN = 0.0005  # of the base RTT, at most: what a run draws of a delay
+QUARTERS = (0.0, 0.25, 0.75, 1.0)  # of the measured time
+
+Expected = dict[str, Bounds | None]
+
+
+def expected(raw: RawRun) -> Expected:
+    found: Expected = {}
+    of_test = [flow for flow in raw.flows if not is_cross(raw, flow)]
+    for name, flows in groups(raw).items():
+        cross = is_cross(raw, flows[0])
+        for key, value in of_flows(raw, flows, [] if cross else of_test).items():
+            found[f"groups/{name}/{key}"] = value
+        tcp = [flow for flow in flows if not flow.udp]
+        found[f"groups/{name}/fair_share"] = None if cross else fair_share(raw, flows, of_test)
+        if len(tcp) == len(flows):
+            found[f"groups/{name}/fairness"] = fairness([[flow] for flow in tcp], *common_time(tcp))
+    for flow in raw.flows:
+        if flow.port and not flow.udp:
+            for key, value in of_flows(raw, [flow], [] if is_cross(raw, flow) else of_test).items():
+                found[f"flows/{flow.host}:{flow.port}/{key}"] = value
+            found |= {f"flows/{flow.host}:{flow.port}/{key}": value for key, value in segments(raw, flow).items()}
+    return found | of_run(raw, of_test) | of_path(raw) | netem_loss(raw) | completions(raw) | settling(raw)
+
+
+def is_cross(raw: RawRun, flow: Flow) -> bool:
+    """Tells whether a flow is cross traffic: the test beside it has no name."""
+    return bool(raw.sources[flow.source]["name"]) and any(not source["name"] for source in raw.sources)
+
+
+def groups(raw: RawRun) -> dict[str, list[Flow]]:
+    """Returns the flows of each group, by the name that the run gives it; fails if it mixes what does not belong."""
+    named = {(flow["host"], flow["port"]): flow["group"] for flow in raw.shown["metrics"]["flows"]}
+    found: dict[str, list[Flow]] = {}
+    for flow in raw.flows:
+        source = raw.sources[flow.source]
+        hosts = {each["host"] for each in raw.sources if each["name"] == source["name"]}
+        own = source["name"] if len(hosts) == 1 else f"{source['name']}@{source['host']}"
+        found.setdefault(named[flow.host, flow.port] if flow.port else own, []).append(flow)
+    for name, flows in found.items():
+        assert len({(flow.source, flow.test_group) for flow in flows}) == 1, f"{name} has flows of several groups"
+    return found
+
+
+def of_flows(raw: RawRun, flows: Sequence[Flow], of_test: Sequence[Flow]) -> Expected:
+    """Returns metrics of a flow or a group, of which those of its rates are over its active time."""
+    begin_s, end_s = min(flow.begin_s for flow in flows), max(flow.end_s for flow in flows)
+    active_s = end_s - begin_s
+    found: Expected = {
+        "active_s": Bounds.exactly(active_s).wider(0 if flows[0].port else 3 * raw.step_s),
+        "goodput_bps": rate(received(flows, begin_s, end_s), active_s, raw, flows),
+        "throughput_bps": rate(first_sent(flows, begin_s, end_s), active_s, raw, flows),
+    }
+    if of_test:
+        common_s = common_time([flow for flow in of_test if not flow.udp])
+        found["share"] = share(flows, of_test, *common_s)
+    if not flows[0].udp:
+        found["retransmission_rate"] = retransmission_rate(raw, flows)
+        found |= delays(raw, flows) | dynamics.start_up(raw, flows)
+    return found
+
+
+def of_run(raw: RawRun, of_test: Sequence[Flow]) -> Expected:
+    tcp = [flow for flow in of_test if not flow.udp]
+    measured_s = raw.end_s - raw.omit_s
+    goodput = rate(received(of_test, raw.omit_s, raw.end_s), measured_s, raw, of_test)
+    every = rate(received(raw.flows, raw.omit_s, raw.end_s), measured_s, raw, raw.flows)
+    by_group = [[flow for flow in flows if not flow.udp and flow in of_test] for flows in groups(raw).values()]
+    return {
+        "goodput_bps": goodput,
+        "utilisation": every * (1 / mean_rate_bps(raw)),
+        "fairness": fairness([[flow] for flow in tcp], *common_time(tcp)),
+        "fairness_of_groups": fairness([flows for flows in by_group if flows], *common_time(tcp), each_mean=True),
+        "retransmission_rate": retransmission_rate(raw, tcp),
+        **delays(raw, tcp),
+        **dynamics.start_up(raw, tcp),
+        "convergence_s": dynamics.convergence(raw, tcp),
+        "receiver_window_limited": receiver_window_limited(raw, tcp),
+    }
+
+
+def received(flows: Sequence[Flow], begin_s: float, end_s: float) -> Bounds:
+    return total(
+        counter.growth(max(begin_s, flow.begin_s), min(end_s, flow.end_s))
+        for flow in flows
+        for counter in (
+            [flow.udp] if flow.udp else [each.receiver.counter("bytes_received") for each in flow.connections]
+        )
+        if min(end_s, flow.end_s) > max(begin_s, flow.begin_s)
+    )
+
+
+def first_sent(flows: Sequence[Flow], begin_s: float, end_s: float) -> Bounds:
+    """Returns the bytes of first transmissions, at the senders."""
+
+    def grown(counter: Counter, flow: Flow) -> Bounds:
+        return counter.growth(max(begin_s, flow.begin_s), min(end_s, flow.end_s))
+
+    sent, again = NOTHING, NOTHING
+    for flow in flows:
+        sent += grown(flow.udp_sent, flow) if flow.udp_sent else NOTHING
+        sent += total(grown(each.sender.counter("bytes_sent"), flow) for each in flow.connections)
+        again += total(grown(each.sender.counter("bytes_retransmitted"), flow) for each in flow.connections)
+    return sent - again
+
+
+def rate(of_bytes: Bounds, seconds: float, raw: RawRun, flows: Sequence[Flow]) -> Bounds:
+    """Returns a rate in bits per second, to one packet of each flow."""
+    return of_bytes.wider(raw.path["mtu_bytes"] * len(flows)) * (8 / seconds)
+
+
+def mean_rate_bps(raw: RawRun, begin_s: float | None = None) -> float:
+    begin_s = raw.omit_s if begin_s is None else begin_s
+    rates = [(0.0, raw.path["rate_bps"])]
+    rates += [(change["at_s"], change["rate_bps"]) for change in raw.path["changes"] if change["kind"] == "rate"]
+    spans = pairwise([*rates, (raw.end_s, 0.0)])
+    bits = sum(bps * max(0.0, min(until, raw.end_s) - max(at, begin_s)) for (at, bps), (until, _) in spans)
+    return float(bits / (raw.end_s - begin_s))
+
+
+def common_time(tcp: Sequence[Flow]) -> tuple[float, float]:
+    return max((flow.begin_s for flow in tcp), default=0.0), min((flow.end_s for flow in tcp), default=0.0)
+
+
+def share(flows: Sequence[Flow], of_test: Sequence[Flow], begin_s: float, end_s: float) -> Bounds | None:
+    if end_s <= begin_s:
+        return None
+    own, every = (middle(received(each, begin_s, end_s)) for each in (flows, of_test))
+    return Bounds.exactly(own / every).wider(SHARE) if every else None
+
+
+def middle(bounds: Bounds) -> float:
+    return (bounds.low + bounds.high) / 2
+
+
+def fair_share(raw: RawRun, flows: Sequence[Flow], of_test: Sequence[Flow]) -> Bounds | None:
+    begin_s, end_s = common_time(of_test)
+    if any(flow.udp for flow in of_test) or end_s <= begin_s:
+        return None
+    return Bounds.exactly(len(flows) / len(of_test))
+
+
+def fairness(each: Sequence[Sequence[Flow]], begin_s: float, end_s: float, *, each_mean: bool = False) -> Bounds | None:
+    """Returns Jain's index of the goodputs of some flows, or the means of some groups."""
+    if end_s <= begin_s:
+        return None
+    values = [middle(received(flows, begin_s, end_s)) / len(flows) for flows in each]
+    squares = sum(value**2 for value in values)
+    return Bounds.exactly(sum(values) ** 2 / (len(values) * squares)).wider(SHARE) if squares else None
+
+
+def segments(raw: RawRun, flow: Flow) -> Expected:
+    return {
+        shown: total(each.sender.counter(name).growth(flow.begin_s, flow.end_s) for each in flow.connections).wider(1)
+        for shown, name in (("data_segments", "data_segs_out"), ("retransmitted_segments", "retransmits"))
+    }
+
+
+def retransmission_rate(raw: RawRun, flows: Sequence[Flow]) -> Bounds | None:
+    counted = [segments(raw, flow) for flow in flows]
+    again, sent = (
+        total(each[name] or NOTHING for each in counted) for name in ("retransmitted_segments", "data_segments")
+    )
+    return (again / sent) if sent.low > 0 else None
+
+
+def receiver_window_limited(raw: RawRun, flows: Sequence[Flow]) -> Bounds | None:
+    if all(sender["receiver_window_bytes"] is None for sender in raw.path["senders"]):
+        return None
+    limited, busy = (
+        total(each.sender.counter(name).growth(flow.begin_s, flow.end_s) for flow in flows for each in flow.connections)
+        for name in ("receiver_window_limited_s", "busy_s")
+    )
+    return limited / busy
+
+
+def delays(raw: RawRun, flows: Sequence[Flow]) -> Expected:
+    """Returns percentiles of smoothed RTTs and of queueing delays, over the moments at which the run was sampled."""
+    rtts: list[tuple[float, float]] = []
+    queueing: list[tuple[float, float]] = []
+    unsure = 0
+    for flow in flows:
+        for each in flow.connections:
+            of_socket, unsure_of_it = rtt_samples(raw, flow, each.sender.rows)
+            unsure += unsure_of_it
+            for moment, low, high in of_socket:
+                base_s = base_rtt_s(raw, flow.host, moment)
+                rtts.append((low, high))
+                queueing.append((max(0.0, low - base_s * (1 + DRAWN)), max(0.0, high - base_s * (1 - DRAWN))))
+    return {
+        f"{name}_{percent}_s": percentile(samples, part, unsure)
+        for name, samples in (("rtt", rtts), ("queueing_delay", queueing))
+        for percent, part in PERCENTILES.items()
+    }
+
+
+def rtt_samples(
+    raw: RawRun, flow: Flow, rows: Mapping[str, np.ndarray]
+) -> tuple[list[tuple[float, float, float]], int]:
+    """Returns the moments at which an ACK had come since the moment before, with bounds of the RTT there, and of how
+    many of them this is not sure.
+    """
+    times, rtts, acks = rows["time_s"], rows["rtt_s"], rows["segs_in"]
+    begin_s, end_s = max(flow.begin_s, times[0]), min(flow.end_s, times[-1])
+    found, unsure = [], 0
+    for before, moment in pairwise(raw.moments_s(begin_s - raw.interval_s, end_s)):
+        if moment < begin_s - 1e-6:
+            continue
+        last, following = _around(times, moment)
+        earlier = _around(times, before) if before >= times[0] else (-1, 0)
+        if acks[following] == (acks[earlier[0]] if earlier[0] >= 0 else 0) or np.isnan(rtts[following]):
+            continue
+        unsure += bool(earlier[0] < 0 or acks[last] <= acks[earlier[1]] or np.isnan(rtts[last]))
+        both = np.array([rtts[following], rtts[last] if not np.isnan(rtts[last]) else rtts[following]])
+        found.append((moment, float(both.min()), float(both.max())))
+    return found, unsure
+
+
+def _around(times: np.ndarray, moment: float) -> tuple[int, int]:
+    last = int(np.searchsorted(times, moment, "right")) - 1
+    return max(0, last), min(len(times) - 1, int(np.searchsorted(times, moment, "left")))
+
+
+def base_rtt_s(raw: RawRun, host: str, moment_s: float) -> float:
+    [sender] = [each for each in raw.path["senders"] if each["name"] == host]
+    data_s = acks_s = sender["delay_s"]
+    if sender["ack_delay_s"] is not None:
+        acks_s = sender["ack_delay_s"]
+    for change in raw.path["changes"]:
+        if change["kind"] == "delay" and change["sender"] in (None, host) and change["at_s"] <= moment_s:
+            data_s = change["delay_s"] if change["direction"] in ("both", "data") else data_s
+            acks_s = change["delay_s"] if change["direction"] in ("both", "acks") else acks_s
+    return float(data_s + acks_s)
+
+
+def of_path(raw: RawRun) -> Expected:
+    """Returns the metrics of the bottleneck and of the policer."""
+    grown = {name: raw.queue_growth(BOTTLENECK, name, raw.omit_s, raw.end_s) for name in ("bytes", "packets", "drops")}
+    rows = raw.queue(BOTTLENECK)
+    room = raw.path["rate_bps"] * raw.step_s / 8 + 2 * raw.path["mtu_bytes"]
+    samples = []
+    for moment in raw.moments_s(raw.omit_s, raw.end_s):
+        near = rows["backlog_bytes"][list(_around(rows["time_s"], moment))]
+        samples.append((max(0.0, float(near.min()) - room), float(near.max()) + room))
+    mean = Bounds(*(float(side) for side in np.mean(samples, axis=0)))
+    buffer_bytes = (
+        raw.shown["metrics"]["bottleneck"]["backlog_mean_bytes"] / raw.shown["metrics"]["bottleneck"]["occupancy_mean"]
+        if raw.shown["metrics"]["bottleneck"]["occupancy_mean"]
+        else 1
+    )
+    found: Expected = {"bottleneck/backlog_mean_bytes": mean, "bottleneck/occupancy_mean": mean * (1 / buffer_bytes)}
+    for name, part in (*PERCENTILES.items(), ("max", 1.0)):
+        found[f"bottleneck/backlog_{name}_bytes"] = percentile(samples, part, 0)
+    drops = grown["drops"]
+    if raw.path["offloads"]:  # the queue counts joined packets that it drops, and the segments that pass
+        reached = total(raw.queue_growth(device, "packets", raw.omit_s, raw.end_s) for device in raw.data_delays)
+        queued = np.diff([rows["backlog_bytes"][_around(rows["time_s"], at)[0]] for at in (raw.omit_s, raw.end_s)])
+        drops = (reached - (grown["packets"] + Bounds.exactly(queued.item() / raw.path["mtu_bytes"]))).wider(2)
+    bits = mean_rate_bps(raw) * (raw.end_s - raw.omit_s)
+    found |= {
+        "bottleneck/drops": drops,
+        "bottleneck/drop_rate": drops / (drops + grown["packets"]),
+        "bottleneck/utilisation": grown["bytes"].wider(raw.path["mtu_bytes"]) * (8 / bits),
+    }
+    if raw.path["policer"]:
+        reached, dropped = (
+            raw.queue_growth(BOTTLENECK, name, raw.omit_s, raw.end_s, "ingress") for name in ("packets", "drops")
+        )
+        found |= {"policer/drops": dropped, "policer/drop_rate": dropped / reached}
+    return found
+
+
+def netem_loss(raw: RawRun) -> Expected:
+    """Returns the share of packets that netem lost, by its counters before and after the traffic."""
+    if raw.path["offloads"]:
+        return {"netem_loss": None}
+    lost = passed = 0
+    for device, after in raw.facts["after"]["qdiscs"].items():
+        if device.startswith("data-delay"):
+            lost += after[0]["drops"] - raw.facts["before"]["qdiscs"][device][0]["drops"]
+            passed += after[0]["packets"] - raw.facts["before"]["qdiscs"][device][0]["packets"]
+    return {"netem_loss": Bounds.exactly(lost / (lost + passed)) if lost + passed else None}
+
+
+def completions(raw: RawRun) -> Expected:
+    """Returns the completion times of requests and of a workload's flows, by what their programs wrote."""
+    found: Expected = {}
+    for number, source in enumerate(raw.sources):
+        if source["kind"] not in ("http", "workload"):
+            continue
+        seconds = list(completed(raw, number))
+        prefix = f"completions/{source['name']}@{source['host']}"
+        found[f"{prefix}/completed"] = Bounds.exactly(len(seconds))
+        for name, part in PERCENTILES.items():
+            found[f"{prefix}/{name}_s"] = percentile([(each, each) for each in seconds], part, 0)
+        found[f"{prefix}/mean_s"] = Bounds.exactly(float(np.mean(seconds))) if seconds else None
+    return found
+
+
+def completed(raw: RawRun, number: int) -> Iterator[float]:
+    source, place = raw.sources[number], raw.folder / "generators"
+    label = f"{raw.label(number)}-{source['kind']}"
+    lines = [
+        line.split() for file in sorted(place.glob(f"{label}-client-*.txt")) for line in file.read_text().splitlines()
+    ]
+    if source["kind"] == "http":
+        yield from (float(words[4]) for words in lines if words[:2] == ["200", str(source["size_bytes"])])
+        return
+    starts = {words[0]: float(words[1]) for words in lines}
+    for words in map(str.split, (place / f"{label}-server.txt").read_text().splitlines()):
+        yield float(words[2]) - starts[words[0]]
+
+
+def settling(raw: RawRun) -> Expected:
+    """Returns how goodputs change from the first to the last quarter of the measured time."""
+    found: Expected = {}
+    shown = raw.shown["metrics"]["settling"] or {"trends": []}
+    for trend in shown["trends"]:
+        flows = groups(raw).get(trend["group"])
+        if trend["quantity"] == "goodput" and flows:
+            borders = [raw.omit_s + part * (raw.end_s - raw.omit_s) for part in QUARTERS]
+            first, _, last = np.diff(dynamics.received_by(flows, borders))
+            whole = sum(np.diff(dynamics.received_by(flows, borders)))
+            found[f"trends/{trend['group']}"] = (
+                Bounds.exactly(4 * (last - first) / whole).wider(0.02) if whole else None
+            )
+    return found
