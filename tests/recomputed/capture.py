@@ -11,7 +11,7 @@ from pathlib import Path
 
 FILE_HEADER, PACKET_HEADER, LINK_HEADER = 24, struct.Struct("<IIII"), 20  # pcap, and Linux's "cooked" header, version 2
 NANOSECONDS = b"\x4d\x3c\xb2\xa1"
-SYN = 2
+SYN, RST = 2, 4
 
 
 @dataclass
@@ -27,7 +27,8 @@ class Sent:
     _first: int | None = None
     _next: int = 0  # how many bytes follow the first, all sent so far
 
-    def add(self, sequence: int, length: int) -> None:
+    def add(self, sequence: int, length: int, *, opens: bool) -> None:
+        self.again += opens and self._first is not None
         if self._first is None:
             self._first = sequence
         if not length:
@@ -60,8 +61,10 @@ def read_capture(file: Path) -> dict[Ends, Sent]:
         sequence, ack = struct.unpack_from("!II", packet, begin + 4)
         own = found.setdefault(ends, Sent())
         data = struct.unpack_from("!H", packet, 2)[0] - begin - (packet[begin + 12] >> 4) * 4
-        own.add(sequence + bool(packet[begin + 13] & SYN), data)
-        own.acks.append((time_s, ack))
+        opens = bool(packet[begin + 13] & SYN)
+        own.add(sequence + opens, data, opens=opens)
+        if not packet[begin + 13] & RST:
+            own.acks.append((time_s, ack))
     return found
 
 

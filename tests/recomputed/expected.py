@@ -17,6 +17,7 @@ from recomputed.raw import Flow, RawRun
 PERCENTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99}
 SHARE = 0.001  # to which shares and indices of fairness are compared
 BOTTLENECK = "ccmix-bottleneck/east"
+ETHERNET_BYTES = 14
 DRAWN = 0.0005  # of the base RTT, at most: what a run draws of a delay
 QUARTERS = (0.0, 0.25, 0.75, 1.0)  # of the measured time
 
@@ -262,12 +263,10 @@ def of_path(raw: RawRun) -> Expected:
         near = rows["backlog_bytes"][list(_around(rows["time_s"], moment))]
         samples.append((max(0.0, float(near.min()) - room), float(near.max()) + room))
     mean = Bounds(*(float(side) for side in np.mean(samples, axis=0)))
-    buffer_bytes = (
-        raw.shown["metrics"]["bottleneck"]["backlog_mean_bytes"] / raw.shown["metrics"]["bottleneck"]["occupancy_mean"]
-        if raw.shown["metrics"]["bottleneck"]["occupancy_mean"]
-        else 1
-    )
-    found: Expected = {"bottleneck/backlog_mean_bytes": mean, "bottleneck/occupancy_mean": mean * (1 / buffer_bytes)}
+    found: Expected = {
+        "bottleneck/backlog_mean_bytes": mean,
+        "bottleneck/occupancy_mean": mean * (1 / buffer_bytes(raw)),
+    }
     for name, part in (*PERCENTILES.items(), ("max", 1.0)):
         found[f"bottleneck/backlog_{name}_bytes"] = percentile(samples, part, 0)
     drops = grown["drops"]
@@ -287,6 +286,13 @@ def of_path(raw: RawRun) -> Expected:
         )
         found |= {"policer/drops": dropped, "policer/drop_rate": dropped / reached}
     return found
+
+
+def buffer_bytes(raw: RawRun) -> float:
+    packet_bytes = raw.path["mtu_bytes"] + ETHERNET_BYTES
+    rtt_s = max(base_rtt_s(raw, sender["name"], -1) for sender in raw.path["senders"])
+    units = {"byte": 1, "packet": packet_bytes, "bdp": raw.path["rate_bps"] / 8 * rtt_s}
+    return float(max(round(raw.path["buffer"]["amount"] * units[raw.path["buffer"]["kind"]]), packet_bytes))
 
 
 def netem_loss(raw: RawRun) -> Expected:

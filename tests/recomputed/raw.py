@@ -89,7 +89,8 @@ class RawRun:
         self.path: dict[str, Any] = self.shown["run"]["path"]
         self.sources: list[dict[str, Any]] = self.traffic["sources"]
         self.omit_s, self.interval_s = float(self.traffic["omit_s"]), float(self.traffic["interval_s"])
-        self.end_s = self.omit_s + float(self.traffic["duration_s"])
+        self.settled_after_s: float | None = self.shown["settled_after_s"]
+        self.end_s = self.omit_s + float(self.settled_after_s or self.traffic["duration_s"])
         self._stream = read_stream(folder / "logs" / STREAM)
 
     @property
@@ -117,8 +118,11 @@ class RawRun:
 
     def iperf3(self, number: int, end: str) -> dict[str, Any]:
         [file] = (self.folder / "generators").glob(f"{self.label(number)}-iperf3-{end}.json")
-        found: dict[str, Any] = json.loads(file.read_text())
-        return found
+        found: dict[str, Any] = {}
+        for line in file.read_text().splitlines() if self.settled_after_s else ():
+            event = json.loads(line)  # of --json-stream
+            found[event["event"]] = event["data"]
+        return found or dict(json.loads(file.read_text()))
 
     @cached_property
     def connections(self) -> list[Connection]:
