@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
+TICK_S = 1e-3  # of the lab's kernel
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,18 @@ class Counter:
         return cls(np.r_[times[0] - step_s, times], np.r_[0.0, np.asarray(values, float)])
 
     def at(self, moment_s: float) -> Bounds:
-        before = np.searchsorted(self.times_s, moment_s, "right") - 1
-        after = min(np.searchsorted(self.times_s, moment_s, "left"), len(self.values) - 1)
-        return Bounds(float(self.values[before]) if before >= 0 else 0.0, float(self.values[after]))
+        low, high = (float(side[0]) for side in self.sides([moment_s]))
+        return Bounds(low, high)
+
+    def sides(self, moments_s: Sequence[float]) -> tuple[Numbers, Numbers]:
+        """Returns its values when it was read last before each moment, and first after it.
+
+        Another probe that read it at the same tick of the kernel may have done so before a packet of that tick.
+        """
+        moments = np.asarray(moments_s, float)
+        before = np.searchsorted(self.times_s, moments - TICK_S / 2, "right") - 1
+        after = np.minimum(np.searchsorted(self.times_s, moments + TICK_S / 2, "left"), len(self.values) - 1)
+        return np.where(before >= 0, self.values[before], 0.0), self.values[after]
 
     def growth(self, begin_s: float, end_s: float) -> Bounds:
         """Tells how much it grew; less what it had before the first moment."""

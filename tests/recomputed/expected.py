@@ -5,19 +5,20 @@ Keys: 'goodput_bps' of the run, 'groups/NAME/goodput_bps', 'flows/HOST:PORT/good
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from recomputed import dynamics
-from recomputed.bounds import NOTHING, Bounds, Counter, percentile, total
+from recomputed.bounds import NOTHING, Bounds, percentile, total
 from recomputed.raw import Flow, RawRun
 
 PERCENTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99}
 SHARE = 0.001  # to which shares and indices of fairness are compared
 BOTTLENECK = "ccmix-bottleneck/east"
 ETHERNET_BYTES = 14
+CLIENT_S = 0.05  # the most that a client of http takes between two requests, all of them together
 DRAWN = 0.0005  # of the base RTT, at most: what a run draws of a delay
 QUARTERS = (0.0, 0.25, 0.75, 1.0)  # of the measured time
 
@@ -66,11 +67,14 @@ def of_flows(raw: RawRun, flows: Sequence[Flow], of_test: Sequence[Flow]) -> Exp
     """Returns metrics of a flow or a group, of which those of its rates are over its active time."""
     begin_s, end_s = min(flow.begin_s for flow in flows), max(flow.end_s for flow in flows)
     active_s = end_s - begin_s
-    found: Expected = {
-        "active_s": Bounds.exactly(active_s).wider(0 if flows[0].port else 3 * raw.step_s),
-        "goodput_bps": rate(received(flows, begin_s, end_s), active_s, raw, flows),
-        "throughput_bps": rate(first_sent(flows, begin_s, end_s), active_s, raw, flows),
-    }
+    fixed = flows[0].port or flows[0].told
+    found: Expected = {"active_s": Bounds.exactly(active_s).wider(0 if fixed else 3 * raw.step_s)}
+    if told := flows[0].told:
+        found["goodput_bps"] = Bounds.exactly(told.received * 8 / told.receiver_s).wider(1)
+        found["throughput_bps"] = Bounds.exactly(told.sent * 8 / told.sender_s).wider(1)
+    else:
+        found["goodput_bps"] = rate(received(flows, begin_s, end_s), active_s, raw, flows)
+        found["throughput_bps"] = rate(first_sent(flows, begin_s, end_s), active_s, raw, flows)
     if of_test:
         common_s = common_time([flow for flow in of_test if not flow.udp])
         found["share"] = share(flows, of_test, *common_s)
@@ -111,16 +115,15 @@ def received(flows: Sequence[Flow], begin_s: float, end_s: float) -> Bounds:
 
 
 def first_sent(flows: Sequence[Flow], begin_s: float, end_s: float) -> Bounds:
-    """Returns the bytes of first transmissions, at the senders."""
-
-    def grown(counter: Counter, flow: Flow) -> Bounds:
-        return counter.growth(max(begin_s, flow.begin_s), min(end_s, flow.end_s))
-
-    sent, again = NOTHING, NOTHING
-    for flow in flows:
-        sent += grown(flow.udp_sent, flow) if flow.udp_sent else NOTHING
-        sent += total(grown(each.sender.counter("bytes_sent"), flow) for each in flow.connections)
-        again += total(grown(each.sender.counter("bytes_retransmitted"), flow) for each in flow.connections)
+    """Returns the bytes of first transmissions, at the senders of TCP."""
+    sent, again = (
+        total(
+            each.sender.counter(name).growth(max(begin_s, flow.begin_s), min(end_s, flow.end_s))
+            for flow in flows
+            for each in flow.connections
+        )
+        for name in ("bytes_sent", "bytes_retransmitted")
+    )
     return sent - again
 
 
@@ -145,8 +148,13 @@ def common_time(tcp: Sequence[Flow]) -> tuple[float, float]:
 def share(flows: Sequence[Flow], of_test: Sequence[Flow], begin_s: float, end_s: float) -> Bounds | None:
     if end_s <= begin_s:
         return None
-    own, every = (middle(received(each, begin_s, end_s)) for each in (flows, of_test))
-    return Bounds.exactly(own / every).wider(SHARE) if every else None
+    own, every = (received(each, begin_s, end_s) for each in (flows, of_test))
+    return Bounds.exactly(middle(own) / middle(every)).wider(SHARE + unsure(every)) if middle(every) else None
+
+
+def unsure(bounds: Bounds) -> float:
+    """Returns between how much of a number its bounds are."""
+    return (bounds.high - bounds.low) / (bounds.high + bounds.low)
 
 
 def middle(bounds: Bounds) -> float:
@@ -164,9 +172,12 @@ def fairness(each: Sequence[Sequence[Flow]], begin_s: float, end_s: float, *, ea
     """Returns Jain's index of the goodputs of some flows, or the means of some groups."""
     if end_s <= begin_s:
         return None
-    values = [middle(received(flows, begin_s, end_s)) / len(flows) for flows in each]
+    every = [received(flows, begin_s, end_s) for flows in each]
+    values = [middle(of) / (len(flows) if each_mean else 1) for of, flows in zip(every, each, strict=True)]
     squares = sum(value**2 for value in values)
-    return Bounds.exactly(sum(values) ** 2 / (len(values) * squares)).wider(SHARE) if squares else None
+    if not squares:
+        return None
+    return Bounds.exactly(sum(values) ** 2 / (len(values) * squares)).wider(SHARE + unsure(total(every)))
 
 
 def segments(raw: RawRun, flow: Flow) -> Expected:
@@ -277,7 +288,7 @@ def of_path(raw: RawRun) -> Expected:
     bits = mean_rate_bps(raw) * (raw.end_s - raw.omit_s)
     found |= {
         "bottleneck/drops": drops,
-        "bottleneck/drop_rate": drops / (drops + grown["packets"]),
+        "bottleneck/drop_rate": drops / (drops + grown["packets"].wider(1)),
         "bottleneck/utilisation": grown["bytes"].wider(raw.path["mtu_bytes"]) * (8 / bits),
     }
     if raw.path["policer"]:
@@ -308,32 +319,44 @@ def netem_loss(raw: RawRun) -> Expected:
 
 
 def completions(raw: RawRun) -> Expected:
-    """Returns the completion times of requests and of a workload's flows, by what their programs wrote."""
+    """Returns completion times of what began in the measured time, by what its programs wrote and its connections."""
     found: Expected = {}
     for number, source in enumerate(raw.sources):
         if source["kind"] not in ("http", "workload"):
             continue
-        seconds = list(completed(raw, number))
+        seconds, unsure = (_requests if source["kind"] == "http" else _flows)(raw, number)
         prefix = f"completions/{source['name']}@{source['host']}"
-        found[f"{prefix}/completed"] = Bounds.exactly(len(seconds))
+        found[f"{prefix}/completed"] = Bounds(len(seconds) - unsure, len(seconds))
+        times = [(each, each) for each in seconds]
         for name, part in PERCENTILES.items():
-            found[f"{prefix}/{name}_s"] = percentile([(each, each) for each in seconds], part, 0)
-        found[f"{prefix}/mean_s"] = Bounds.exactly(float(np.mean(seconds))) if seconds else None
+            found[f"{prefix}/{name}_s"] = percentile(times, part, unsure)
     return found
 
 
-def completed(raw: RawRun, number: int) -> Iterator[float]:
-    source, place = raw.sources[number], raw.folder / "generators"
-    label = f"{raw.label(number)}-{source['kind']}"
-    lines = [
-        line.split() for file in sorted(place.glob(f"{label}-client-*.txt")) for line in file.read_text().splitlines()
-    ]
-    if source["kind"] == "http":
-        yield from (float(words[4]) for words in lines if words[:2] == ["200", str(source["size_bytes"])])
-        return
-    starts = {words[0]: float(words[1]) for words in lines}
-    for words in map(str.split, (place / f"{label}-server.txt").read_text().splitlines()):
-        yield float(words[2]) - starts[words[0]]
+def _requests(raw: RawRun, number: int) -> tuple[list[float], int]:
+    """Returns the times of a server's requests; each client may have begun one at about the end of the omitted time."""
+    source, label = raw.sources[number], raw.label(number)
+    files = sorted((raw.folder / "generators").glob(f"{label}-http-client-*.txt"))
+    seconds = []
+    for file in files:
+        at_s = float(source["start_s"])
+        for words in map(str.split, file.read_text().splitlines()):
+            if at_s >= raw.omit_s - CLIENT_S and words[:2] == ["200", str(source["size_bytes"])]:
+                seconds.append(float(words[4]))
+            at_s += float(words[4])
+    return seconds, len(files)
+
+
+def _flows(raw: RawRun, number: int) -> tuple[list[float], int]:
+    """Returns the times of a workload's flows, which say by the monotonic clock when they began and ended."""
+    place = raw.folder / "generators"
+    begun, ended = (
+        [line.split() for line in (place / f"{raw.label(number)}-workload-{end}.txt").read_text().splitlines()]
+        for end in ("client-1", "server")
+    )
+    starts = {words[0]: float(words[1]) for words in begun}
+    of_measured = [words for words in ended if starts[words[0]] - raw.monotonic_zero_s >= raw.omit_s]
+    return [float(words[2]) - starts[words[0]] for words in of_measured], 0
 
 
 def settling(raw: RawRun) -> Expected:
@@ -343,9 +366,11 @@ def settling(raw: RawRun) -> Expected:
     for trend in shown["trends"]:
         flows = groups(raw).get(trend["group"])
         if trend["quantity"] == "goodput" and flows:
-            borders = [raw.omit_s + part * (raw.end_s - raw.omit_s) for part in QUARTERS]
-            first, _, last = np.diff(dynamics.received_by(flows, borders))
-            whole = sum(np.diff(dynamics.received_by(flows, borders)))
+            borders = raw.borders_s(max(raw.interval_s, dynamics.FINEST_S))
+            quarters = [raw.omit_s + part * (raw.end_s - raw.omit_s) for part in QUARTERS]
+            by_quarter = np.interp(quarters, borders, dynamics.received_by(flows, list(borders))[0])
+            first, _, last = parts = np.diff(by_quarter)
+            whole = parts.sum()
             found[f"trends/{trend['group']}"] = (
                 Bounds.exactly(4 * (last - first) / whole).wider(0.02) if whole else None
             )

@@ -59,6 +59,16 @@ class Connection:
 
 
 @dataclass(frozen=True)
+class Datagrams:
+    """What UDP brought in the measured time, and what was sent for it: bytes, and seconds of each end."""
+
+    received: int
+    receiver_s: float
+    sent: int
+    sender_s: float
+
+
+@dataclass(frozen=True)
 class Flow:
     """What counts as one flow: a stream of iperf3, or all connections of another traffic source."""
 
@@ -70,8 +80,8 @@ class Flow:
     begin_s: float  # when it is active, from time 0 on
     end_s: float
     connections: tuple[Connection, ...]
-    udp: Counter | None = None  # bytes that the receiver got
-    udp_sent: Counter | None = None
+    udp: Counter | None = None  # bytes that the receiver's kernel got
+    told: Datagrams | None = None  # what both ends of UDP say themselves
 
     @property
     def active_s(self) -> float:
@@ -103,10 +113,15 @@ class RawRun:
         late = []
         for number, source in enumerate(self.sources):
             if source["kind"] in ("iperf3", "udp"):
-                started = self.iperf3(number, "client")["start"]["test_start"].get("started")
+                started = self.iperf3(number, "client")["start"]["test_start"].get("start_time")
                 late.append(started - source["start_s"] - self.facts["began_s"] if started else 0.0)
         least = min(late, default=0.0)
         return float(self.facts["began_s"]) + (least if least > LATE_S else 0.0)
+
+    @property
+    def monotonic_zero_s(self) -> float:
+        first = self._stream.sockets.row(0, named=True)
+        return float(first["monotonic_s"] - (first["time_s"] - self.zero_s))
 
     @cached_property
     def step_s(self) -> float:
@@ -160,7 +175,7 @@ class RawRun:
         source = self.sources[number]
         host, kind, begin_s = source["host"], source["kind"], max(self.omit_s, float(source["start_s"]))
         if kind == "udp":
-            yield Flow(number, host, None, 0, None, begin_s, self.end_s, (), *self._datagrams(number))
+            yield Flow(number, host, None, 0, None, begin_s, self.end_s, (), self._arrived(number), self._told(number))
         elif kind == "iperf3":
             for stream in self.iperf3(number, "client")["start"]["connected"]:
                 group = stream.get("group", 1) - 1
@@ -201,20 +216,24 @@ class RawRun:
             if ours:
                 yield each
 
-    def _datagrams(self, number: int) -> tuple[Counter, Counter]:
-        """Counts the bytes of a UDP source by the kernel's datagrams at both ends, which only it uses."""
-        size = self.iperf3(number, "client")["start"]["test_start"]["blksize"]
-        host = self.sources[number]["host"]
-        ends = self.facts["series"]["sockets"]
-        receiver = f"ccmix-{host}-receiver" if f"ccmix-{host}-receiver" in ends else "ccmix-receiver"
-        return self._counted(receiver, "Udp.InDatagrams", size), self._counted(
-            f"ccmix-{host}", "Udp.OutDatagrams", size
+    def _arrived(self, number: int) -> Counter:
+        """Counts the bytes of a UDP source by the datagrams of its receiver's kernel, of which nobody else gets any."""
+        host, ends = self.sources[number]["host"], self.facts["series"]["sockets"]
+        own = f"ccmix-{host}-receiver"
+        rows = self._stream.counters.filter(
+            pl.col("netns") == (own if own in ends else "ccmix-receiver"), pl.col("name") == "Udp.InDatagrams"
         )
-
-    def _counted(self, netns: str, name: str, times: float) -> Counter:
-        rows = self._stream.counters.filter(pl.col("netns") == netns, pl.col("name") == name)
-        values = rows["value"].cast(pl.Float64).to_numpy() * times
+        size = self.iperf3(number, "client")["start"]["test_start"]["blksize"]
+        values = rows["value"].cast(pl.Float64).to_numpy() * size
         return Counter(rows["time_s"].to_numpy() - self.zero_s, values - values[:1])
+
+    def _told(self, number: int) -> Datagrams:
+        def counted(end: str) -> tuple[int, float]:
+            intervals = [each for each in self.iperf3(number, end)["intervals"] if not each["sum"]["omitted"]]
+            own = [stream["bytes"] for each in intervals for stream in each["streams"]]
+            return sum(own), float(intervals[-1]["sum"]["end"]) if intervals else 0.0
+
+        return Datagrams(*counted("server"), *counted("client"))
 
     def queue(self, place: str, parent: str = "root") -> dict[str, Numbers]:
         """Returns the samples of a qdisc: `place` as 'ccmix-bottleneck/east'; empty columns where there is none."""
@@ -245,3 +264,11 @@ class RawRun:
         grid = [self.omit_s + number * self.interval_s for number in range(first, last + 1)]
         moments = {round(moment, 9) for moment in (*grid, 0.0, self.omit_s, self.end_s)}
         return sorted(moment for moment in moments if begin_s - 1e-6 <= moment <= end_s + 1e-6)
+
+    def borders_s(self, interval_s: float) -> Numbers:
+        """Returns the borders of intervals: from the end of the omitted time in both directions, the first and the last
+        interval perhaps shorter ones; a rest at the end of less than half an interval is none.
+        """
+        first = -np.ceil(self.omit_s / interval_s - 1e-9)
+        last = np.floor((self.end_s - self.omit_s) / interval_s + 0.5 + 1e-9)
+        return np.clip(self.omit_s + np.arange(first, max(1, last) + 1) * interval_s, 0.0, self.end_s)
