@@ -23,29 +23,23 @@ class Sent:
     again: int = 0  # packets whose first byte had been sent before
     acks: list[tuple[float, int]] = field(
         default_factory=list
-    )  # when, and how many bytes of the peer's data they cover
-    _first: int | None = None
-    _next: int = 0  # how many bytes follow the first, all sent so far
+    )  # when, and the number of the byte after those it covers
+    rows: list[tuple[float, int, int, int]] = field(default_factory=list)  # when, `packets`, `again`, `unique_bytes`
+    first: int | None = None  # the number of the first byte
+    unique_bytes: int = 0
 
-    def add(self, sequence: int, length: int, *, opens: bool) -> None:
-        self.again += opens and self._first is not None
-        if self._first is None:
-            self._first = sequence
+    def add(self, time_s: float, sequence: int, length: int, *, opens: bool) -> None:
+        self.again += opens and self.first is not None
+        if self.first is None:
+            self.first = sequence
         if not length:
             return
-        offset = (sequence - self._first) % 2**32
+        offset = (sequence - self.first) % 2**32
         self.packets += 1
         self.bytes += length
-        self.again += offset < self._next
-        self._next = max(self._next, offset + length)
-
-    @property
-    def unique_bytes(self) -> int:
-        return self._next
-
-    @property
-    def first(self) -> int:
-        return self._first or 0
+        self.again += offset < self.unique_bytes
+        self.unique_bytes = max(self.unique_bytes, offset + length)
+        self.rows.append((time_s, self.packets, self.again, self.unique_bytes))
 
 
 Ends = tuple[str, int, str, int]  # address and port of the sending end, and of the other
@@ -62,7 +56,7 @@ def read_capture(file: Path) -> dict[Ends, Sent]:
         own = found.setdefault(ends, Sent())
         data = struct.unpack_from("!H", packet, 2)[0] - begin - (packet[begin + 12] >> 4) * 4
         opens = bool(packet[begin + 13] & SYN)
-        own.add(sequence + opens, data, opens=opens)
+        own.add(time_s, sequence + opens, data, opens=opens)
         if not packet[begin + 13] & RST:
             own.acks.append((time_s, ack))
     return found

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from recomputed.bounds import Bounds, Counter, total
-from recomputed.capture import Sent, read_capture
+from recomputed.capture import Sent
 from recomputed.expected import BOTTLENECK, Expected
 from recomputed.raw import Connection, Flow, RawRun
 
@@ -124,26 +124,23 @@ def _intervals_of(raw: RawRun, flow: Flow, rows: Sequence[dict[str, Any]], borde
 
 def capture_differences(raw: RawRun) -> Iterator[str]:
     """Compares the probe's counters with the packets of a capture, which shares nothing with them."""
-    if not (file := raw.folder / "capture.pcap.zst").exists():
-        return
-    found = read_capture(file)
     addresses = {host: address for address, host in raw.facts["series"]["senders"].items()}
     for each in raw.connections:
         four = (addresses[each.host], each.host_port, *each.peer)
-        if four in found:  # a control connection beside the path is not
-            yield from _capture_of(raw, each, found[four], found[*four[2:], *four[:2]])
+        if four in raw.captured:  # a control connection beside the path is not
+            yield from _capture_of(raw, each, raw.captured[four], raw.captured[*four[2:], *four[:2]])
 
 
 def _capture_of(raw: RawRun, each: Connection, sent: Sent, back: Sent) -> Iterator[str]:
     what = f"capture of {each.host}:{each.host_port}"
     last = {name: each.sender.rows[name][-1] for name in ("data_segs_out", "retransmits", "bytes_sent")}
     pairs = {"data_segs_out": sent.packets, "retransmits": sent.again, "bytes_sent": sent.bytes}
-    for name, captured in pairs.items():
+    for name, captured in () if raw.refused else pairs.items():
         if last[name] != captured:
             yield f"{what}: {name} {last[name]:.0f}, packets say {captured}"
     acked = each.sender.counter("bytes_acked")
     for time_s, ack in back.acks:
-        covered = (ack - sent.first) % 2**32
+        covered = (ack - (sent.first or 0)) % 2**32
         moment = time_s - raw.zero_s
         if moment < each.sender.rows["time_s"][-2] and acked.at(moment + CLOCK_S).high + 1 < covered:
             yield f"{what} at {moment:.6f} s: {covered} bytes acknowledged, sockets say {acked.at(moment)}"

@@ -21,14 +21,12 @@ FINEST_S = 0.01  # of intervals: shorter ones are joined
 
 def received_by(flows: Sequence[Flow], moments_s: Sequence[float]) -> list[Numbers]:
     """Returns how much all flows had received at these moments: likely, at least, and at most."""
-    found = [np.zeros(len(moments_s)) for _ in range(3)]
+    found = np.zeros((3, len(moments_s)))
     for flow in flows:
-        for counter in (
-            [flow.udp] if flow.udp else [each.receiver.counter("bytes_received") for each in flow.connections]
-        ):
-            for values, of_side in zip(found, (counter.likely(moments_s), *counter.sides(moments_s)), strict=True):
-                values += of_side
-    return found
+        of_sockets = [each.receiver.counter("bytes_received") for each in flow.connections]
+        for counter in [flow.udp] if flow.udp else of_sockets:
+            found += [counter.likely(moments_s), *counter.sides(moments_s)]
+    return list(found)
 
 
 def goodputs(borders: Numbers, flows: Sequence[Flow]) -> list[Numbers]:
@@ -42,7 +40,11 @@ def joins_or_changes(raw: RawRun) -> bool:
     """
     starts_s = [float(source["start_s"]) for source in raw.sources]
     starts_s += [source["start_s"] + group["delay_s"] for source in raw.sources for group in source.get("groups", ())]
-    spans = (starts_s, [flow.begin_s for flow in raw.flows], [flow.end_s for flow in raw.flows])
+    units: dict[tuple[int, int | None], list[Flow]] = {}
+    for flow in raw.flows:
+        units.setdefault(flow.unit, []).append(flow)
+    begins_s = [min(flow.begin_s for flow in unit) for unit in units.values()]
+    spans = (starts_s, begins_s, [max(flow.end_s for flow in unit) for unit in units.values()])
     apart = any(max(each) - min(each) > (raw.end_s - raw.omit_s) / APART for each in spans)
     return apart or any(change["at_s"] < raw.end_s for change in raw.path["changes"])
 
@@ -88,12 +90,12 @@ def _start_up(
     return startup_s, max(0.0, float((excursion.max(initial=steady) + best_bps) / steady - 1))
 
 
-def convergence(raw: RawRun, flows: Sequence[Flow]) -> Bounds | None:
+def convergence(raw: RawRun, units: Sequence[Sequence[Flow]]) -> Bounds | None:
     """Returns when all flows became fair for good, counted from the start of the last."""
-    if len(flows) < 2:
+    if len(units) < 2:
         return None
     interval_s = max(raw.interval_s, FINEST_S)
-    each = [goodputs(raw.borders_s(max(raw.interval_s, FINEST_S)), [flow]) for flow in flows]
+    each = [goodputs(raw.borders_s(max(raw.interval_s, FINEST_S)), unit) for unit in units]
     found = Bounds.of(
         _convergence(np.array(values), interval_s, fair)
         for values in zip(*each, strict=True)

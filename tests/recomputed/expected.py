@@ -32,10 +32,9 @@ def expected(raw: RawRun) -> Expected:
         cross = is_cross(raw, flows[0])
         for key, value in of_flows(raw, flows, [] if cross else of_test).items():
             found[f"groups/{name}/{key}"] = value
-        tcp = [flow for flow in flows if not flow.udp]
-        found[f"groups/{name}/fair_share"] = None if cross else fair_share(raw, flows, of_test)
-        if len(tcp) == len(flows):
-            found[f"groups/{name}/fairness"] = fairness([[flow] for flow in tcp], *common_time(tcp))
+        found[f"groups/{name}/fair_share"] = None if cross else fair_share(flows, of_test)
+        rates = [likely([flow], flow.begin_s, flow.end_s) / flow.active_s for flow in flows]
+        found[f"groups/{name}/fairness"] = None if flows[0].udp else fairness(rates)
     for flow in raw.flows:
         if flow.port and not flow.udp:
             for key, value in of_flows(raw, [flow], [] if is_cross(raw, flow) else of_test).items():
@@ -66,41 +65,48 @@ def groups(raw: RawRun) -> dict[str, list[Flow]]:
 def of_flows(raw: RawRun, flows: Sequence[Flow], of_test: Sequence[Flow]) -> Expected:
     """Returns metrics of a flow or a group, of which those of its rates are over its active time."""
     begin_s, end_s = min(flow.begin_s for flow in flows), max(flow.end_s for flow in flows)
-    active_s = end_s - begin_s
-    fixed = flows[0].port or flows[0].told
-    found: Expected = {"active_s": Bounds.exactly(active_s).wider(0 if fixed else 3 * raw.step_s)}
+    active = Bounds.exactly(end_s - begin_s).wider(2 * longest_rtt_s(raw) if flows[0].is_source else 1e-6)
+    found: Expected = {"active_s": active}
     if told := flows[0].told:
         found["goodput_bps"] = Bounds.exactly(told.received * 8 / told.receiver_s).wider(1)
         found["throughput_bps"] = Bounds.exactly(told.sent * 8 / told.sender_s).wider(1)
     else:
-        found["goodput_bps"] = rate(received(flows, begin_s, end_s), active_s, raw, flows)
-        found["throughput_bps"] = rate(first_sent(flows, begin_s, end_s), active_s, raw, flows)
+        found["goodput_bps"] = rate(raw, received(flows, begin_s, end_s), flows, active)
+        found["throughput_bps"] = rate(raw, first_sent(raw, flows, begin_s, end_s), flows, active)
     if of_test:
-        common_s = common_time([flow for flow in of_test if not flow.udp])
-        found["share"] = share(flows, of_test, *common_s)
+        found["share"] = share(flows, of_test)
     if not flows[0].udp:
         found["retransmission_rate"] = retransmission_rate(raw, flows)
-        found |= delays(raw, flows) | dynamics.start_up(raw, flows)
-    return found
+        found |= delays(raw, flows)
+    return found | dynamics.start_up(raw, flows)
 
 
 def of_run(raw: RawRun, of_test: Sequence[Flow]) -> Expected:
     tcp = [flow for flow in of_test if not flow.udp]
-    measured_s = raw.end_s - raw.omit_s
-    goodput = rate(received(of_test, raw.omit_s, raw.end_s), measured_s, raw, of_test)
-    every = rate(received(raw.flows, raw.omit_s, raw.end_s), measured_s, raw, raw.flows)
-    by_group = [[flow for flow in flows if not flow.udp and flow in of_test] for flows in groups(raw).values()]
+    measured = Bounds.exactly(raw.end_s - raw.omit_s)
+    every = rate(raw, received(raw.flows, raw.omit_s, raw.end_s), raw.flows, measured)
+    units = list(by_unit(tcp).values())
+    of_groups = [[flow for flow in flows if flow in tcp] for flows in groups(raw).values()]
+    common_s = common_time(of_test)
     return {
-        "goodput_bps": goodput,
-        "utilisation": every * (1 / mean_rate_bps(raw)),
-        "fairness": fairness([[flow] for flow in tcp], *common_time(tcp)),
-        "fairness_of_groups": fairness([flows for flows in by_group if flows], *common_time(tcp), each_mean=True),
+        "goodput_bps": rate(raw, received(of_test, raw.omit_s, raw.end_s), of_test, measured),
+        "utilisation": every * (1 / mean_rate_bps(raw)) if every else None,
+        "fairness": fairness([likely(unit, *common_s) for unit in units]) if common_s else None,
+        "fairness_of_groups": fairness([likely(flows, *common_s) / len(by_unit(flows)) for flows in of_groups if flows])
+        if common_s
+        else None,
         "retransmission_rate": retransmission_rate(raw, tcp),
         **delays(raw, tcp),
-        **dynamics.start_up(raw, tcp),
-        "convergence_s": dynamics.convergence(raw, tcp),
+        **dynamics.start_up(raw, of_test),
+        "convergence_s": dynamics.convergence(raw, units),
         "receiver_window_limited": receiver_window_limited(raw, tcp),
     }
+
+
+def longest_rtt_s(raw: RawRun) -> float:
+    """Returns the RTT of the farthest sender with full buffers."""
+    base_s = max(base_rtt_s(raw, sender["name"], -1) for sender in raw.path["senders"])
+    return base_s + buffer_bytes(raw) * 8 / raw.path["rate_bps"]
 
 
 def received(flows: Sequence[Flow], begin_s: float, end_s: float) -> Bounds:
@@ -114,22 +120,29 @@ def received(flows: Sequence[Flow], begin_s: float, end_s: float) -> Bounds:
     )
 
 
-def first_sent(flows: Sequence[Flow], begin_s: float, end_s: float) -> Bounds:
-    """Returns the bytes of first transmissions, at the senders of TCP."""
-    sent, again = (
-        total(
+def first_sent(raw: RawRun, flows: Sequence[Flow], begin_s: float, end_s: float) -> Bounds:
+    """Returns the bytes of first transmissions, at the senders of TCP; those that left, if their own queues dropped."""
+
+    def grown(name: str) -> Bounds:
+        return total(
             each.sender.counter(name).growth(max(begin_s, flow.begin_s), min(end_s, flow.end_s))
             for flow in flows
             for each in flow.connections
         )
-        for name in ("bytes_sent", "bytes_retransmitted")
-    )
-    return sent - again
+
+    if raw.refused:
+        spans = [(each, flow.begin_s, flow.end_s) for flow in flows for each in flow.connections]
+        return total(raw.left(each, 3).growth(*span) for each, *span in spans)
+    return grown("bytes_sent") - grown("bytes_retransmitted")
 
 
-def rate(of_bytes: Bounds, seconds: float, raw: RawRun, flows: Sequence[Flow]) -> Bounds:
-    """Returns a rate in bits per second, to one packet of each flow."""
-    return of_bytes.wider(raw.path["mtu_bytes"] * len(flows)) * (8 / seconds)
+def rate(raw: RawRun, of_bytes: Bounds, flows: Sequence[Flow], seconds: Bounds) -> Bounds | None:
+    """Returns a rate in bits per second: to a packet of each flow, or where the run has no sample at the borders of the
+    measured time, to what the path carries in an RTT.
+    """
+    slack = raw.path["rate_bps"] / 8 * longest_rtt_s(raw) if raw.shift_s else raw.path["mtu_bytes"] * len(flows)
+    rates = of_bytes.wider(slack) / seconds
+    return rates * 8 if rates else None
 
 
 def mean_rate_bps(raw: RawRun, begin_s: float | None = None) -> float:
@@ -141,50 +154,56 @@ def mean_rate_bps(raw: RawRun, begin_s: float | None = None) -> float:
     return float(bits / (raw.end_s - begin_s))
 
 
-def common_time(tcp: Sequence[Flow]) -> tuple[float, float]:
-    return max((flow.begin_s for flow in tcp), default=0.0), min((flow.end_s for flow in tcp), default=0.0)
+def by_unit(flows: Sequence[Flow]) -> dict[tuple[int, int | None], list[Flow]]:
+    """Returns the flows of a test as they are compared: all of a source that counts as one flow together."""
+    found: dict[tuple[int, int | None], list[Flow]] = {}
+    for flow in flows:
+        found.setdefault(flow.unit, []).append(flow)
+    return found
 
 
-def share(flows: Sequence[Flow], of_test: Sequence[Flow], begin_s: float, end_s: float) -> Bounds | None:
-    if end_s <= begin_s:
+def common_time(of_test: Sequence[Flow]) -> tuple[float, float] | None:
+    """Returns when all TCP flows of the test are active, or all flows if there is none."""
+    units = by_unit([flow for flow in of_test if not flow.udp] or of_test).values()
+    begin_s = max((min(flow.begin_s for flow in unit) for unit in units), default=0.0)
+    end_s = min((max(flow.end_s for flow in unit) for unit in units), default=0.0)
+    return (begin_s, end_s) if end_s > begin_s else None
+
+
+def share(flows: Sequence[Flow], of_test: Sequence[Flow]) -> Bounds | None:
+    common_s = common_time(of_test)
+    if not common_s:
         return None
-    own, every = (received(each, begin_s, end_s) for each in (flows, of_test))
-    return Bounds.exactly(middle(own) / middle(every)).wider(SHARE + unsure(every)) if middle(every) else None
+    own, every = (likely(each, *common_s) for each in (flows, of_test))
+    return Bounds.exactly(own / every).wider(SHARE) if every else None
 
 
-def unsure(bounds: Bounds) -> float:
-    """Returns between how much of a number its bounds are."""
-    return (bounds.high - bounds.low) / (bounds.high + bounds.low)
+def likely(flows: Sequence[Flow], begin_s: float, end_s: float) -> float:
+    """Returns what flows received, interpolated, in a time in which all of them are active."""
+    return float(np.diff(dynamics.received_by(flows, [begin_s, end_s])[0])[0])
 
 
-def middle(bounds: Bounds) -> float:
-    return (bounds.low + bounds.high) / 2
-
-
-def fair_share(raw: RawRun, flows: Sequence[Flow], of_test: Sequence[Flow]) -> Bounds | None:
-    begin_s, end_s = common_time(of_test)
-    if any(flow.udp for flow in of_test) or end_s <= begin_s:
+def fair_share(flows: Sequence[Flow], of_test: Sequence[Flow]) -> Bounds | None:
+    if any(flow.udp for flow in of_test) or not common_time(of_test):
         return None
-    return Bounds.exactly(len(flows) / len(of_test))
+    return Bounds.exactly(len(by_unit(flows)) / len(by_unit(of_test)))
 
 
-def fairness(each: Sequence[Sequence[Flow]], begin_s: float, end_s: float, *, each_mean: bool = False) -> Bounds | None:
-    """Returns Jain's index of the goodputs of some flows, or the means of some groups."""
-    if end_s <= begin_s:
-        return None
-    every = [received(flows, begin_s, end_s) for flows in each]
-    values = [middle(of) / (len(flows) if each_mean else 1) for of, flows in zip(every, each, strict=True)]
+def fairness(values: Sequence[float]) -> Bounds | None:
+    """Returns Jain's index."""
     squares = sum(value**2 for value in values)
-    if not squares:
-        return None
-    return Bounds.exactly(sum(values) ** 2 / (len(values) * squares)).wider(SHARE + unsure(total(every)))
+    return Bounds.exactly(sum(values) ** 2 / (len(values) * squares)).wider(SHARE) if squares else None
 
 
 def segments(raw: RawRun, flow: Flow) -> Expected:
-    return {
-        shown: total(each.sender.counter(name).growth(flow.begin_s, flow.end_s) for each in flow.connections).wider(1)
-        for shown, name in (("data_segments", "data_segs_out"), ("retransmitted_segments", "retransmits"))
-    }
+    """Returns how many segments left a flow's sender in its active time, and how many of them again."""
+    found: Expected = {}
+    for name, counter, column in (("data_segments", "data_segs_out", 1), ("retransmitted_segments", "retransmits", 2)):
+        counters = [
+            raw.left(each, column) if raw.refused else each.sender.counter(counter) for each in flow.connections
+        ]
+        found[name] = total(each.growth(flow.begin_s, flow.end_s) for each in counters).wider(1)
+    return found
 
 
 def retransmission_rate(raw: RawRun, flows: Sequence[Flow]) -> Bounds | None:

@@ -17,9 +17,11 @@ import polars as pl
 
 from ccmix.probes.stream.reader import read_stream
 from recomputed.bounds import Bounds, Counter, Numbers
+from recomputed.capture import Ends, Sent, read_capture
 from recomputed.lab import STREAM
 
 FIRST_PORT = 5201  # of the source 0 of a run
+CONTROL = 0.01  # of the bytes of a command's largest flow: what carries less is a control connection
 LATE_S = 1e-3  # iperf3's own start of the streams counts if it is later than planned by more
 COUNTERS = (
     "bytes_sent", "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_in", "data_segs_out", "retransmits",
@@ -70,11 +72,12 @@ class Datagrams:
 
 @dataclass(frozen=True)
 class Flow:
-    """What counts as one flow: a stream of iperf3, or all connections of another traffic source."""
+    """A stream of iperf3, the connections of a command from one port, or all connections of another traffic source."""
 
     source: int
     host: str
     port: int | None  # None: all connections of the source
+    is_source: bool  # whether all flows of the source count as one where flows are compared
     test_group: int  # the number of the group within the source
     cca: str | None
     begin_s: float  # when it is active, from time 0 on
@@ -86,6 +89,11 @@ class Flow:
     @property
     def active_s(self) -> float:
         return self.end_s - self.begin_s
+
+    @property
+    def unit(self) -> tuple[int, int | None]:
+        """Tells flows that are compared from each other."""
+        return self.source, None if self.is_source else self.port
 
 
 class RawRun:
@@ -117,6 +125,11 @@ class RawRun:
                 late.append(started - source["start_s"] - self.facts["began_s"] if started else 0.0)
         least = min(late, default=0.0)
         return float(self.facts["began_s"]) + (least if least > LATE_S else 0.0)
+
+    @property
+    def shift_s(self) -> float:
+        """Tells by how much time 0 is later than planned: then no sample of the run lies at the moments that count."""
+        return self.zero_s - float(self.facts["began_s"])
 
     @property
     def monotonic_zero_s(self) -> float:
@@ -175,19 +188,32 @@ class RawRun:
         source = self.sources[number]
         host, kind, begin_s = source["host"], source["kind"], max(self.omit_s, float(source["start_s"]))
         if kind == "udp":
-            yield Flow(number, host, None, 0, None, begin_s, self.end_s, (), self._arrived(number), self._told(number))
+            own_words = self._arrived(number), self._told(number)
+            yield Flow(number, host, None, False, 0, None, begin_s, self.end_s, (), *own_words)
         elif kind == "iperf3":
             for stream in self.iperf3(number, "client")["start"]["connected"]:
                 group = stream.get("group", 1) - 1
                 delayed_s = max(self.omit_s, source["start_s"] + source["groups"][group]["delay_s"])
                 own = self._of(host, stream["local_port"], (stream["remote_host"], stream["remote_port"]))
                 cca = stream.get("congestion") or source["groups"][group]["cca"]
-                yield Flow(number, host, stream["local_port"], group, cca, delayed_s, self.end_s, own)
-        elif own := tuple(self._of_service(number)):
-            begin_s = max(self.omit_s, min(each.sender.begin_s for each in own))
-            end_s = min(self.end_s, max(each.sender.end_s for each in own))
-            if end_s > begin_s:
-                yield Flow(number, host, None, 0, source.get("cca"), begin_s, end_s, own)
+                yield Flow(number, host, stream["local_port"], False, group, cca, delayed_s, self.end_s, own)
+        elif not host.endswith("receiver"):
+            by_port: dict[int | None, list[Connection]] = {}
+            for each in self._of_service(number):
+                by_port.setdefault(each.host_port if kind == "command" else None, []).append(each)
+            sent = {port: sum(each.sender.rows["bytes_sent"][-1] for each in own) for port, own in by_port.items()}
+            for port, connections in by_port.items():
+                if sent[port] >= CONTROL * max(sent.values()):
+                    yield from self._active(number, port, connections)
+
+    def _active(self, number: int, port: int | None, connections: list[Connection]) -> Iterator[Flow]:
+        """Yields the flow of these connections, if it is active in the measured time: from the first to the last."""
+        begin_s = max(self.omit_s, min(min(each.sender.begin_s, each.receiver.begin_s) for each in connections))
+        end_s = min(self.end_s, max(each.sender.end_s for each in connections))
+        cca = self.sources[number].get("cca")
+        if end_s > begin_s:
+            host = self.sources[number]["host"]
+            yield Flow(number, host, port, True, 0, cca, begin_s, end_s, tuple(connections))
 
     def _of(self, host: str, port: int, peer: tuple[str, int]) -> tuple[Connection, ...]:
         return tuple(each for each in self.connections if (each.host, each.host_port, each.peer) == (host, port, peer))
@@ -195,8 +221,6 @@ class RawRun:
     def _of_service(self, number: int) -> Iterator[Connection]:
         """Yields the connections of a source that is not iperf3's: by its server's port, or as nobody else's."""
         source, iperf3s = self.sources[number], set()
-        if source["host"].endswith("receiver"):
-            return
         for other, each in enumerate(self.sources):
             if each["kind"] == "iperf3":
                 streams = self.iperf3(other, "client")["start"]["connected"]
@@ -235,6 +259,25 @@ class RawRun:
 
         return Datagrams(*counted("server"), *counted("client"))
 
+    @cached_property
+    def captured(self) -> dict[Ends, Sent]:
+        """Returns what each end sent by the capture, which is made behind the queues of the senders."""
+        file = self.folder / "capture.pcap.zst"
+        return read_capture(file) if file.exists() else {}
+
+    @cached_property
+    def refused(self) -> bool:
+        """Tells whether a sender's own queue dropped packets: the kernel counts these as sent."""
+        places = [f"ccmix-{sender['name']}/eth0" for sender in self.path["senders"]]
+        return any(self.queue_growth(place, "drops", self.omit_s, self.end_s).low for place in places)
+
+    def left(self, connection: Connection, column: int) -> Counter:
+        """Returns a counter of Sent.rows of a sender, by what left its device."""
+        addresses = {host: address for address, host in self.facts["series"]["senders"].items()}
+        rows = self.captured[addresses[connection.host], connection.host_port, *connection.peer].rows
+        times = np.array([row[0] - self.zero_s for row in rows])
+        return Counter.read(times, np.array([float(row[column]) for row in rows]), 0.0)
+
     def queue(self, place: str, parent: str = "root") -> dict[str, Numbers]:
         """Returns the samples of a qdisc: `place` as 'ccmix-bottleneck/east'; empty columns where there is none."""
         netns, device = place.split("/")
@@ -257,12 +300,12 @@ class RawRun:
 
     def moments_s(self, begin_s: float, end_s: float) -> list[float]:
         """Returns the moments between these at which the run itself is sampled: a grid from the end of `omit` on, and
-        the borders of the measured time.
+        the borders of the measured time, all as planned.
         """
         first = int(np.floor((begin_s - self.omit_s) / self.interval_s)) - 1
-        last = int(np.ceil((end_s - self.omit_s) / self.interval_s)) + 1
+        last = int(np.ceil((end_s + self.shift_s - self.omit_s) / self.interval_s)) + 1
         grid = [self.omit_s + number * self.interval_s for number in range(first, last + 1)]
-        moments = {round(moment, 9) for moment in (*grid, 0.0, self.omit_s, self.end_s)}
+        moments = {round(moment - self.shift_s, 9) for moment in (*grid, 0.0, self.omit_s, self.end_s)}
         return sorted(moment for moment in moments if begin_s - 1e-6 <= moment <= end_s + 1e-6)
 
     def borders_s(self, interval_s: float) -> Numbers:
