@@ -17,7 +17,7 @@ from recomputed.raw import Flow, RawRun
 PERCENTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99}
 SHARE = 0.001  # to which shares and indices of fairness are compared
 BOTTLENECK = "ccmix-bottleneck/east"
-ETHERNET_BYTES = 14
+ETHERNET_BYTES, PACKET_BYTES = 14, 1500
 CLIENT_S = 0.05  # the most that a client of http takes between two requests, all of them together
 DRAWN = 0.0005  # of the base RTT, at most: what a run draws of a delay
 QUARTERS = (0.0, 0.25, 0.75, 1.0)  # of the measured time
@@ -33,8 +33,8 @@ def expected(raw: RawRun) -> Expected:
         for key, value in of_flows(raw, flows, [] if cross else of_test).items():
             found[f"groups/{name}/{key}"] = value
         found[f"groups/{name}/fair_share"] = None if cross else fair_share(flows, of_test)
-        rates = [likely([flow], flow.begin_s, flow.end_s) / flow.active_s for flow in flows]
-        found[f"groups/{name}/fairness"] = None if flows[0].udp else fairness(rates)
+        alike = [likely([flow], flow.begin_s, flow.end_s) * flows[0].active_s / flow.active_s for flow in flows]
+        found[f"groups/{name}/fairness"] = None if flows[0].udp else fairness(alike)
     for flow in raw.flows:
         if flow.port and not flow.udp:
             for key, value in of_flows(raw, [flow], [] if is_cross(raw, flow) else of_test).items():
@@ -175,7 +175,12 @@ def share(flows: Sequence[Flow], of_test: Sequence[Flow]) -> Bounds | None:
     if not common_s:
         return None
     own, every = (likely(each, *common_s) for each in (flows, of_test))
-    return Bounds.exactly(own / every).wider(SHARE) if every else None
+    return Bounds.exactly(own / every).wider(SHARE + packets(flows) / every) if every else None
+
+
+def packets(flows: Sequence[Flow]) -> float:
+    """Returns the bytes by which it is not known what some flows received until a moment: a packet each."""
+    return float(PACKET_BYTES * len(flows))
 
 
 def likely(flows: Sequence[Flow], begin_s: float, end_s: float) -> float:
@@ -190,9 +195,12 @@ def fair_share(flows: Sequence[Flow], of_test: Sequence[Flow]) -> Bounds | None:
 
 
 def fairness(values: Sequence[float]) -> Bounds | None:
-    """Returns Jain's index."""
+    """Returns Jain's index of some numbers of bytes."""
     squares = sum(value**2 for value in values)
-    return Bounds.exactly(sum(values) ** 2 / (len(values) * squares)).wider(SHARE) if squares else None
+    if not squares:
+        return None
+    index = sum(values) ** 2 / (len(values) * squares)
+    return Bounds.exactly(index).wider(SHARE + PACKET_BYTES * len(values) / sum(values))
 
 
 def segments(raw: RawRun, flow: Flow) -> Expected:

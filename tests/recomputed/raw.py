@@ -300,12 +300,15 @@ class RawRun:
 
     def moments_s(self, begin_s: float, end_s: float) -> list[float]:
         """Returns the moments between these at which the run itself is sampled: a grid from the end of `omit` on, and
-        the borders of the measured time, all as planned.
+        the borders of the measured time, and when the last flow starts, all as planned.
         """
         first = int(np.floor((begin_s - self.omit_s) / self.interval_s)) - 1
         last = int(np.ceil((end_s + self.shift_s - self.omit_s) / self.interval_s)) + 1
         grid = [self.omit_s + number * self.interval_s for number in range(first, last + 1)]
-        moments = {round(moment - self.shift_s, 9) for moment in (*grid, 0.0, self.omit_s, self.end_s)}
+        groups = [(source["start_s"], group) for source in self.sources for group in source.get("groups", ())]
+        starts_s = [*(source["start_s"] for source in self.sources), *(at + group["delay_s"] for at, group in groups)]
+        borders_s = (0.0, self.omit_s, max(self.omit_s, *starts_s), self.end_s)
+        moments = {round(moment - self.shift_s, 9) for moment in (*grid, *borders_s)}
         return sorted(moment for moment in moments if begin_s - 1e-6 <= moment <= end_s + 1e-6)
 
     def borders_s(self, interval_s: float) -> Numbers:
