@@ -2,7 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-fast test-deep test-long image image-test dist dist-sources elk-test twin-paths sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow fuzz-agent faults check man format lock clean
+.PHONY: help demo setup setup-dev test test-fast test-deep test-long recompute image image-test dist dist-sources elk-test twin-paths sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow fuzz-agent faults check man format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -28,6 +28,9 @@ test-deep: setup-dev ## what CI runs besides: more cases, Docker, and those of C
 
 test-long: setup-dev ## long grids, kills and fuzzing, by hand
 	@tools/test long --timeout 3600
+
+recompute: setup-dev ## compute the metrics of 120 runs of uncommon shapes a second time, from raw files, and compare
+	@tools/test test,long --timeout 7200 tests/recomputed
 
 image: ## build ccmix:harness, with this machine's Docker or, where there is none, a private one
 	container/build harness

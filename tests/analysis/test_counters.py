@@ -82,6 +82,24 @@ def test_a_sample_that_comes_a_moment_after_the_begin_is_not_that_of_the_begin()
     assert grown(counters, 2.0, 3.0)["sent"] == 1000
 
 
+def test_a_sample_that_was_due_at_a_moment_is_that_of_the_moment() -> None:
+    """Those of 5.00001 s: of a connection that had nothing before, and of one that stands still from there on."""
+    counters = count_flows(received((5.00001, 300), (6.00001, 300), (7.0, 900)), NO_INTERVALS, {})
+    assert grown(counters, 0.0, 5.0)["received"] == 300
+    assert grown(counters, 5.0, 6.0)["received"] == 0
+    assert grown(counters, 5.0, 6.5)["received"] == pytest.approx(300, rel=1e-3)
+
+
+def test_an_interval_that_the_generator_left_out_takes_nothing_from_the_next() -> None:
+    """iperf3's server leaves out the last one of the omitted time."""
+    rows = [{"time_s": time_s, "seconds": 1.0, "host": "h1", "port": 1000, "goodput_bps": 80.0} for time_s in (1, 3, 4)]
+    intervals = pl.DataFrame(rows, schema=INTERVAL_COLUMNS)
+    counters = count_flows(sent((0.0, 0)).clear(), intervals, {})
+    found = counters.at(FLOW, "received", np.arange(5.0))
+    assert found is not None
+    assert found.tolist() == pytest.approx([0, 10, 10, 20, 30])
+
+
 def test_the_receiver_counts_and_else_the_sender_and_else_the_generator() -> None:
     at_both_ends = pl.concat([received((0.0, 0), (2.0, 200)), sent((0.0, 0), (2.0, 300))], how="diagonal")
     generator = pl.DataFrame(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import JITTER_S
 
+LATE_S = 1e-4  # of a sample, at most: a probe wakes a little after it is due
 Flow = tuple[str, int]  # host and port
 Numbers = NDArray[np.float64]
 CountedBy = Literal["receiver", "sender", "generator"]
@@ -51,9 +52,11 @@ class FlowCounters:
     samples: Mapping[tuple[Flow, str], list[tuple[Numbers, Numbers]]] = field(default_factory=dict)
 
     def at(self, flow: Flow, counter: str, moments_s: Sequence[float] | Numbers) -> Numbers | None:
-        """Returns one of COUNTERS at these moments, interpolated linearly; None if nobody counted it."""
+        """Returns one of COUNTERS at these moments, of a sample that was due then, else interpolated linearly; None if
+        nobody counted it.
+        """
         samples = self.samples.get((flow, counter))
-        return np.sum([np.interp(moments_s, *each) for each in samples], axis=0) if samples else None
+        return np.sum([_interpolated(np.asarray(moments_s), *each) for each in samples], axis=0) if samples else None
 
     def grown(self, spans: pl.DataFrame) -> pl.DataFrame:
         """Returns `spans` (host, port, begin_s, end_s and others) with the growth of COUNTERS in each, and counted_by.
@@ -66,6 +69,13 @@ class FlowCounters:
             grown = {name: float(value[1] - value[0]) for name, value in values.items() if value is not None}
             rows.append({COUNTED_BY: self.counted_by.get(tuple(flow)), **grown})
         return spans.hstack(pl.DataFrame(rows, schema={COUNTED_BY: pl.String} | dict.fromkeys(COUNTERS, pl.Float64)))
+
+
+def _interpolated(moments_s: Numbers, times_s: Numbers, values: Numbers) -> Numbers:
+    next_s = times_s[np.minimum(np.searchsorted(times_s, moments_s), len(times_s) - 1)]
+    was_due = (moments_s < next_s) & (next_s < moments_s + LATE_S)
+    interpolated: Numbers = np.interp(np.where(was_due, next_s, moments_s), times_s, values)
+    return interpolated
 
 
 def count_flows(sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mapping[Flow, float]) -> FlowCounters:
@@ -100,9 +110,10 @@ def count_flows(sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mappin
             counted_by.setdefault((host, port), end)
     for (host, port), own in intervals.sort("time_s", maintain_order=True).group_by(FLOW, maintain_order=True):
         if (host, port) not in counted_by:
-            received = (own["goodput_bps"] * own["seconds"] / 8).fill_null(0.0).cum_sum()
-            times_s = np.append(own["time_s"][0] - own["seconds"][0], own["time_s"])
-            samples[(host, port), "received"].append((times_s, np.append(0.0, received)))
+            grown = (own["goodput_bps"] * own["seconds"] / 8).fill_null(0.0)
+            bounds_s, received = (own["time_s"] - own["seconds"], own["time_s"]), grown.cum_sum()
+            both = [np.ravel(np.transpose(each)) for each in (bounds_s, (received - grown, received))]
+            samples[(host, port), "received"].append((np.maximum.accumulate(both[0]), both[1]))
             counted_by[host, port] = "generator"
     acked = {(flow, "received"): samples[flow, "acked"] for flow, by in counted_by.items() if by == "sender"}
     return FlowCounters(counted_by, samples | acked)

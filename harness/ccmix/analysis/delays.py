@@ -4,7 +4,7 @@ import polars as pl
 
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import JITTER_S
-from ccmix.analysis.series import SRC, sampled
+from ccmix.analysis.series import SRC
 from ccmix.analysis.tables import RunTables
 from ccmix.model import PingRtts, Run, Topology
 from ccmix.model.results import DelayMetrics
@@ -26,7 +26,8 @@ def rtt_samples(run: Run, tables: RunTables, flows: pl.DataFrame, ping_rtt_s: Pi
     rtt_s: smoothed RTT (tcpi_rtt). queueing_s: that less the base RTT, at least 0. The base RTT is the configured one
     of the flow's sender at that moment, or between hosts the smallest that pings before the traffic or any socket saw.
     """
-    sockets = sampled(pl.concat([tables.series.sockets, tables.short_sockets], how="diagonal"))
+    every = pl.concat([tables.series.sockets, tables.short_sockets], how="diagonal")
+    sockets = every.filter(pl.col("end") == "sender", ~pl.col("final"))  # one that is closing gets ACKs, too
     spans = flows.select(*FLOW, "group", "begin_s", "end_s")
     samples = new_rtts(sockets, spans).select(*FLOW, "group", "time_s", "rtt_s")
     if tables.reported is not None:

@@ -14,4 +14,4 @@ def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
     """
     seconds = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else None
     end_s = float("inf") if seconds is None else seconds
-    return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s - JITTER_S, end_s + JITTER_S))
+    return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s - JITTER_S / 2, end_s + JITTER_S / 2))

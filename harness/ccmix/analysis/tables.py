@@ -245,10 +245,15 @@ def with_counters(traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, en
 
     `sockets` are those of the flows, in all states; as long as the generator alone counted, its intervals stay.
     """
+    every = pl.concat([sockets, tables.short_sockets], how="diagonal")
+    closed = every.filter("final").group_by(FLOW).agg(closed_s=pl.col("time_s").max())
+    tables = replace(
+        tables, flows=_until_closed(tables.flows, closed), short_flows=_until_closed(tables.short_flows, closed)
+    )
     begins_s = {
         (host, port): begin_s or 0.0 for host, port, begin_s in tables.flows.select(*FLOW, "begin_s").iter_rows()
     }
-    counters = count_flows(pl.concat([sockets, tables.short_sockets], how="diagonal"), tables.intervals, begins_s)
+    counters = count_flows(every, tables.intervals, begins_s)
     if set(counters.counted_by.values()) <= {"generator"} and not isinstance(traffic.sources[0], UdpSource):
         return replace(tables, counters=counters, intervals=whole_blocks(tables.intervals, tables.flows))
     flows = pl.concat([tables.flows, tables.short_flows])
@@ -263,6 +268,13 @@ def with_counters(traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, en
         intervals=series(traffic.goodput_interval_s),
         fine_intervals=series(traffic.interval_s) if finer else None,
     )
+
+
+def _until_closed(flows: pl.DataFrame, closed: pl.DataFrame) -> pl.DataFrame:
+    """Returns the flows with the end_s of those that end by themselves at the end of both their sockets."""
+    both = flows.join(closed, on=FLOW, how="left", maintain_order="left")
+    end_s = pl.when(pl.col("end_s").is_not_null()).then(pl.max_horizontal("end_s", "closed_s"))
+    return both.with_columns(end_s=end_s).drop("closed_s")
 
 
 def _lines(measurement: Measurement) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
-from ccmix.model import Traffic
+from ccmix.model import GroupedSource, Traffic
 
 LEAST_HZ, MOST_HZ = 1e-4, 1000.0  # rates of samples that it takes
 MOST_SLOW_HZ = 10.0  # the kernel counts processor time in hundredths of a second
@@ -30,12 +30,17 @@ def rates(interval_s: float, discover_hz: float = DISCOVER_HZ) -> list[str]:
 
 
 def moments(traffic: Traffic, began_s: float) -> list[str]:
-    """Returns the options for samples at the bounds of the measured time, and at its intervals.
+    """Returns the options for samples at the bounds of the measured time, at its intervals, and when the last flow
+    begins, since when flows are compared.
 
     `began_s` is when the traffic begins, by the wall clock of the probe's host.
     """
     measured_s = began_s + traffic.omit_s
     also = [began_s - BEFORE_S, began_s, measured_s, *([began_s + traffic.seconds] if traffic.seconds else [])]
+    grouped = [source for source in traffic.sources if isinstance(source, GroupedSource)]
+    starts_s = [source.start_s + group.delay_s for source in grouped for group in source.groups]
+    last_s = began_s + max([*starts_s, *(source.start_s for source in traffic.sources)], default=0.0)
+    also += [last_s] if last_s > measured_s else []
     return [f"--grid={measured_s:.9f}", *(f"--also={moment_s:.9f}" for moment_s in also)]
 
 
