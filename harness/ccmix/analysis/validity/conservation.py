@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from ccmix.analysis.measured import grown
 from ccmix.analysis.series import COUNTED
 from ccmix.analysis.tables import PARENTS_OF_CLSACT
 from ccmix.analysis.validity.comparison import Limits, Observed
-from ccmix.conditions.layout import ACK_BOTTLENECK
+from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK
 from ccmix.model import CommandSource
 from ccmix.model.emulated import BUCKET_PACKETS, SUPER_PACKET_BYTES
 from ccmix.units import format_rate
@@ -107,7 +106,8 @@ def _counts(observed: Observed) -> pl.DataFrame:
         pl.col("netns").replace_strict(ends, default=None), pl.col("name").replace_strict(COUNTED), separator=" "
     )
     of_ends = series.counters.select("time_s", "took_s", point=point, value=pl.col("value").cast(pl.Int64))
-    policed = pl.col("parent").is_in(PARENTS_OF_CLSACT)
+    configured = pl.lit(observed.run.topology.policer is not None)
+    policed = configured & (pl.col("place") == BOTTLENECK) & pl.col("parent").is_in(PARENTS_OF_CLSACT)
     place = pl.when(policed).then(pl.lit("policer")).otherwise(pl.col("place").str.extract(r"(\S+)"))
     of_queues = (
         series.queues.filter(policed | (pl.col("parent") == "root"))
@@ -165,7 +165,7 @@ def strangers(observed: Observed) -> Limits:
         ("Udp.OutDatagrams", "datagrams", sum(test.datagrams for test in tables.tests.values())),
         ("Icmp.OutMsgs", "pings", probe.rate_hz * lasted_s + 1 if probe and not probe.tcp_port else 0),
     ):
-        sent = of_senders.filter(pl.col("name") == name).group_by("netns").agg(grown("value"))["value"].sum()
+        sent = of_senders.filter(pl.col("name") == name).group_by("netns").agg(pl.col("value").max() - pl.col("value").min())["value"].sum()
         if sent > known:
             yield "traffic", f"the senders sent {sent - known:.0f} {what} for no source"
 
