@@ -4,11 +4,22 @@ A hidden change is made by a command of the entry, which undoes it before the en
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ccmix.analysis.metrics import run_metrics
+from ccmix.analysis.tables import read_tables
+from ccmix.analysis.validity import judge
+from ccmix.archive.codec import FINISHED_RUN, MEASUREMENT, read
+from ccmix.model import Run
+from ccmix.model.results import Verdict
 
 Keys = Mapping[str, str]
 RUNS = 500
+IPERF3 = "/run/ccmix/code/iperf3"  # in a guest of the lab
+HIDDEN = "hidden"  # the source whose command makes a hidden change
 ACCEPTED = "application, receiver-window"  # which short flows and losses on long paths may come near to
 
 
@@ -49,12 +60,12 @@ TRAFFIC: Mapping[str, Keys] = {
         "flows.d": "h1 workload data-mining load 10%", "rtt-probe": "icmp@20",
     },
     "command": {
-        "flows.a": "h1 bbr", "flows.server": "receiver command /run/ccmix/code/iperf3 -s -p 6000",
-        "flows.b": "h1 command sleep 1; /run/ccmix/code/iperf3 -c {dst} -p 6000 -t 2 -P 2",
+        "flows.a": "h1 bbr", "flows.server": f"receiver command {IPERF3} -s -p 6000",
+        "flows.b": f"h1 command sleep 1; {IPERF3} -c {{dst}} -p 6000 -t 2 -P 2",
     },
     "reverse": {
-        "flows.a": "h1 cubic", "flows.server": "receiver command /run/ccmix/code/iperf3 -s -p 6000",
-        "flows.b": "h1 command sleep 1; /run/ccmix/code/iperf3 -c {dst} -p 6000 -t 2 --bidir -b 5M",
+        "flows.a": "h1 cubic", "flows.server": f"receiver command {IPERF3} -s -p 6000",
+        "flows.b": f"h1 command sleep 1; {IPERF3} -c {{dst}} -p 6000 -t 2 --bidir -b 5M",
     },
     "tcp-probe": {**MIXED, "rtt-probe": "tcp:7@20"},
 }  # fmt: skip
@@ -103,7 +114,8 @@ SENDERS: Mapping[str, Keys] = {
 OF_SENDERS: Mapping[str, Keys] = {
     "each": {"cca": "cubic,bbr", "streams": "2"},
     "sources": {
-        "flows.a": "h1 bbr:2", "flows.b": "h2 cubic+1s", "flows.c": "h2 udp@3M", "flows.d": "h1 http requests 30 size 20kb",
+        "flows.a": "h1 bbr:2", "flows.b": "h2 cubic+1s", "flows.c": "h2 udp@3M",
+        "flows.d": "h1 http requests 30 size 20kb",
     },
 }  # fmt: skip
 
@@ -138,7 +150,7 @@ def honest() -> Iterator[LawRun]:
 class Lie:
     """Describes what happens to a path from the first second of the traffic to the third, with three strengths.
 
-    `begin` and `end` are lines for a shell, in which {} stands for the strength, and AT for `ip netns exec ccmix-`.
+    `begin` and `end` are lines for a shell, in which {} stands for the strength, and AT for a namespace of the path.
     """
 
     kind: str  # of the finding
@@ -149,7 +161,10 @@ class Lie:
     def line(self, strength: str) -> str:
         """Returns the line of a command on the receiver."""
         changes = f"sleep 1; {self.begin}; sleep 2; {self.end}"
-        return changes.replace("AT ", "ip netns exec ccmix-").replace("{}", strength)
+        words = {"AT ": "ip netns exec ccmix-", "IPERF3": IPERF3, "{}": strength}
+        for word, meant in words.items():
+            changes = changes.replace(word, meant)
+        return changes
 
 
 def police(place: str, device: str, hook: str) -> tuple[str, str]:
@@ -174,8 +189,9 @@ DATA = "AT delay tc qdisc change dev east root netem delay 5ms loss random 0% li
 ACKS = "AT bottleneck tc qdisc %s dev west root"
 LIES: Mapping[str, Lie] = {
     "flow-of-sender": Lie(
-        "traffic", "/run/ccmix/code/iperf3 -s -1 -p 7000 & sleep 0.1; AT h1 /run/ccmix/code/iperf3 -c 10.0.3.2 -p 7000 -t 2 -l 1K -b {}",
-        "true", ("20K", "200K", "2M"),
+        "traffic",
+        "IPERF3 -s -1 -p 7000 & sleep 0.1; AT h1 IPERF3 -c 10.0.3.2 -p 7000 -t 2 -l 1K -b {}", "true",
+        ("20K", "200K", "2M"),
     ),
     "datagrams-of-sender": Lie("traffic", *datagrams("h1"), ("3", "30", "300")),
     "datagrams-of-delay": Lie("conservation", *datagrams("delay"), ("5", "30", "300")),
@@ -210,5 +226,29 @@ def lies() -> Iterator[tuple[Lie, LawRun]]:
     """Yields each lie at each strength, whose command is the last of the sources."""
     for name, lie in LIES.items():
         for number, strength in enumerate(lie.strengths, start=1):
-            entry = {**LIE_ENTRY, "flows.hidden": f"receiver command {lie.line(strength)}"}
+            entry = {**LIE_ENTRY, f"flows.{HIDDEN}": f"receiver command {lie.line(strength)}"}
             yield lie, LawRun(f"{name}-{number}", LIE_PATH, entry)
+
+
+def write_ini(file: Path, runs: Iterable[LawRun]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(run.ini for run in runs))
+
+
+def verdict(outdir: Path, run: LawRun) -> Verdict:
+    """Returns the verdict on a run as if the source HIDDEN had not been configured.
+
+    Raises FileNotFoundError if the run failed.
+    """
+    file = next(outdir.glob(f"{run.name}/*/*/001/run.json"), outdir / run.name / "run.json")
+    finished = read(outdir, file, FINISHED_RUN)
+    measurement = MEASUREMENT.decode(json.loads((file.parent / "facts.json").read_text()))
+    measurement = replace(measurement, facts=finished.facts)
+    seen = without_hidden(finished.run)
+    tables = read_tables(seen, file.parent, measurement)
+    return judge(seen, tables, measurement, run_metrics(seen, tables, measurement.ping_rtt_s, measurement))
+
+
+def without_hidden(run: Run) -> Run:
+    sources = tuple(source for source in run.traffic.sources if source.name != HIDDEN)
+    return replace(run, traffic=replace(run.traffic, sources=sources))

@@ -297,11 +297,8 @@ def _strangers(run: Run, sockets: pl.DataFrame, tests: Iterable[_TestTables]) ->
     others = connections.of_no_other(run, sockets, _of_iperf3(tests))
     if probe and probe.tcp_port:
         others = others.filter(pl.col("peer_port") != probe.tcp_port)
-    return (
-        others.group_by(connections.CONNECTION, maintain_order=True)
-        .agg(pl.col("segs_out").max())
-        .filter(pl.col("segs_out") > 0)
-    )
+    sent = others.group_by(connections.CONNECTION, maintain_order=True).agg(pl.col("segs_out").max())
+    return sent.filter(pl.col("segs_out") > 0).sort("segs_out", descending=True)
 
 
 def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:

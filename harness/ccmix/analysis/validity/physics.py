@@ -11,14 +11,14 @@ from ccmix.analysis.measured import JITTER_S
 from ccmix.analysis.path_metrics import mean_rate_bps
 from ccmix.analysis.validity.comparison import Limits, Observed
 from ccmix.analysis.validity.path import TIMESTAMP_US, own_phases
-from ccmix.model import Topology, UdpSource
+from ccmix.model import CommandSource, Topology, UdpSource
 from ccmix.model.results import Metrics
 
 SHARES = (
     "share", "fair_share", "fairness", "fairness_of_groups", "retransmission_rate", "netem_loss",
     "bottleneck.drop_rate", "policer.drop_rate", "rtt_probe.unanswered", "receiver_window_limited",
 )  # fmt: skip
-UDP_HEADERS_BYTES, TCP_HEADERS_BYTES, TIMESTAMPS_BYTES = 28, 40, 12  # with those of IP
+UDP_HEADERS_BYTES, TCP_HEADERS_BYTES = 28, 52  # with that of IP, and with TCP's timestamps
 ROUNDED_S, ROUNDED = 1e-6, 1e-9  # the kernel's RTTs are whole microseconds; shares are sums of floats
 Values = Mapping[str, Any]
 
@@ -76,14 +76,12 @@ def _carried(observed: Observed, values: Values) -> dict[str, float]:
 
     In a time, a token bucket passes its rate and itself, and headers are no goodput. TCP hands on what has no gap
     before it: what had come before the measured time counts when its gap is filled. That is what had been acknowledged
-    out of order, and what the path held besides, with a full buffer.
+    out of order, and what the path held besides, with a full buffer. A command's data may go the other way.
     """
     run, topology, tables = observed.run, observed.run.topology, observed.tables
     begin_s, measured_s = run.traffic.omit_s, run.traffic.measured_s
     of_udp = any(isinstance(source, UdpSource) for source in run.traffic.sources)
-    stamped = (observed.measurement.facts.sysctls or {}).get("net.ipv4.tcp_timestamps") != "0"
-    headers = UDP_HEADERS_BYTES if of_udp else TCP_HEADERS_BYTES + TIMESTAMPS_BYTES * stamped
-    payload_bytes = topology.mtu_bytes - headers
+    payload_bytes = topology.mtu_bytes - (UDP_HEADERS_BYTES if of_udp else TCP_HEADERS_BYTES)
     phases = [phase for _, phase in topology.phases]
     bucket_bits = 8 * max(phase.bottleneck_bucket_bytes + phase.packet_bytes for phase in phases)
     mean_bps, most_bps = mean_rate_bps(run, begin_s, run.traffic.total_s), max(phase.rate_bps for phase in phases)
@@ -96,8 +94,7 @@ def _carried(observed: Observed, values: Values) -> dict[str, float]:
     passed_bits = min(mean_bps * measured_s, most_bps * seconds) + bucket_bits
     goodput_bits = passed_bits * payload_bytes / topology.packet_bytes + before_bits
     full_bits = mean_bps * measured_s
-    return {
-        "goodput_bps": goodput_bits / seconds,
-        "utilisation": goodput_bits / full_bits,
-        "bottleneck.utilisation": passed_bits / full_bits,
-    }
+    most = {"bottleneck.utilisation": passed_bits / full_bits}
+    if any(isinstance(source, CommandSource) for source in run.traffic.sources):
+        return most
+    return most | {"goodput_bps": goodput_bits / seconds, "utilisation": goodput_bits / full_bits}
