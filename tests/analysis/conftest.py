@@ -99,6 +99,7 @@ def queues() -> pl.DataFrame:
     return pl.DataFrame(
         {
             "time_s": [float(second) for second in range(6)],
+            "took_s": [1e-6] * 6,
             "place": ["bottleneck"] * 6,
             "parent": ["root"] * 6,
             "bytes": [125_000_000 * second for second in range(6)],

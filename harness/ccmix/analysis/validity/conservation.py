@@ -78,12 +78,12 @@ def packets(observed: Observed) -> Limits:
         return sum((counts[name].to_numpy() for name in names if name in counts.columns), np.zeros(counts.height))
 
     for way in WAYS:
-        missing = total(way.entered) - total(way.left)
         held = total(way.held)
-        joined = burst if topology.offloads or way.joins else 1
+        missing = total(way.entered) - total(way.left) - held
+        joined = (burst - 1) * held.clip(0) if topology.offloads or way.joins else 0
         for what, difference in (
-            ("appeared", held - missing - total([f"{way.end} refused"])),
-            ("vanished", missing - joined * held - total([f"{way.end} unsure"])),
+            ("appeared", -missing - total([f"{way.end} refused"])),
+            ("vanished", missing - joined - total([f"{way.end} unsure"])),
         ):
             lasting = np.minimum(difference[1:], difference[:-1]) > spare[1:]
             at_end = difference[-1] > spare[-1] + burst
