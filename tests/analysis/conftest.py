@@ -108,6 +108,7 @@ def queues() -> pl.DataFrame:
             "overlimits": [0] * 6,
             "backlog_bytes": [0, 1_000_000, 1_200_000, 1_249_000, 1_000_000, 0],
             "backlog_packets": [0, 660, 790, 820, 660, 0],
+            "least_backlog_bytes": [0] * 6,
         }
     )
 

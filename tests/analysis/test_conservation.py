@@ -62,6 +62,7 @@ def queue(place: str, packets: int, drops: int = 0, queued: int = 0) -> pl.DataF
             "overlimits": [2 * number + second * drops + held[second] for second, number in enumerate(passed)],
             "backlog_bytes": [1514 * number for number in held],
             "backlog_packets": held,
+            "least_backlog_bytes": 0,
         },
     )
 

@@ -37,7 +37,7 @@ _SS_COLUMNS: dict[str, Any] = {
 _TC_COLUMNS: dict[str, Any] = {
     "kind": pl.String, "handle": pl.String, "parent": pl.String, "bytes": pl.UInt64, "packets": pl.UInt64,
     "drops": pl.UInt32, "overlimits": pl.UInt32, "requeues": pl.UInt32, "backlog_bytes": pl.UInt32,
-    "backlog_packets": pl.UInt32,
+    "backlog_packets": pl.UInt32, "least_backlog_bytes": pl.UInt32,
 }  # fmt: skip
 SAMPLED_LINES = 5000  # of which a table is made at a time: each takes some kB meanwhile
 IPV4_IN_IPV6 = "::ffff:"
@@ -92,7 +92,7 @@ NEEDED = {
     ),
     "queues": (
         "time_s", "took_s", "place", "parent", "queue", "bytes", "packets", "drops", "overlimits", "backlog_bytes",
-        "backlog_packets", "flow_limit_drops",
+        "backlog_packets", "least_backlog_bytes", "flow_limit_drops",
     ),
     "counters": ("time_s", "took_s", "netns", "name", "value"),
     "cpu": ("time_s", "host", "core", *CPU_TIMES),

@@ -300,7 +300,8 @@ class _Probes:
         short = any(not isinstance(source, Iperf3Source | UdpSource) for source in run.traffic.sources)
         self._argv = [
             programs.sockmon, *(f"--sockets={end}" for end in series.sockets),
-            *(f"--queue={device}" for device in series.queues), *(f"--counters={end}" for end in series.sockets),
+            *(f"--queue={device}" for device in series.queues),
+        *sockmon.watching(run.topology, next(name for name, what in series.queues.items() if what == BOTTLENECK)), *(f"--counters={end}" for end in series.sockets),
             "--cpu", f"--tree={os.getpid()}",
             *sockmon.rates(run.traffic.interval_s, sockmon.DISCOVER_SHORT_HZ if short else sockmon.DISCOVER_HZ),
         ]  # fmt: skip

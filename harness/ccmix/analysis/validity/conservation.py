@@ -16,6 +16,7 @@ from ccmix.analysis.validity.comparison import Limits, Observed, first_of_flows
 from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK
 from ccmix.model import CommandSource
 from ccmix.model.emulated import BUCKET_PACKETS, SUPER_PACKET_BYTES
+from ccmix.probes import sockmon
 from ccmix.units import format_rate
 
 CLOCK_STEP_S = 1e-9  # in which tbf and htb count the time that a packet takes (net/sched/sch_generic.c)
@@ -157,7 +158,8 @@ def rate(observed: Observed) -> Limits:
     gather, where packets waited all the time: the kernel tries to pass packets when one comes, and when its timer says
     that the next may go; each such try ends with a packet that has to wait, which it counts (overlimits), or with an
     empty queue (tbf_dequeue() in net/sched/sch_tbf.c, htb_dequeue() in net/sched/sch_htb.c). So the queue was never
-    empty if as many packets had to wait as came and passed. Joined packets count as one there, and nothing is said.
+    empty if as many packets had to wait as came and passed. htb counts otherwise, and joined packets as one: there
+    sockmon watches the backlog, which must always have been as much as can pass before it looks again, twice.
     """
     topology, began_s = observed.run.topology, observed.tables.began_s
     made_s = [0.0, *(change.time_s - began_s for change in observed.measurement.changes)]
@@ -173,13 +175,20 @@ def rate(observed: Observed) -> Limits:
     ]
     for place, of_place_bps, bucket_bytes in devices:
         rates = list(zip(made_s, of_place_bps, strict=False))
-        yield from _passed(place, observed.tables.queue(place), rates, bucket_bytes, topology.packet_bytes)
+        head_bytes = SUPER_PACKET_BYTES if topology.offloads else topology.packet_bytes
+        watched_s = 1 / sockmon.watch_hz(topology)
+        yield from _passed(place, observed.tables.queue(place), rates, bucket_bytes, head_bytes, watched_s)
 
 
 def _passed(
-    place: str, samples: pl.DataFrame, rates: Sequence[tuple[float, float]], bucket_bytes: int, packet_bytes: int
-) -> Limits:
-    """Judges a root qdisc by its samples; `rates` are moments and the rates, in bits per second, from then on."""
+    place: str, samples: pl.DataFrame, rates: Sequence[tuple[float, float]], bucket_bytes: int, head_bytes: int,
+    watched_s: float,
+) -> Limits:  # fmt: skip
+    """Judges a root qdisc by its samples.
+
+    `rates` are moments and the rates, in bits per second, from then on; `head_bytes` the largest packet that may wait
+    for tokens; `watched_s` the time between two looks at the backlog.
+    """
     time_s, queued = pl.col("time_s"), pl.col("backlog_packets").cast(pl.Int64)
     more = {name: pl.col(name).cast(pl.Int64).diff() for name in ("packets", "bytes", "drops", "overlimits")}
     untils_s = [*(from_s for from_s, _ in rates[1:]), float("inf")]
@@ -189,10 +198,11 @@ def _passed(
     ]
     had_to_wait = more["overlimits"] >= 2 * more["packets"] + queued.diff() + more["drops"]
     unsure_s = pl.col("took_s") + pl.col("took_s").shift() + CLOCK_STEP_S * more["packets"]
-    passed_bits, packet_bits = 8 * more["bytes"], 8 * packet_bytes
-    most_bits = pl.max_horizontal(held_bps) * (time_s.diff() + unsure_s) + 8 * bucket_bytes + packet_bits
-    least_bits = pl.min_horizontal(held_bps) * (time_s.diff() - unsure_s) - packet_bits
-    busy = had_to_wait & (queued > 0) & (queued.shift() > 0)
+    passed_bits, head_bits = 8 * more["bytes"], 8 * head_bytes
+    most_bits = pl.max_horizontal(held_bps) * (time_s.diff() + unsure_s) + 8 * bucket_bytes + head_bits
+    least_bits = pl.min_horizontal(held_bps) * (time_s.diff() - unsure_s) - head_bits
+    watched = 8 * pl.col("least_backlog_bytes") >= 2 * pl.max_horizontal(held_bps) * watched_s
+    busy = watched | (had_to_wait & (queued > 0) & (queued.shift() > 0))
     wrong = (passed_bits > most_bits) | (busy & (passed_bits < least_bits))
     spans = samples.sort("time_s").select(
         passed_bps=passed_bits / time_s.diff(), configured_bps=pl.max_horizontal(held_bps), wrong=wrong
