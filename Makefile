@@ -2,7 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-fast test-deep test-long recompute image image-test dist dist-sources elk-test twin-paths sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow fuzz-agent faults check man format lock clean
+.PHONY: help demo setup setup-dev test test-fast test-deep test-long recompute image image-test dist dist-sources elk-test twin-paths laws sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow fuzz-agent faults check man format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -49,6 +49,9 @@ elk-test: setup-dev ## all tests of Elasticsearch and Kibana, against a real nod
 
 twin-paths: setup-dev ## measure 200 blind paths in the lab and score what is said of them; each call goes on for 10 minutes
 	.venv/bin/python bench/twin --seeds 201-400 -o results/twin-paths -j 2 --seconds 540
+
+laws: setup-dev ## count false alarms of the conservation laws in 500 honest runs, and the lies they find; each call goes on for 10 minutes
+	.venv/bin/python bench/laws -o results/laws -j 2 --seconds 540
 
 sanitize: setup-dev ## the tests of the C programs, built with AddressSanitizer and UBSan
 	@tools/test sanitize

@@ -16,6 +16,8 @@ from typing import IO, Any
 
 import click
 
+from ccmix.analysis.tables import RunTables
+from ccmix.analysis.validity import judge
 from ccmix.cli.main import main
 from ccmix.model import (
     Buffer,
@@ -24,6 +26,7 @@ from ccmix.model import (
     HostPath,
     Iperf3Source,
     Loss,
+    Measurement,
     Netem,
     NetemPlace,
     Run,
@@ -32,6 +35,7 @@ from ccmix.model import (
     Traffic,
     TrafficSource,
 )
+from ccmix.model.results import Metrics, Verdict
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
 REPOSITORY = Path(__file__).parent.parent
@@ -99,6 +103,17 @@ TOPOLOGY = one_sender(
     mtu_bytes=1500,
     offloads=False,
 )
+
+
+def empty_metrics(**some: Any) -> Metrics:
+    """Returns the metrics of a run of which nothing is known but what is given."""
+    nothing = ("utilisation", "bytes_sent", "fairness", "fairness_of_groups", "retransmission_rate", "convergence_s")
+    return Metrics(**{"goodput_bps": 0.0, **dict.fromkeys((*nothing, "netem_loss")), **some})
+
+
+def judged(run: Run, tables: RunTables, measurement: Measurement) -> Verdict:
+    """Returns the verdict on what was seen, apart from the metrics that follow from it."""
+    return judge(run, tables, measurement, empty_metrics())
 
 
 def host_run(

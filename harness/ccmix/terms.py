@@ -38,6 +38,8 @@ LIMITS = {
     "host-root": "a guest's root that is not the one configured",
     "parameter": "a module's parameter that is not as configured",
     "traffic": "traffic that is not the one configured",
+    "conservation": "packets that nothing configured adds, drops or holds",
+    "physics": "a metric that is impossible on this path",
     "cpu": "the processor",
     "probe": "a probe that lost samples",
 }

@@ -21,7 +21,7 @@
 /* In the order of the files; a counter that the kernel lacks is left out. */
 static const char *const wanted[] = {
 	"Ip.InReceives", "Ip.InDiscards", "Ip.OutRequests", "Ip.OutDiscards", "Ip.ReasmFails",
-	"Ip.FragCreates", "Tcp.ActiveOpens", "Tcp.PassiveOpens", "Tcp.AttemptFails",
+	"Ip.FragCreates", "Icmp.OutMsgs", "Tcp.ActiveOpens", "Tcp.PassiveOpens", "Tcp.AttemptFails",
 	"Tcp.EstabResets", "Tcp.CurrEstab", "Tcp.InSegs", "Tcp.OutSegs", "Tcp.RetransSegs",
 	"Tcp.InErrs", "Tcp.OutRsts", "Udp.InDatagrams", "Udp.OutDatagrams", "Udp.RcvbufErrors",
 	"Udp.SndbufErrors", "TcpExt.PruneCalled", "TcpExt.RcvPruned", "TcpExt.OfoPruned",

@@ -28,6 +28,7 @@ struct qdisc {
 	uint32_t id, handle, parent;
 	char kind[16];
 	bool seen;
+	uint32_t least_backlog;	/* since the last sample */
 };
 
 struct qdisc_request {
@@ -182,7 +183,15 @@ void devices_discover(void)
 			discover(&devices[n]);
 }
 
-static void put_qdisc(const struct qdisc *q, const struct rtattr *stats)
+/* Notes a backlog; returns the least since the last sample. */
+static uint32_t note_backlog(struct qdisc *q, uint32_t bytes)
+{
+	if (bytes < q->least_backlog)
+		q->least_backlog = bytes;
+	return q->least_backlog;
+}
+
+static void put_qdisc(struct qdisc *q, const struct rtattr *stats, bool watched)
 {
 	const struct rtattr *a[TCA_STATS_MAX + 1];
 	struct gnet_stats_queue queue = { 0 };
@@ -206,6 +215,8 @@ static void put_qdisc(const struct qdisc *q, const struct rtattr *stats)
 	row->drops = queue.drops;
 	row->requeues = queue.requeues;
 	row->overlimits = queue.overlimits;
+	row->least_backlog_bytes = watched ? note_backlog(q, queue.backlog) : 0;
+	q->least_backlog = queue.backlog;
 	if (a[TCA_STATS_APP])
 		row->xstats_bytes = (uint32_t)netlink_copy(a[TCA_STATS_APP], row->xstats,
 							   sizeof(row->xstats));
@@ -215,7 +226,7 @@ static void on_qdisc(const struct nlmsghdr *message, void *argument)
 {
 	const struct rtattr *a[TCA_MAX + 1];
 	struct device *d = argument;
-	const struct qdisc *q;
+	struct qdisc *q;
 
 	if (message->nlmsg_type == NLMSG_ERROR) {
 		report_add(REPORT_DEVICE_ERRORS, 1);
@@ -229,7 +240,7 @@ static void on_qdisc(const struct nlmsghdr *message, void *argument)
 	else
 		q = find_asked(d, message->nlmsg_seq, NLMSG_DATA(message), a);
 	if (q && a[TCA_STATS2])
-		put_qdisc(q, a[TCA_STATS2]);
+		put_qdisc(q, a[TCA_STATS2], d->name->watch && q->parent == TC_H_ROOT);
 	else
 		d->stale = true;	/* replaced by another under the same handle */
 }
@@ -256,6 +267,35 @@ static void sample_queues(void)
 	for (int n = 0; n < device_count; n++)
 		if (devices[n].stale)
 			discover(&devices[n]);
+}
+
+static void on_watched(const struct nlmsghdr *message, void *argument)
+{
+	const struct rtattr *a[TCA_MAX + 1], *of_stats[TCA_STATS_MAX + 1];
+	struct device *d = argument;
+	struct qdisc *q;
+	struct gnet_stats_queue queue;
+
+	if (!is_qdisc(d, message, a) || !a[TCA_STATS2])
+		return;
+	q = find_asked(d, message->nlmsg_seq, NLMSG_DATA(message), a);
+	netlink_nested(a[TCA_STATS2], of_stats, TCA_STATS_MAX + 1);
+	if (q && of_stats[TCA_STATS_QUEUE]) {
+		netlink_copy(of_stats[TCA_STATS_QUEUE], &queue, sizeof(queue));
+		note_backlog(q, queue.backlog);
+	}
+}
+
+void devices_watch(void)
+{
+	for (int n = 0; n < device_count; n++) {
+		struct device *d = &devices[n];
+
+		for (unsigned int i = 0; d->name->watch && i < d->count; i++)
+			if (d->qdiscs[i].parent == TC_H_ROOT)
+				netlink_exchange(d->fd, &d->requests[i], sizeof(*d->requests), 1,
+						 on_watched, d);
+	}
 }
 
 static void on_link(const struct nlmsghdr *message, void *argument)

@@ -162,7 +162,7 @@ struct row_queue {
 	uint32_t drops;
 	uint32_t requeues;
 	uint32_t overlimits;
-	uint32_t reserved;
+	uint32_t least_backlog_bytes;	/* since the sample before, both included; 0: not watched */
 	uint8_t xstats[XSTATS_BYTES];	/* what qdiscs of this kind count beyond these */
 };
 

@@ -152,11 +152,16 @@ static uint64_t next_due(const struct schedule *plan, uint64_t after_ns, bool *i
 	return due_ns;
 }
 
-/* Sleeps until a sample is due, and searches meanwhile if that is due more often. */
-static void wait_for_sample(uint64_t due_ns, struct periodic *discovery, bool until_eof)
+/* Sleeps until a sample is due; meanwhile it searches, and reads backlogs, if that is due more often. */
+static void wait_for_sample(uint64_t due_ns, struct periodic *discovery, struct periodic *watch,
+			    bool until_eof)
 {
-	while (!stopped && discovery->next_ns < due_ns) {
-		sleep_until(discovery->next_ns, until_eof);
+	uint64_t next_ns;
+
+	while (!stopped && (next_ns = earlier(discovery->next_ns, watch->next_ns)) < due_ns) {
+		sleep_until(next_ns, until_eof);
+		if (is_due(watch, mono_ns()))
+			devices_watch();
 		if (is_due(discovery, mono_ns()))
 			discover();
 	}
@@ -167,12 +172,16 @@ static void run(const struct options *options)
 {
 	const struct schedule schedule = plan(options);
 	struct periodic slow = every(options->slow_hz), discovery = every(options->discover_hz);
+	struct periodic watch = every(options->watch_hz);
 	/* a dump for every sample comes before it, so that a new socket is in the sample that finds it */
 	const bool discover_first = options->discover_hz >= options->rate_hz;
-	const bool discover_more = options->discover_hz > options->rate_hz;
+	struct periodic never = { .next_ns = UINT64_MAX };
+	bool watches = false;
 	uint64_t deadline_ns = mono_ns(), end_ns = UINT64_MAX;
 	bool first = true, is_moment = false;
 
+	for (int n = 0; n < options->device_count; n++)
+		watches |= options->devices[n].watch;
 	if (options->duration_s > 0)
 		end_ns = deadline_ns + (uint64_t)(options->duration_s * 1e9);
 	for (;;) {
@@ -214,10 +223,9 @@ static void run(const struct options *options)
 				break;
 			report_add(REPORT_MISSED, 1);
 		}
-		if (discover_more)
-			wait_for_sample(earlier(deadline_ns, end_ns), &discovery, options->until_eof);
-		else
-			sleep_until(earlier(deadline_ns, end_ns), options->until_eof);
+		wait_for_sample(earlier(deadline_ns, end_ns),
+				options->discover_hz > options->rate_hz ? &discovery : &never,
+				watches ? &watch : &never, options->until_eof);
 		now = mono_ns();
 		if ((stopped || now >= end_ns) && deadline_ns > now)
 			deadline_ns = now;	/* take the last sample at once */

@@ -152,6 +152,13 @@ static void read_queue(const struct option_row *option, const char *value, void 
 	read_device(option, value, into)->queue = true;
 }
 
+static void read_watch(const struct option_row *option, const char *value, void *into)
+{
+	struct device_name *device = read_device(option, value, into);
+
+	device->queue = device->watch = true;
+}
+
 static void read_link(const struct option_row *option, const char *value, void *into)
 {
 	read_device(option, value, into)->link = true;
@@ -221,6 +228,8 @@ static const struct option_row rows[] = {
 	{ 's', "sockets", "[=NETNS]", NULL, "TCP sockets that have a peer, here or in a network namespace",
 	  .parse = read_sockets },
 	{ 'q', "queue", "=[NETNS/]DEVICE", NULL, "the qdiscs of a device", .parse = read_queue },
+	{ 0, "watch", "=[NETNS/]DEVICE", NULL,
+	  "its qdiscs, and the least backlog of its root qdisc between two samples", .parse = read_watch },
 	{ 'l', "link", "=[NETNS/]DEVICE", NULL, "the counters of a device", .parse = read_link },
 	{ 'n', "counters", "[=NETNS]", NULL,
 	  "SNMP and TcpExt counters, and the machine's softnet backlog", .parse = read_counters },
@@ -255,6 +264,8 @@ static const struct option_row rows[] = {
 	  "search for new sockets and qdiscs; sockets that live for less than the time between two "
 	  "searches leave their final counters, where the kernel reports their end",
 	  .parse = option_number, PLACE(discover_hz), .least = 0.0001, .most = 1000 },
+	{ 0, "watch-rate", "=HZ", "1000", "backlogs of --watch, besides those of samples",
+	  .parse = option_number, PLACE(watch_hz), .least = 0.0001, .most = 10000 },
 	{ 0, "grid", "=SECONDS", NULL,
 	  "count the times of samples from this one, in seconds since 1970, in both directions",
 	  .parse = option_number, PLACE(grid_s), .least = 0, .most = 1e10 },

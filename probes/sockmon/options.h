@@ -9,7 +9,7 @@
 #include "filter.h"
 #include "netns.h"
 
-#define MAX_TARGETS 512		/* a lab of 200 senders has 400 namespaces */
+#define MAX_TARGETS 2048	/* a lab of 254 senders has 508 namespaces, and five devices for each sender */
 #define MAX_CORES 8192
 #define MAX_MOMENTS 8
 
@@ -17,11 +17,11 @@
 struct device_name {
 	char netns[NAME_BYTES];
 	char name[NAME_BYTES];
-	bool queue, link;	/* which of its parts to record */
+	bool queue, link, watch;	/* which of its parts to record; watch: the least of its root qdisc's backlog */
 };
 
 struct options {
-	double rate_hz, slow_hz, discover_hz;
+	double rate_hz, slow_hz, discover_hz, watch_hz;
 	double duration_s;	/* 0: until a signal */
 	double grid_s;		/* wall clock: deadlines are multiples of the interval from here; 0: from the start */
 	double moments_s[MAX_MOMENTS];	/* wall clock: samples besides those of the grid */

@@ -17,6 +17,7 @@ void sockets_last_events(void);	/* waits for the destroy events of the last sock
 void devices_open(const struct options *options);
 void devices_sample(void);
 void devices_discover(void);	/* searches for new qdiscs */
+void devices_watch(void);	/* reads the backlogs that are watched, between samples */
 
 /* At the slow rate */
 void counters_open(const struct options *options);

@@ -114,6 +114,7 @@ def queues() -> pl.DataFrame:
     return pl.DataFrame(
         {
             "time_s": [float(second) for second in range(6)],
+            "took_s": [1e-6] * 6,
             "place": ["bottleneck"] * 6,
             "parent": ["root"] * 6,
             "bytes": [125_000_000 * second for second in range(6)],
@@ -122,6 +123,7 @@ def queues() -> pl.DataFrame:
             "overlimits": [0] * 6,
             "backlog_bytes": [0, 1_000_000, 1_200_000, 1_249_000, 1_000_000, 0],
             "backlog_packets": [0, 660, 790, 820, 660, 0],
+            "least_backlog_bytes": [0] * 6,
         }
     )
 

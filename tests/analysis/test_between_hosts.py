@@ -11,7 +11,6 @@ import pytest
 
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import RunTables, as_measured, read_tables
-from ccmix.analysis.validity import judge
 from ccmix.model import (
     Capture,
     CaptureFacts,
@@ -30,6 +29,7 @@ from ccmix.model import (
     Traffic,
 )
 from ccmix.model.results import Verdict
+from support import judged
 
 BEGIN_S = 1000.0
 NAMES, VALUES = "TcpExt: SyncookiesSent TCPMemoryPressures\n", "TcpExt: 0 0\n"
@@ -131,7 +131,7 @@ def test_a_command_without_any_connection(run: Run, folder: Path) -> None:
     tables = read_tables(run, folder, measurement())
     assert (tables.flows.height, tables.intervals.height) == (0, 0)
     assert run_metrics(run, tables, {}).goodput_bps == 0
-    verdict = judge(run, tables, measurement())
+    verdict = judged(run, tables, measurement())
     assert verdict.status == "unknown"
     assert "no connection to 10.0.3.2 carried data in view of localhost" in verdict.findings[0].detail
 
@@ -300,7 +300,7 @@ def changed_after(**changed: dict[str, Any]) -> Measurement:
 
 def verdict(run: Run, folder: Path, seen: Measurement, **changed: Any) -> Verdict:
     tables: RunTables = replace(read_tables(run, folder, seen), **changed)
-    return judge(run, tables, seen)
+    return judged(run, tables, seen)
 
 
 def test_a_run_with_nothing_wrong_is_valid(run: Run, folder: Path) -> None:
@@ -432,4 +432,4 @@ def test_a_test_of_the_other_direction_sends_nothing_from_here(run: Run, folder:
     )
     tables = read_tables(run, folder, measurement())
     assert tables.sockets["time_s"].min() == pytest.approx(-0.3)  # the command started at 999.8 s
-    assert judge(run, tables, measurement()).status == "valid"
+    assert judged(run, tables, measurement()).status == "valid"

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity import judge
 from ccmix.analysis.validity.comparison import Observed
 from ccmix.analysis.validity.traffic_fields import pacing
 from ccmix.model import (
@@ -27,7 +26,7 @@ from ccmix.model import (
 from ccmix.model.results import Verdict
 from ccmix.probes.stream.format import CPU_TIMES
 from ccmix.terms import LIMITS
-from support import add_sources, packet_train, with_senders
+from support import add_sources, judged, packet_train, with_senders
 
 Qdiscs = tuple[QdiscCounters, ...]
 Seen = tuple[RunTables, Measurement]
@@ -468,7 +467,7 @@ def with_window(
 def test_flows_that_a_configured_window_limits_are_as_configured(
     run: Run, tables: RunTables, measurement: Measurement
 ) -> None:
-    assert judge(*with_window(run, tables, measurement)) == Verdict("valid")
+    assert judged(*with_window(run, tables, measurement)) == Verdict("valid")
 
 
 @pytest.mark.parametrize(
@@ -482,21 +481,21 @@ def test_flows_that_a_configured_window_limits_are_as_configured(
 def test_another_window_than_the_configured_one_is_told(
     run: Run, tables: RunTables, measurement: Measurement, window_bytes: int | None, sentences: list[str]
 ) -> None:
-    verdict = judge(*with_window(run, tables, measurement, window_bytes))
+    verdict = judged(*with_window(run, tables, measurement, window_bytes))
     assert {finding.kind for finding in verdict.findings} == {"receiver-window"}
     details = " ".join(finding.detail for finding in verdict.findings)
     assert [sentence for sentence in sentences if sentence not in details] == []
 
 
 def test_a_run_where_all_is_as_configured_is_valid(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    assert judge(run, tables, measurement) == Verdict("valid")
+    assert judged(run, tables, measurement) == Verdict("valid")
 
 
 @pytest.mark.parametrize(("change", "kind", "sentence"), FINDINGS.values(), ids=FINDINGS)
 def test_one_thing_changed_is_told(
     run: Run, tables: RunTables, measurement: Measurement, change: Change, kind: str, sentence: str
 ) -> None:
-    verdict = judge(run, *change(tables, measurement))
+    verdict = judged(run, *change(tables, measurement))
     assert verdict.status == "limited"
     [finding] = verdict.findings
     assert (finding.kind, finding.accepted) == (kind, False)
@@ -529,7 +528,7 @@ def test_pacing_holds_no_cross_traffic_of_another_host(run: Run, tables: RunTabl
 def test_what_is_within_tolerance_is_not_told(
     run: Run, tables: RunTables, measurement: Measurement, change: Change
 ) -> None:
-    assert judge(run, *change(tables, measurement)).findings == ()
+    assert judged(run, *change(tables, measurement)).findings == ()
 
 
 def test_every_kind_of_limit_is_tested() -> None:
@@ -540,7 +539,7 @@ def test_every_kind_of_limit_is_tested() -> None:
 def test_an_accepted_limit_leaves_the_run_valid_and_is_kept(
     run: Run, tables: RunTables, measurement: Measurement, change: Change, kind: str, sentence: str
 ) -> None:
-    verdict = judge(replace(run, accept_limits=(kind,)), *change(tables, measurement))
+    verdict = judged(replace(run, accept_limits=(kind,)), *change(tables, measurement))
     assert verdict.status == "valid"
     assert [(finding.kind, finding.accepted) for finding in verdict.findings] == [(kind, True)]
 
@@ -550,11 +549,11 @@ def test_a_capture_that_lost_packets_and_one_that_nobody_asked_for(
 ) -> None:
     capturing = replace(run, path=replace(run.topology, capture=Capture((), most_bytes=10**6)))
     whole, lossy = (captured(dropped_by_kernel=lost)(tables, measurement) for lost in (0, 3))
-    assert judge(capturing, *whole).findings == ()
+    assert judged(capturing, *whole).findings == ()
     details = [
-        finding.detail for seen in (lossy, (tables, measurement)) for finding in judge(capturing, *seen).findings
+        finding.detail for seen in (lossy, (tables, measurement)) for finding in judged(capturing, *seen).findings
     ]
-    details += [finding.detail for finding in judge(run, *whole).findings]
+    details += [finding.detail for finding in judged(run, *whole).findings]
     assert [detail.removeprefix(f"{LIMITS['probe']}: ") for detail in details] == [
         "tcpdump: 3 of 1000 packets dropped by kernel",
         "tcpdump was off, configured is on",
@@ -563,11 +562,11 @@ def test_a_capture_that_lost_packets_and_one_that_nobody_asked_for(
 
 
 def test_too_few_samples_are_unknown(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    verdict = judge(run, *few_samples(tables, measurement))
+    verdict = judged(run, *few_samples(tables, measurement))
     assert verdict.status == "unknown"
     [finding] = verdict.findings
     assert "2 of 2 flows have fewer than two samples in the measured time" in finding.detail
-    assert judge(replace(run, accept_limits=("probe",)), *few_samples(tables, measurement)).status == "valid"
+    assert judged(replace(run, accept_limits=("probe",)), *few_samples(tables, measurement)).status == "valid"
 
 
 def test_loss_of_joined_packets_is_unknown(run: Run, tables: RunTables, measurement: Measurement) -> None:
@@ -576,14 +575,14 @@ def test_loss_of_joined_packets_is_unknown(run: Run, tables: RunTables, measurem
     measurement = replace(measurement, state_before=measurement.state_after)
     # super-packets need a larger bucket: 125,000 bytes in a millisecond, and 9000 us at 125 MB/s beside them
     _, measurement = throughout("bottleneck", burst=125_000, lat=9000)(tables, measurement)
-    verdict = judge(joined, tables, measurement)
+    verdict = judged(joined, tables, measurement)
     assert (verdict.status, [finding.kind for finding in verdict.findings]) == ("unknown", ["loss"])
-    assert judge(joined, tables, replace(measurement, ping_rtt_s={"h1": (1.0,)})).status == "limited"
+    assert judged(joined, tables, replace(measurement, ping_rtt_s={"h1": (1.0,)})).status == "limited"
 
 
 def test_an_accepted_limit_does_not_cover_another(run: Run, tables: RunTables, measurement: Measurement) -> None:
     _, missed = changed_probe("queues", missed=1)(tables, replace(measurement, ping_rtt_s={"h1": (1.0,)}))
-    verdict = judge(replace(run, accept_limits=("rtt", "loss")), tables, missed)
+    verdict = judged(replace(run, accept_limits=("rtt", "loss")), tables, missed)
     assert verdict.status == "limited"
     assert [(finding.kind, finding.accepted) for finding in verdict.findings] == [("rtt", True), ("probe", False)]
 
@@ -591,9 +590,9 @@ def test_an_accepted_limit_does_not_cover_another(run: Run, tables: RunTables, m
 def test_no_loss_configured_means_none(run: Run, tables: RunTables, measurement: Measurement) -> None:
     lossless = replace(run, path=with_senders(run.topology, loss=None))
     tables, measurement = throughout("data-delay", **{"loss-random": None})(tables, measurement)
-    [finding] = judge(lossless, tables, measurement).findings
+    [finding] = judged(lossless, tables, measurement).findings
     assert finding.kind == "loss"
-    assert judge(lossless, *changed_root("data-delay", drops=5)(tables, measurement)).findings == ()
+    assert judged(lossless, *changed_root("data-delay", drops=5)(tables, measurement)).findings == ()
 
 
 def test_a_buffer_of_a_packet_which_tc_says_in_bytes(
@@ -608,7 +607,7 @@ def test_a_buffer_of_a_packet_which_tc_says_in_bytes(
 
     def kinds(**changed: int) -> list[str]:
         seen = throughout("bottleneck", **in_bytes | changed)(short, without_train)
-        return [finding.kind for finding in judge(small_buffer_run, *seen).findings]
+        return [finding.kind for finding in judged(small_buffer_run, *seen).findings]
 
     assert kinds() == []
     assert kinds(limit=5000) == ["buffer"]
@@ -624,6 +623,6 @@ def test_a_fast_path_whose_buffer_tc_rounds_to_a_microsecond(
         tables, replace(measurement, train_s=packet_train(PACKET_S / 100))
     )
     root = {"rate": 12_500_000_000, "burst": 0}  # of 125,000,000 bytes, 10,000 us
-    assert judge(fast, *throughout("bottleneck", **root, lat=9999)(*seen)).findings == ()
-    findings = judge(fast, *throughout("bottleneck", **root, lat=9990)(*seen)).findings
+    assert judged(fast, *throughout("bottleneck", **root, lat=9999)(*seen)).findings == ()
+    findings = judged(fast, *throughout("bottleneck", **root, lat=9990)(*seen)).findings
     assert [finding.kind for finding in findings] == ["buffer"]

@@ -114,8 +114,7 @@ def test_a_level_that_may_be_chance_is_marked() -> None:
     """Of several levels, the last one differs from the first, and the second is not shown to."""
     goodputs = (level("0%", 9.87e6), level("1%", 6.07e6, p=0.3), level("3%", 2.7e6))
     assert said(line(CUBIC, "loss", *goodputs)) == [
-        "Loss: the goodput of cubic alone falls: 9.87 Mbit/s (0%), 6.07 Mbit/s (1%, not significant), "
-        "2.70 Mbit/s (3%)."
+        "Loss: the goodput of cubic alone falls: 9.87 Mbit/s (0%), 6.07 Mbit/s (1%, not significant), 2.70 Mbit/s (3%)."
     ]
     untested = (level("0%", 9.87e6), level("1%", 6.07e6, p=None), level("3%", 2.7e6))
     assert "6.07 Mbit/s (1%, not tested), 2.70 Mbit/s (3%)" in said(line(CUBIC, "loss", *untested))[0]

@@ -27,6 +27,7 @@ class Iperf3TestReport:
     rate_bps: float  # of each stream of UDP
     connected_s: float | None
     groups: Mapping[int, int]  # number of the group, from 1, by port; empty without groups
+    datagrams: int = 0  # that UDP's client sent, the one that connects each stream included
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ def iperf3_report(client: dict[str, Any]) -> Iperf3TestReport | None:
         return None
     total = end.get("sum_sent") or end.get("sum") or {}
     milliseconds = start.get("timestamp", {}).get("timemillisecs")
+    streams = [stream for interval in client["intervals"] for stream in interval["streams"]]
+    connecting = test["num_streams"] if test["protocol"] == "UDP" else 0
     return Iperf3TestReport(
         protocol=test["protocol"],
         streams=test["num_streams"],
@@ -64,6 +67,7 @@ def iperf3_report(client: dict[str, Any]) -> Iperf3TestReport | None:
         rate_bps=float(test.get("target_bitrate", 0)),
         connected_s=None if milliseconds is None else milliseconds / 1e3,
         groups={stream["local_port"]: stream["group"] for stream in start["connected"] if "group" in stream},
+        datagrams=connecting + sum(stream.get("packets", 0) for stream in streams),
     )
 
 

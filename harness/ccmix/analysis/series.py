@@ -37,7 +37,7 @@ _SS_COLUMNS: dict[str, Any] = {
 _TC_COLUMNS: dict[str, Any] = {
     "kind": pl.String, "handle": pl.String, "parent": pl.String, "bytes": pl.UInt64, "packets": pl.UInt64,
     "drops": pl.UInt32, "overlimits": pl.UInt32, "requeues": pl.UInt32, "backlog_bytes": pl.UInt32,
-    "backlog_packets": pl.UInt32,
+    "backlog_packets": pl.UInt32, "least_backlog_bytes": pl.UInt32,
 }  # fmt: skip
 SAMPLED_LINES = 5000  # of which a table is made at a time: each takes some kB meanwhile
 IPV4_IN_IPV6 = "::ffff:"
@@ -63,7 +63,8 @@ class Series:
     """Holds the columns of recorded tables that metrics and verdicts need (NEEDED). An empty table may lack columns.
 
     sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between hosts; PEER
-    queues: `place` as in facts.json's qdiscs, 'bottleneck', 'ack-bottleneck' or 'sender-queue'
+    queues: `place` as in facts.json's qdiscs, such as 'bottleneck' or 'sender-queue h2'
+    counters: of the ends' namespaces, those of COUNTED
     cpu: `host` is 'src' or 'dst', or 'localhost' on an emulated path
     processes: `host` as in cpu; a row whose `threads` is 0 is of one thread of the process `parent_pid`
     rtt: of each question of ccmix-rtt, rtt_s null where no answer came
@@ -73,6 +74,7 @@ class Series:
 
     sockets: pl.DataFrame
     queues: pl.DataFrame = field(default_factory=pl.DataFrame)
+    counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     cpu: pl.DataFrame = field(default_factory=pl.DataFrame)
     processes: pl.DataFrame = field(default_factory=pl.DataFrame)
     rtt: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -84,16 +86,27 @@ NEEDED = {
     "sockets": (
         "time_s", "end", "host", "port", *PEER, "cookie",
         "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
-        "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_in", "data_segs_out", "retransmits",
+        "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_in", "segs_out", "data_segs_out", "retransmits",
         "busy_s", "receiver_window_limited_s", "send_buffer_limited_s", "send_window_bytes",
-        "app_limited", "unsent_bytes", "ecn", "max_pacing_rate_bps",
+        "app_limited", "unsent_bytes", "sacked", "ecn", "max_pacing_rate_bps",
     ),
     "queues": (
-        "time_s", "place", "parent", "queue", "bytes", "packets", "drops", "backlog_bytes", "flow_limit_drops",
+        "time_s", "took_s", "place", "parent", "queue", "bytes", "packets", "drops", "overlimits", "backlog_bytes",
+        "backlog_packets", "least_backlog_bytes", "flow_limit_drops",
     ),
+    "counters": ("time_s", "took_s", "netns", "name", "value"),
     "cpu": ("time_s", "host", "core", *CPU_TIMES),
     "processes": ("time_s", "host", "pid", "parent_pid", "name", "started_s", "threads", "user_s", "system_s"),
     "rtt": ("time_s", "rtt_s"),
+}  # fmt: skip
+
+# The kernel's counters of packets, in segments, by what happened to them. Tcp.OutSegs leaves out what is sent again,
+# but for SYN/ACKs, which both count (__tcp_transmit_skb() and tcp_make_synack() in net/ipv4/tcp_output.c); what IP
+# discards, TCP may have counted, as resets that find no room (ip_send_unicast_reply() in net/ipv4/ip_output.c).
+COUNTED = {
+    "Tcp.OutSegs": "sent", "Tcp.RetransSegs": "sent", "Udp.OutDatagrams": "sent", "Icmp.OutMsgs": "sent",
+    "IpExt.InNoECTPkts": "came", "IpExt.InECT0Pkts": "came", "IpExt.InECT1Pkts": "came", "IpExt.InCEPkts": "came",
+    "TcpExt.TCPSynRetrans": "unsure", "Ip.OutDiscards": "unsure", "Udp.SndbufErrors": "refused",
 }  # fmt: skip
 
 
@@ -134,7 +147,11 @@ def read_series(parts: Iterable[Part]) -> Series:
     for part in parts:
         for name, needed in NEEDED.items():
             if name in part.tables:
-                table = with_peers(part.tables[name]) if name == "sockets" else part.tables[name]
+                table = part.tables[name]
+                if name == "sockets":
+                    table = with_peers(table)
+                elif name == "counters":
+                    table = table.filter(pl.col("name").is_in(list(COUNTED)))
                 tables[name].append(table.select(column for column in needed if column in table.columns))
         probes |= part.probes
         diagnostics += part.diagnostics

@@ -113,6 +113,7 @@ class RunTables:
     services: by a source's label, what the programs of a source of short flows, or a command, left
     steps: of an entry of type path, see step_tables.step_rows()
     fine_intervals: as intervals, where the probes sampled more often than iperf3 can report; else None
+    strangers: connections of the ends that no source of ccmix's own made, with their segs_out
     """
 
     flows: pl.DataFrame
@@ -131,6 +132,7 @@ class RunTables:
     services: Mapping[str, ServiceReport] = field(default_factory=dict)
     fine_intervals: pl.DataFrame | None = None
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEP_COLUMNS))
+    strangers: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def sockets(self) -> pl.DataFrame:
@@ -221,6 +223,7 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         steps=step_rows(results, start_s),
         short_flows=pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flow for flow, _ in short)]),
         short_sockets=of_short,
+        strangers=_strangers(run, series.sockets, tests),
         short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
         tests={source.label: test.report for source, test in zip(of_iperf3, tests, strict=True) if test.report},
         services={
@@ -293,8 +296,23 @@ def _sockets_of_others(
     for number, source in enumerate(run.traffic.sources):
         if isinstance(source, HttpSource | WorkloadSource):
             yield source, sending.filter(connections.of_server(run, number, source))
-    of_iperf3 = [pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *(test.connections for test in tests)]
-    yield from connections.of_commands(run, sending, pl.concat(of_iperf3))
+    yield from connections.of_commands(run, sending, _of_iperf3(tests))
+
+
+def _of_iperf3(tests: Iterable[_TestTables]) -> pl.DataFrame:
+    return pl.concat([pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *(test.connections for test in tests)])
+
+
+def _strangers(run: Run, sockets: pl.DataFrame, tests: Iterable[_TestTables]) -> pl.DataFrame:
+    """Returns connections that no source made, nor the probe of RTTs, with the segments that one of their ends sent."""
+    if "segs_out" not in sockets.columns:
+        return pl.DataFrame()
+    probe = run.traffic.rtt_probe
+    others = connections.of_no_other(run, sockets, _of_iperf3(tests))
+    if probe and probe.tcp_port:
+        others = others.filter(pl.col("peer_port") != probe.tcp_port)
+    sent = others.group_by(connections.CONNECTION, maintain_order=True).agg(pl.col("segs_out").max())
+    return sent.filter(pl.col("segs_out") > 0).sort("segs_out", descending=True)
 
 
 def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:

@@ -43,6 +43,7 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
             capture=replace(captured, shortened=converted.shortened) if captured else None,
         )
         measurement = replace(measurement, facts=facts)
+        metrics = run_metrics(as_made, tables, measurement.ping_rtt_s, measurement)
         diagnostics = (*measurement.diagnostics, *tables.series.diagnostics, *converted.problems)
         finished = FinishedRun(
             run=run,
@@ -58,8 +59,8 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
             ended_s=measurement.ended_s,
             settled_after_s=measurement.settled_after_s,
             ping_rtt_s=measurement.ping_rtt_s,
-            metrics=run_metrics(as_made, tables, measurement.ping_rtt_s, measurement),
-            verdict=judge(as_made, tables, measurement),
+            metrics=metrics,
+            verdict=judge(as_made, tables, measurement, metrics),
         )
     except NOT_UNDERSTOOD as error:
         raise GeneratorError(f"{folder.partial}: a raw file can't be understood: {error!r}") from error

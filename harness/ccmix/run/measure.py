@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ccmix.agent.journal import Journal
 from ccmix.conditions import namespaces, qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
-from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, DELAY, Pair
+from ccmix.conditions.layout import BOTTLENECK, DELAY, Pair
 from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
 from ccmix.conditions.sysctl import OF_TCP, of_ends
 from ccmix.conditions.timeline import Timeline
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
-SAMPLED_QUEUES = (BOTTLENECK, ACK_BOTTLENECK, "sender-queue")
-DATA_DELAY = "data-delay"  # whose count of segments is what reaches the bottleneck, where queues count joined packets
 PINGS, PING_INTERVAL_S = 5, 0.2  # or the RTT
 PINGS_AT_ONCE = 16
 ANSWERS_WITHIN_S = 60.0  # beyond the time that it takes on the empty path
@@ -92,7 +90,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         before, state_before = _counters(path), _state(path, run.topology)
         lines = TrafficSources(run, path, programs.iperf3, programs.rtt, generators)
         changes = Timeline(run.topology, path)
-        series = _series(path, run.topology)
+        series = _series(path)
         probes = _Probes(run, path, programs, logs, series)
         with _capturing(run, path, folder) as captured, ExitStack() as probing, ExitStack() as started:
             started_s = time.time()
@@ -302,7 +300,8 @@ class _Probes:
         short = any(not isinstance(source, Iperf3Source | UdpSource) for source in run.traffic.sources)
         self._argv = [
             programs.sockmon, *(f"--sockets={end}" for end in series.sockets),
-            *(f"--queue={device}" for device in series.queues), *(f"--counters={end}" for end in series.sockets),
+            *(f"--queue={device}" for device in series.queues),
+        *sockmon.watching(run.topology, next(name for name, what in series.queues.items() if what == BOTTLENECK)), *(f"--counters={end}" for end in series.sockets),
             "--cpu", f"--tree={os.getpid()}",
             *sockmon.rates(run.traffic.interval_s, sockmon.DISCOVER_SHORT_HZ if short else sockmon.DISCOVER_HZ),
         ]  # fmt: skip
@@ -345,15 +344,16 @@ def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport
         yield report
 
 
-def _series(path: Dumbbell, topology: Topology) -> SeriesNames:
+def _series(path: Dumbbell) -> SeriesNames:
     """Returns what the network namespaces, devices and addresses in the probe's stream stand for."""
-    sampled = SAMPLED_QUEUES if not topology.offloads else (*SAMPLED_QUEUES, DATA_DELAY)
-    queues = [device for device in path.layout.emulating if device.what.startswith(sampled)]
     senders = {path.sender(pair).name: "sender" for pair in path.pairs}
     return SeriesNames(
         sockets=senders | {path.receiver(pair).name: "receiver" for pair in path.pairs},
         senders={pair.sender_address: pair.sender.name for pair in path.pairs},
-        queues={f"{path.host(queue.place.namespace).name}/{queue.place.device}": queue.what for queue in queues},
+        queues={
+            f"{path.host(queue.place.namespace).name}/{queue.place.device}": queue.what
+            for queue in path.layout.emulating
+        },
     )
 
 

@@ -6,14 +6,14 @@ Everything is judged from what the run's own probes saw: a configuration is neve
 from collections.abc import Iterator
 
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity import fields, host_path, hosts, path, power, probes, traffic
+from ccmix.analysis.validity import conservation, fields, host_path, hosts, path, physics, power, probes, traffic
 from ccmix.analysis.validity.comparison import Observed
 from ccmix.model import HostPath, Measurement, Run
-from ccmix.model.results import Finding, Status, Verdict
+from ccmix.model.results import Finding, Metrics, Status, Verdict
 from ccmix.terms import LIMITS
 
 
-def judge(run: Run, tables: RunTables, measurement: Measurement) -> Verdict:
+def judge(run: Run, tables: RunTables, measurement: Measurement, metrics: Metrics) -> Verdict:
     """Returns the verdict; kinds that the entry accepts leave a run valid."""
 
     def findings(limits_and_details: Iterator[tuple[str, str]]) -> tuple[Finding, ...]:
@@ -28,6 +28,7 @@ def judge(run: Run, tables: RunTables, measurement: Measurement) -> Verdict:
         unseen = findings(probes.unseen_between_hosts(run, tables, measurement))
     else:
         limits, unseen = findings(_emulated(observed)), findings(probes.unseen(run, tables, measurement))
+    limits += findings(physics.impossible(observed, metrics))
     status: Status = "valid"
     if not all(finding.accepted for finding in unseen):
         status = "unknown"
@@ -47,6 +48,9 @@ def _emulated(observed: Observed) -> Iterator[tuple[str, str]]:
         for sender in (sender for sender in run.topology.senders if sender.name in sending):
             yield from path.loss_of_sender(run.topology, sender, measurement)
     yield from path.backlog(run, tables)
+    yield from conservation.packets(observed)
+    yield from conservation.strangers(observed)
+    yield from conservation.rate(observed)
     yield from hosts.limits(run, tables, measurement)
     yield from hosts.processors(run, tables)
     yield from probes.lost_samples(measurement)

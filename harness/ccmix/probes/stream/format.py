@@ -165,7 +165,7 @@ class QueueRow:
     drops: U32
     requeues: U32
     overlimits: U32
-    reserved: U32
+    least_backlog_bytes: U32
     xstats: Annotated[tuple[int, ...], "160B"]
 
 

@@ -17,7 +17,16 @@ _COUNTER = row_dtype(form.CounterRow)
 _CPU = row_dtype(form.CpuRow, ticks=form.CPU_TIMES)
 _PROCESS = row_dtype(form.ProcessRow)
 
-_QUEUE_COUNTERS = ("bytes", "packets", "drops", "overlimits", "requeues", "backlog_bytes", "backlog_packets")
+_QUEUE_COUNTERS = (
+    "bytes",
+    "packets",
+    "drops",
+    "overlimits",
+    "requeues",
+    "backlog_bytes",
+    "backlog_packets",
+    "least_backlog_bytes",
+)
 
 # The beginning of the statistics that a kind of qdisc adds, with codes of the module struct: struct
 # tc_fq_codel_xstats, tc_codel_xstats, tc_red_xstats, tc_pie_xstats, tc_fq_qd_stats (include/uapi/linux/pkt_sched.h).

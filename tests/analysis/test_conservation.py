@@ -1,0 +1,288 @@
+"""Conservation laws, on counters made by hand: a run in which everything is conserved, and one thing changed in it.
+
+Each second 1000 packets of 1514 bytes pass the bottleneck of 12.112 Mbit/s, and 500 ACKs come back.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from ccmix.analysis.reports import Iperf3TestReport
+from ccmix.analysis.series import Series
+from ccmix.analysis.tables import RunTables
+from ccmix.analysis.validity import conservation
+from ccmix.analysis.validity.comparison import Limits, Observed
+from ccmix.model import (
+    Buffer,
+    CommandSource,
+    Facts,
+    Group,
+    LabKernel,
+    Loss,
+    Measurement,
+    PathChange,
+    Policer,
+    RateChange,
+    Run,
+    SeriesNames,
+)
+from ccmix.model.traffic import RttProbe
+from support import add_sources, iperf3_traffic, one_sender
+
+RATE_BPS, PACKETS, ACKS = 1514 * 8 * 1000.0, 1000, 500
+SAMPLES = range(5)
+DROPPED, QUEUED = 7, 20  # a second, and in each sample but the first
+ENDS = {"ccmix-h1": "sender", "ccmix-receiver": "receiver"}
+Law = Callable[[Observed], Limits]
+
+
+@pytest.fixture
+def run() -> Run:
+    path = one_sender(RATE_BPS, 0.005, None, Buffer(50, "packet"), 1500, offloads=False)
+    return Run("one", {}, "receiver", 1, 7, iperf3_traffic((Group("cubic"),), 1, 4.0, 0.0, 1.0), path)
+
+
+def queue(place: str, packets: int, drops: int = 0, queued: int = 0) -> pl.DataFrame:
+    """Returns samples of a root qdisc to which so many packets come a second besides those that it drops, and in which
+    some are queued from the second sample on.
+    """
+    held = [0, *(queued,) * (len(SAMPLES) - 1)]
+    passed = [second * packets - held[second] for second in SAMPLES]
+    return pl.DataFrame(
+        {
+            "time_s": [float(second) for second in SAMPLES],
+            "took_s": 1e-6,
+            "place": place,
+            "parent": "root",
+            "bytes": [1514 * number for number in passed],
+            "packets": passed,
+            "drops": [second * drops for second in SAMPLES],
+            "overlimits": [2 * number + second * drops + held[second] for second, number in enumerate(passed)],
+            "backlog_bytes": [1514 * number for number in held],
+            "backlog_packets": held,
+            "least_backlog_bytes": 0,
+        },
+    )
+
+
+def counters(of_hosts: dict[tuple[str, str], int]) -> pl.DataFrame:
+    """Returns samples of these counters of hosts, which grow by so much a second."""
+    return pl.DataFrame(
+        [
+            {"time_s": second + 2e-6, "took_s": 1e-6, "netns": netns, "name": name, "value": 90 + second * each}
+            for (netns, name), each in of_hosts.items()
+            for second in SAMPLES
+        ],
+        schema_overrides={"value": pl.UInt64},
+    )
+
+
+SENT = PACKETS + DROPPED
+HOSTS = {
+    ("ccmix-h1", "Tcp.OutSegs"): SENT - 5, ("ccmix-h1", "Tcp.RetransSegs"): 5, ("ccmix-h1", "IpExt.InNoECTPkts"): ACKS,
+    ("ccmix-receiver", "Tcp.OutSegs"): ACKS, ("ccmix-receiver", "IpExt.InNoECTPkts"): PACKETS,
+}  # fmt: skip
+
+
+def tables(hosts: dict[tuple[str, str], int] = HOSTS, **of_queues: pl.DataFrame) -> RunTables:
+    queues = {
+        "sender-queue": queue("sender-queue", SENT),
+        "data-delay": queue("data-delay", SENT),
+        "ack-delay": queue("ack-delay", ACKS),
+        "bottleneck": queue("bottleneck", PACKETS, DROPPED),
+    } | {name.replace("_", "-"): samples for name, samples in of_queues.items()}
+    series = Series(pl.DataFrame(), pl.concat(queues.values()), counters(hosts))
+    test = Iperf3TestReport("TCP", 1, 4.0, 0.0, 4.0, 1.0, 0.0, 0.0, {})
+    return RunTables(pl.DataFrame(), pl.DataFrame(), series, 1000.0, tests={"h1": test})
+
+
+def measurement(changes: tuple[PathChange, ...] = (), *, in_lab: bool = True) -> Measurement:
+    return Measurement(
+        facts=Facts("7", lab_kernel=LabKernel("stock", "", "7") if in_lab else None),
+        started_s=1000.0,
+        ended_s=1004.0,
+        ping_rtt_s={},
+        series=SeriesNames(sockets=ENDS),
+        changes=changes,
+    )
+
+
+def found(law: Law, run: Run, seen: RunTables, facts: Measurement | None = None) -> list[str]:
+    return [detail for _, detail in law(Observed(run, seen, facts or measurement()))]
+
+
+def with_hosts(netns: str, name: str, more: int) -> dict[tuple[str, str], int]:
+    """Returns the counters of the hosts, of which one grows by more a second."""
+    key = f"ccmix-{netns}", name
+    return HOSTS | {key: HOSTS.get(key, 0) + more}
+
+
+def test_nothing_is_found_where_all_is_conserved(run: Run) -> None:
+    for law in (conservation.packets, conservation.strangers, conservation.rate):
+        assert found(law, run, tables()) == []
+    waiting = tables(bottleneck=queue("bottleneck", PACKETS, DROPPED, QUEUED), hosts=HOSTS)
+    arrived = waiting.series.counters.with_columns(
+        value=pl.col("value") - pl.when(pl.col("name").str.starts_with("IpExt"), pl.col("netns") == "ccmix-receiver")
+        .then(pl.when(pl.col("time_s") > 0.5).then(QUEUED).otherwise(0))
+        .otherwise(0)
+    )  # fmt: skip
+    assert found(conservation.packets, run, replace(waiting, series=replace(waiting.series, counters=arrived))) == []
+    assert found(conservation.rate, run, waiting) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "sentence"),
+    [
+        (tables(with_hosts("h1", "Tcp.OutSegs", 3)), "12 packets vanished on the senders"),
+        (tables(with_hosts("h1", "Udp.OutDatagrams", -3)), "12 packets appeared on the senders"),
+        (tables(sender_queue=queue("sender-queue", SENT - 3), hosts=with_hosts("h1", "Tcp.OutSegs", -3)),
+         "12 packets appeared from the senders to the bottleneck's queue"),
+        (tables(bottleneck=queue("bottleneck", PACKETS, DROPPED - 3)),
+         "12 packets vanished from the senders to the bottleneck's queue"),
+        (tables(with_hosts("receiver", "IpExt.InNoECTPkts", -3)),
+         "12 packets vanished from the bottleneck's queue to the receivers"),
+        (tables(with_hosts("receiver", "IpExt.InCEPkts", 3)),
+         "12 packets appeared from the bottleneck's queue to the receivers"),
+        (tables(with_hosts("h1", "IpExt.InNoECTPkts", -3)), "12 packets vanished from the receivers to the senders"),
+        (tables(with_hosts("receiver", "Icmp.OutMsgs", -3)), "12 packets appeared from the receivers to the senders"),
+    ],
+)  # fmt: skip
+def test_packets_that_vanish_or_appear_are_told_of_with_their_place(run: Run, seen: RunTables, sentence: str) -> None:
+    assert found(conservation.packets, run, seen) == [sentence]
+
+
+def test_packets_that_wait_in_a_hidden_queue_are_told_of(run: Run) -> None:
+    """Two samples in a row lack them; a single one may, since counters are read one after the other."""
+    for waiting, sentences in (
+        ((2.0, 3.0), ["9 packets waited in no configured queue from the receivers to the senders"]),
+        ((2.0,), []),
+    ):
+        seen = tables()
+        late = pl.col("time_s").floor().is_in(list(waiting)) & (pl.col("netns") == "ccmix-h1")
+        held = pl.when(late, pl.col("name").str.starts_with("IpExt")).then(9).otherwise(0)
+        held_back = seen.series.counters.with_columns(value=pl.col("value") - held)
+        assert (
+            found(conservation.packets, run, replace(seen, series=replace(seen.series, counters=held_back)))
+            == sentences
+        )
+
+
+def test_what_the_kernel_counts_twice_or_not_at_all_is_spared(run: Run) -> None:
+    twice = with_hosts("h1", "Tcp.RetransSegs", 3)
+    assert found(conservation.packets, run, tables(twice | {("ccmix-h1", "TcpExt.TCPSynRetrans"): 3})) == []
+    assert found(conservation.packets, run, tables(twice | {("ccmix-h1", "TcpExt.TCPSynRetrans"): 2})) != []
+    refused = with_hosts("h1", "Tcp.OutSegs", -3)
+    assert found(conservation.packets, run, tables(refused | {("ccmix-h1", "Udp.SndbufErrors"): 3})) == []
+    assert found(conservation.packets, run, tables(refused | {("ccmix-h1", "Udp.SndbufErrors"): 2})) != []
+
+
+def test_drops_of_joined_packets_may_be_many_segments(run: Run) -> None:
+    """7 drops a second are 46 segments each at most: of the senders in any case, of the path with offloads."""
+    joined = replace(run, path=replace(run.topology, offloads=True))
+    seen = tables(
+        bottleneck=queue("bottleneck", PACKETS - 100, DROPPED), hosts=with_hosts("receiver", "IpExt.InNoECTPkts", -100)
+    )
+    assert found(conservation.packets, run, seen) == ["400 packets vanished from the senders to the bottleneck's queue"]
+    assert found(conservation.packets, joined, seen) == []
+    own = tables(sender_queue=queue("sender-queue", SENT, 1), hosts=with_hosts("h1", "Tcp.OutSegs", 46))
+    assert found(conservation.packets, run, own) == []
+    own = tables(sender_queue=queue("sender-queue", SENT, 1), hosts=with_hosts("h1", "Tcp.OutSegs", 47))
+    assert found(conservation.packets, run, own) == ["4 packets vanished on the senders"]
+
+
+def test_a_policer_holds_packets_where_it_is_configured(run: Run) -> None:
+    policed = replace(run, path=replace(run.topology, policer=Policer(1e6, 10_000)))
+    drops = queue("bottleneck", SENT, 30).with_columns(parent=pl.lit("ingress"))
+    seen = tables(
+        bottleneck=pl.concat([queue("bottleneck", PACKETS - 30, DROPPED), drops]),
+        hosts=with_hosts("receiver", "IpExt.InNoECTPkts", -30),
+    )
+    assert found(conservation.packets, policed, seen) == []
+    assert found(conservation.packets, run, seen) == ["120 packets vanished from the senders to the bottleneck's queue"]
+
+
+def test_in_real_time_only_the_last_sample_counts_and_by_more_than_a_burst(run: Run) -> None:
+    real = measurement(in_lab=False)
+    assert found(conservation.packets, run, tables(with_hosts("h1", "IpExt.InNoECTPkts", -11)), real) == []
+    [sentence] = found(conservation.packets, run, tables(with_hosts("h1", "IpExt.InNoECTPkts", -13)), real)
+    assert sentence == "52 packets vanished from the receivers to the senders"
+
+
+def test_without_a_probe_s_counters_nothing_is_said(run: Run) -> None:
+    seen = tables(with_hosts("h1", "Tcp.OutSegs", 3))
+    without = replace(seen, series=replace(seen.series, counters=pl.DataFrame()))
+    assert found(conservation.packets, run, without) == found(conservation.strangers, run, without) == []
+
+
+def test_connections_and_datagrams_of_no_source_are_told_of(run: Run) -> None:
+    of_none = pl.DataFrame(
+        {"host": ["h1"], "port": [5], "peer_port": [6], "peer_address": ["10.0.3.2"], "segs_out": [9]}
+    )
+    seen = replace(tables(), strangers=of_none)
+    sentence = "port 5 of h1 and port 6 of 10.0.3.2 sent 9 segments for no source"
+    assert found(conservation.strangers, run, seen) == [sentence]
+    commands = replace(run, traffic=add_sources(run.traffic, CommandSource("x", "h1", "curl")))
+    assert found(conservation.strangers, commands, seen) == []
+    datagrams = tables(with_hosts("h1", "Udp.OutDatagrams", 2) | {("ccmix-h1", "Icmp.OutMsgs"): 1})
+    assert found(conservation.strangers, run, datagrams) == ["the senders sent 12 datagrams or pings for no source"]
+    known = {"h1": replace(datagrams.tests["h1"], datagrams=8)}
+    assert found(conservation.strangers, run, replace(datagrams, tests=known)) != []
+    probing = replace(run, traffic=replace(run.traffic, rtt_probe=RttProbe(1)))
+    assert found(conservation.strangers, probing, replace(datagrams, tests=known)) == []
+
+
+def changed(samples: pl.DataFrame, factor: float, seconds: tuple[int, ...]) -> pl.DataFrame:
+    """Returns the samples of a queue that passes another rate in the seconds that end there."""
+    more = [round((factor - 1) * PACKETS) if second in seconds else 0 for second in SAMPLES]
+    passed = pl.Series(more).cum_sum()
+    return samples.with_columns(
+        packets=pl.col("packets").cast(pl.Int64) + passed, bytes=pl.col("bytes") + 1514 * passed,
+        overlimits=pl.col("overlimits") + 2 * passed,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("factor", "shown"), [(0.997, "12.1"), (0.97, "11.7"), (0.1, "1.21"), (1.005, "12.2"), (2, "24.2")]
+)
+def test_another_rate_for_a_while_is_told_of(run: Run, factor: float, shown: str) -> None:
+    busy = queue("bottleneck", PACKETS, DROPPED, QUEUED)
+    [sentence] = found(conservation.rate, run, tables(bottleneck=changed(busy, factor, (2, 3))))
+    assert sentence == f"bottleneck passed {shown} Mbit/s, configured are 12.1 Mbit/s, in 2 of 4 intervals"
+    assert found(conservation.rate, run, tables(bottleneck=changed(busy, 1 - 1e-3, (2, 3)))) == [], "a packet"
+
+
+def test_a_queue_that_may_have_been_empty_may_pass_less(run: Run) -> None:
+    """A try to pass packets that found the queue empty is no overlimit."""
+    slower = changed(queue("bottleneck", PACKETS, DROPPED, QUEUED), 0.5, (2, 3))
+    empty_once = slower.with_columns(pl.col("overlimits") - pl.col("time_s").cast(pl.Int64))
+    assert found(conservation.rate, run, tables(bottleneck=slower)) != []
+    assert found(conservation.rate, run, tables(bottleneck=empty_once)) == []
+    empty_at_samples = slower.with_columns(backlog_packets=pl.lit(0, pl.Int64))
+    assert found(conservation.rate, run, tables(bottleneck=empty_at_samples)) == []
+
+
+def test_a_rate_is_compared_with_the_one_of_its_time(run: Run) -> None:
+    """The rate halves after 2 s; where both rates held for a while, either may be."""
+    halves = replace(run, path=replace(run.topology, changes=(RateChange(2.0, RATE_BPS / 2),)))
+    made = measurement(changes=(PathChange(2.0, 1002.01, {}),))
+    busy = queue("bottleneck", PACKETS, DROPPED, QUEUED)
+    as_configured = tables(bottleneck=changed(busy, 0.5, (3, 4)))
+    assert found(conservation.rate, halves, as_configured, made) == []
+    [sentence] = found(conservation.rate, halves, tables(bottleneck=changed(busy, 0.5, (2, 3, 4))), made)
+    assert sentence.startswith("bottleneck passed 6.06 Mbit/s, configured are 12.1 Mbit/s, in 1 of 4")
+    [sentence] = found(conservation.rate, halves, tables(bottleneck=changed(busy, 0.5, (3,))), made)
+    assert sentence.startswith("bottleneck passed 12.1 Mbit/s, configured are 6.06 Mbit/s, in 1 of 4")
+
+
+def test_the_bucket_of_each_device_that_has_a_rate_may_pass_at_once(run: Run) -> None:
+    [sender] = run.topology.senders
+    slow = replace(
+        run, path=replace(run.topology, senders=(replace(sender, rate_bps=RATE_BPS, loss=Loss("random", (0.1,))),))
+    )
+    bucket = run.topology.bucket_bytes(RATE_BPS) // 1514
+    own = queue("sender-queue", PACKETS)
+    assert found(conservation.rate, slow, tables(sender_queue=changed(own, 1 + (bucket + 1) / PACKETS, (2,)))) == []
+    [sentence] = found(conservation.rate, slow, tables(sender_queue=changed(own, 1 + (bucket + 2) / PACKETS, (2,))))
+    assert sentence.startswith("sender-queue passed 12.2 Mbit/s, configured are 12.1 Mbit/s, in 1 of 4 intervals")
