@@ -186,8 +186,8 @@ int main(int count, char **arguments)
 	setsid(); /* it leads a group already if the harness has seen to it; none of the guest can leave it later */
 	end_with_parent(options.parent);
 	leave_no_core();
-	stay_on(options.processor);
 	be_watched(options.parent);
+	stay_on(options.processor);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		fail_errno("no_new_privs");
 	confine(&options, way, sizeof(way));

@@ -205,8 +205,8 @@ class Journal:
 
 
 def private_folder(folder: Path) -> None:
-    """Makes a state folder that only its user may enter, and closes an older one to others, unless it is meant for all
-    users or has files of others, too. Raises OSError.
+    """Makes a state folder that only its user may enter. An existing one is made private, unless all users may write
+    there or it has files that are not ccmix's. Raises OSError.
     """
     try:
         folder.mkdir(0o700, parents=True)

@@ -1,4 +1,4 @@
-"""Finds the journals of processes that died, and believes no lock of another process than the one that wrote it."""
+"""Finds the journals of dead processes. A lock counts only while the process that wrote the journal has it open."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LOCK_TRIES, LOCK_TRIED_EACH_S = 10, 0.1
 
 
 def left_journals(folder: Path) -> Iterator[tuple[Path, IO[bytes] | None, str]]:
-    """Yields the journals of this host and network namespace whose processes have died: open and locked, or the reason
-    why one can't be.
+    """Yields the journals of dead processes of this host and network namespace: each open and locked, or None and the
+    reason why it can't be opened or locked.
     """
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208 - Path's glob() says nothing of a folder that is closed
@@ -51,8 +51,8 @@ def left_journals(folder: Path) -> Iterator[tuple[Path, IO[bytes] | None, str]]:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """Opens a journal, and closes it to other users from now on. Raises OSError, also if one of them could have written
-    it: its commands are run with the rights of this user.
+    """Opens a journal, and makes it private. Raises OSError, also if another user could have written it: its commands
+    run with the rights of this user.
     """
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "a+b", 0)
     status = os.fstat(file.fileno())
@@ -64,8 +64,8 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _lock(file: IO[bytes], pid: int | None) -> bool | None:
-    """Locks a journal, and returns whether that is possible, perhaps a little later: a process that dies lets go then.
-    Returns None while the process of this number lives that wrote it.
+    """Locks a journal and returns whether that worked; it tries again for a second, since a process that is just dying
+    still holds the lock. Returns None if the process that wrote the journal, of this number, is alive.
     """
     for _ in range(LOCK_TRIES):
         try:
@@ -80,8 +80,8 @@ def _lock(file: IO[bytes], pid: int | None) -> bool | None:
 
 
 def _has_open(pid: int | None, journal: os.stat_result) -> bool:
-    """Returns whether a process of this number and of this user has the file open: that says more than when the process
-    began, and of journals of older versions, too.
+    """Returns whether the process of this number runs as this user and has the file open. That proves more than its
+    start time would, and works for journals of older versions, too.
     """
     process = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):  # it has ended, or is another user's

@@ -118,7 +118,7 @@ def _ask(token: bytes, deadline: Deadline) -> None:
                 raise LockError("the host is in use by a ccmix that does not answer, or whose commands can't be ended")
             if not line:  # its last holder has ended
                 return
-            if not _is_of_this_user(asking):  # nor of this controller, whose token anybody could be after
+            if not _is_of_this_user(asking):  # so not an agent of this controller; it may be after the token
                 raise LockError(_sentence(line))
             asking.send(token)
             if _answer(asking, LEAVES_OR_NOT_WITHIN_S) != LEAVING:
@@ -129,7 +129,7 @@ def _ask(token: bytes, deadline: Deadline) -> None:
 
 
 def _is_of_this_user(connection: socket.socket) -> bool:
-    """Returns whether the process at the other end runs as this one's user, by the kernel's word (unix(7))."""
+    """Returns whether the process at the other end runs as the same user, according to the kernel (unix(7))."""
     _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     return bool(uid == os.geteuid())
 

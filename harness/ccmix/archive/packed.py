@@ -323,7 +323,7 @@ def _extract_campaign(
     packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path, progress: Progress,
     leave_out: Callable[[str], object] = lambda _: None,
 ) -> None:  # fmt: skip
-    """Does as _extract(), but only reads members that are not of the campaign, and calls `leave_out` with them."""
+    """Extracts what belongs to the campaign; only checks the other members, and passes their names to `leave_out`."""
     _extract(packed, [info for info in members if info.filename == FILE], folder, _no_progress)
     runs = {_name(folder, RunFolder.of(folder, run).path) for run in Campaign.load(folder).runs}
     others = [info for info in members if info.filename != FILE]

@@ -87,7 +87,7 @@ def way_here() -> str:
     guest. Raises GuestError("start") where the program is missing or refuses.
     """
     with WayReport() as report:
-        argv = command(Reach((ROOT,), ()), min(os.sched_getaffinity(0)), report, [str(_program()), "--help"])
+        argv = command(Reach((ROOT,), ()), max(os.sched_getaffinity(0)), report, [str(_program()), "--help"])
         done = subprocess.run(
             argv, cwd=launch_parent(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             pass_fds=(report.theirs,), check=False,

@@ -110,7 +110,7 @@ async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seco
 
 
 async def _end(process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
-    """Ends all processes of the guest, also when its kernel has ended: a command may have taken one over."""
+    """Ends all processes of the guest, even if its kernel has ended: a hostile command may have left some."""
     host.end_group(process.pid)
     while not ended.done():
         with contextlib.suppress(asyncio.CancelledError):  # cancelled once more: still wait for the end

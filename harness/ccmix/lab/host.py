@@ -164,13 +164,13 @@ def end_group(process_group: int) -> None:
         except ProcessLookupError:
             return
         if all(fields[0] in _DEAD for fields in _stats(process_group)):
-            return  # nobody has waited for them yet
+            return  # zombies: only their parents have not waited for them yet
         time.sleep(_LOOKS_EACH_S)
     raise GuestError("hang", f"the processes of the guest, in the group {process_group}, can't be killed")
 
 
 def _stats(process_group: int) -> Iterator[list[str]]:
-    """Yields of each process of a group what /proc says of it after its name: proc_pid_stat(5), from its state on."""
+    """Yields the fields of proc_pid_stat(5), from the state on, for each process of a group."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # just gone
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()
