@@ -319,7 +319,7 @@ def test_a_step_is_named_and_no_longer_time_would_do(run: Run) -> None:
     assert (verdict.settled, trend.step_s, trend.factor) == (False, 30.0, pytest.approx(4.9, rel=0.05))
     assert (verdict.enough_s, verdict.enough_omit_s) == (None, None)
     assert sentence(verdict) == (
-        "not settled: bbr's goodput steps up after 30s of the measured time (x4.9); find out what changed"
+        "not settled: bbr's goodput steps up after 30 s of the measured time (x4.9); find out what changed"
     )
 
 
