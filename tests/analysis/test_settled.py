@@ -18,6 +18,7 @@ from ccmix.analysis.settled import (
     likelihood_ratios,
     mser_5,
     settling,
+    steps_seen,
     trends_seen,
 )
 from ccmix.analysis.settling_text import sentence
@@ -134,6 +135,38 @@ def test_the_critical_values_are_those_of_a_simulation() -> None:
     for periods in np.arange(5, 20, 0.5):
         for shape in ("ramp", "dip"):
             assert detected(sawtooth(float(periods), shape), 4000, 6) <= FALSE_ALARMS
+
+
+def steps(noise: Noise, runs: int, seed: int, groups: int = 1, mean: Floats | float = 1.0) -> list[int | None]:
+    """Returns after how many batches the goodput of each group steps, if it does."""
+    series = mean / np.mean(mean) + noise(runs * groups, np.random.default_rng(seed))
+    return steps_seen(batch_means(series), groups)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_the_critical_value_of_a_step_is_that_of_a_simulation(groups: int) -> None:
+    """8000 runs have no step, and one is seen in 1% where noise is correlated the longest, else in fewer; chance adds
+    0.3%.
+    """
+    for over in CORRELATED_OVER:
+        alarms = sum(step is not None for step in steps(ar1(over, 0.5), 8000 // groups, 5, groups)) / (8000 // groups)
+        assert alarms <= 0.013
+        assert alarms >= 0.004 or over < max(CORRELATED_OVER)
+
+
+def test_noise_that_wanders_and_a_drift_are_no_steps() -> None:
+    """In 1% of runs, and chance adds 1% to 500."""
+    assert sum(step is not None for step in steps(ar1(0.2, 0.5), 500, 1)) <= 10
+    assert sum(step is not None for step in steps(ar1(0.02, 0.02), 500, 1, mean=DRIFTS["rises"])) <= 10
+
+
+@pytest.mark.parametrize("part", [0.25, 0.5, 0.75])
+def test_a_step_by_a_factor_of_two_is_found_where_it_is(part: float) -> None:
+    """At least in 90% of runs, of 20 batches within one."""
+    found = steps(ar1(0.1), 100, 3, mean=np.where(part > TIMES, 1.0, 2.0))
+    near = [step for step in found if step is not None and abs(step - part * BATCHES) <= 1]
+    assert len(near) >= 90
 
 
 def test_batches_cover_equal_times() -> None:
@@ -276,6 +309,18 @@ def test_what_only_its_warm_up_unsettles_needs_a_longer_omit(run: Run) -> None:
     verdict = judged(run_of(run, "bbr", SHORT, 60, omit_s=3.0), bbr=values)
     assert (verdict.settled, verdict.warm_up_s, verdict.enough_omit_s, verdict.enough_s) == (False, 10.0, 20.0, 60.0)
     assert sentence(verdict).endswith("; omit = 20s, duration = 60s would do")
+
+
+def test_a_step_is_named_and_no_longer_time_would_do(run: Run) -> None:
+    """Another flow ends after 30 of 60 s; the goodput is 4.9 times as large from then on."""
+    values = np.concatenate([noisy(18e6, 60, 1), noisy(88.2e6, 60, 2)])
+    verdict = judged(run_of(run, "bbr", SHORT, 60), bbr=values)
+    [trend] = verdict.trends
+    assert (verdict.settled, trend.step_s, trend.factor) == (False, 30.0, pytest.approx(4.9, rel=0.05))
+    assert (verdict.enough_s, verdict.enough_omit_s) == (None, None)
+    assert sentence(verdict) == (
+        "not settled: bbr's goodput steps up after 30 s of the measured time (x4.9); find out what changed"
+    )
 
 
 def test_a_measured_time_of_too_few_periods_is_too_short_to_tell(run: Run) -> None:

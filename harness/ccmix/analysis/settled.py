@@ -54,10 +54,13 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
     seen = [trend for trend in trends if trend.seen]
     stepping = any(trend.step_s is not None for trend in seen)
     warm_up = max((mser_5(values) for values in series), default=0)
-    is_warm_up = bool(seen) and not stepping and not _has_trend(names, series[:, warm_up:])
+    is_early = not stepping or warm_up <= series.shape[1] // 4
+    is_warm_up = bool(seen) and is_early and not _has_trend(names, series[:, warm_up:])
     enough_s = [enough for _, enough in short]
-    if not stepping:
-        enough_s += [measured_s if is_warm_up else measured_s * abs(trend.change) / LEAST_CHANGE for trend in seen]
+    if is_warm_up:
+        enough_s.append(measured_s)
+    elif not stepping:
+        enough_s += [measured_s * abs(trend.change) / LEAST_CHANGE for trend in seen]
     return Settling(
         settled=not (short or seen),
         reasons=(*(clause for clause, _ in short), *_clauses(seen)),
@@ -112,15 +115,12 @@ def steps_seen(batches: Floats, groups: int) -> list[int | None]:
     """Returns for each row of batch means after how many of them it makes a step that matters; None if nowhere."""
     none = _log_likelihoods(batches, _fits()[0])
     ratios = np.array([_log_likelihoods(batches, fit) for fit in _step_fits()]) - none
-    best = ratios.argmax(axis=0)
-    critical = CRITICAL_OF_STEP + critical_value(groups) - CRITICAL
+    critical = np.maximum(CRITICAL_OF_STEP + critical_value(groups) - CRITICAL, likelihood_ratios(batches))
     steps: list[int | None] = []
-    for row, number in enumerate(best):
-        step = STEPS[int(number)]
-        jump = abs(batches[row, step:].mean() - batches[row, :step].mean())
-        matters = jump >= LEAST_CHANGE * batches[row].mean() > 0
-        is_best = ratios[number, row] > max(critical, likelihood_ratios(batches[row : row + 1])[0])
-        steps.append(step if matters and is_best else None)
+    for row, best, is_seen in zip(batches, ratios.argmax(axis=0), ratios.max(axis=0) > critical, strict=True):
+        step = STEPS[int(best)]
+        jump = abs(row[step:].mean() - row[:step].mean())
+        steps.append(step if is_seen and jump >= LEAST_CHANGE * row.mean() > 0 else None)
     return steps
 
 

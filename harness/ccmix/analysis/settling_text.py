@@ -58,7 +58,9 @@ def _reasons(settling: Settling) -> str:
 
 
 def would_do(settling: Settling) -> str:
-    """Returns 'omit = 180s, duration = 300s would do' of a run that has not settled."""
+    """Returns 'omit = 180s, duration = 300s would do' of a run that has not settled; no time is known after a step."""
+    if settling.enough_s is None:
+        return "find out what changed"
     omit = f"omit = {settling.enough_omit_s:g}s, " if settling.enough_omit_s is not None else ""
     return f"{omit}duration = {settling.enough_s:g}s would do"
 
