@@ -90,6 +90,14 @@ def test_a_sample_that_was_due_at_a_moment_is_that_of_the_moment() -> None:
     assert grown(counters, 5.0, 6.5)["received"] == pytest.approx(300, rel=1e-3)
 
 
+def test_a_socket_that_was_not_there_at_a_sample_had_nothing_then() -> None:
+    """The flow began at 1.5 s, by its sender; its receiver's socket was not there when others were sampled at 2 s."""
+    others = received((1.0, 0), (2.0, 0), (3.0, 0), cookie=2, port=2000)
+    counters = count_flows(pl.concat([others, received((3.0, 600))]), NO_INTERVALS, {FLOW: 1.5})
+    assert grown(counters, 0.0, 2.0)["received"] == 0
+    assert grown(counters, 2.0, 2.5)["received"] == pytest.approx(300)
+
+
 def test_an_interval_that_the_generator_left_out_takes_nothing_from_the_next() -> None:
     """iperf3's server leaves out the last one of the omitted time."""
     rows = [{"time_s": time_s, "seconds": 1.0, "host": "h1", "port": 1000, "goodput_bps": 80.0} for time_s in (1, 3, 4)]

@@ -17,15 +17,21 @@ from ccmix.model import CommandSource, HttpSource, Run, WorkloadSource
 
 CONNECTION = [*FLOW, *PEER]
 CONNECTION_COLUMNS: dict[str, Any] = {"host": pl.String, "port": pl.Int64, **PEER}
-# `flow_port` is the number by which the tables know the flow of a connection, beside its host: its port, as a rule
-FLOW_CONNECTION_COLUMNS: dict[str, Any] = CONNECTION_COLUMNS | {"group": pl.String, "flow_port": pl.Int64}
+# `flow_port` is the number by which the tables know the flow of a connection, beside its host: its port, as a rule.
+# `reverse`: its data go to that host
+FLOW_CONNECTION_COLUMNS: dict[str, Any] = CONNECTION_COLUMNS | {
+    "group": pl.String, "flow_port": pl.Int64, "reverse": pl.Boolean,
+}  # fmt: skip
+_OTHER_END = pl.when(pl.col("end") == "sender").then(pl.lit("receiver")).otherwise(pl.lit("sender"))
+_END_OF_DATA = pl.when("reverse").then(_OTHER_END).otherwise("end")
 # Added to the port of a command's flow if a flow of iperf3 has the same one: no port of TCP is as large
 SAME_PORT = 65536
 
 
 def numbered(connections: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
     """Returns the connections of these flows of iperf3, each with its group and number: FLOW_CONNECTION_COLUMNS."""
-    return connections.join(flows.select(*FLOW, "group", flow_port="port"), on=FLOW, maintain_order="left")
+    own = flows.select(*FLOW, "group", flow_port="port", reverse=pl.lit(value=False))
+    return connections.join(own, on=FLOW, maintain_order="left")
 
 
 def of_streams(client: dict[str, Any], host: str) -> pl.DataFrame:
@@ -86,11 +92,14 @@ def of_no_other(run: Run, sockets: pl.DataFrame, of_iperf3: pl.DataFrame) -> pl.
 
 
 def of_flows(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples of these connections, FLOW_CONNECTION_COLUMNS, with the group and the number of each."""
+    """Returns the samples of these connections, FLOW_CONNECTION_COLUMNS, with the group and the number of each.
+
+    `end` says which end of a flow was sampled, whichever host it is.
+    """
     return (
         sockets.join(connections, on=CONNECTION, maintain_order="left")
-        .with_columns(port="flow_port")
-        .drop(*PEER, "flow_port")
+        .with_columns(port="flow_port", end=_END_OF_DATA)
+        .drop(*PEER, "flow_port", "reverse")
     )
 
 
@@ -107,10 +116,9 @@ def of_flows_between_hosts(sockets: pl.DataFrame, flows: pl.DataFrame, named: pl
         known = known.with_columns(named_port=pl.lit(None, pl.Int64))
     found = sockets.join(known, on=FLOW, maintain_order="left")
     elsewhere = (pl.col("end") == "sender") & (pl.col("peer_port") != pl.col("named_port"))
-    other_end = pl.when(pl.col("end") == "sender").then(pl.lit("receiver")).otherwise(pl.lit("sender"))
     return (
         found.filter(~elsewhere.fill_null(value=False))
-        .with_columns(end=pl.when("reverse").then(other_end).otherwise("end"))
+        .with_columns(end=_END_OF_DATA)
         .drop(*PEER, "named_port", "reverse")
     )
 

@@ -83,7 +83,8 @@ def count_flows(sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mappin
 
     intervals: INTERVAL_COLUMNS of a generator
     begins_s: a flow sends nothing before that, so its counters are then what they were at the sample before. Other
-        connections, and a flow's later ones, begin with their first sample.
+        connections, and a flow's later ones, begin with their first sample. One that was not yet there when others
+        were sampled had nothing then.
     """
     counted_by: dict[Flow, CountedBy] = {}
     samples: dict[tuple[Flow, str], list[tuple[Numbers, Numbers]]] = defaultdict(list)
@@ -93,9 +94,12 @@ def count_flows(sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mappin
         ("receiver", {"received": COUNTERS["received"]}), ("sender", OF_SENDER),
     )  # fmt: skip
     for end, counters in ends:
-        firsts_s = dict(begins_s)
-        for (host, port, *_), own in ordered.filter(pl.col("end") == end).group_by(connection, maintain_order=True):
-            begin_s = firsts_s.pop((host, port), own["time_s"][0] - JITTER_S)
+        firsts_s, of_end = dict(begins_s), ordered.filter(pl.col("end") == end)
+        sampled_s = of_end["time_s"].unique(maintain_order=True).to_numpy()
+        for (host, port, *_), own in of_end.group_by(connection, maintain_order=True):
+            before_s = own["time_s"][0] - JITTER_S
+            earlier_s = sampled_s[: np.searchsorted(sampled_s, before_s)][-1:]
+            begin_s = max([firsts_s.pop((host, port), before_s), *earlier_s])
             for name, column in counters.items():
                 known = own.select("time_s", column).drop_nulls() if column in own.columns else own.clear()
                 if known.is_empty():

@@ -316,7 +316,8 @@ def _strangers(run: Run, sockets: pl.DataFrame, tests: Iterable[_TestTables]) ->
 
 
 def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
-    """Returns for each connection (host, port, PEER, cookie) begin_s, end_s (null while it lives), CCA and bytes sent.
+    """Returns for each connection (host, port, PEER, cookie) begin_s, end_s (null while it lives), CCA and bytes sent;
+    or received, if it is `reverse`: these are more.
 
     A connection began between its first sample and the one before, as long ago as it was busy.
     """
@@ -329,7 +330,8 @@ def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
             begin_s=(pl.col("time_s") - pl.col("busy_s").clip(0.0, interval_s)).first(),
             end_s=pl.when(pl.col("final").last()).then(pl.col("time_s").last()),
             cca=pl.col("cca").drop_nulls().last(),
-            bytes_sent=pl.col("bytes_sent").last(),
+            bytes_sent=pl.max_horizontal("bytes_sent", "bytes_received").last(),
+            reverse=(pl.col("bytes_received") > pl.col("bytes_sent")).last(),
         )
     )
 
@@ -353,7 +355,8 @@ def _short_flow(
     )  # fmt: skip
     if isinstance(source, HttpSource):
         row = row.with_columns(begin_s=pl.lit(source.start_s))
-    known = lives.select(*connections.CONNECTION, group, flow_port=pl.lit(port, pl.Int64)).unique(maintain_order=True)
+    ours = group, pl.lit(port, pl.Int64).alias("flow_port"), pl.lit(value=False).alias("reverse")
+    known = lives.select(*connections.CONNECTION, *ours).unique(maintain_order=True)
     return row.select(*FLOW_COLUMNS).cast(FLOW_COLUMNS), known  # type: ignore[arg-type]
 
 
@@ -371,7 +374,10 @@ def _of_command(
         .with_columns(flow_port=pl.col("port") + pl.when(pl.col("shared")).then(connections.SAME_PORT).otherwise(0))
     )
     flows = numbered.group_by("host", "flow_port", maintain_order=True).agg(
-        pl.col("bytes_sent").sum(), pl.col("cca").last(), _SPAN[0] - start_s, (_SPAN[1] - start_s).alias("end_s")
+        pl.col("bytes_sent").sum(),
+        pl.col("cca").filter(~pl.col("reverse")).last(),
+        _SPAN[0] - start_s,
+        (_SPAN[1] - start_s).alias("end_s"),
     )
     kept = flows.filter(
         pl.col("bytes_sent") >= LEAST_SHARE_OF_A_FLOW * pl.col("bytes_sent").max(), pl.col("bytes_sent") > 0
@@ -379,7 +385,7 @@ def _of_command(
     group = pl.lit(run.group_name(source)).alias("group")
     known = (
         numbered.join(kept, on=["host", "flow_port"], how="semi", maintain_order="left")
-        .select(*connections.CONNECTION, group, "flow_port")
+        .select(*connections.CONNECTION, group, "flow_port", "reverse")
         .unique(maintain_order=True)
     )
     rows = kept.with_columns(
