@@ -33,7 +33,7 @@ def test_help_teaches(sockmon_binary: str) -> None:
 
 def test_help_states_ranges_and_defaults(sockmon_binary: str) -> None:
     text = run(sockmon_binary, "-h").stdout
-    assert "-r, --rate=HZ                 sockets, queues and links (0.1 to 1000) [default: 100]" in text
+    assert "-r, --rate=HZ                 sockets, queues and links (0.0001 to 1000) [default: 100]" in text
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -42,7 +42,7 @@ def test_help_states_ranges_and_defaults(sockmon_binary: str) -> None:
     [
         ([], "nothing to record"),
         (["--sockets", "file"], "file is no option"),
-        (["--sockets", "--rate=0"], "--rate=0: give a number from 0.1 to 1000"),
+        (["--sockets", "--rate=0"], "--rate=0: give a number from 0.0001 to 1000"),
         (["--sockets", "--rate=1001"], "--rate=1001"),
         (["--sockets", "--rate=ten"], "--rate=ten"),
         (["--sockets", "--rate="], "--rate="),
@@ -65,6 +65,10 @@ def test_help_states_ranges_and_defaults(sockmon_binary: str) -> None:
         (["--pid=0"], "--pid=0: give a process's number"),
         (["--tree=me"], "--tree=me"),
         (["--duration=0", "--cpu"], "--duration=0"),
+        (["--cpu", "--grid=soon"], "--grid=soon: give a number from 0"),
+        (["--cpu", "--also=soon"], "--also=soon: give a time in seconds since 1970"),
+        (["--cpu", "--also=1e11"], "--also=1e11: give a time in seconds since 1970"),
+        (["--cpu", *["--also=1"] * 9], "--also is given more than 8 times"),
         (["--no-such-option"], "there is no option --no-such-option"),
         (["-x"], "there is no option -x"),
         (["--until-eof=5"], "--until-eof takes no value"),
@@ -152,6 +156,42 @@ def test_duration_and_rate(sockmon: Any) -> None:
     walls = stream.links["time_s"] - times
     assert walls.max() - walls.min() < 0.001
     assert (stream.links["took_s"] > 0).all()
+
+
+def late_s(times: list[float], due: float) -> float:
+    """Returns how much later than due the first sample came that is no earlier, but for the clock's steps."""
+    return min(time_s - due for time_s in times if time_s > due - 1e-4)
+
+
+def test_samples_are_at_times_of_the_wall_clock(sockmon: Any) -> None:
+    """Every 0.2 s, counted from a moment that comes 0.53 s after the start, and that is not a multiple of it."""
+    grid_s = time.time() + 0.53
+    stream = sockmon.record("--link=lo", "--rate=5", f"--grid={grid_s:.6f}", "--duration=1.5")
+    times = stream.links["time_s"].to_list()
+    between = times[1:-1]  # the first one is at once, and the last one at the end
+    assert 6 <= len(between) + stream.report["missed"] <= 8
+    assert between[0] < grid_s - 0.1
+    assert sorted((time_s - grid_s + 1e-4) % 0.2 for time_s in between)[len(between) // 2] < 0.02
+
+
+def test_samples_besides_at_given_moments_are_of_everything(sockmon: Any) -> None:
+    """What is sampled slowly is sampled, too: processors, else at the beginning and the end."""
+    begin_s = time.time()
+    moments_s = [begin_s + 0.9, begin_s + 0.5]
+    also = [f"--also={moment_s:.6f}" for moment_s in moments_s]
+    stream = sockmon.record("--link=lo", "--cpu", "--rate=0.01", "--slow-rate=0.01", *also, "--duration=1.3")
+    assert stream.report["samples"] + stream.report["missed"] == 4
+    for times in (stream.links["time_s"].to_list(), stream.cpu["time_s"].unique().to_list()):
+        assert len(times) == stream.report["samples"]
+        assert max(late_s(times, moment_s) for moment_s in moments_s) < 0.1
+
+
+def test_moments_that_come_together_are_one(sockmon: Any) -> None:
+    """Two of them are within 10 us of one of the grid, one before and one after it, and two are in the past."""
+    grid_s = time.time() + 0.6
+    also = [f"--also={moment_s:.6f}" for moment_s in (grid_s + 8e-6, grid_s - 8e-6, grid_s - 100, 1)]
+    stream = sockmon.record("--link=lo", "--rate=0.9", f"--grid={grid_s:.6f}", *also, "--duration=1.2")
+    assert stream.report["samples"] + stream.report["missed"] == 3
 
 
 def test_starved_it_says_what_it_missed(sockmon: Any) -> None:

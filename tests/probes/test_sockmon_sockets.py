@@ -157,6 +157,31 @@ def test_a_slow_probe_has_a_new_socket_in_its_next_sample(sockmon: Any, connecti
     assert sampled.height == stream.report["samples"] - 1  # all but the first one
 
 
+def test_before_a_moment_it_searches(sockmon: Any, connection: Any) -> None:
+    """A socket that came since is in the sample of that moment, however rare searches and samples are."""
+    moment_s = time.time() + 0.6
+    rarely = [f"--{name}=0.0001" for name in ("rate", "slow-rate", "discover-rate")]
+    process = sockmon.start("--sockets", *rarely, f"--also={moment_s:.6f}")
+    time.sleep(0.3)
+    with connection("127.0.0.1") as (client, _):
+        wait_for(lambda: time.time() > moment_s + 0.3, 5, "the moment")
+        port, stream = port_of(client), sockmon.finish(process)
+    sampled = stream.sockets.filter(local_port=port, final=False)
+    assert -1e-4 < sampled["time_s"][0] - moment_s < 0.2
+
+
+def test_it_may_search_more_often_than_it_samples(sockmon: Any, connection: Any) -> None:
+    """So it has the socket that came after its first sample, and there was none at which it would have searched."""
+    process = sockmon.start("--sockets", "--rate=0.0001", "--discover-rate=50")
+    time.sleep(0.3)
+    with connection("127.0.0.1") as (client, _):
+        port = port_of(client)
+        time.sleep(0.3)
+        stream = sockmon.finish(process)
+    assert stream.sockets.filter(local_port=port, final=False).height == 1
+    assert stream.report["samples"] == 2
+
+
 def endpoints(pairs: list[tuple[socket.socket, socket.socket]]) -> list[tuple[str, str, int, int]]:
     ends = [end for pair in pairs for end in pair]
     return [(*(name[0] for name in (e.getsockname(), e.getpeername())), port_of(e), e.getpeername()[1]) for e in ends]

@@ -51,7 +51,7 @@ def new_rtts(sockets: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 
     sockets: samples of the senders; spans: host, port, begin_s, end_s and others, which the result has, too
     """
-    arrivals = next(name for name in ("segs_in", "bytes_acked") if name in sockets.columns)  # ss shows no segs_in
+    arrivals = next((name for name in ("segs_in", "bytes_acked") if name in sockets.columns), "time_s")
     ordered = sockets.drop("group", strict=False).sort("time_s", maintain_order=True)
     before = pl.col(arrivals).shift(1).over([*FLOW, *(["cookie"] if "cookie" in sockets.columns else [])])
     return (

@@ -1,5 +1,6 @@
 """Reads the files of runs as tidy frames for charts over time."""
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -113,19 +114,24 @@ def rtts(result: Result) -> pl.DataFrame | None:
 
     Raises ArchiveError.
     """
-    sockets = _sampled(result, ["rtt_s", "bytes_acked"], {"segs_in": pl.Int64, "cookie": pl.UInt64})
+    counts = {"segs_in": pl.Int64, "bytes_acked": pl.Int64, "cookie": pl.UInt64}
+    sockets = _sampled(result, ["group", "rtt_s"], counts)
     if sockets is None:
         return None
-    known = sockets.drop(name for name in ("segs_in", "cookie") if sockets[name].null_count())
+    traffic = as_archived(result.finished, result.folder).traffic
+    active = {
+        (flow.host, flow.port): (flow.begin_s, flow.begin_s + flow.active_s)
+        for flow in result.finished.metrics.flows
+        if flow.begin_s is not None and flow.active_s is not None
+    }
+    whole = traffic.omit_s, traffic.seconds or math.inf  # of an older archive, which does not say when a flow sent
+    flows = sockets.select("host", "port", "group").unique(maintain_order=True).rows()
     spans = pl.DataFrame(
-        [
-            (flow.host, flow.port, flow.group, flow.begin_s, flow.begin_s + flow.active_s)
-            for flow in result.finished.metrics.flows
-            if flow.begin_s is not None and flow.active_s is not None
-        ],
+        [(*flow, *active.get(flow[:2], whole)) for flow in flows],
         schema={"host": pl.String, "port": pl.Int64, "group": pl.String, "begin_s": pl.Float64, "end_s": pl.Float64},
         orient="row",
     )
+    known = sockets.drop(name for name in counts if sockets[name].null_count() == sockets.height)
     return new_rtts(known, spans).select("group", seconds="rtt_s").drop_nulls()
 
 
