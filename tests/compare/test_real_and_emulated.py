@@ -168,7 +168,8 @@ def test_what_an_import_does_not_tell_is_listed_first(imported: Import, make: Ma
     assert {"rate", "buffer", "loss", "receiver-window", "duration", "pacing"} <= {*unknown}
     told = {one.what: (one.a, one.b) for one in found}
     assert told["sysctl"] == (("unknown",), ("net.ipv4.tcp_sack 1, x 2",))
-    assert told["alias"] == (("far",), ("none",))
+    assert told["path"] == (("real",), ("emulated",))
+    assert not told.keys() & {"alias", "iterations", "type"}
     assert told["loss"] == (("unknown",), ("0.1%",))
     assert "port" not in told
 

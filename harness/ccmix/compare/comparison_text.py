@@ -29,7 +29,7 @@ NOTHING_DIFFERS = (
 )
 DIFFERENCE_HEADINGS = ("what", "A", "B", "conditions")
 NONE = "–"
-MOST_VALUES, MOST_NAMES = 4, 6  # of a setting, and of conditions, in a line
+MOST_VALUES, MOST_NAMES = 4, 5  # of a setting, and of conditions, in a line
 
 
 def render(compared: Compared) -> str:

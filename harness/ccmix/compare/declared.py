@@ -75,13 +75,13 @@ class Declared:
 
 
 def declared(result: Result, section: Mapping[str, str]) -> Declared:
-    """Returns what a run declares; `section` has the keys of its entry as its file has them."""
-    written = ((("", key), section.get(key) or ENTRY_KEYS[key].default or NONE) for key in sorted(_OF_ENTRIES))
+    """Returns what a run declares; `section` has the keys of its entry as its file has them, none of an import."""
+    keys = sorted(_OF_ENTRIES) if section else ()
     return Declared(
         environment=_by_family(_environment(result)),
         path=_by_family(_path(result)),
         traffic=_by_family(_traffic(result)),
-        entry=_by_family(written),
+        entry=_by_family((("", key), section.get(key) or ENTRY_KEYS[key].default or NONE) for key in keys),
         emulated=isinstance(result.run.path, Topology),
         imported=imported(result.finished),
     )
@@ -150,7 +150,7 @@ def _traffic(result: Result) -> Iterator[tuple[Setting, str]]:
         if source_name:
             yield (prefix, "host"), ", ".join(of_hosts)
         for (family, name), value in _of_each(of_hosts):
-            if name not in ("name", "host") and (source_name or name != "start"):
+            if name not in ("name", "host") and (source_name or name not in ("type", "start")):
                 yield (prefix + family, name if source_name or name != "command" else "src-cmd"), value
 
 

@@ -14,8 +14,9 @@ from ccmix.config import ConfigError, ini
 # Settings that no real path has
 OF_EMULATION = (
     "topology", "hosts", "receivers", "shaper", "burst", "offloads", "spread", "kernel", "host-root", "control",
-    "sender-", "at.",
+    "sender-", "at.", "tcpdump", "param-sweep",
 )  # fmt: skip
+ENDS = ("src", "dst", "dst-host", "alias")  # of a path between hosts
 OF_EVERY_HOST = ("sysctl.", "offloads.", "sender-queue.")
 
 
@@ -120,10 +121,12 @@ def _keys(*mappings: Mapping[str, object]) -> list[str]:
 
 def _absent(part: str, family: str, name: str, own: Declared, other: Declared, others: Sequence[str | None]) -> str:
     """Returns the value of what a side does not have and the other has; '' where that is no difference."""
+    if part == "entry":
+        return ""
     if part != "path" or (own.emulated == other.emulated and not own.imported):
         return UNKNOWN if part == "environment" and family in OF_EVERY_HOST else NONE
     if other.emulated:
         return "" if (family + name).startswith(OF_EMULATION) else UNKNOWN
-    if {*others} <= {path_defaults().get(family, {}).get(name, NONE)}:
+    if name in ENDS or {*others} <= {path_defaults().get(family, {}).get(name, NONE)}:
         return ""
     return UNKNOWN if own.imported else NONE

@@ -110,9 +110,9 @@ class MatchedPair:
 
     @property
     def of_runs(self) -> Pair:
-        """Returns its runs, with both names if they differ."""
-        name = self.a.name if self.a.name == self.b.name else f"{self.a.name} and {self.b.name}"
-        return Pair(name, self.a.results, self.b.results)
+        """Returns its runs, under the name of the emulated condition, or of both if both are of one kind."""
+        names = [self.a.name, self.b.name] if self.a.path.emulated == self.b.path.emulated else [_emulated(self).name]
+        return Pair(" and ".join(dict.fromkeys(names)), self.a.results, self.b.results)
 
 
 @dataclass(frozen=True)
