@@ -12,6 +12,7 @@ import pytest
 from ccmix.analysis import cost
 from ccmix.archive import Campaign
 from ccmix.config import load
+from ccmix.lab.memory import guest_memory_bytes
 from ccmix.model import Group, Loss, Run
 from ccmix.model.results import FinishedRun
 from ccmix.plan import make_plan
@@ -24,11 +25,12 @@ AS_GOOD_AS = 0.3  # of what the demo took
 
 
 def emulated(
-    rate_bps: float = 1e8, loss: float = 0.0, cca: str = "cubic", offloads: bool = False, delay_s: float = 0.01
-) -> Run:
+    rate_bps: float = 1e8, loss: float = 0.0, cca: str = "cubic", offloads: bool = False, delay_s: float = 0.01,
+    streams: int = 4, seconds: float = 60.0, interval_s: float = 1.0,
+) -> Run:  # fmt: skip
     path = replace(TOPOLOGY, rate_bps=rate_bps, offloads=offloads)
     path = with_senders(path, delay_s=delay_s, loss=Loss("random", (loss,)) if loss else None)
-    return Run("one", {}, "receiver", 1, 7, iperf3_traffic((Group(cca),), 4, 60.0, 0.0, 1.0), path)
+    return Run("one", {}, "receiver", 1, 7, iperf3_traffic((Group(cca),), streams, seconds, 0.0, interval_s), path)
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +143,37 @@ def test_runs_between_hosts_come_one_after_the_other_with_their_pauses() -> None
 
 def test_the_memory_is_that_of_the_largest_guests_at_the_same_time() -> None:
     small, large = emulated(), emulated(rate_bps=1e10, delay_s=0.1)
-    alone = [cost.cost([run], 1).memory_bytes for run in (small, large)]
-    assert cost.cost([small, large, small], 1).memory_bytes == alone[1]
-    assert cost.cost([small, large, small], 2).memory_bytes == sum(alone)
+    alone, may_take = (
+        map(cost.used_memory_bytes, (small, large)),
+        map(guest_memory_bytes, (small.topology, large.topology)),
+    )
+    (of_small, of_large), (most_small, most_large) = alone, may_take
+    assert of_small < of_large
+    for jobs, used, most in ((1, of_large, most_large), (2, of_small + of_large, most_small + most_large)):
+        costs = cost.cost([small, large, small], jobs)
+        assert costs.most_memory_bytes == most
+        assert costs.memory_bytes == used + cost.OF_COMMAND_BYTES
+
+
+# of one run of each, what its guest's memory file had in blocks, and the Pss of all processes of `ccmix run`, in MB
+USED = {
+    "10 Mbit/s": (emulated(1e7, delay_s=0.01, streams=1, seconds=10), 42, 234),
+    "16 flows in jumbo frames": (emulated(1e9, delay_s=0.044, cca="bbr", streams=16, seconds=10), 60, 245),
+    "100 flows": (emulated(1e8, delay_s=0.02, streams=100, seconds=15), 94, 239),
+    "10 Gbit/s": (emulated(1e10, delay_s=0.044, cca="bbr", offloads=True, streams=8, seconds=5), 138, 243),
+    "each millisecond": (emulated(1e8, delay_s=0.01, streams=8, seconds=10, interval_s=0.001), 156, 471),
+}
+
+
+@pytest.mark.parametrize("name", USED)
+def test_the_memory_that_runs_used(name: str) -> None:
+    run, guest_mb, all_mb = USED[name]
+    assert cost.used_memory_bytes(run) / 1e6 == pytest.approx(guest_mb, rel=0.25)
+    assert cost.cost([run], 1).memory_bytes / 1e6 == pytest.approx(all_mb, rel=0.15)
 
 
 def test_plan_prints_the_cost(ccmix: Ccmix) -> None:
-    assert "of real time in the lab, 4 runs at a time, with up to" in ccmix("plan", DEMO, "--cost", "-j", "4").stderr
+    assert "of real time in the lab, 4 runs at a time, with" in ccmix("plan", DEMO, "--cost", "-j", "4").stderr
     rows = json.loads(ccmix("plan", DEMO, "--cost", "--format", "json").stdout)
     assert all(row["real_seconds"] > 1 and row["memory_bytes"] > 2**29 for row in rows)
     assert "real_seconds" not in ccmix("plan", DEMO, "--format", "json").stdout

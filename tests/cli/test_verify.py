@@ -75,8 +75,8 @@ def test_says_which_settings_and_programs_differ(ccmix: Ccmix, campaign: Path) -
     repeated = ccmix("verify", campaign)
     assert repeated.returncode == 1
     assert "iperf 2.0" in repeated.stderr
-    assert "differs: tool's file, iperf3: sha256 000000000000 or sha256 " in repeated.stderr
-    assert "tool's file, sockmon" not in repeated.stderr
+    assert "differs: lab-program.iperf3: 000000000000 or " in repeated.stderr
+    assert "lab-program.sockmon" not in repeated.stderr
 
 
 def test_refuses_runs_that_were_not_made_in_the_lab(ccmix: Ccmix, campaign: Path) -> None:

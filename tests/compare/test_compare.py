@@ -13,7 +13,6 @@ from ccmix.archive import RunFolder, campaign, campaign_index
 from ccmix.cli.compare import compared as print_compared
 from ccmix.compare import comparison_text, verdict_text
 from ccmix.compare.chart import specification
-from ccmix.compare.differences import Pair, differences
 from ccmix.compare.distributions import interval_goodputs
 from ccmix.compare.matching import cells, match
 from ccmix.compare.verdicts import Compared, compare
@@ -343,8 +342,7 @@ def test_settings_are_listed_once_for_runs_that_have_the_same(make: Make) -> Non
     other = replace(TOPOLOGY, mtu_bytes=9000)
     runs = [*iterations([1.0, 1.0, 1.0]), (make_run(iteration=4, path=other), 1.0)]
     listed = {
-        each.what: (each.a, each.b)
-        for each in differences([Pair("", load(make("a", runs)).runs, load(make("b", runs[:3])).runs)])
+        each.what: (each.a, each.b) for each in compare(load(make("a", runs)), load(make("b", runs[:3]))).differences
     }
     assert listed["mtu"] == (("1500 B", "9000 B"), ("1500 B",))
 

@@ -10,7 +10,7 @@ import pytest
 from ccmix.analysis.results import Result
 from ccmix.archive import Campaign, RunFolder
 from ccmix.compare.groups import groups_of_both
-from ccmix.compare.matching import BESIDE, Cell, Matched, cells, match
+from ccmix.compare.matching import BESIDE, BY_DESTINATION, Cell, Matched, cells, match
 from ccmix.compare.verdicts import compare
 from ccmix.model import Group, HostPath, HttpSource, Iperf3Source, Loss, Run, Topology, UdpSource
 from ccmix.model.results import Execution, Finding, Verdict
@@ -60,8 +60,8 @@ def three(name: str, rtt_s: float, cca: str = "cubic") -> list[tuple[Run, float,
     return [(run, value, rtt_s + at / 1000) for at, (run, value) in enumerate(iterations(NEAR, path=to(name), cca=cca))]
 
 
-def emulated(delay_s: float, **settings: Any) -> Topology:
-    return with_senders(TOPOLOGY, delay_s=delay_s, **settings)
+def emulated(delay_s: float, name: str = "", **settings: Any) -> Topology:
+    return with_senders(replace(TOPOLOGY, name=name), delay_s=delay_s, **settings)
 
 
 def names(matched: Matched) -> list[tuple[str, str, str]]:
@@ -88,6 +88,35 @@ def test_a_real_path_is_beside_every_emulated_one_of_its_rtt(imported: Import, m
     assert [(a, b) for b, a, _ in names(match(twins, real))] == [
         ("near", "short lossy"), ("near", "short clean"), ("far", "long lossy"),
     ]  # fmt: skip
+
+
+def test_a_topology_named_after_a_destination_stands_for_it(imported: Import, make: Make) -> None:
+    """Whatever their RTTs: of two paths alike, and of one whose RTT another run contradicts."""
+    real = cells(load(imported([*three("dtn.example.org", 0.1), *three("ps.dtn.example.org", 0.1005)])).runs)
+    lab = [
+        *iterations(NEAR, path=emulated(0.05, name="twin-ps.dtn.example.org"), entry="tests"),
+        *iterations(NEAR, path=emulated(0.2), entry="tests-dtn.example.org"),
+        *iterations(NEAR, path=emulated(0.05, name="other"), entry="other"),
+    ]
+    matched = match(real, cells(load(make("lab", lab)).runs))
+    assert names(matched) == [
+        ("dtn.example.org", "tests-dtn.example.org", BY_DESTINATION), ("ps.dtn.example.org", "tests", BY_DESTINATION),
+    ]  # fmt: skip
+    assert [cell.first.run.entry for cell in matched.only_b] == ["other"]
+
+
+def test_one_run_does_not_decide_on_the_rtt(imported: Import, make: Make) -> None:
+    """A single run had half of the RTT of all others."""
+    odd = (make_run(path=to("far"), iteration=9), 1e8, 0.05)
+    real = cells(load(imported([odd, *three("far", 0.1)])).runs)
+    assert real[0].path.rtt_s == 0.1
+    lab = [
+        (run, value)
+        for delay_s in (0.025, 0.05)
+        for run, value in iterations(NEAR, path=emulated(delay_s), entry=f"{delay_s}")
+    ]
+    [pair] = match(real, cells(load(make("lab", lab)).runs)).pairs
+    assert (pair.b.first.run.entry, pair.rule) == ("0.05", BESIDE)
 
 
 def test_between_two_real_paths_of_an_rtt_nobody_guesses(imported: Import, make: Make) -> None:
@@ -168,7 +197,8 @@ def test_what_an_import_does_not_tell_is_listed_first(imported: Import, make: Ma
     assert {"rate", "buffer", "loss", "receiver-window", "duration", "pacing"} <= {*unknown}
     told = {one.what: (one.a, one.b) for one in found}
     assert told["sysctl"] == (("unknown",), ("net.ipv4.tcp_sack 1, x 2",))
-    assert told["alias"] == (("far",), ("none",))
+    assert told["path"] == (("real",), ("emulated",))
+    assert not told.keys() & {"alias", "iterations", "type"}
     assert told["loss"] == (("unknown",), ("0.1%",))
     assert "port" not in told
 

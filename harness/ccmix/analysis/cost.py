@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 
+from ccmix.analysis.size import written_bytes
 from ccmix.analysis.steady import looks_s
 from ccmix.generators.path_steps import (
     BURSTS_SHARE,
@@ -54,6 +55,10 @@ OF_IPERF3 = 0.5  # of a sample, which is taken when iperf3 reports
 
 OUTSIDE_LAB_S = 2.0  # beginning and end of a run that is made in real time
 COMMAND_S, OF_REPORT_S = 2.5, 0.007  # the start of `ccmix run` with its report, and a run's part of it
+# Of ten runs, by the blocks of the guest's memory file and the Pss of ccmix's processes: 1 to 100 flows, 10 Mbit/s to
+# 10 Gbit/s with 1 to 4 BDP, 0.2 to 81 MB of files
+OF_GUEST_BYTES, OF_FLOW_BYTES, CACHED, JOINED_MEMORY = 42e6, 0.5e6, 1.3, 0.4
+OF_COMMAND_BYTES, OF_TABLES_BYTES, OF_TABLES = 100e6, 235e6, 2.6  # beside guests; with tables of files so large
 SLOWER_BESIDE_OTHERS = 1.07  # a run on a machine of two processors with a run on the other (bench/lab --only parallel)
 
 
@@ -78,7 +83,8 @@ TABLES = (0.0424, 0.000174, 1.97e-05, 8.79e-06, 0.00111, 0.0, 1.48e-08, 0.0, 0.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Holds what runs cost. Real time and memory are those of all together, with `jobs` at a time.
+    """Holds what runs cost. Real time and memory are those of all together, with `jobs` at a time; `most_memory_bytes`
+    is what guests may take.
 
     `unknown` runs, of which nobody says how long they take, are left out of the times.
     """
@@ -87,6 +93,7 @@ class Cost:
     virtual_s: float
     real_s: float
     memory_bytes: int
+    most_memory_bytes: int
     unknown: int = 0
 
 
@@ -99,14 +106,27 @@ def cost(runs: Sequence[Run], jobs: int, faster: float = 1.0) -> Cost:
     in_lab_s = together((run_seconds(run) or 0.0 for run in emulated), jobs) * slower_by(jobs) / faster
     pauses_s = sum(run.host_path.pause_s for run in between_hosts[1:])
     elsewhere_s = sum(run_seconds(run) or 0.0 for run in between_hosts) + pauses_s
-    largest = heapq.nlargest(jobs, (guest_memory_bytes(run.topology) for run in emulated))
+    used = heapq.nlargest(jobs, map(used_memory_bytes, emulated))
+    tables = OF_TABLES_BYTES + OF_TABLES * max((written_bytes(run) or 0 for run in emulated), default=0)
     return Cost(
         runs=len(runs),
         virtual_s=sum(expected_traffic_s(run) or 0.0 for run in runs),
         real_s=in_lab_s + elsewhere_s + (COMMAND_S + OF_REPORT_S * len(runs)) / faster if runs else 0.0,
-        memory_bytes=sum(largest),
+        memory_bytes=round(max(OF_COMMAND_BYTES + sum(used), tables + sum(used[1:]))) if emulated else 0,
+        most_memory_bytes=sum(heapq.nlargest(jobs, (guest_memory_bytes(run.topology) for run in emulated))),
         unknown=sum(run.seconds is None for run in runs),
     )
+
+
+def used_memory_bytes(run: Run) -> int:
+    """Returns what the guest of a run uses of the memory that it may take: for itself, for its flows, for what is in
+    flight and queued, and for files that it has written.
+    """
+    path = run.topology
+    in_flight = (JOINED_MEMORY if path.offloads else 1.0) * (path.bdp_bytes + path.buffer_bytes)
+    of_flows = OF_FLOW_BYTES * sum(_flows(run.traffic))
+    used = OF_GUEST_BYTES + of_flows + in_flight + CACHED * (written_bytes(run) or 0)
+    return round(min(used, guest_memory_bytes(path)))
 
 
 def together(seconds: Iterable[float], jobs: int, busy: Iterable[float] = ()) -> float:

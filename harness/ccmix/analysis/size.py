@@ -3,12 +3,22 @@
 The sizes are those of runs in the lab. Samples: two runs with 8 CUBIC and 8 BBR flows, one of 63 s with an interval of
 500 ms, one of 4 s with one of 1 ms. Compressed tables vary most, and are the least part. Those of packets are of 3 s
 with 8 flows, at 1 ms (9 bytes a row) and 10 ms (32 bytes). Short flows: 20 s of http and of workloads at 100 Mbit/s.
+Flows and hosts: ten runs of 1 to 100 flows for 2 to 60 s, two of two hosts. Steps: four runs of 60 s.
 """
 
 from dataclasses import dataclass
 
 from ccmix.generators.distributions import mean_bytes
-from ccmix.generators.path_steps import FILLING, UDP_INTERVAL_S
+from ccmix.generators.path_steps import (
+    BURSTS_SHARE,
+    FILL_SHARE,
+    FILLING,
+    IDLE_SHARE,
+    REACH_SHARE,
+    REACHING,
+    TRAINS_SHARE,
+    UDP_INTERVAL_S,
+)
 from ccmix.model import (
     CommandSource,
     GroupedSource,
@@ -24,10 +34,15 @@ from ccmix.probes.sockmon import MOST_SLOW_HZ
 SOCKET_BYTES = 440  # of a socket's sample: 404 in the stream, 21 to 70 in the table
 QUEUES_BYTES = 300  # of a sample of the bottleneck's qdiscs and the sender's
 SLOW_BYTES = 2400  # of a sample of counters, cores and processes
-RUN_BYTES = 100_000  # run.json, logs, what iperf3 and tables begin and end with
+RUN_BYTES = 100_000  # run.json, logs, what tables begin and end with
+HOST_BYTES = 20_000  # facts of each sender but the first
+FLOW_BYTES = 7000  # of a flow of iperf3: the beginning and the end of its JSON, and its part of run.json
+RTT_BYTES = 45  # of a question for the RTT
 PACKETS_BYTES = 20  # of a connection's direction in an interval of packets.parquet
 JSON_BYTES = 740  # of a flow, a group or a sum in an interval: in the client's JSON, and in the server's
+UDP_JSON = 0.6  # of that: a stream of UDP
 SHORT_FLOW_BYTES = 1060  # of a flow of http or a workload: its last counters at both ends, and its completion
+UDP_SHARE = 1 - IDLE_SHARE - REACH_SHARE - TRAINS_SHARE - BURSTS_SHARE - FILL_SHARE  # of the time of steps
 
 SHORT_FLOW_RTTS = 3  # that a short flow takes besides its bytes: connection, request, slow start
 MOST_LOAD = 0.95  # of a workload: above, its flows pile up
@@ -38,8 +53,8 @@ class _Recorded:
     """Holds what is recorded of a source."""
 
     sockets: float = 0.0  # of a sending host, in each sample
-    json_records: int = 0  # in each interval of iperf3's JSON
-    short_flows: float = 0.0  # in the whole run
+    json_records: float = 0.0  # in each interval of iperf3's JSON
+    of_flows_bytes: float = 0.0  # however long the run is
 
 
 def written_bytes(run: Run) -> int | None:
@@ -52,14 +67,18 @@ def written_bytes(run: Run) -> int | None:
     seconds = max(_ends_s(run, source, run.seconds) for source in run.traffic.sources)
     recorded = [_recorded(run, source, seconds) for source in run.traffic.sources]
     sockets, records = sum(each.sockets for each in recorded), sum(each.json_records for each in recorded)
+    hosts = len(run.path.senders) if isinstance(run.path, Topology) else 1
     ends = 2 if isinstance(run.path, Topology) else 1  # on an emulated path the receiver's sockets are sampled too
     samples_a_second = 1 / run.traffic.interval_s
-    of_a_second = (sockets * ends * SOCKET_BYTES + QUEUES_BYTES) * samples_a_second
+    of_a_second = (sockets * ends * SOCKET_BYTES + hosts * QUEUES_BYTES) * samples_a_second
     of_a_second += records * JSON_BYTES / run.traffic.goodput_interval_s
     if run.path.capture:
         of_a_second += sockets * 2 * PACKETS_BYTES / run.traffic.packets_interval_s
-    of_a_second += SLOW_BYTES * min(samples_a_second, MOST_SLOW_HZ)
-    return round(RUN_BYTES + seconds * of_a_second + sum(each.short_flows for each in recorded) * SHORT_FLOW_BYTES)
+    of_a_second += hosts * SLOW_BYTES * min(samples_a_second, MOST_SLOW_HZ)
+    if run.traffic.rtt_probe:
+        of_a_second += run.traffic.rtt_probe.rate_hz * RTT_BYTES
+    fixed_bytes = RUN_BYTES + (hosts - 1) * HOST_BYTES + sum(each.of_flows_bytes for each in recorded)
+    return round(fixed_bytes + seconds * of_a_second)
 
 
 def has_commands(run: Run) -> bool:
@@ -87,16 +106,18 @@ def _recorded(run: Run, source: TrafficSource, seconds: float) -> _Recorded:
     if isinstance(source, CommandSource):
         return _Recorded()
     if isinstance(source, PathSource):
-        ratio = run.traffic.goodput_interval_s / UDP_INTERVAL_S  # most of the time it is one stream, reported so often
-        return _Recorded(sockets=FILLING / 2, json_records=round(2 * ratio))
+        of_tcp = FILL_SHARE * (FILLING + 2) + REACH_SHARE * (REACHING + 2)
+        of_udp = UDP_SHARE * 2 * UDP_JSON * run.traffic.goodput_interval_s / UDP_INTERVAL_S
+        return _Recorded(sockets=FILLING / 3, json_records=of_tcp + of_udp)
     streams, groups = source.streams or 1, len(source.groups) if isinstance(source, GroupedSource) else 1
-    return _Recorded(sockets=streams + 1, json_records=streams + groups + 1)  # a test has a connection for control
+    # a test has a connection for control
+    return _Recorded(streams + 1, json_records=streams + groups + 1, of_flows_bytes=streams * FLOW_BYTES)
 
 
 def _of_http(run: Run, source: HttpSource, seconds: float) -> _Recorded:
     each_s = _request_s(run, source)
     requests = min(source.requests, source.parallel * (seconds - source.start_s) / each_s)
-    return _Recorded(sockets=requests * each_s / seconds, short_flows=requests)
+    return _Recorded(requests * each_s / seconds, of_flows_bytes=requests * SHORT_FLOW_BYTES)
 
 
 def _request_s(run: Run, source: HttpSource) -> float:
@@ -111,7 +132,7 @@ def _of_workload(run: Run, source: WorkloadSource, seconds: float) -> _Recorded:
     flows_a_second = source.offered_bps / 8 / size_bytes
     at_a_time = flows_a_second * (_least_s(run, source) + size_bytes * 8 / left_bps)
     part = (seconds - source.start_s) / seconds
-    return _Recorded(sockets=at_a_time * part, short_flows=flows_a_second * seconds * part)
+    return _Recorded(at_a_time * part, of_flows_bytes=flows_a_second * seconds * part * SHORT_FLOW_BYTES)
 
 
 def _least_s(run: Run, source: TrafficSource) -> float:

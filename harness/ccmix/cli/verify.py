@@ -199,14 +199,14 @@ def _environment(original: Campaign, repeated: Campaign) -> list[Difference]:
     """Returns what differs between the runs there and their repetitions: versions of tools, kernels and settings."""
     from ccmix.analysis.results import load_results
     from ccmix.archive import RunFolder
-    from ccmix.compare.differences import Difference, Pair, differences
+    from ccmix.compare.differences import Difference, differences
+    from ccmix.compare.matching import cells, match
     from ccmix.version import version
 
     if not any(RunFolder.of(repeated.outdir, run).finished for run in repeated.runs):
         return []
-    there, here = load_results([original.outdir]), load_results([repeated.outdir])
-    named = {result.run.name: result for result in there.runs}
-    pairs = [Pair(result.run.name, [named[result.run.name]], [result]) for result in here.runs]
+    there, here = (load_results([each.outdir], numbers_only=True) for each in (original, repeated))
+    pairs = match(cells(there.runs), cells(here.runs)).pairs
     made_by = (original.origin.ccmix or "unknown",), (version().name,)
     versions = [Difference("ccmix", *made_by)] if made_by[0] != made_by[1] else []
     return [*versions, *differences(pairs, there, here)]

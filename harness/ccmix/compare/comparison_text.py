@@ -29,7 +29,7 @@ NOTHING_DIFFERS = (
 )
 DIFFERENCE_HEADINGS = ("what", "A", "B", "conditions")
 NONE = "–"
-MOST_VALUES, MOST_NAMES = 4, 6  # of a setting, and of conditions, in a line
+MOST_VALUES = 4  # of a setting, and of conditions, in a line
 
 
 def render(compared: Compared) -> str:
@@ -93,7 +93,7 @@ def not_compared(compared: Compared) -> Iterator[tuple[str, str]]:
         ("In A alone", [name for name in a if name not in both]),
         ("In B alone", [name for name in b if name not in both]),
     )
-    yield from ((where, format_few(names, MOST_NAMES)) for where, names in found if names)
+    yield from ((where, format_few(names, MOST_VALUES)) for where, names in found if names)
 
 
 def overview(compared: Compared) -> list[tuple[str, ...]]:

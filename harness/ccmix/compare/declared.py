@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,41 +17,75 @@ from typing import TYPE_CHECKING
 from ccmix.analysis import path_text
 from ccmix.analysis.counting import imported
 from ccmix.analysis.results import Result
-from ccmix.archive.numbers import Setup
 from ccmix.config import Entry
 from ccmix.config.keys import ENTRY_KEYS
-from ccmix.model import Destination, Facts, Group, HostPath, Sender, Topology
+from ccmix.model import Destination, Group, HostPath, Sender, Topology
 from ccmix.units import UNITS, format_exact, format_exact_percent
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-NONE, UNKNOWN = "none", "unknown"
+NONE, UNKNOWN, EMULATED = "none", "unknown", "emulated"
 OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already contain
 TOLD_BY_FEW_IMPORTS = ("duration", "omit", "interval", "pacing")
 IN_TUPLE = ""
 MOST_CHARACTERS = 500  # of a value
 _FIELD = re.compile(rf"(.+?)(?:_({'|'.join(UNITS)}))?")
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28,}\b")
-# Where the name of a field is not that of its key. The name of a family ends as it is joined to its members
-_NAMES = {
-    "Topology.name": "topology", "Topology.queue": "qdisc", "Sender.queue": "sender-qdisc",
-    "Sender.rate_bps": "sender-rate", "delay_s": "data-delay", "ack_bottleneck": "ack-", "capture": "tcpdump-",
-    "arguments": "filt", "most_bytes": "size", "conversion": "convert-", "within_s": "time",
-    "module_parameter": "param-sweep", "HostPath.dst": "", "label": "type", "commands": "", "pre_src": "pre-src-cmd",
-    "post_src": "post-src-cmd", "pre_dst": "pre-dst-cmd", "post_dst": "post-dst-cmd", "Commands.dst": "dst-cmd",
-    "dst_once": "dst-cmd-once", "netem": "netem-", "Netem.delay_s": "lat", "limit_packets": "limit",
-    "mpstat_cores": "mpstat", "Destination.name": "alias", "Destination.address": "dst", "Destination.host": "dst-host",
-    "kind": "type", "groups": "cca", "line": "command", "kept": "src-cmd-once", "most_bps": "load-cap",
-    "offered_bps": "load", "at_most_s": "settled", "task": "", "Facts.kernel": "kernel release", "sysctls": "sysctl.",
-    "Facts.offloads": "offloads.", "hosts": "host.", "sender_qdiscs": "sender-queue.", "bpf_ccas": "cca.",
-    "lab_programs": "lab-program.",
-}  # fmt: skip
-_LEFT_OUT = {
+# Fields whose name is not that of the key. The name of a family ends as it is joined to its members
+_NAMES = dict(
+    line.split(":")
+    for line in """
+Topology.name:topology
+Topology.queue:qdisc
+Topology.offloads:offloads
+Sender.queue:sender-qdisc
+Sender.rate_bps:sender-rate
+delay_s:data-delay
+ack_bottleneck:ack-
+capture:tcpdump-
+arguments:filt
+most_bytes:size
+conversion:convert-
+within_s:time
+module_parameter:param-sweep
+HostPath.dst:
+label:type
+commands:
+pre_src:pre-src-cmd
+post_src:post-src-cmd
+pre_dst:pre-dst-cmd
+post_dst:post-dst-cmd
+Commands.dst:dst-cmd
+dst_once:dst-cmd-once
+netem:netem-
+Netem.delay_s:lat
+limit_packets:limit
+mpstat_cores:mpstat
+Destination.name:alias
+Destination.address:dst
+Destination.host:dst-host
+kind:type
+groups:cca
+line:command
+kept:src-cmd-once
+most_bps:load-cap
+offered_bps:load
+at_most_s:settled
+task:
+Facts.kernel:kernel release
+sysctls:sysctl.
+Facts.offloads:offloads.
+hosts:host.
+sender_qdiscs:sender-queue.
+bpf_ccas:cca.
+lab_programs:lab-program.
+""".strip().splitlines()
+)
+_LEFT_OUT = (
     "Topology.kind", "Topology.senders", "Topology.changes", "Sender.name", "Sender.drawn_delay_s", "HostPath.kind",
     "HostPath.cap_bytes", "Traffic.sources", "Facts.imported",
-    *(f"Facts.{each.name}" for each in fields(Facts) if each.name not in Setup.__dataclass_fields__),
-}  # fmt: skip
+)  # fmt: skip
 # Keys of which no run has a trace
 _OF_ENTRIES = {each.name.replace("_", "-") for each in fields(Entry)} - {"name", "conditions", "accept-limits"}
 _OF_ENTRIES |= {key.name for key in ENTRY_KEYS.values() if key.obsolete}
@@ -62,29 +96,20 @@ Settings = Mapping[str, Mapping[str, str]]
 """Values by family and name; what is not there is NONE."""
 
 
-@dataclass(frozen=True)
-class Declared:
-    """Holds what a run declares; of an imported one only what its source reports."""
-
-    environment: Settings
-    path: Settings
-    traffic: Settings
-    entry: Settings
-    emulated: bool
-    imported: bool
+Declared = Mapping[str, Settings]
+"""What a run declares, by part: its environment, path, traffic and entry; of an import what its source reports."""
 
 
 def declared(result: Result, section: Mapping[str, str]) -> Declared:
-    """Returns what a run declares; `section` has the keys of its entry as its file has them."""
-    written = ((("", key), section.get(key) or ENTRY_KEYS[key].default or NONE) for key in sorted(_OF_ENTRIES))
-    return Declared(
-        environment=_by_family(_environment(result)),
-        path=_by_family(_path(result)),
-        traffic=_by_family(_traffic(result)),
-        entry=_by_family(written),
-        emulated=isinstance(result.run.path, Topology),
-        imported=imported(result.finished),
-    )
+    """Returns what a run declares; `section` has the keys of its entry as its file has them, none of an import."""
+    keys = sorted(_OF_ENTRIES) if section else ()
+    parts = {
+        "environment": _environment(result),
+        "path": _path(result),
+        "traffic": _traffic(result),
+        "entry": ((("", key), section.get(key) or ENTRY_KEYS[key].default or NONE) for key in keys),
+    }
+    return {part: _by_family(settings) for part, settings in parts.items()}
 
 
 def path_settings(result: Result) -> dict[str, str]:
@@ -98,7 +123,7 @@ def path_defaults() -> Settings:
     return _by_family(_leaves(HostPath("", Destination("", "", ""), "iperf3")))
 
 
-def _by_family(settings: Iterator[tuple[Setting, str]]) -> Settings:
+def _by_family(settings: Iterable[tuple[Setting, str]]) -> Settings:
     families: dict[str, dict[str, str]] = {}
     for (family, name), value in settings:
         members = families.setdefault(family, {})
@@ -115,7 +140,7 @@ def _environment(result: Result) -> Iterator[tuple[Setting, str]]:
 
 def _path(result: Result) -> Iterator[tuple[Setting, str]]:
     path = result.run.path
-    yield ("", "path"), "emulated" if isinstance(path, Topology) else "real"
+    yield ("", "path"), EMULATED if isinstance(path, Topology) else "real"
     if isinstance(path, HostPath) and imported(result.finished):
         condition = {name: value for name, value in result.run.condition.items() if name not in OF_TRAFFIC}
         yield from (
@@ -150,7 +175,7 @@ def _traffic(result: Result) -> Iterator[tuple[Setting, str]]:
         if source_name:
             yield (prefix, "host"), ", ".join(of_hosts)
         for (family, name), value in _of_each(of_hosts):
-            if name not in ("name", "host") and (source_name or name != "start"):
+            if name not in ("name", "host") and (source_name or name not in ("type", "start")):
                 yield (prefix + family, name if source_name or name != "command" else "src-cmd"), value
 
 

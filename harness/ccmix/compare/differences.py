@@ -8,14 +8,16 @@ from typing import NamedTuple
 from ccmix.analysis.counting import imported
 from ccmix.analysis.results import Result, Results
 from ccmix.archive.campaign import FILE
-from ccmix.compare.declared import NONE, UNKNOWN, Declared, declared, path_defaults
+from ccmix.compare.declared import EMULATED, NONE, UNKNOWN, Declared, declared, path_defaults
+from ccmix.compare.matching import MatchedPair
 from ccmix.config import ConfigError, ini
 
-# Settings that no real path has
+# Settings that no real path has, and those of its ends
 OF_EMULATION = (
     "topology", "hosts", "receivers", "shaper", "burst", "offloads", "spread", "kernel", "host-root", "control",
-    "sender-", "at.",
+    "sender-", "at.", "tcpdump", "param-sweep",
 )  # fmt: skip
+ENDS = ("src", "dst", "dst-host", "alias")
 OF_EVERY_HOST = ("sysctl.", "offloads.", "sender-queue.")
 
 
@@ -36,28 +38,20 @@ class Difference:
         return UNKNOWN in (*self.a, *self.b)
 
 
-class Pair(NamedTuple):
-    """Holds the runs of a condition in A and in B, one at least of each, and the condition's name."""
-
-    name: str
-    a: Sequence[Result]
-    b: Sequence[Result]
-
-
 class _Row(NamedTuple):
     what: str
     a: tuple[str, ...]
     b: tuple[str, ...]
 
 
-def differences(pairs: Sequence[Pair], a: Results, b: Results) -> list[Difference]:
+def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Difference]:
     """Returns what differs in the environment, the path, the traffic and the entry of pairs of A and B; what is unknown
     comes first.
     """
     read_a, read_b = _reader(a), _reader(b)
     names: dict[_Row, list[str]] = {}
     for pair in pairs:
-        for row in _between(read_a(pair.a), read_b(pair.b)):
+        for row in _between(read_a(pair.a.results), read_b(pair.b.results)):
             names.setdefault(row, []).append(pair.name)
     settings = list(dict.fromkeys(row.what for row in names))
     found = (
@@ -94,18 +88,17 @@ def _reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:
 
 
 def _between(a: Sequence[Declared], b: Sequence[Declared]) -> Iterator[_Row]:
-    for part in ("environment", "path", "traffic", "entry"):
-        of_a, of_b = ([getattr(each, part) for each in side] for side in (a, b))
+    for part in a[0]:
+        of_a, of_b = ([each[part] for each in side] for side in (a, b))
         for family in _keys(*of_a, *of_b) if of_a != of_b else ():
             own_a, own_b = ([settings.get(family, {}) for settings in side] for side in (of_a, of_b))
-            if not any(own_a) or not any(own_b):
-                own_a, own_b = ([{"": _in_one(own)} if own else {} for own in side] for side in (own_a, own_b))
-            for name in _keys(*own_a, *own_b):
-                values_a, values_b = ([own.get(name) for own in side] for side in (own_a, own_b))
-                absent_a = _absent(part, family, name, a[0], b[0], values_b)
-                absent_b = _absent(part, family, name, b[0], a[0], values_a)
-                shown_a = tuple(dict.fromkeys(value or absent_a for value in values_a))
-                shown_b = tuple(dict.fromkeys(value or absent_b for value in values_b))
+            one = not any(own_a) or not any(own_b)  # a side lacks the family
+            for name in [""] if one else _keys(*own_a, *own_b):
+                values_a, values_b = (
+                    [_in_one(own) if one else own.get(name, "") for own in side] for side in (own_a, own_b)
+                )
+                shown_a = _shown(values_a, _absent(part, family, name, a[0], b[0], values_b))
+                shown_b = _shown(values_b, _absent(part, family, name, b[0], a[0], values_a))
                 if {*shown_a} != {*shown_b} and "" not in (*shown_a, *shown_b):
                     yield _Row((family + name).rstrip(" -."), shown_a, shown_b)
 
@@ -114,16 +107,26 @@ def _in_one(members: Mapping[str, str]) -> str:
     return ", ".join(map(" ".join, members.items()))
 
 
+def _shown(values: Sequence[str], absent: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value or absent for value in values))
+
+
 def _keys(*mappings: Mapping[str, object]) -> list[str]:
     return list(dict.fromkeys(key for mapping in mappings for key in mapping))
 
 
-def _absent(part: str, family: str, name: str, own: Declared, other: Declared, others: Sequence[str | None]) -> str:
+def _absent(part: str, family: str, name: str, own: Declared, other: Declared, others: Sequence[str]) -> str:
     """Returns the value of what a side does not have and the other has; '' where that is no difference."""
-    if part != "path" or (own.emulated == other.emulated and not own.imported):
-        return UNKNOWN if part == "environment" and family in OF_EVERY_HOST else NONE
-    if other.emulated:
-        return "" if (family + name).startswith(OF_EMULATION) else UNKNOWN
-    if {*others} <= {path_defaults().get(family, {}).get(name, NONE)}:
+    paths, foreign = (
+        [each["path"][""]["path"] for each in (own, other)],
+        own["environment"][""]["machine"] == "imported",
+    )
+    if part == "entry":
         return ""
-    return UNKNOWN if own.imported else NONE
+    if part != "path" or (paths[0] == paths[1] and not foreign):
+        return UNKNOWN if part == "environment" and family in OF_EVERY_HOST else NONE
+    if paths[1] == EMULATED:
+        return "" if (family + name).startswith(OF_EMULATION) else UNKNOWN
+    if name in ENDS or {*others} <= {path_defaults().get(family, {}).get(name, NONE)}:
+        return ""
+    return UNKNOWN if foreign else NONE

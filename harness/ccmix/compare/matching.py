@@ -12,7 +12,6 @@ from ccmix.analysis.ranges import UnknownValues, planned_ranges, split
 from ccmix.analysis.results import Result, Results
 from ccmix.analysis.settling_text import longest, not_settled
 from ccmix.compare.declared import OF_TRAFFIC, path_settings
-from ccmix.compare.differences import Pair
 from ccmix.compare.paths import KnownPath, path_of, same_rtt
 from ccmix.config.ini import section_name
 from ccmix.model import UdpSource, condition_name
@@ -114,10 +113,10 @@ class MatchedPair:
     rule: str
 
     @property
-    def of_runs(self) -> Pair:
-        """Returns its runs, with both names if they differ."""
-        name = self.a.name if self.a.name == self.b.name else f"{self.a.name} and {self.b.name}"
-        return Pair(name, self.a.results, self.b.results)
+    def name(self) -> str:
+        """Returns the name of the emulated condition, or of both if both are of one kind."""
+        cells = [self.a, self.b] if self.a.path.emulated == self.b.path.emulated else [_emulated(self)]
+        return " and ".join(dict.fromkeys(cell.name for cell in cells))
 
 
 @dataclass(frozen=True)

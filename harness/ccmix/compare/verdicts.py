@@ -17,7 +17,7 @@ from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.results import Results
 from ccmix.analysis.statistics import Spread
 from ccmix.archive import Campaign
-from ccmix.compare.differences import Difference, Pair, differences
+from ccmix.compare.differences import Difference, differences
 from ccmix.compare.distributions import Distributions, distributions
 from ccmix.compare.groups import VERDICT_METRIC, WHOLE, families, goodputs_of, groups_of_both, values
 from ccmix.compare.matching import Cell, MatchedPair, RangeCell, cells, joined, match
@@ -170,12 +170,11 @@ def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, 
     ranges = [
         compared_range(pair.a, pair.b, pair.rule, margin) for pair in matched.pairs if isinstance(pair.b, RangeCell)
     ]
-    named = [pair.of_runs for pair in (*matched.pairs, *matched.namesakes)]
     return Compared(
         margin=margin,
         differences=(
             *([Difference("ccmix", *((version,) for version in made_by))] if made_by[0] != made_by[1] else []),
-            *differences(named or [Pair("", a.runs, b.runs)], a, b),
+            *differences([*matched.pairs, *matched.namesakes], a, b),
         ),
         conditions=tuple(adjusted(conditions)),
         only_a=matched.only_a,

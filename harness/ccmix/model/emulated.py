@@ -27,8 +27,8 @@ class Buffer:
         """Returns the buffer as an INI file has it: '0.5bdp', '100p', '64kib'."""
         if self.kind != "byte":
             return f"{self.amount:.12g}{self.kind if self.kind == 'bdp' else 'p'}"
-        units = ((name, size) for name, size in SIZE_BYTES.items() if size <= max(self.amount, 1))
-        return min((f"{self.amount / size:.12g}{name}" for name, size in units), key=len)
+        units = [(name, size) for name, size in SIZE_BYTES.items() if size <= max(self.amount, 1)]
+        return min((f"{self.amount / size:.12g}{name}" for name, size in reversed(units)), key=len)
 
 
 @dataclass(frozen=True)

@@ -68,13 +68,14 @@ def to_write(runs: Iterable[Run]) -> str:
 
 
 def cost(costs: Cost, jobs: int | None = None) -> str:
-    """Returns 'about 0:03:20 of real time in the lab, 2 runs at a time, with up to 1.6 GB of memory'; without jobs,
-    'about 0:03:20 of real time, with up to 1.6 GB of memory'.
+    """Returns 'about 0:03:20 of real time in the lab, 2 runs at a time, with 300 MB of memory (guests may take 1 GB)',
+    without jobs neither where nor how many at a time.
     """
     text = f"about {timedelta(seconds=round(costs.real_s))} of real time"
     if costs.memory_bytes:
         where = f" in the lab, {jobs} run{_s(jobs)} at a time" if jobs else ""
-        text += f"{where}, with up to {format_bytes(costs.memory_bytes)} of memory"
+        text += f"{where}, with {format_bytes(float(f'{costs.memory_bytes:.2g}'))} of memory "
+        text += f"(guests may take {format_bytes(costs.most_memory_bytes)})"
     if costs.unknown:
         text += f", without {costs.unknown} run{_s(costs.unknown)} of unknown length"
     return text

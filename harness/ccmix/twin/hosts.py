@@ -70,13 +70,10 @@ def _limited(observed: PathRun, column: str) -> tuple[float, str] | None:
         return None
     shares = []
     for step in observed.tcp_steps:
-        samples = observed.sockets_in(step).sort("time_s")
-        if samples.is_empty():
-            continue
-        in_order = samples.group_by("port", maintain_order=True)
-        grown = in_order.agg(pl.col(name).last() - pl.col(name).first() for name in (column, "busy_s"))
-        busy_s = float(grown["busy_s"].sum())
-        shares.append((float(grown[column].sum()) / busy_s if busy_s else 0.0, step.name))
+        grown = observed.grown(step, column, "busy_s")
+        if grown.height:
+            busy_s = float(grown["busy_s"].sum())
+            shares.append((float(grown[column].sum()) / busy_s if busy_s else 0.0, step.name))
     return max(shares, default=None)
 
 

@@ -204,9 +204,11 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     tests: dict[tuple[str, str], _TestOfCampaign] = {}
     for finished in twin.runs:
         run = finished.run
-        own = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | ImportedSource)]
+        tests_of_run = (source for source in run.traffic.sources if isinstance(source, Iperf3Source | ImportedSource))
+        own = [source for source in tests_of_run if twin.sender in (None, source.host)]
         if own and own[0].streams:
-            name = section_name(run.entry if not several or twin.name in run.entry else f"{run.entry}-{twin.name}")
+            named = not several or f"{run.entry}-".startswith(f"{section_name(twin.name)}-")
+            name = section_name(run.entry if named else f"{run.entry}-{twin.name}")
             # of a table, an entry is a host: its tests have names of their own
             condition = run.condition if isinstance(own[0], Iperf3Source) else {}
             condition = {key: value for key, value in condition.items() if key not in TOPOLOGY_KEYS}  # the path's

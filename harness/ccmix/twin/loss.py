@@ -107,15 +107,10 @@ def _of_tcp(observed: PathRun) -> list[Estimate]:
     """Returns an upper bound of the loss: the share that TCP sent again, whatever the cause."""
     rates = []
     for step in observed.tcp_steps:
-        samples = observed.sockets_in(step).sort("time_s") if observed.sockets.width else observed.sockets
-        if samples.width and not samples.is_empty():
-            grown = samples.group_by("port").agg(
-                sent=pl.col("data_segs_out").cast(pl.Int64).last() - pl.col("data_segs_out").cast(pl.Int64).first(),
-                again=pl.col("retransmits").cast(pl.Int64).last() - pl.col("retransmits").cast(pl.Int64).first(),
-            )
-            sent, again = int(grown["sent"].sum()), int(grown["again"].sum())
-            if sent > 0:
-                rates.append((again / sent, again, sent, step.name))
+        grown = observed.grown(step, "data_segs_out", "retransmits")
+        sent, again = int(grown["data_segs_out"].sum()), int(grown["retransmits"].sum())
+        if sent > 0:
+            rates.append((again / sent, again, sent, step.name))
     because = "no step sent well below the rate, and the flows may have caused the retransmissions themselves"
     if not rates:
         return [cannot_be_told(LOSS, "share", because), _none_seen(), cannot_be_told(BURST, "packets", because)]

@@ -62,7 +62,6 @@ class PathRun:
     rtt: pl.DataFrame
     sockets: pl.DataFrame
     pings_s: tuple[float, ...] = ()
-    rtt_unanswered: bool = False
 
     @property
     def has_steps(self) -> bool:
@@ -124,6 +123,16 @@ class PathRun:
         if not self.sockets.width:
             return self.sockets
         return self.sockets.filter(pl.col("time_s").is_between(step.begin_s - BEFORE_S, step.end_s + BEFORE_S))
+
+    def grown(self, step: PathStep, *counters: str, begin_s: float = 0.0) -> pl.DataFrame:
+        """Returns by how much counters of each flow grew in a step, from some moment on: a row for each flow, none
+        where a counter is not recorded.
+        """
+        if not {*counters} <= {*self.sockets.columns}:
+            return pl.DataFrame(schema=dict.fromkeys(counters, pl.Float64))
+        samples = self.sockets_in(step).filter(pl.col("time_s") >= begin_s).sort("time_s")
+        numbers = pl.col(*counters).cast(pl.Float64)
+        return samples.group_by("port", maintain_order=True).agg(numbers.last() - numbers.first())
 
 
 def senders(run: Run) -> list[str]:

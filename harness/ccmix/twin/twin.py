@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import polars as pl
-
 from ccmix.analysis.counting import imported
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.archive.folders import RunFolder, campaign_folder
+from ccmix.generators.path_steps import FILL
 from ccmix.model import STOCK_KERNEL, HostPath, Iperf3Source, PathSource, Run, Topology, run_files
 from ccmix.model.results import FinishedRun
+from ccmix.model.traffic import BETWEEN_HOSTS
 from ccmix.twin import hosts
 from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
 from ccmix.twin.bursts import overflow
@@ -39,6 +39,7 @@ class Twin:
     name: str
     estimates: tuple[Estimate, ...]
     runs: tuple[FinishedRun, ...]
+    sender: str | None = None  # of an emulated path
 
     def of(self, quantity: str) -> Estimate:
         """Returns the estimate of a quantity."""
@@ -69,7 +70,7 @@ def twins_of_runs(found: Iterable[tuple[FinishedRun, Path]], unread: list[str] |
             of_paths.setdefault((sender, _path(finished.run)), []).append((finished, folder))
     names = _names([(sender, [finished.run for finished, _ in runs]) for (sender, _), runs in of_paths.items()])
     named = zip(names, of_paths.items(), strict=True)
-    twins = [_twin(name, list(_readable(runs, sender, unread))) for name, ((sender, _), runs) in named]
+    twins = [_twin(name, sender, list(_readable(runs, sender, unread))) for name, ((sender, _), runs) in named]
     if any(twins):
         return [twin for twin in twins if twin]
     raise ArchiveError("\n".join(unread or ["no run has a test of iperf3, or steps that measure the path"]))
@@ -110,7 +111,7 @@ def _runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
     return Campaign.load(outdir).finished(wanted, unread=lambda _, error: unread.append(str(error)))
 
 
-def _twin(name: str, runs: Sequence[tuple[FinishedRun, PathRun]]) -> Twin | None:
+def _twin(name: str, sender: str, runs: Sequence[tuple[FinishedRun, PathRun]]) -> Twin | None:
     """Returns None where no run shows anything of the path."""
     observed = [each for _, each in runs if each.steps]
     finished = tuple(finished for finished, _ in runs)
@@ -120,7 +121,7 @@ def _twin(name: str, runs: Sequence[tuple[FinishedRun, PathRun]]) -> Twin | None
     measuring = [each for each in observed if each.has_steps] or observed
     every = [estimates_of(each) for each in measuring]
     joined = tuple(best(alike) for alike in zip(*every, strict=True))
-    return Twin(name, joined, finished)
+    return Twin(name, joined, finished, None if sender == BETWEEN_HOSTS else sender)
 
 
 def _readable(
@@ -188,13 +189,9 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
 
 def _retransmitted(observed: PathRun) -> float | None:
     """Returns the share of segments that flows of the step that fills the buffer sent again."""
-    for step in observed.of_kind("fill"):
-        samples = observed.sockets_in(step).sort("time_s")
-        samples = samples.filter(pl.col("time_s") > step.begin_s + (step.end_s - step.begin_s) * START_SHARE)
-        if {"data_segs_out", "retransmits"} <= set(samples.columns) and samples.height:
-            grown = samples.group_by("port").agg(
-                (pl.col(name).last() - pl.col(name).first()).cast(pl.Int64) for name in ("data_segs_out", "retransmits")
-            )
-            sent = int(grown["data_segs_out"].sum())
-            return int(grown["retransmits"].sum()) / sent if sent else None
+    for step in observed.of_kind(FILL):
+        begin_s = step.begin_s + (step.end_s - step.begin_s) * START_SHARE
+        grown = observed.grown(step, "data_segs_out", "retransmits", begin_s=begin_s)
+        if sent := int(grown["data_segs_out"].sum()):
+            return int(grown["retransmits"].sum()) / sent
     return None
