@@ -237,7 +237,7 @@ def test_a_full_disk_is_told_with_the_file(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [("plan", DEMO), ("plan", DEMO, "--format", "json"), ("doctor",),
                                        ("--help",), ("--version",), ("run", "--help"),
-                                       ("report", DEMO_FILE)], ids=str)  # fmt: skip
+                                       ("report", DEMO_FILE)], ids=lambda given: given[0])  # fmt: skip
 def test_a_full_standard_output(arguments: tuple[object, ...]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     argv = [CCMIX, *map(str, arguments)]

@@ -33,7 +33,6 @@ KNOWN_BPS = {
     "b5 lowslow all": {"goodput_bps": 285e3},
     "b5 deepudp all": {"groups/u/goodput_bps": 525e3},
     "b2 fair128 all": {"groups/cubic/goodput_bps": 6.57e6, "groups/bbr/goodput_bps": 2.88e6},
-    "late stag all": {"groups/b/goodput_bps": 4.6e6},
 }
 WITHIN = 0.02
 

@@ -84,7 +84,7 @@ class Series:
 
 NEEDED = {
     "sockets": (
-        "time_s", "end", "host", "port", *PEER, "cookie",
+        "time_s", "end", "host", "port", *PEER, "cookie", "age_s",
         "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
         "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_in", "segs_out", "data_segs_out", "retransmits",
         "busy_s", "receiver_window_limited_s", "send_buffer_limited_s", "send_window_bytes",

@@ -319,15 +319,17 @@ def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
     """Returns for each connection (host, port, PEER, cookie) begin_s, end_s (null while it lives), CCA and bytes sent;
     or received, if it is `reverse`: these are more.
 
-    A connection began between its first sample and the one before, as long ago as it was busy.
+    A connection began when a search of the probe first saw it, or as long before its first sample as it was busy.
     """
+    if "age_s" not in sockets.columns:
+        sockets = sockets.with_columns(age_s=pl.lit(0.0))
     if "cookie" not in sockets.columns:  # as where ss sampled them
         sockets = sockets.with_columns(cookie=pl.lit(None, pl.UInt64))
     return (
         sockets.sort("time_s", maintain_order=True)
         .group_by(*connections.CONNECTION, "cookie", maintain_order=True)
         .agg(
-            begin_s=(pl.col("time_s") - pl.col("busy_s").clip(0.0, interval_s)).first(),
+            begin_s=(pl.col("time_s") - pl.max_horizontal("age_s", pl.col("busy_s").clip(0.0, interval_s))).first(),
             end_s=pl.when(pl.col("final").last()).then(pl.col("time_s").last()),
             cca=pl.col("cca").drop_nulls().last(),
             bytes_sent=pl.max_horizontal("bytes_sent", "bytes_received").last(),

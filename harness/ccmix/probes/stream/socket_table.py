@@ -52,13 +52,12 @@ def socket_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
         "state": by_id(raw["row_state"], _names(STATES), pl.String),
         "ca_state": by_id(raw["ca_state"], _names(CA_STATES), pl.String),
     }
+    times = sample_times(samples)
+    found_s = by_id(ids, [identity.mono_ns / 1e9 for identity in identities], pl.Float64)
+    identified["age_s"] = pl.Series((times["monotonic_s"] - found_s).clip(0.0))
     add_bbr_info(data, records, raw, CCA_WORDS)
     ccas = pl.DataFrame({name: pl.Series(values) for name, values in raw.items()}).select(**cca_columns())
-    return (
-        pl.DataFrame(sample_times(samples) | identified | states | counted)
-        .hstack(ccas)
-        .hstack(bbr_columns(data, records, ids))
-    )
+    return pl.DataFrame(times | identified | states | counted).hstack(ccas).hstack(bbr_columns(data, records, ids))
 
 
 def _names(states: Mapping[int, str]) -> list[str]:
