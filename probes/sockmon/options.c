@@ -264,7 +264,7 @@ static const struct option_row rows[] = {
 	  "search for new sockets and qdiscs; sockets that live for less than the time between two "
 	  "searches leave their final counters, where the kernel reports their end",
 	  .parse = option_number, PLACE(discover_hz), .least = 0.0001, .most = 1000 },
-	{ 0, "watch-rate", "=HZ", "1000", "backlogs of --watch, besides those of samples",
+	{ 0, "watch-rate", "=HZ", "2000", "backlogs of --watch, besides those of samples",
 	  .parse = option_number, PLACE(watch_hz), .least = 0.0001, .most = 10000 },
 	{ 0, "grid", "=SECONDS", NULL,
 	  "count the times of samples from this one, in seconds since 1970, in both directions",

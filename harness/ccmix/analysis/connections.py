@@ -73,22 +73,19 @@ def of_commands(
     Of several commands on one host the first has all: nothing tells which of them made a connection. `of_iperf3` are
     the connections of all tests, those of control included.
     """
-    others = of_no_other(run, sockets, of_iperf3)
-    seen: set[str] = set()
-    for source in run.traffic.sources:
-        if isinstance(source, CommandSource):
-            yield source, others.filter(pl.col("host") == source.host) if source.host not in seen else others.clear()
-            seen.add(source.host)
-
-
-def of_no_other(run: Run, sockets: pl.DataFrame, of_iperf3: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples of connections that neither a test of iperf3 nor a server of ccmix made."""
     servers = [
         of_server(run, number, source)
         for number, source in enumerate(run.traffic.sources)
         if isinstance(source, HttpSource | WorkloadSource)
     ]
-    return sockets.filter(~pl.any_horizontal(pl.lit(value=False), *servers)).join(of_iperf3, on=CONNECTION, how="anti")
+    others = sockets.filter(~pl.any_horizontal(pl.lit(value=False), *servers)).join(
+        of_iperf3, on=CONNECTION, how="anti"
+    )
+    seen: set[str] = set()
+    for source in run.traffic.sources:
+        if isinstance(source, CommandSource):
+            yield source, others.filter(pl.col("host") == source.host) if source.host not in seen else others.clear()
+            seen.add(source.host)
 
 
 def of_flows(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:

@@ -27,7 +27,7 @@ class Iperf3TestReport:
     rate_bps: float  # of each stream of UDP
     connected_s: float | None
     groups: Mapping[int, int]  # number of the group, from 1, by port; empty without groups
-    datagrams: int = 0  # that UDP's client sent, the one that connects each stream included
+    datagrams: int = 0  # of UDP, the two that connect each stream included
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,6 @@ def iperf3_report(client: dict[str, Any]) -> Iperf3TestReport | None:
         return None
     total = end.get("sum_sent") or end.get("sum") or {}
     milliseconds = start.get("timestamp", {}).get("timemillisecs")
-    streams = [stream for interval in client["intervals"] for stream in interval["streams"]]
-    connecting = test["num_streams"] if test["protocol"] == "UDP" else 0
     return Iperf3TestReport(
         protocol=test["protocol"],
         streams=test["num_streams"],
@@ -67,7 +65,8 @@ def iperf3_report(client: dict[str, Any]) -> Iperf3TestReport | None:
         rate_bps=float(test.get("target_bitrate", 0)),
         connected_s=None if milliseconds is None else milliseconds / 1e3,
         groups={stream["local_port"]: stream["group"] for stream in start["connected"] if "group" in stream},
-        datagrams=connecting + sum(stream.get("packets", 0) for stream in streams),
+        datagrams=2 * test["num_streams"] * (test["protocol"] == "UDP")
+        + sum(stream.get("packets", 0) for interval in client["intervals"] for stream in interval["streams"]),
     )
 
 

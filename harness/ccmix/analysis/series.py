@@ -64,7 +64,7 @@ class Series:
 
     sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between hosts; PEER
     queues: `place` as in facts.json's qdiscs, such as 'bottleneck' or 'sender-queue h2'
-    counters: of the ends' namespaces, those of COUNTED
+    counters: of the ends' namespaces, those that COUNTED names
     cpu: `host` is 'src' or 'dst', or 'localhost' on an emulated path
     processes: `host` as in cpu; a row whose `threads` is 0 is of one thread of the process `parent_pid`
     rtt: of each question of ccmix-rtt, rtt_s null where no answer came
@@ -100,14 +100,11 @@ NEEDED = {
     "rtt": ("time_s", "rtt_s"),
 }  # fmt: skip
 
-# The kernel's counters of packets, in segments, by what happened to them. Tcp.OutSegs leaves out what is sent again,
-# but for SYN/ACKs, which both count (__tcp_transmit_skb() and tcp_make_synack() in net/ipv4/tcp_output.c); what IP
-# discards, TCP may have counted, as resets that find no room (ip_send_unicast_reply() in net/ipv4/ip_output.c).
-COUNTED = {
-    "Tcp.OutSegs": "sent", "Tcp.RetransSegs": "sent", "Udp.OutDatagrams": "sent", "Icmp.OutMsgs": "sent",
-    "IpExt.InNoECTPkts": "came", "IpExt.InECT0Pkts": "came", "IpExt.InECT1Pkts": "came", "IpExt.InCEPkts": "came",
-    "TcpExt.TCPSynRetrans": "unsure", "Ip.OutDiscards": "unsure", "Udp.SndbufErrors": "refused",
-}  # fmt: skip
+# Counters of packets, in segments
+COUNTED = (
+    "Tcp.OutSegs Tcp.RetransSegs Udp.OutDatagrams Icmp.OutMsgs IpExt.InNoECTPkts IpExt.InECT0Pkts IpExt.InECT1Pkts "
+    "IpExt.InCEPkts TcpExt.TCPSynRetrans Ip.OutDiscards Udp.SndbufErrors"
+)
 
 
 def recorded(logs: Path, measurement: Measurement, hosts: Sequence[str], cores: str | None) -> Iterator[Part]:
@@ -151,7 +148,7 @@ def read_series(parts: Iterable[Part]) -> Series:
                 if name == "sockets":
                     table = with_peers(table)
                 elif name == "counters":
-                    table = table.filter(pl.col("name").is_in(list(COUNTED)))
+                    table = table.filter(pl.col("name").is_in(COUNTED.split()))
                 tables[name].append(table.select(column for column in needed if column in table.columns))
         probes |= part.probes
         diagnostics += part.diagnostics

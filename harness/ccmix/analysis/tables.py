@@ -113,7 +113,7 @@ class RunTables:
     services: by a source's label, what the programs of a source of short flows, or a command, left
     steps: of an entry of type path, see step_tables.step_rows()
     fine_intervals: as intervals, where the probes sampled more often than iperf3 can report; else None
-    strangers: connections of the ends that no source of ccmix's own made, with their segs_out
+    strangers: the most segments that one of the ends sent over a connection of no known source
     """
 
     flows: pl.DataFrame
@@ -132,7 +132,7 @@ class RunTables:
     services: Mapping[str, ServiceReport] = field(default_factory=dict)
     fine_intervals: pl.DataFrame | None = None
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEP_COLUMNS))
-    strangers: pl.DataFrame = field(default_factory=pl.DataFrame)
+    strangers: int = 0
 
     @property
     def sockets(self) -> pl.DataFrame:
@@ -211,6 +211,9 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     sockets = ours(series.sockets)
     short_known = [pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS), *(own for _, own in short)]
     of_short = earlier({"sockets": connections.of_flows(series.sockets, pl.concat(short_known))}, start_s)["sockets"]
+    of_sources = (known, *short_known, *(test.connections for test in tests))
+    sources = pl.concat(each.select(connections.CONNECTION) for each in of_sources)
+    strangers = series.sockets.join(sources, on=connections.CONNECTION, how="anti")
     of_tests = (test.intervals for test in tests)
     intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *of_tests, of_steps[1]])
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s, ours)
@@ -223,7 +226,7 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         steps=step_rows(results, start_s),
         short_flows=pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flow for flow, _ in short)]),
         short_sockets=of_short,
-        strangers=_strangers(run, series.sockets, tests),
+        strangers=strangers["segs_out"].max() or 0,  # type: ignore[arg-type]
         short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
         tests={source.label: test.report for source, test in zip(of_iperf3, tests, strict=True) if test.report},
         services={
@@ -296,23 +299,8 @@ def _sockets_of_others(
     for number, source in enumerate(run.traffic.sources):
         if isinstance(source, HttpSource | WorkloadSource):
             yield source, sending.filter(connections.of_server(run, number, source))
-    yield from connections.of_commands(run, sending, _of_iperf3(tests))
-
-
-def _of_iperf3(tests: Iterable[_TestTables]) -> pl.DataFrame:
-    return pl.concat([pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *(test.connections for test in tests)])
-
-
-def _strangers(run: Run, sockets: pl.DataFrame, tests: Iterable[_TestTables]) -> pl.DataFrame:
-    """Returns connections that no source made, nor the probe of RTTs, with the segments that one of their ends sent."""
-    if "segs_out" not in sockets.columns:
-        return pl.DataFrame()
-    probe = run.traffic.rtt_probe
-    others = connections.of_no_other(run, sockets, _of_iperf3(tests))
-    if probe and probe.tcp_port:
-        others = others.filter(pl.col("peer_port") != probe.tcp_port)
-    sent = others.group_by(connections.CONNECTION, maintain_order=True).agg(pl.col("segs_out").max())
-    return sent.filter(pl.col("segs_out") > 0).sort("segs_out", descending=True)
+    of_iperf3 = [pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *(test.connections for test in tests)]
+    yield from connections.of_commands(run, sending, pl.concat(of_iperf3))
 
 
 def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
-from ccmix.model import GroupedSource, Topology, Traffic
+from ccmix.model import GroupedSource, Traffic
 
 LEAST_HZ, MOST_HZ = 1e-4, 1000.0  # rates of samples that it takes
-MOST_WATCH_HZ = 5000.0
+WATCH_HZ = 2000.0  # its default rate of looks at a backlog that it watches
 MOST_SLOW_HZ = 10.0  # the kernel counts processor time in hundredths of a second
 DISCOVER_HZ, DISCOVER_SHORT_HZ = 10.0, 100.0  # searches for new sockets; of traffic whose connections come and go
 BEFORE_S = 1e-3  # the traffic: what a source sends a little early is not in that sample
@@ -43,21 +43,6 @@ def moments(traffic: Traffic, began_s: float) -> list[str]:
     last_s = began_s + max([*starts_s, *(source.start_s for source in traffic.sources)], default=0.0)
     also += [last_s] if last_s > measured_s else []
     return [f"--grid={measured_s:.9f}", *(f"--also={moment_s:.9f}" for moment_s in also)]
-
-
-def watch_hz(topology: Topology) -> float:
-    """Returns how often the bottleneck's backlog is watched: each time that a sixteenth of the buffer may have passed."""
-    return min(2 * max(phase.rate_bps for _, phase in topology.phases) / topology.buffer_bytes, MOST_WATCH_HZ)
-
-
-def watching(topology: Topology, device: str) -> list[str]:
-    """Returns the options that watch the bottleneck's backlog, where its other counters don't tell whether it was busy.
-
-    fq with a maxrate may hold packets back.
-    """
-    if (topology.shaper == "tbf" and not topology.offloads) or topology.queue.parameter("maxrate"):
-        return []
-    return [f"--watch={device}", f"--watch-rate={watch_hz(topology):.12g}"]
 
 
 def refusal(host: Host, argv: Sequence[str]) -> str | None:

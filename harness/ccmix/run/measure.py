@@ -286,7 +286,7 @@ def _parameters(topology: Topology) -> dict[str, str]:
 
 
 class _Probes:
-    """Samples all ends' sockets and counters, the queues that are no netem, and processors.
+    """Samples all ends' sockets and counters, the path's queues, and processors.
 
     Without ccmix-sockmon, it samples the senders' sockets by ss and the bottleneck by tc. `reports` and `diagnostics`
     are complete when the samples have ended.
@@ -298,10 +298,11 @@ class _Probes:
         self.diagnostics: list[str] = []
         self._run, self._path, self._rtt_program, self._logs = run, path, programs.rtt, logs
         short = any(not isinstance(source, Iperf3Source | UdpSource) for source in run.traffic.sources)
+        watched = BOTTLENECK if run.topology.shaper == "htb" or run.topology.offloads else None
         self._argv = [
             programs.sockmon, *(f"--sockets={end}" for end in series.sockets),
-            *(f"--queue={device}" for device in series.queues),
-        *sockmon.watching(run.topology, next(name for name, what in series.queues.items() if what == BOTTLENECK)), *(f"--counters={end}" for end in series.sockets),
+            *(f"--queue={device}" for device in series.queues), *(f"--counters={end}" for end in series.sockets),
+            *(f"--watch={device}" for device, what in series.queues.items() if what == watched),
             "--cpu", f"--tree={os.getpid()}",
             *sockmon.rates(run.traffic.interval_s, sockmon.DISCOVER_SHORT_HZ if short else sockmon.DISCOVER_HZ),
         ]  # fmt: skip

@@ -4,15 +4,15 @@ What is sent arrives, is dropped where drops are counted, or waits in a queue th
 policer, duplicates and losses leave a difference, and so does a change that is undone before the end.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from ccmix.analysis.series import COUNTED
 from ccmix.analysis.tables import PARENTS_OF_CLSACT
-from ccmix.analysis.validity.comparison import Limits, Observed, first_of_flows
+from ccmix.analysis.validity.comparison import Limits, Observed
 from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK
 from ccmix.model import CommandSource
 from ccmix.model.emulated import BUCKET_PACKETS, SUPER_PACKET_BYTES
@@ -21,134 +21,98 @@ from ccmix.units import format_rate
 
 CLOCK_STEP_S = 1e-9  # in which tbf and htb count the time that a packet takes (net/sched/sch_generic.c)
 CHANGING_S = 0.1  # by which tc may have made a change late, on a busy machine
-
-
-class Way(NamedTuple):
-    """Names the counts of what enters a part of the path, of what leaves it, and of what is dropped or waits there.
-
-    `end`: whose kernel counts what enters, if one of the ends does. `joins`: packets of many segments wait there, with
-    or without offloads.
-    """
-
-    place: str
-    entered: Sequence[str]
-    left: Sequence[str]
-    held: Sequence[str] = ()
-    end: str = ""
-    joins: bool = False
-
-
-WAYS = (
-    Way(
-        "on the senders", ["sender sent"], ["passed_sender-queue", "passed_control-data"],
-        ["held_sender-queue", "held_control-data"], "sender", joins=True,
+READING_S = 5e-6  # of virtual time, in which a sample's counters are read: some readings of the clock
+SENT = (
+    "passed_sender.Tcp.OutSegs passed_sender.Tcp.RetransSegs passed_sender.Udp.OutDatagrams passed_sender.Icmp.OutMsgs"
+)
+# Each part of the path: counts of segments that enter it, of those that leave it, of packets held there, and of
+# segments that the kernel may count too often or not at all where they enter. Tcp.OutSegs leaves out what is sent
+# again, but for SYN/ACKs, which both count (__tcp_transmit_skb() and tcp_make_synack() in net/ipv4/tcp_output.c). What
+# IP discards, TCP may have counted, as resets that find no room (ip_send_unicast_reply() in net/ipv4/ip_output.c); of a
+# datagram that the device's queue drops, UDP counts an error instead (udp_send_skb() in net/ipv4/udp.c).
+WAYS = {
+    "on the senders": (
+        SENT, "passed_sender-queue passed_control-data", "held_sender-queue held_control-data",
+        "passed_sender.TcpExt.TCPSynRetrans passed_sender.Ip.OutDiscards passed_sender.Udp.SndbufErrors",
     ),
-    Way(
-        "from the senders to the bottleneck's queue", ["passed_sender-queue"], ["passed_bottleneck"],
-        ["held_data-delay", "held_policer", "held_bottleneck"],
+    "from the senders to the bottleneck's queue": (
+        "passed_sender-queue", "passed_bottleneck", "held_data-delay held_bottleneck", "",
     ),
-    Way(
-        "from the bottleneck's queue to the receivers", ["passed_bottleneck", "passed_control-data"],
-        ["receiver came"],
+    "from the bottleneck's queue to the receivers": (
+        "passed_bottleneck passed_control-data",
+        "passed_receiver.IpExt.InNoECTPkts passed_receiver.IpExt.InECT0Pkts passed_receiver.IpExt.InECT1Pkts "
+        "passed_receiver.IpExt.InCEPkts", "", "",
     ),
-    Way(
-        "from the receivers to the senders", ["receiver sent"], ["sender came"],
-        ["held_ack-bottleneck", "held_ack-delay", "held_control-ack"], "receiver",
+    "from the receivers to the senders": (
+        "passed_receiver.Tcp.OutSegs passed_receiver.Tcp.RetransSegs passed_receiver.Udp.OutDatagrams "
+        "passed_receiver.Icmp.OutMsgs",
+        "passed_sender.IpExt.InNoECTPkts passed_sender.IpExt.InECT0Pkts passed_sender.IpExt.InECT1Pkts "
+        "passed_sender.IpExt.InCEPkts", "held_ack-bottleneck held_ack-delay held_control-ack",
+        "passed_receiver.TcpExt.TCPSynRetrans passed_receiver.Ip.OutDiscards passed_receiver.Udp.SndbufErrors",
     ),
-)  # fmt: skip
+}  # fmt: skip
 
 
 def packets(observed: Observed) -> Limits:
-    """Compares what has entered each part of the path with what has left it, at the samples of the ends' counters.
+    """Compares what has entered each part of the path with what has left it, at the samples of the ends' counters, and
+    what was sent with what the sources sent.
 
-    All counts are of segments, except for drops and backlogs: these count packets. On a sender, and with offloads
-    everywhere, a packet may be as many segments as the largest holds. What the kernel may count as sent too often, or
-    not at all, is in COUNTED. Counters are read one after the other, in microseconds of virtual time: meanwhile a
-    packet may pass, or those that the rate allows, and seldom a sender's burst of as many segments as a packet holds.
-    So a difference counts which two samples in a row have, or the last one beyond such a burst. In real time reading
-    takes longer, and the last sample alone is judged, when the traffic has ended.
+    All counts are of segments, except for drops and backlogs, what is held: these are of packets. On a sender, and with
+    offloads everywhere, a packet may be as many segments as the largest holds. Counters are read one after the other,
+    in microseconds of virtual time: meanwhile a packet may pass, or those that the rate allows, and seldom a sender's
+    burst of as many segments as a packet holds. So a difference counts which two samples in a row have, or the last one
+    beyond such a burst. In real time reading takes longer, and the last sample alone is judged, when the traffic has
+    ended. A command may send what it likes, and so may the steps that measure a path; the probe of RTTs by TCP has
+    connections of its own.
     """
-    counts = _counts(observed)
-    if counts.is_empty():
+    topology, traffic, counts = observed.run.topology, observed.run.traffic, _counts(observed)
+    if not counts:
         return
-    topology, in_lab = observed.run.topology, observed.measurement.facts.lab_kernel is not None
     burst = SUPER_PACKET_BYTES // topology.packet_bytes
-    spare = 1 + counts["reading_s"].to_numpy() * topology.rate_bps / (8 * topology.packet_bytes)
+    spare = 1 + READING_S * topology.rate_bps / (8 * topology.packet_bytes)
 
-    def total(names: Sequence[str]) -> np.ndarray:
-        return sum((counts[name].to_numpy() for name in names if name in counts.columns), np.zeros(counts.height))
+    def total(names: str) -> Any:
+        return sum(counts[name] for name in names.split())
 
-    for way in WAYS:
-        held = total(way.held)
-        missing = total(way.entered) - total(way.left) - held
-        joined = (burst - 1) * held.clip(0) if topology.offloads or way.joins else 0
-        for what, difference in (
-            ("appeared", -missing - total([f"{way.end} refused"])),
-            ("vanished", missing - joined - total([f"{way.end} unsure"])),
-        ):
-            lasting = np.minimum(difference[1:], difference[:-1]) > spare[1:]
-            at_end = difference[-1] > spare[-1] + burst
-            if at_end or (in_lab and lasting.any()):
-                waited = what == "vanished" and not (at_end or lasting[-1])
-                how = "waited in no configured queue" if waited else what
-                yield "conservation", f"{difference.max():.0f} packets {how} {way.place}"
+    for way, (entered, left, held, unsure) in WAYS.items():
+        missing = total(entered) - total(left) - total(held)
+        joined = (burst - 1) * np.maximum(total(held), 0) if topology.offloads or entered == SENT else 0
+        for what, packets in (("more", -missing), ("fewer", missing - joined)):
+            beyond = packets - spare - total(unsure)
+            if beyond[-1] > burst or (np.minimum(beyond[1:], beyond[:-1]) > 0).any():
+                yield "conservation", f"{packets.max()} packets {what} than expected came {way}"
+    known = sum(test.datagrams for test in observed.tables.tests.values())
+    datagrams = total("passed_sender.Udp.OutDatagrams passed_receiver.Udp.OutDatagrams")[-1] - known
+    free = traffic.steps or CommandSource in map(type, traffic.sources)
+    segments = 0 if traffic.rtt_probe and traffic.rtt_probe.tcp_port else observed.tables.strangers
+    if not free and (segments or datagrams > 0):
+        yield "traffic", f"{segments} segments and {max(datagrams, 0)} datagrams were sent for no source"
 
 
-def _counts(observed: Observed) -> pl.DataFrame:
-    """Returns what counters grew by until each sample of the ends'; nothing where no probe read them.
+def _counts(observed: Observed) -> Mapping[str, Any]:
+    """Returns what counters grew by until each sample of the ends'; 0 for what is not there.
 
-    Columns: 'END WORD' with sender or receiver and the words of COUNTED; passed_PLACE and held_PLACE of root qdiscs,
-    without the names of senders: packets that were passed, and those that were dropped or wait; held_policer; and
-    reading_s, between the reading of both.
+    Keys: passed_END.COUNTER with sender or receiver; passed_PLACE and held_PLACE of root qdiscs, without the names of
+    senders: packets that were passed, and those that were dropped, or wait, or that a policer there dropped.
     """
-    series, topology = observed.tables.series, observed.run.topology
+    series, policer = observed.tables.series, observed.run.topology.policer
     if series.counters.is_empty():
-        return series.counters
+        return {}
     end = pl.col("netns").replace_strict(observed.measurement.series.sockets, default=None)
-    word = pl.concat_str(end, pl.col("name").replace_strict(COUNTED), separator=" ")
-    ends = series.counters.select("time_s", "value", word=word).pivot(
-        "word", index="time_s", values="value", aggregate_function="sum"
+    of_ends = series.counters.select("time_s", place=pl.concat_str(end, "name", separator="."), passed="value")
+    of_queues = series.queues.filter(pl.col("parent").is_in(["root", *(PARENTS_OF_CLSACT if policer else ())])).select(
+        "time_s",
+        place=pl.col("place").str.extract(r"(\S+)"),
+        passed=pl.when(pl.col("parent") == "root").then("packets"),
+        held=pl.col("drops") + pl.col("backlog_packets"),
     )
-    policed = (pl.col("place") == BOTTLENECK) & pl.col("parent").is_in(PARENTS_OF_CLSACT if topology.policer else ())
-    queues = (
-        series.queues.filter(policed | (pl.col("parent") == "root"))
-        .select(
-            queued_s="time_s",
-            place=pl.when(policed).then(pl.lit("policer")).otherwise(pl.col("place").str.extract(r"(\S+)")),
-            passed="packets",
-            held=pl.col("drops") + pl.col("backlog_packets"),
-        )
-        .pivot("place", index="queued_s", aggregate_function="sum")
-    )
-    both = ends.sort("time_s").join_asof(queues.sort("queued_s"), left_on="time_s", right_on="queued_s", coalesce=False)
-    counted = pl.exclude("time_s", "queued_s").fill_null(0).cast(pl.Int64)
-    return both.select(counted - counted.first(), reading_s=pl.col("time_s") - pl.col("queued_s"))
-
-
-def strangers(observed: Observed) -> Limits:
-    """Reports what the ends sent that no source did: connections, and the senders' datagrams and pings.
-
-    A command may send what it likes, and so may the steps that measure a path.
-    """
-    run, tables, counters = observed.run, observed.tables, observed.tables.series.counters
-    if run.traffic.steps or any(isinstance(source, CommandSource) for source in run.traffic.sources):
-        return
-    yield from first_of_flows(
-        ("traffic", f"port {port} of {host} and port {peer} of {address} sent {segments} segments for no source")
-        for host, port, peer, address, segments in tables.strangers.rows()
-    )
-    if counters.is_empty():
-        return
-    senders = [name for name, end in observed.measurement.series.sockets.items() if end == "sender"]
-    sent = counters.filter(
-        pl.col("netns").is_in(senders), pl.col("name").is_in(["Udp.OutDatagrams", "Icmp.OutMsgs"])
-    ).group_by("netns", "name")
-    more = sent.agg(pl.col("value").max() - pl.col("value").min())["value"].sum()
-    more -= sum(test.datagrams for test in tables.tests.values())
-    if probe := run.traffic.rtt_probe:
-        more -= probe.rate_hz * (counters["time_s"].max() - counters["time_s"].min()) + 1
-    if more > 0:
-        yield "traffic", f"the senders sent {more:.0f} datagrams or pings for no source"
+    rows = pl.concat([of_ends, of_queues], how="diagonal_relaxed").group_by("time_s", "place").agg(pl.all().sum())
+    wide = rows.pivot("place", index="time_s").sort("time_s").drop("time_s")
+    latest = pl.all().forward_fill().fill_null(0).cast(pl.Int64)
+    read = wide.select(latest, read=pl.col("passed_sender.Tcp.OutSegs").is_not_null()).filter("read").drop("read")
+    grown = read.select(pl.all() - pl.all().first())
+    judged = grown if observed.measurement.facts.lab_kernel else grown.tail(1)
+    return defaultdict(int, {column.name: column.to_numpy() for column in judged})
 
 
 def rate(observed: Observed) -> Limits:
@@ -161,58 +125,38 @@ def rate(observed: Observed) -> Limits:
     empty if as many packets had to wait as came and passed. htb counts otherwise, and joined packets as one: there
     sockmon watches the backlog, which must always have been as much as can pass before it looks again, twice.
     """
-    topology, began_s = observed.run.topology, observed.tables.began_s
-    made_s = [0.0, *(change.time_s - began_s for change in observed.measurement.changes)]
-    phases = [phase for _, phase in topology.phases]
-    rates_bps = [phase.rate_bps for phase in phases]
-    devices = [(BOTTLENECK, rates_bps, max(phase.bottleneck_bucket_bytes for phase in phases))]
-    if acks := topology.ack_bottleneck:
-        devices.append((ACK_BOTTLENECK, [acks.rate_bps], BUCKET_PACKETS * topology.packet_bytes))
-    devices += [
-        (topology.device_name("sender-queue", sender), [sender.rate_bps], topology.bucket_bytes(sender.rate_bps))
-        for sender in topology.senders
-        if sender.rate_bps
+    topology, forever_s = observed.run.topology, float("inf")
+    untils_s = [*(at_s for at_s, _ in topology.phases[1:]), forever_s]
+    rates = [
+        (at_s, until_s + CHANGING_S, phase.rate_bps)
+        for (at_s, phase), until_s in zip(topology.phases, untils_s, strict=True)
     ]
-    for place, of_place_bps, bucket_bytes in devices:
-        rates = list(zip(made_s, of_place_bps, strict=False))
-        head_bytes = SUPER_PACKET_BYTES if topology.offloads else topology.packet_bytes
-        watched_s = 1 / sockmon.watch_hz(topology)
-        yield from _passed(place, observed.tables.queue(place), rates, bucket_bytes, head_bytes, watched_s)
+    bucket_bytes = max(phase.bottleneck_bucket_bytes for _, phase in topology.phases)
+    yield from _passed(observed, BOTTLENECK, rates, bucket_bytes)
+    if acks := topology.ack_bottleneck:
+        rates, bucket_bytes = [(0.0, forever_s, acks.rate_bps)], BUCKET_PACKETS * topology.packet_bytes
+        yield from _passed(observed, ACK_BOTTLENECK, rates, bucket_bytes)
 
 
-def _passed(
-    place: str, samples: pl.DataFrame, rates: Sequence[tuple[float, float]], bucket_bytes: int, head_bytes: int,
-    watched_s: float,
-) -> Limits:  # fmt: skip
-    """Judges a root qdisc by its samples.
-
-    `rates` are moments and the rates, in bits per second, from then on; `head_bytes` the largest packet that may wait
-    for tokens; `watched_s` the time between two looks at the backlog.
-    """
+def _passed(observed: Observed, place: str, rates: Sequence[tuple[float, float, float]], bucket_bytes: int) -> Limits:
+    """Judges the root qdisc there. `rates`: from when, and until when, and the rate in bits per second."""
+    topology = observed.run.topology
     time_s, queued = pl.col("time_s"), pl.col("backlog_packets").cast(pl.Int64)
     more = {name: pl.col(name).cast(pl.Int64).diff() for name in ("packets", "bytes", "drops", "overlimits")}
-    untils_s = [*(from_s for from_s, _ in rates[1:]), float("inf")]
     held_bps = [
-        pl.when(time_s > from_s, time_s.shift() < until_s + CHANGING_S).then(rate_bps)
-        for (from_s, rate_bps), until_s in zip(rates, untils_s, strict=True)
+        pl.when(time_s > begin_s, time_s.shift() < until_s).then(rate_bps) for begin_s, until_s, rate_bps in rates
     ]
+    most_bps = pl.max_horizontal(held_bps).alias("most_bps")
+    head_bits = 8 * (SUPER_PACKET_BYTES if topology.offloads else topology.packet_bytes)
     had_to_wait = more["overlimits"] >= 2 * more["packets"] + queued.diff() + more["drops"]
-    unsure_s = pl.col("took_s") + pl.col("took_s").shift() + CLOCK_STEP_S * more["packets"]
-    passed_bits, head_bits = 8 * more["bytes"], 8 * head_bytes
-    most_bits = pl.max_horizontal(held_bps) * (time_s.diff() + unsure_s) + 8 * bucket_bytes + head_bits
-    least_bits = pl.min_horizontal(held_bps) * (time_s.diff() - unsure_s) - head_bits
-    watched = 8 * pl.col("least_backlog_bytes") >= 2 * pl.max_horizontal(held_bps) * watched_s
-    busy = watched | (had_to_wait & (queued > 0) & (queued.shift() > 0))
-    wrong = (passed_bits > most_bits) | (busy & (passed_bits < least_bits))
-    spans = samples.sort("time_s").select(
-        passed_bps=passed_bits / time_s.diff(), configured_bps=pl.max_horizontal(held_bps), wrong=wrong
+    watched = 8 * pl.col("least_backlog_bytes") * sockmon.WATCH_HZ >= 2 * most_bps
+    busy = (watched & (topology.queue.parameter("maxrate") is None)) | (
+        had_to_wait & (queued > 0) & (queued.shift() > 0)
     )
-    found = spans.filter("wrong")
-    if found.height:
-        off = (pl.col("passed_bps") / pl.col("configured_bps")).log().abs()
-        passed_bps, configured_bps, _ = found.sort(off).row(-1)
-        yield (
-            "rate",
-            f"{place} passed {format_rate(passed_bps)}, configured are {format_rate(configured_bps)}, in {found.height} of "
-            f"{spans.height - 1} intervals",
-        )
+    unsure_s = pl.col("took_s") + pl.col("took_s").shift() + CLOCK_STEP_S * more["packets"]
+    bits = 8 * more["bytes"]
+    too_many = bits > most_bps * (time_s.diff() + unsure_s) + 8 * bucket_bytes + head_bits
+    too_few = busy & (bits < pl.min_horizontal(held_bps) * (time_s.diff() - unsure_s) - head_bits)
+    spans = observed.tables.queue(place).sort("time_s").select(bits / time_s.diff(), most_bps, wrong=too_many | too_few)
+    for passed_bps, configured_bps, _ in spans.filter("wrong").head(1).rows():
+        yield "rate", f"{place} passed {format_rate(passed_bps)}, configured are {format_rate(configured_bps)}"

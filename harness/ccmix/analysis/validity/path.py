@@ -47,8 +47,8 @@ def _rtt_of_sender(run: Run, sender: Sender, tables: RunTables, measurement: Mea
     first_s = min((begin_s for _, begin_s in begins_s), default=0.0)
     is_first = any(host == sender.name and begin_s <= first_s + sender.base_rtt_s for host, begin_s in begins_s)
     if not is_first:  # its flows met the queues of those before them: pings decide
-        socket_s = min(socket_s, _base_rtts_s(run.topology, sender)[1]) if isinstance(socket_s, float) else None
-    least_s, most_s = _base_rtts_s(run.topology, sender)
+        socket_s = min(socket_s, base_rtts_s(run.topology, sender)[1]) if isinstance(socket_s, float) else None
+    least_s, most_s = base_rtts_s(run.topology, sender)
     packets_s = SOCKET_RTT_PACKETS * run.topology.packet_bytes * 8 / _least_rate_bps(run.topology, sender)
     assert isinstance(socket_s, float | None)
     if socket_s is not None and round(socket_s * 1e6) % TIMESTAMP_US == 0:
@@ -58,7 +58,7 @@ def _rtt_of_sender(run: Run, sender: Sender, tables: RunTables, measurement: Mea
         yield "rtt", f"{host}the sockets see {seen}, configured are {format_time(configured_s)}"
 
 
-def _base_rtts_s(topology: Topology, sender: Sender) -> tuple[float, float]:
+def base_rtts_s(topology: Topology, sender: Sender) -> tuple[float, float]:
     """Returns a sender's smallest and largest base RTT during a run; the larger one includes its jitter."""
     rtts_s = [own.base_rtt_s for own in own_phases(topology, sender)]
     return min(rtts_s), max(rtts_s) + 2 * sender.jitter_s

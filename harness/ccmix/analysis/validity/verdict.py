@@ -49,7 +49,6 @@ def _emulated(observed: Observed) -> Iterator[tuple[str, str]]:
             yield from path.loss_of_sender(run.topology, sender, measurement)
     yield from path.backlog(run, tables)
     yield from conservation.packets(observed)
-    yield from conservation.strangers(observed)
     yield from conservation.rate(observed)
     yield from hosts.limits(run, tables, measurement)
     yield from hosts.processors(run, tables)
