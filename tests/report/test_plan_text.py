@@ -107,7 +107,7 @@ def test_what_a_plan_shows(ccmix: Ccmix) -> None:
         "own can't settle: 10 s are too short to tell: they hold 1 BBR cycle of 10 s, and 5 are needed; "
         "duration = 60s would do",
         "7 runs, 260 s of traffic, 20 s of pauses, in all 0:04:40, plus 1 run of unknown length",
-        "about 2.23 MB to write, and captures of up to 4 GB, beside what flows of commands add in 4 runs "
+        "about 2.27 MB to write, and captures of up to 4 GB, beside what flows of commands add in 4 runs "
         "and 1 run of unknown length",
     ]
 

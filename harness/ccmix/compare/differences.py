@@ -38,7 +38,7 @@ class Difference:
         return UNKNOWN in (*self.a, *self.b)
 
 
-class _Row(NamedTuple):
+class _ValuePair(NamedTuple):
     what: str
     a: tuple[str, ...]
     b: tuple[str, ...]
@@ -49,7 +49,7 @@ def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Di
     comes first.
     """
     read_a, read_b = _reader(a), _reader(b)
-    names: dict[_Row, list[str]] = {}
+    names: dict[_ValuePair, list[str]] = {}
     for pair in pairs:
         for row in _between(read_a(pair.a.results), read_b(pair.b.results)):
             names.setdefault(row, []).append(pair.name)
@@ -87,7 +87,7 @@ def _reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:
     return read
 
 
-def _between(a: Sequence[Declared], b: Sequence[Declared]) -> Iterator[_Row]:
+def _between(a: Sequence[Declared], b: Sequence[Declared]) -> Iterator[_ValuePair]:
     for part in a[0]:
         of_a, of_b = ([each[part] for each in side] for side in (a, b))
         for family in _keys(*of_a, *of_b) if of_a != of_b else ():
@@ -100,7 +100,7 @@ def _between(a: Sequence[Declared], b: Sequence[Declared]) -> Iterator[_Row]:
                 shown_a = _shown(values_a, _absent(part, family, name, a[0], b[0], values_b))
                 shown_b = _shown(values_b, _absent(part, family, name, b[0], a[0], values_a))
                 if {*shown_a} != {*shown_b} and "" not in (*shown_a, *shown_b):
-                    yield _Row((family + name).rstrip(" -."), shown_a, shown_b)
+                    yield _ValuePair((family + name).rstrip(" -."), shown_a, shown_b)
 
 
 def _in_one(members: Mapping[str, str]) -> str:
