@@ -198,7 +198,8 @@ def test_queues(run: Run, folder: Path) -> None:
     tables.write(folder)
     assert pl.read_parquet(folder / "queues.parquet").to_dicts() == [
         {"time_s": time_s, "took_s": 0.01, "kind": "tbf", "handle": "1:", "parent": "root", "bytes": size, "packets": 2,
-         "drops": 1, "overlimits": 4, "requeues": 3, "backlog_bytes": 5, "backlog_packets": 6, "place": "bottleneck"}
+         "drops": 1, "overlimits": 4, "requeues": 3, "backlog_bytes": 5, "backlog_packets": 6,
+         "least_backlog_bytes": None, "place": "bottleneck"}
         for time_s, size in ((1.0, 100), (3.0, 300))
     ]  # fmt: skip
 

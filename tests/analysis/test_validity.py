@@ -423,7 +423,7 @@ TOLERATED: dict[str, Change] = {
     "ping": changed_measurement(ping_rtt_s={"h1": (0.01019, 0.3)}),
     "long RTT of sockets": changed_sockets(min_rtt_s=pl.lit(0.01031)),
     "RTT of sockets by TCP's time stamps": changed_sockets(min_rtt_s=pl.lit(0.009)),
-    "rate": changed_queues(bytes=(pl.col("bytes") * 1.009).cast(pl.Int64)),
+    "rate": changed_queues(bytes=(pl.col("bytes") * 1.00001).cast(pl.Int64)),
     "slow without a queue": changed_queues(backlog_bytes=pl.lit(0), bytes=(pl.col("bytes") * 0.5).cast(pl.Int64)),
     "a little steal": with_cores(lambda _: {"steal_s": 0.015}),
     "softirqs on two cores": with_cores(*[lambda _: {"softirq_s": 0.9}] * 2),
@@ -532,7 +532,8 @@ def test_what_is_within_tolerance_is_not_told(
 
 
 def test_every_kind_of_limit_is_tested() -> None:
-    assert {kind for _, kind, _ in FINDINGS.values()} == set(LIMITS)
+    elsewhere = {"conservation", "physics"}  # test_conservation.py, test_physics.py
+    assert {kind for _, kind, _ in FINDINGS.values()} == set(LIMITS) - elsewhere
 
 
 @pytest.mark.parametrize(("change", "kind", "sentence"), FINDINGS.values(), ids=FINDINGS)

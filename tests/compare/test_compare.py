@@ -239,7 +239,7 @@ def test_intervals_of_a_command_are_as_long_as_its_iperf3_made_them(make: Make) 
     output = {"start": {"connected": [], "test_start": {"omit": 0, "interval": 0.2}}, "intervals": [], "end": {}}
     (result.folder / "generators").mkdir()
     (result.folder / "generators" / "src-cmd.out").write_text(json.dumps(output))
-    intervals = {"time_s": [0.2, 0.4], "group": "cubic", "omitted": False, "goodput_bps": [1.0, 2.0]}
+    intervals = {"time_s": [0.2, 0.4], "group": "cubic", "omitted": False, "seconds": 0.2, "goodput_bps": [1.0, 2.0]}
     pl.DataFrame(intervals).write_parquet(result.folder / "intervals.parquet")
     made = replace(result, finished=replace(result.finished, run=run))
     assert interval_goodputs([made], unread=[])["cubic"].tolist() == [1.0, 2.0]

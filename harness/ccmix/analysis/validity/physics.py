@@ -9,7 +9,7 @@ import polars as pl
 from ccmix.analysis.measured import JITTER_S
 from ccmix.analysis.validity.comparison import Limits, Observed
 from ccmix.analysis.validity.path import TIMESTAMP_US, base_rtts_s
-from ccmix.model import CommandSource, Topology, UdpSource
+from ccmix.model import CommandSource, PathSource, Topology, UdpSource
 from ccmix.model.results import Metrics
 
 SHARES = ("share", "_rate", "fairness", "fairness_of_groups", "netem_loss", "unanswered", "window_limited")
@@ -62,7 +62,7 @@ def _carried(observed: Observed, values: Values) -> dict[str, float]:
     """
     traffic, topology, sockets = observed.run.traffic, observed.run.topology, observed.tables.sockets
     kinds = {type(source) for source in traffic.sources}
-    payload_bytes = topology.mtu_bytes - HEADERS_BYTES["UDP" if UdpSource in kinds else "TCP"]
+    payload_bytes = topology.mtu_bytes - HEADERS_BYTES["UDP" if kinds & {UdpSource, PathSource} else "TCP"]
     rates_bps = [phase.rate_bps for _, phase in topology.phases]
     more_bits = 8.0 * (max(phase.bottleneck_bucket_bytes for _, phase in topology.phases) + topology.packet_bytes)
     if traffic.omit_s and "sacked" in sockets.columns:
