@@ -61,7 +61,13 @@ def make(tmp_path: Path) -> Make:
             folder = RunFolder.of(outdir, run)
             series = pl.DataFrame(
                 [
-                    {"time_s": second, "group": group.cca, "omitted": second <= 1, "seconds": 1.0, "goodput_bps": goodput_bps + second}
+                    {
+                        "time_s": second,
+                        "group": group.cca,
+                        "omitted": second <= 1,
+                        "seconds": 1.0,
+                        "goodput_bps": goodput_bps + second,
+                    }
                     for second in (1.0, 2.0, 3.0)
                     for group in run.traffic.groups
                 ]

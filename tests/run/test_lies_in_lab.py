@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import read_tables
 from ccmix.analysis.validity import judge
 from ccmix.archive.codec import MEASUREMENT
@@ -62,7 +63,8 @@ def judged(configured: Run, folder: Path, measurement: Measurement) -> Verdict:
     tables = read_tables(configured, folder, measurement)
     probes = {**measurement.facts.probes, **tables.series.probes}
     seen = replace(measurement, facts=replace(measurement.facts, probes=probes))
-    return judge(configured, tables, seen)
+    metrics = run_metrics(configured, tables, seen.ping_rtt_s, seen)
+    return judge(configured, tables, seen, metrics)
 
 
 @pytest.mark.parametrize(

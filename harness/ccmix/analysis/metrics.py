@@ -113,7 +113,7 @@ def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             goodput_bps=pl.when(by_sockets)
             .then((pl.col("received") * 8 / active_s).fill_null(0.0))
-            .otherwise(pl.col("goodput_bps") * longer),
+            .otherwise((pl.col("goodput_bps") * longer).fill_null(0.0)),
             throughput_bps=pl.when(by_sockets)
             .then((pl.col("sent") - pl.col("retransmitted")) * 8 / active_s)
             .otherwise(pl.col("throughput_bps") * longer),
@@ -140,7 +140,7 @@ def _goodput_bps(run: Run, tables: RunTables, flows: pl.DataFrame) -> float:
     bits = pl.col("goodput_bps") * pl.col("active_s")
     if isinstance(run.path, Topology):  # UDP that starts late is received after the end of the run, too
         bits = pl.when("udp").then(pl.coalesce(pl.col("received") * 8, bits)).otherwise(bits)
-    return added(flows.select(bits=bits)["bits"].to_list()) / run.traffic.measured_s
+    return added(flows.select(bits=bits)["bits"].fill_null(0.0).to_list()) / run.traffic.measured_s
 
 
 def _together(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
