@@ -66,7 +66,7 @@ def packets(observed: Observed) -> Limits:
     connections of its own.
     """
     topology, traffic, counts = observed.run.topology, observed.run.traffic, _counts(observed)
-    if not counts:
+    if not counts or any(sender.queue.kind == "noqueue" for sender in topology.senders):  # which counts nothing
         return
     burst = SUPER_PACKET_BYTES // topology.packet_bytes
     spare = 1 + READING_S * topology.rate_bps / (8 * topology.packet_bytes)
