@@ -11,7 +11,6 @@ import pytest
 from cca_bpf import require_programs_of_sockets, turn
 from ccmix.analysis.size import written_bytes
 from ccmix.config import load
-from ccmix.model.traffic import IPERF3_LEAST_INTERVAL_S
 from ccmix.plan import make_plan
 from ccmix.probes.stream.reader import read_stream
 from ccmix.tools import find_cca
@@ -74,19 +73,15 @@ def look_at_intervals(folder: Path, interval_s: float) -> None:
     intervals = pl.read_parquet(folder / "intervals.parquet")
     in_time = intervals.filter(~pl.col("omitted"))
     assert in_time["seconds"].median() == pytest.approx(interval_s, rel=0.01)
-    by_sockets = interval_s < IPERF3_LEAST_INTERVAL_S
-    assert ("counted_by" in intervals.columns) == by_sockets
-    assert not by_sockets or set(intervals["counted_by"]) == {"sockets"}
+    assert set(intervals["counted_by"]) == {"receiver"}
     bits = in_time.group_by("group").agg((pl.col("goodput_bps") * pl.col("seconds")).sum())
     counted = dict(bits.iter_rows())
     for group in json.loads((folder / "run.json").read_text())["metrics"]["groups"]:
         # iperf3's receiver counts a block of 128 KB when it is whole, at both ends; an RTT of data is not acked yet
         differ_bits = 2 * 128 * 1024 * 8 + 50e6 * 0.01
         assert counted[group["group"]] == pytest.approx(2 * group["goodput_bps"], rel=0.01, abs=differ_bits)
-    if by_sockets:
-        assert in_time["time_s"].min() == pytest.approx(1.0, abs=2 * interval_s)
-        # sockets that are no longer established have no rows: they close up to two RTTs before the run's end
-        assert in_time["time_s"].max() == pytest.approx(3.0, abs=2 * 0.010)
+    assert in_time["time_s"].min() == pytest.approx(1.0 + interval_s)
+    assert in_time["time_s"].max() == pytest.approx(3.0)
 
 
 def look_at_packets(folder: Path, interval_s: float, sockets: pl.DataFrame) -> None:
@@ -151,7 +146,7 @@ def test_a_deadline_that_is_met_twice_is_seen() -> None:
 def look_at_counted_intervals(folder: Path, sockets: pl.DataFrame) -> None:
     """Checks that the intervals are one after the other, and that they have the bytes that were acknowledged."""
     intervals = pl.read_parquet(folder / "intervals.parquet").filter(~pl.col("omitted")).sort("time_s")
-    assert set(intervals["counted_by"]) == {"sockets"}
+    assert set(intervals["counted_by"]) == {"receiver"}
     assert intervals["seconds"].sum() == pytest.approx(intervals["time_s"][-1] - first_begins_s(intervals))
     counted = (intervals["goodput_bps"] * intervals["seconds"]).sum() / 8
     within = sockets.filter(pl.col("time_s").is_between(first_begins_s(intervals), intervals["time_s"][-1]))
