@@ -73,7 +73,7 @@ def test_help_states_ranges_and_defaults(sockmon_binary: str) -> None:
         (["-x"], "there is no option -x"),
         (["--until-eof=5"], "--until-eof takes no value"),
         (["--help=5"], "--help takes no value"),
-        (["--sockets=" + "x"] * 513, "--sockets is given more than 512 times"),
+        (["--sockets=" + "x"] * 2049, "--sockets is given more than 2048 times"),
     ],
 )
 def test_wrong_options_start_nothing(arguments: list[str], message: str, sockmon_binary: str, tmp_path: Path) -> None:
@@ -184,14 +184,6 @@ def test_samples_besides_at_given_moments_are_of_everything(sockmon: Any) -> Non
     for times in (stream.links["time_s"].to_list(), stream.cpu["time_s"].unique().to_list()):
         assert len(times) == stream.report["samples"]
         assert max(late_s(times, moment_s) for moment_s in moments_s) < 0.1
-
-
-def test_moments_that_come_together_are_one(sockmon: Any) -> None:
-    """Two of them are within 10 us of one of the grid, one before and one after it, and two are in the past."""
-    grid_s = time.time() + 0.6
-    also = [f"--also={moment_s:.6f}" for moment_s in (grid_s + 8e-6, grid_s - 8e-6, grid_s - 100, 1)]
-    stream = sockmon.record("--link=lo", "--rate=0.9", f"--grid={grid_s:.6f}", *also, "--duration=1.2")
-    assert stream.report["samples"] + stream.report["missed"] == 3
 
 
 def test_starved_it_says_what_it_missed(sockmon: Any) -> None:
