@@ -10,20 +10,24 @@ import pytest
 
 # One line per key of the client's and of the server's JSON, from an unpatched 3.20 with the arguments of the test.
 STOCK_KEYS = Path(__file__).with_name("stock-3.20-keys.txt")
-ADDED = {f"{side} start.test_start.start_time number" for side in ("client", "server")} | {
-    f"{side} {record}.congestion string"
-    for side in ("client", "server")
-    for record in ("start.connected[]", "end.streams[].sender")
-} | {
-    f"{side} {record}.{key}"
-    for side in ("client", "server")
-    for record, added in {
-        "start.connected[]": ("id number", "group number"),
-        "intervals[].streams[]": ("id number", "group number", "congestion string"),
-        "end.streams[]": ("id number", "group number", "congestion string"),
-    }.items()
-    for key in (*added, *(() if "connected" in record else ("local_port number", "remote_port number")))
-}
+ADDED = (
+    {f"{side} start.test_start.start_time number" for side in ("client", "server")}
+    | {
+        f"{side} {record}.congestion string"
+        for side in ("client", "server")
+        for record in ("start.connected[]", "end.streams[].sender")
+    }
+    | {
+        f"{side} {record}.{key}"
+        for side in ("client", "server")
+        for record, added in {
+            "start.connected[]": ("id number", "group number"),
+            "intervals[].streams[]": ("id number", "group number", "congestion string"),
+            "end.streams[]": ("id number", "group number", "congestion string"),
+        }.items()
+        for key in (*added, *(() if "connected" in record else ("local_port number", "remote_port number")))
+    }
+)
 
 
 def keys(value: Any, path: str = "") -> set[str]:

@@ -32,7 +32,7 @@ TCP_ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 SO_MAX_PACING_RATE = 47
 CCAS = ("cubic", "reno", "bbr")
 BYTES = 2_000_000
-OF_THE_SAMPLE = {"time_s", "monotonic_s", "took_s", "socket"}
+OF_THE_SAMPLE = {"time_s", "monotonic_s", "took_s", "socket", "age_s"}
 # Counters of a socket that none of its events makes smaller
 COUNTERS = (
     "bytes_sent", "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_out", "segs_in", "data_segs_out",

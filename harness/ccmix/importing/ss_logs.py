@@ -103,6 +103,7 @@ def with_sockets(run: ForeignRun, samples: pl.DataFrame) -> ForeignRun:
         results=replace(
             results,
             series=Series(sockets=table.select(_needed(table))),
+            counters=_sent_counters(table),
             reported=None,
             recorded=lambda: [{"sockets": table}],
         ),
@@ -125,6 +126,11 @@ def _of_series(samples: pl.DataFrame) -> pl.DataFrame:
 
 def _needed(table: pl.DataFrame) -> list[str]:
     return [column for column in NEEDED["sockets"] if column in table.columns]
+
+
+def _sent_counters(table: pl.DataFrame) -> FlowCounters:
+    """Returns the senders' counters; goodput stays what the import says, over its own time."""
+    return FlowCounters(samples=count_flows(table, pl.DataFrame(schema=INTERVAL_COLUMNS), {}).samples)
 
 
 def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
@@ -153,7 +159,7 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
             intervals=intervals_of_sockets(table),
             series=Series(sockets=table.select(_needed(table))),
             began_s=began_s,
-            counters=FlowCounters(samples=count_flows(table, pl.DataFrame(schema=INTERVAL_COLUMNS), {}).samples),
+            counters=_sent_counters(table),
             recorded=lambda: [{"sockets": table}],
         ),
         groups=tuple(map(Group, ccas)),
