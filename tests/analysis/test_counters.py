@@ -98,6 +98,14 @@ def test_a_socket_that_was_not_there_at_a_sample_had_nothing_then() -> None:
     assert grown(counters, 2.0, 2.5)["received"] == pytest.approx(300)
 
 
+def test_a_flow_that_began_before_the_run_counts_from_the_first_sample_of_each_end() -> None:
+    """Its receiver's socket was sampled 0.1 s after its sender's."""
+    ends = pl.concat([sent((1.0, 5000), (3.0, 9000)), received((1.1, 5100), (3.0, 8900))], how="diagonal")
+    counters = count_flows(ends, NO_INTERVALS, {FLOW: None})
+    assert grown(counters, 1.0, 3.0)["received"] == 3800
+    assert grown(counters, 1.0, 3.0)["sent"] == 4000
+
+
 def test_an_interval_that_the_generator_left_out_takes_nothing_from_the_next() -> None:
     """iperf3's server leaves out the last one of the omitted time."""
     rows = [{"time_s": time_s, "seconds": 1.0, "host": "h1", "port": 1000, "goodput_bps": 80.0} for time_s in (1, 3, 4)]

@@ -78,13 +78,15 @@ def _interpolated(moments_s: Numbers, times_s: Numbers, values: Numbers) -> Numb
     return interpolated
 
 
-def count_flows(sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mapping[Flow, float]) -> FlowCounters:
+def count_flows(
+    sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mapping[Flow, float | None]
+) -> FlowCounters:
     """Returns the counters of flows whose sockets were sampled, all states of them, and of those of `intervals` alone.
 
     intervals: INTERVAL_COLUMNS of a generator
     begins_s: a flow sends nothing before that, so its counters are then what they were at the sample before. Other
         connections, and a flow's later ones, begin with their first sample. One that was not yet there when others
-        were sampled had nothing then.
+        were sampled had nothing then. None: it began before the run, and counts from the first sample of each end.
     """
     counted_by: dict[Flow, CountedBy] = {}
     samples: dict[tuple[Flow, str], list[tuple[Numbers, Numbers]]] = defaultdict(list)
@@ -99,13 +101,15 @@ def count_flows(sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mappin
         for (host, port, *_), own in of_end.group_by(connection, maintain_order=True):
             before_s = own["time_s"][0] - JITTER_S
             earlier_s = sampled_s[: np.searchsorted(sampled_s, before_s)][-1:]
-            begin_s = max([firsts_s.pop((host, port), before_s), *earlier_s])
+            first_s = firsts_s.pop((host, port), before_s)
+            begin_s = own["time_s"][0] if first_s is None else max([first_s, *earlier_s])
+            had_s = begin_s if first_s is None else begin_s - JITTER_S / 2
             for name, column in counters.items():
                 known = own.select("time_s", column).drop_nulls() if column in own.columns else own.clear()
                 if known.is_empty():
                     continue
                 times_s, values = known["time_s"].to_numpy(), _unwrapped(known[column])
-                before, later = values[times_s <= begin_s - JITTER_S / 2], times_s > begin_s + JITTER_S / 2
+                before, later = values[times_s <= had_s], times_s > begin_s + JITTER_S / 2
                 points = (
                     np.append(begin_s, times_s[later]),
                     np.append(before[-1:] if before.size else 0.0, values[later]),

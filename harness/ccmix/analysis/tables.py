@@ -256,8 +256,10 @@ def with_counters(traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, en
     tables = replace(
         tables, flows=_until_closed(tables.flows, closed), short_flows=_until_closed(tables.short_flows, closed)
     )
+    goes_on = traffic.command is not None and traffic.command.kept
     begins_s = {
-        (host, port): begin_s or 0.0 for host, port, begin_s in tables.flows.select(*FLOW, "begin_s").iter_rows()
+        (host, port): None if goes_on else begin_s or 0.0
+        for host, port, begin_s in tables.flows.select(*FLOW, "begin_s").iter_rows()
     }
     counters = count_flows(every, tables.intervals, begins_s)
     if set(counters.counted_by.values()) <= {"generator"} and not isinstance(traffic.sources[0], UdpSource):
