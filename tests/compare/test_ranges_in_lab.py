@@ -13,6 +13,7 @@ PATH = """\
 rate = 5mbit
 delay = 10ms
 buffer = 1bdp
+loss = 0.3%
 
 [one]
 type = iperf3
