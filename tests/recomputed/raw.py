@@ -295,7 +295,8 @@ class RawRun:
     @property
     def data_delays(self) -> list[str]:
         """Returns the devices whose netem has the data of the senders."""
-        rows = self._stream.queues.filter(pl.col("netns") == "ccmix-delay")
+        forth = (pl.col("netns") == "ccmix-delay") & pl.col("device").str.starts_with("east")
+        rows = self._stream.queues.filter(forth)
         return [f"ccmix-delay/{device}" for device in rows["device"].unique(maintain_order=True)]
 
     def moments_s(self, begin_s: float, end_s: float) -> list[float]:

@@ -78,9 +78,7 @@ def _interpolated(moments_s: Numbers, times_s: Numbers, values: Numbers) -> Numb
     return interpolated
 
 
-def count_flows(
-    sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mapping[Flow, float | None]
-) -> FlowCounters:
+def count_flows(sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mapping[Flow, float | None]) -> FlowCounters:
     """Returns the counters of flows whose sockets were sampled, all states of them, and of those of `intervals` alone.
 
     intervals: INTERVAL_COLUMNS of a generator

@@ -104,11 +104,17 @@ def _udp_arrived(client: dict[str, Any]) -> float | None:
 
 
 def read_intervals(
-    traffic: Traffic, client: dict[str, Any], server: dict[str, Any] | None, flows: pl.DataFrame
+    traffic: Traffic,
+    client: dict[str, Any],
+    server: dict[str, Any] | None,
+    flows: pl.DataFrame,
+    later_s: float | None = None,
 ) -> pl.DataFrame:
     """Joins goodput that the receiver counts with the sender's retransmissions, by interval and port.
 
-    INTERVAL_COLUMNS. Where there is no server's JSON, it is the client's own count; of UDP the part that arrived.
+    INTERVAL_COLUMNS; times count from the client's start. Where there is no server's JSON, it is the client's own count; of UDP the part that arrived.
+    later_s: how much later the server started, by one clock. If that is known, what it counted after its last whole
+        interval is kept.
     """
     groups = flows.select("host", "port", "group")
     sent = _interval_rows(traffic, client, _ports(client, "local_port"))
@@ -117,7 +123,8 @@ def read_intervals(
         is_udp = any("udp" in stream for stream in client["end"]["streams"])
         received = sent.drop("retransmits").with_columns(pl.col("goodput_bps") * (arrived if is_udp and arrived else 1))
     else:
-        received = _interval_rows(traffic, server, _ports(server, "remote_port")).drop("retransmits")
+        received = _interval_rows(traffic, server, _ports(server, "remote_port"), splinters=later_s is not None)
+        received = received.drop("retransmits").with_columns(pl.col("time_s") + (later_s or 0.0))
     # both ends' timers are a little apart, and either may miss the interval at the end of the omitted time
     nearest = received.sort("time_s").join_asof(
         sent.select("time_s", "port", "retransmits").sort("time_s"),
@@ -212,7 +219,9 @@ def _ports(result: dict[str, Any], key: str) -> dict[int, int]:
     return {stream["socket"]: stream[key] for stream in result["start"]["connected"]}
 
 
-def _interval_rows(traffic: Traffic, result: dict[str, Any], ports: dict[int, int]) -> pl.DataFrame:
+def _interval_rows(
+    traffic: Traffic, result: dict[str, Any], ports: dict[int, int], *, splinters: bool = False
+) -> pl.DataFrame:
     """Returns a row for each interval and stream.
 
     iperf3 counts time and bytes from 0 again when the omitted time is over, but takes the first interval after that for
@@ -225,7 +234,7 @@ def _interval_rows(traffic: Traffic, result: dict[str, Any], ports: dict[int, in
         continues = before is not None and before["sum"]["omitted"] == omitted
         begin_s = before["sum"]["end"] if before and continues else 0.0
         seconds = interval["sum"]["end"] - begin_s
-        if seconds < traffic.goodput_interval_s / 2:
+        if seconds <= (0.0 if splinters else traffic.goodput_interval_s / 2):
             continue  # the last may be a splinter
         rows += [
             {

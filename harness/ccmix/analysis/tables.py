@@ -395,14 +395,16 @@ def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _Te
         flows = with_arrived(flows, server)
     drawn_s = run.spread.starts_s[run.traffic.sources.index(source)] if run.spread else ()
     asked_s = drawn_s if isinstance(source, Iperf3Source) else ()  # UDP starts as a whole
+    starts_s = [iperf3_start_s(each) for each in (client, server)]
+    later_s = starts_s[1] - starts_s[0] if starts_s[0] is not None and starts_s[1] is not None else None
     return _TestTables(
         flows.with_columns(pl.col("begin_s").fill_null(0.0) + source.start_s),
-        read_intervals(traffic, client, server, flows),
+        read_intervals(traffic, client, server, flows, later_s),
         read_starts(client, source.host, asked_s),
         iperf3_report(client),
         connections.of_streams(client, source.host),
         connections.control(run, run.traffic.sources.index(source), server),
-        iperf3_start_s(client),
+        starts_s[0],
         source.start_s,
     )
 

@@ -13,6 +13,7 @@ KEY = "(?P<key>[0-9a-f]{16})"
 UNKNOWN = "unknown"
 LEFT_OVER = "left-over"
 OBJECTS = "kernel's objects"  # which lie beside the kernel of the same key
+USERLAND = "userland"
 GUEST_CODE = "guest-code"  # lies beside a userland's root, and in the cache beside a userland elsewhere
 REMOVED = ".removed-"  # in the name of what is being removed: nothing that is half removed has its whole name
 BLOCK_BYTES = 512  # of st_blocks, stat(2)
@@ -47,7 +48,7 @@ KINDS = {  # by the folders of the cache
         CacheKind(OBJECTS, rf"{KEY}\.tree"),
         CacheKind(LEFT_OVER, rf"{KEY}\.build-.{{6}}"),
     ),
-    "userland": (CacheKind("userland", KEY), CacheKind(LEFT_OVER, rf"{KEY}\.build-.{{6}}")),
+    USERLAND: (CacheKind(USERLAND, KEY), CacheKind(LEFT_OVER, rf"{KEY}\.build-.{{6}}")),
     GUEST_CODE: (CacheKind("guest code", KEY), CacheKind(LEFT_OVER, rf"{KEY}\.[0-9a-z_]{{8}}")),
     "package": (*_unpacked("tools"), *_unpacked("lab")),
     "by-hash": (
@@ -75,7 +76,7 @@ KINDS = {  # by the folders of the cache
     "plugin": (CacheKind("plugin's package", r"pscheduler-tool-iperf3mix.+\.(deb|rpm)", extra=True),),
 }
 LOCKS = "locks"  # the folder of locks on what is beside it, by its name
-KEPT = {("lab-kernel", "named"), ("userland", "keys"), ("by-hash", LOCKS)}  # folders of links and locks
+KEPT = {("lab-kernel", "named"), (USERLAND, "keys"), ("by-hash", LOCKS)}  # folders of links and locks
 _LOCK = re.compile(rf"lock|([a-z]+-)?{KEY}\.lock")
 _REMOVED = re.compile(rf".+{re.escape(REMOVED)}[0-9]+")
 
@@ -99,14 +100,14 @@ def items(cache: Path) -> list[CacheItem]:
         if place.name in KINDS and place.is_dir(follow_symlinks=False):
             for entry in _entries(Path(place.path)):
                 if not _is_kept(place.name, entry):
-                    found += [*_guest_code(cache, entry), _item(cache, entry)]
+                    found += [*(_guest_code(cache, entry) if place.name == USERLAND else ()), _item(cache, entry)]
         else:
             found.append(_item(cache, place))
     return found
 
 
 def _guest_code(cache: Path, userland: os.DirEntry[str]) -> list[CacheItem]:
-    """Returns the guest code that a folder of the cache has, which only userlands have."""
+    """Returns the guest code beside a userland."""
     folder = Path(userland.path) / GUEST_CODE
     if userland.is_symlink() or folder.is_symlink() or not folder.is_dir():
         return []

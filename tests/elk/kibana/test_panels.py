@@ -35,7 +35,7 @@ NOT_IN_THE_DEMO = re.compile(
 )
 CAMPAIGNS = ("demo", *(outdir.name for outdir in RECORDED))
 ON_BOTH_SIDES = "paced"  # the entry that was measured in the lab and between hosts
-BUCKET_OF_CHANGES = 200  # documents that are changed at once, so that a median moves too
+BUCKET_OF_CHANGES = 800  # documents that are changed at once, so that a median moves too
 # Panels ask for one side of these, or for all that is not that side
 OTHER_SIDE = {"ccmix.validity.status": ("valid", "limited"), "ccmix.path.kind": ("emulated", "real")}
 # Other values of these change the drawing only here: of BBR's gains, in probe_bw, those that don't probe upwards; of
