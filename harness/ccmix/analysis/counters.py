@@ -117,7 +117,8 @@ def count_flows(sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mappin
     for (host, port), own in intervals.sort("time_s", maintain_order=True).group_by(FLOW, maintain_order=True):
         if (host, port) not in counted_by:
             grown = (own["goodput_bps"] * own["seconds"] / 8).fill_null(0.0)
-            bounds_s, received = (own["time_s"] - own["seconds"], own["time_s"]), grown.cum_sum()
+            bounds_s = (own["time_s"] - own["seconds"]).clip(begins_s.get((host, port))), own["time_s"]
+            received = grown.cum_sum()
             both = [np.ravel(np.transpose(each)) for each in (bounds_s, (received - grown, received))]
             samples[(host, port), "received"].append((np.maximum.accumulate(both[0]), both[1]))
             counted_by[host, port] = "generator"

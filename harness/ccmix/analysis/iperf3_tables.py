@@ -112,7 +112,8 @@ def read_intervals(
 ) -> pl.DataFrame:
     """Joins goodput that the receiver counts with the sender's retransmissions, by interval and port.
 
-    INTERVAL_COLUMNS; times count from the client's start. Where there is no server's JSON, it is the client's own count; of UDP the part that arrived.
+    INTERVAL_COLUMNS; times count from the client's start. Where there is no server's JSON, it is the client's own
+    count; of UDP the part that arrived.
     later_s: how much later the server started, by one clock. If that is known, what it counted after its last whole
         interval is kept.
     """

@@ -10,7 +10,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from modulefinder import ModuleFinder
 from pathlib import Path
 
 import ccmix
@@ -22,25 +23,8 @@ from ccmix.tools import cache_folder, find_iperf3, find_rtt, find_sockmon, find_
 
 FOLDER = "guest-code"
 PACKAGE = Path(ccmix.__file__).parent
-# What the processes of a guest import: all that it may use, as docs/development.md lists the layers
-PARTS = ("agent", "analysis", "archive", "conditions", "generators", "hosts", "model", "probes", "run")
-# Of these, what no guest imports. As many files were added to those that guests may need: Python reads the list of all
-# files of HARNESS in pieces, and a piece more would begin the traffic of every run some microseconds later.
-LEFT_OUT = frozenset(
-    f"{name}.py"
-    for name in (
-        "agent/left_journals",
-        "analysis/addition",
-        "analysis/connections",
-        "analysis/cost",
-        "analysis/ranges",
-        "analysis/sensitivity",
-        "analysis/step_tables",
-        "analysis/tables",
-        "archive/held_folders",
-        "archive/members",
-    )
-)
+# What the processes of a guest run: these modules, and all that they import
+RUN_IN_GUESTS = ("ccmix.run.measure", "ccmix.generators.http_server", "ccmix.generators.workload_ends")
 HARNESS = "harness.zip"
 LOADER = "lib64/ld-linux-x86-64.so.2"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -95,11 +79,13 @@ def _key(userland: Path, programs: tuple[tuple[str, Path], ...]) -> str:
     return content.hexdigest()[:16]
 
 
-def _sources() -> Iterator[Path]:
-    yield from sorted(PACKAGE.glob("*.py"))
-    for part in PARTS:
-        sources = sorted((PACKAGE / part).rglob("*.py"))
-        yield from (source for source in sources if str(source.relative_to(PACKAGE)) not in LEFT_OUT)
+def _sources() -> list[Path]:
+    """Returns no module that no guest imports: Python reads the list of all in HARNESS before the traffic starts."""
+    finder = ModuleFinder(path=[str(PACKAGE.parent)])
+    for name in RUN_IN_GUESTS:
+        finder.import_hook(name)
+    files = (vars(module)["__file__"] for module in finder.modules.values())
+    return sorted(Path(file) for file in files if file)  # those that are built in have none
 
 
 def _make(folder: Path, userland: Path, programs: tuple[tuple[str, Path], ...]) -> None:
