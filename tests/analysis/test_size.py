@@ -58,7 +58,7 @@ def written(ccmix: Ccmix, folder: Path) -> int:
 
 @pytest.mark.lab
 @pytest.mark.slow
-@pytest.mark.parametrize("interval", ["500ms", pytest.param("50ms", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("interval", ["500ms", pytest.param("50ms", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", SOURCES)
 def test_short_flows_write_what_is_expected(name: str, interval: str, ccmix: Ccmix, tmp_path: Path) -> None:
     expected = written_bytes(planned(tmp_path / "x.ini", SOURCES[name], interval))

@@ -121,6 +121,21 @@ def test_runs_that_are_not_valid_are_shown_with_their_goodput(make: Make, ccmix:
     ]  # fmt: skip
 
 
+def test_a_picture_has_the_runs_that_are_not_valid_lighter(make: Make) -> None:
+    compared = compare(
+        load(make("a", iterations([*NEAR, 900e6]), limited=[3])),
+        load(make("b", iterations([1e9, 3e9]), limited=[0, 1])),
+    )
+    picture = specification(compared, "a", "b")
+    points = picture["data"]["values"]
+    assert [(point["line"], point["goodput_bps"]) for point in points] == [("A (unknown)", 9e8), ("B (unknown)", 2e9)]
+    [*_, mark] = picture["spec"]["layer"]
+    assert mark["encoding"]["opacity"]["condition"]["value"] < 1
+    valid = compare(load(make("c", iterations(NEAR))), load(make("d", iterations(NEAR))))
+    [*_, mark] = specification(valid, "c", "d")["spec"]["layer"]
+    assert "opacity" not in mark["encoding"]
+
+
 def test_many_comparisons_need_more(make: Make) -> None:
     """A p of 1.9% is significant in one comparison, but not in 20."""
     a, b = [100e6, 102e6, 104e6, 106e6], [92e6, 94e6, 96e6, 98e6]

@@ -107,7 +107,7 @@ QUICKLY = ("connection cut after the request", "half a body", "too busy for some
 
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(fault, id=name, marks=() if name in QUICKLY else pytest.mark.deep) for name, fault in FAULTS.items()],
+    [pytest.param(fault, id=name, marks=() if name in QUICKLY else pytest.mark.long) for name, fault in FAULTS.items()],
 )
 def test_same_index_in_the_end(index: Index, server: Node, small: Path, fault: Fault) -> None:
     with proxy(server.port, fault) as between:

@@ -24,8 +24,8 @@ SHARE_BPS = 8_000_000
 
 
 @pytest.mark.parametrize("direction", [(), ("-R",), ("--bidir",)], ids=["forward", "-R", "bidir"])
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-@pytest.mark.parametrize("streams", [*(pytest.param(n, marks=pytest.mark.deep) for n in (1, 2, 16)), 3, 128])
+@pytest.mark.parametrize("address", [pytest.param("127.0.0.1", marks=pytest.mark.long), "::1"])
+@pytest.mark.parametrize("streams", [*(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 16)), 3, 128])
 def test_shares(iperf3: str, tmp_path: Path, direction: tuple[str, ...], address: str, streams: int) -> None:
     """The streams of the second group send at twice the rate of those of the first, as they are paced."""
     spec = f"cubic@{SHARE_BPS},bbr@{2 * SHARE_BPS}"

@@ -42,7 +42,14 @@ def test_a_cached_kernel_is_not_built_again(kernel: Path) -> None:
     assert json.loads((kernel.parent / "build.json").read_text())["key"] == kernel.parent.name
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "altered", "does not run", "no build.json"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "altered",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("missing", "truncated", "does not run")),
+        "no build.json",
+    ],
+)
 def test_a_damaged_kernel_is_not_used(clone: Path, copy_of_cache: Path, damage: str) -> None:
     assert build(clone / "lab" / "build", copy_of_cache).returncode == 0
     (folder,) = (path for path in (copy_of_cache / "lab-kernel").iterdir() if path.is_dir())

@@ -73,11 +73,11 @@ def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
     return {"color": name(field, "CCA", scale=cca_scale(), legend=legend), "strokeWidth": width}
 
 
-def lighter(groups: Iterable[str]) -> Part:
-    """Returns the channel that draws the groups of runs that are not valid lighter, by their marks."""
-    if not any(re.search(MARK, group) for group in groups):
+def lighter(names: Iterable[str], field: str = "group") -> Part:
+    """Returns the channel that draws what is of runs that are not valid lighter, by the marks of names in a field."""
+    if not any(re.search(MARK, each) for each in names):
         return {}
-    return {"opacity": {"condition": {"test": f"test(regexp('{MARK}'), datum.group)", "value": LIGHTER}, "value": 1}}
+    return {"opacity": {"condition": {"test": f"test(regexp('{MARK}'), datum.{field})", "value": LIGHTER}, "value": 1}}
 
 
 def dash(field: str, title: str, **scale: Any) -> Part:

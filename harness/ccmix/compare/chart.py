@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ccmix.analysis.statistics import Spread
 from ccmix.charts.colours import COLOURS, ONE_COLOUR
-from ccmix.charts.encodings import FAINT, RATE_AXIS, SCHEMA, name, plain, quantity
+from ccmix.charts.encodings import FAINT, RATE_AXIS, SCHEMA, lighter, name, plain, quantity
 from ccmix.charts.json_types import Part
 from ccmix.compare import range_chart
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
@@ -67,7 +67,13 @@ def specification(compared: Compared, name_a: str, name_b: str) -> Part:
                 },
                 {
                     "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                    "encoding": {"x": goodput, "y": line, "color": colour, "shape": shape},
+                    "encoding": {
+                        "x": goodput,
+                        "y": line,
+                        "color": colour,
+                        "shape": shape,
+                        **lighter((point["line"] for point in points), "line"),
+                    },
                 },
             ],
         },
@@ -94,6 +100,17 @@ def _points(compared: Compared) -> Iterator[Part]:
                 drawn.add(panel)
             line = B if alike else f"B: {condition.b.name}"
             yield {"panel": panel, "side": B, "line": line, **_spread(tested.b), **band}
+    for condition in compared.conditions:
+        yield from _not_valid(condition)
+
+
+def _not_valid(condition: ComparedCondition) -> Iterator[Part]:
+    """Yields the goodput of all groups of runs that are not valid, apart from the others' by their meaning."""
+    for side, cell in ((A, condition.a), (B, condition.b)):
+        for each in cell.not_valid:
+            bps = each.goodput_mean_bps
+            mean = {"goodput_bps": bps, "low_bps": bps, "high_bps": bps}
+            yield {"panel": condition.a.name, "side": side, "line": f"{side} ({each.meaning})", **mean}
 
 
 def _panel(condition: ComparedCondition, tested: Tested, of_a: str) -> str:
