@@ -26,7 +26,7 @@ RUN = f"{ENTRY}/{CONDITION}/receiver/001"
 SECRET = "SECRET-OF-THE-USER"
 HUGE_BYTES = 2**36
 HARD_LINK = "the page is a hard link"
-ALWAYS = ("report html", "pack")  # the others are deep
+ALWAYS = ("report html", "pack")  # the others are long
 
 Attack = Callable[[Path, Path], None]  # changes the archive, given its folder and a folder of the user's
 
@@ -219,7 +219,7 @@ def texts(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "command", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.deep) for name in COMMANDS]
+    "command", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.long) for name in COMMANDS]
 )
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_command_leaves_the_folder(attack: str, command: str, archive: Path, outside: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ccmix.analysis.comparison import MARGIN, MetricSample, unpaired
 from ccmix.analysis.distributions import t_quantile
 from ccmix.analysis.metric_text import shown
-from support import REPOSITORY, Ccmix
+from support import REPOSITORY
 
 ARCHIVE = REPOSITORY / "archive"
 PAGE = (REPOSITORY / "docs" / "explanation" / "settling.md").read_text()
@@ -32,8 +32,8 @@ def archived(name: str) -> dict[Key, Row]:
 
 
 @pytest.fixture
-def demo(ccmix: Ccmix) -> dict[Key, Row]:
-    return rows_of(ccmix("report", ARCHIVE / "demo.zip", "--format", "csv").stdout.splitlines())
+def demo() -> dict[Key, Row]:
+    return archived("demo-60s.csv")
 
 
 def mean_bps(row: Row) -> float:
@@ -102,14 +102,6 @@ def test_the_page_has_the_tutorial_with_twice_the_duration() -> None:
     assert table(shorter, longer, tutorial_names(shorter)) in PAGE
     assert those_without_1(shorter, longer) == []
     assert those_that_moved(shorter, longer) == [("share", "1bdp", "cubic"), ("share", "1bdp", "bbr")]
-
-
-def test_the_tutorial_s_table_is_of_the_shorter_runs() -> None:
-    tutorial = (REPOSITORY / "docs" / "tutorial" / "who-gets-the-link.md").read_text()
-    for (entry, buffer, group), row in archived("tutorial.csv").items():
-        line = next(line for line in tutorial.splitlines() if line.startswith(f"│ {entry} │ {buffer:6} │ {group:5} │"))
-        assert shown("goodput_bps", mean_bps(row)) in line
-        assert f"± {shown('goodput_bps', half_bps(row))}" in line
 
 
 def test_the_page_has_the_demo_with_twice_the_duration(demo: dict[Key, Row]) -> None:

@@ -31,10 +31,9 @@ def rows_of(lines: Iterable[str], spread: str) -> dict[Key, Row]:
 
 
 @pytest.fixture
-def rows(ccmix: Ccmix) -> dict[str, dict[Key, Row]]:
+def rows() -> dict[str, dict[Key, Row]]:
     """Returns the rows without spread and with it: those of the demo with it are the demo's own."""
-    own = (REPOSITORY / "archive" / "spread.csv").read_text().splitlines()
-    demo = ccmix("report", REPOSITORY / "archive" / "demo.zip", "--format", "csv").stdout.splitlines()
+    own, demo = ((REPOSITORY / "archive" / f"{name}.csv").read_text().splitlines() for name in ("spread", "demo-60s"))
     off = rows_of(own, "off")
     on = rows_of(demo, "on") | rows_of(own, "on")
     return {"off": off, "on": {key: on[key] for key in off}}

@@ -65,7 +65,7 @@ class Newcomer:
         return {file for folder in folders for file in (self.home / folder).rglob("*")}
 
 
-@pytest.fixture(params=["bookworm", "trixie"])
+@pytest.fixture(params=[pytest.param("bookworm", marks=pytest.mark.long), "trixie"])
 def suite(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -115,7 +115,11 @@ def sensitive_of_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("suite", ["bookworm", "trixie", pytest.param("sid", marks=pytest.mark.long)], indirect=True)
+@pytest.mark.parametrize(
+    "suite",
+    [pytest.param("bookworm", marks=pytest.mark.long), "trixie", pytest.param("sid", marks=pytest.mark.long)],
+    indirect=True,
+)
 def test_the_wheel(
     newcomer: Newcomer, wheel: Path, of_clone: Path, sensitive_of_clone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

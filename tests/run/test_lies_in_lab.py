@@ -32,6 +32,12 @@ DIRECTIONS = ("one for the other", "the other for one")
 FIRST = {(name, DIRECTIONS[0]) for name in REPRESENTATIVES}  # those of the first tier
 
 
+def tier(name: str, direction: str) -> pytest.MarkDecorator | tuple[()]:
+    if (name, direction) in FIRST:
+        return ()
+    return pytest.mark.deep if direction == DIRECTIONS[0] else pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
     """Returns a function that measures the run of an INI file, once each."""
@@ -70,7 +76,7 @@ def judged(configured: Run, folder: Path, measurement: Measurement) -> Verdict:
 @pytest.mark.parametrize(
     ("name", "direction"),
     [
-        pytest.param(name, direction, marks=() if (name, direction) in FIRST else pytest.mark.deep)
+        pytest.param(name, direction, marks=tier(name, direction))
         for name, direction in itertools.product(LIES, DIRECTIONS)
     ],
 )

@@ -122,7 +122,7 @@ def test_16_mixed_flows_beside_a_busy_machine(outcome: Callable[[str, int], Outc
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("ini", "options"),
-    [(MIXED, ()), (SERVICES, ()), (DEMO, ("--run", OF_DEMO))],
+    [(MIXED, ()), (SERVICES, ()), pytest.param(DEMO, ("--run", OF_DEMO), marks=pytest.mark.long)],
     ids=["mixed", "services", "demo"],
 )
 def test_another_user_with_another_environment_changes_nothing(
@@ -185,7 +185,9 @@ def of_run(outdir: Path) -> dict[str, bytes]:
 
 @pytest.mark.deep
 @pytest.mark.root
-@pytest.mark.parametrize("suite", ["bookworm", "trixie", "sid"])
+@pytest.mark.parametrize(
+    "suite", ["trixie", *(pytest.param(suite, marks=pytest.mark.long) for suite in ("bookworm", "sid"))]
+)
 def test_another_distribution_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: str) -> None:
     """Starts the guest alone in a chroot of the distribution; the harness stays outside."""
     runs = [planned(MIXED, tmp_path), planned(SERVICES, tmp_path), planned(DEMO, tmp_path, OF_DEMO)]
