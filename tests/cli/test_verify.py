@@ -88,7 +88,6 @@ def test_refuses_runs_that_were_not_made_in_the_lab(ccmix: Ccmix, campaign: Path
 
 
 @pytest.mark.deep
-@pytest.mark.skip(reason="archive/demo.zip was measured before goodput was counted by sockets: make it anew")
 def test_the_published_demo_repeats_to_the_byte(ccmix: Ccmix) -> None:
     """Fails where a change of what runs in the guest has moved README's numbers: make archive/demo.zip anew."""
     repeated = ccmix("verify", DEMO_60_FILE, "--sample", 2, timeout=280)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 from ccmix.analysis.metric_text import shown
-from support import REPOSITORY, Ccmix
+from support import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "explanation" / "reproducibility.md").read_text()
 PROSE = " ".join(PAGE.split())

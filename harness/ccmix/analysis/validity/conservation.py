@@ -59,7 +59,7 @@ def packets(observed: Observed) -> Limits:
 
     All counts are of segments, except for drops and backlogs, what is held: these are of packets. On a sender, and with
     offloads everywhere, a packet may be as many segments as the largest holds. Counters are read one after the other,
-    in microseconds of virtual time: meanwhile a packet may pass, or those that the rate allows, and seldom a sender's
+    in microseconds of virtual time: meanwhile a packet may pass, and those that the rate allows, and seldom a sender's
     burst of as many segments as a packet holds. So a difference counts which two samples in a row have, or the last one
     beyond such a burst. In real time reading takes longer, and the last sample alone is judged, when the traffic has
     ended. A command may send what it likes, and so may the steps that measure a path; the probe of RTTs by TCP has
@@ -69,7 +69,7 @@ def packets(observed: Observed) -> Limits:
     if not counts or any(sender.queue.kind == "noqueue" for sender in topology.senders):  # which counts nothing
         return
     burst = SUPER_PACKET_BYTES // topology.packet_bytes
-    spare = 1 + READING_S * topology.rate_bps / (8 * topology.packet_bytes)
+    spare = (burst if topology.offloads else 1) + READING_S * topology.rate_bps / (8 * topology.packet_bytes)
 
     def total(names: str) -> Any:
         return sum(counts[name] for name in names.split())
