@@ -539,4 +539,4 @@ def test_the_demos_charts(demo: Results) -> None:
     chosen = choose(demo)
     assert [chart.kind for chart in chosen.charts] == ["distribution", "table", *["time-series"] * 4, "bbr-state"]
     table = chosen.charts[1]
-    assert "mixed: bbr: delay=5ms,loss=0% 945 Mbit/s" in table.alt_text
+    assert "mixed: bbr: delay=5ms,loss=0% 947 Mbit/s" in table.alt_text
