@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.analysis.measured import measured
+from ccmix.analysis.measured import JITTER_S, measured
 from ccmix.analysis.qdiscs import grown_by, root_qdisc
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity.comparison import others
@@ -25,6 +25,8 @@ MOST_STEAL = 0.02  # of a core's time
 LASTING = 0.9  # of the sampled time: probes begin before a thread, and end after it
 SOFTIRQ_WINDOW_S = 1.0  # in which /proc/stat has 100 ticks
 LEAST_LIMITED_S = 0.02  # two jiffies, in which the kernel counts such times, where it has the fewest: 100 a second
+# In which a receiver's window grows with what arrives (tcp_rcv_space_adjust()): it may limit slow start, on any path
+GROWING_S = 0.5 + JITTER_S
 LOSES_AS_ASKED = "netem"
 SHAPERS = ("tbf", "htb")  # of a host in production: there is the path's bottleneck, which drops what is too much
 UNLIMITED = "fq"  # holds as much as a sender can send, unless its parameters say how much
@@ -58,10 +60,13 @@ def _drops_as_configured(run: Run, device: str, measurement: Measurement) -> boo
 
 
 def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields kinds and details of the limits by windows and buffers of the hosts that the flows' sockets counted."""
+    """Yields kinds and details of the limits by windows and buffers of the hosts that the flows' sockets counted, from
+    their last samples within GROWING_S on.
+    """
     in_time = measured(run, tables.sockets).sort("time_s").group_by(FLOW, maintain_order=True)
     columns = ("busy_s", "receiver_window_limited_s", "send_buffer_limited_s")
-    all_grown = in_time.agg(pl.col(name).last() - pl.col(name).first() for name in columns)
+    growing = pl.col("time_s") <= pl.col("time_s").first() + GROWING_S
+    all_grown = in_time.agg(pl.col(name).last() - pl.col(name).filter(growing).last() for name in columns)
     for kind, column in (("receiver-window", "receiver_window_limited_s"), ("send-buffer", "send_buffer_limited_s")):
         grown = all_grown
         if kind == "receiver-window" and isinstance(run.path, Topology):
