@@ -84,7 +84,7 @@ def test_a_guest_has_the_modules_that_it_imports_and_no_others() -> None:
     code = guest_code(find_userland(), {"iperf3": find_iperf3(), "sockmon": find_sockmon(), "rtt": find_rtt()})
     with zipfile.ZipFile(code / HARNESS) as archive:
         names = archive.namelist()
-    assert {"ccmix/run/measure.pyc", "ccmix/generators/http_server.pyc", "ccmix/model/run.pyc"} <= set(names)
+    assert {"ccmix/run/measure.pyc", "ccmix/run/stage.pyc", "ccmix/generators/http_server.pyc"} <= set(names)
     assert not [name for name in names if name.startswith(("ccmix/cli/", "ccmix/report/", "ccmix/twin/"))]
 
 

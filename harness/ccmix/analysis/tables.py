@@ -211,7 +211,13 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     sockets = ours(series.sockets)
     short_known = [pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS), *(own for _, own in short)]
     of_short = earlier({"sockets": connections.of_flows(series.sockets, pl.concat(short_known))}, start_s)["sockets"]
-    of_sources = (known, *short_known, *(test.connections for test in tests))
+    # also those whose server was not sampled, as when a SYN is lost
+    to_servers = (
+        series.sockets.filter(connections.of_server(run, number, source))
+        for number, source in enumerate(run.traffic.sources)
+        if isinstance(source, HttpSource | WorkloadSource)
+    )
+    of_sources = (known, *short_known, *to_servers, *(test.connections for test in tests))
     sources = pl.concat(each.select(connections.CONNECTION) for each in of_sources)
     strangers = series.sockets.join(sources, on=connections.CONNECTION, how="anti")
     of_tests = (test.intervals for test in tests)

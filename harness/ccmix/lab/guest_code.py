@@ -24,7 +24,9 @@ from ccmix.tools import cache_folder, find_iperf3, find_rtt, find_sockmon, find_
 FOLDER = "guest-code"
 PACKAGE = Path(ccmix.__file__).parent
 # What the processes of a guest run: these modules, and all that they import
-RUN_IN_GUESTS = ("ccmix.run.measure", "ccmix.generators.http_server", "ccmix.generators.workload_ends")
+RUN_IN_GUESTS = (
+    "ccmix.run.measure", "ccmix.run.stage", "ccmix.generators.http_server", "ccmix.generators.workload_ends",
+)  # fmt: skip
 HARNESS = "harness.zip"
 LOADER = "lib64/ld-linux-x86-64.so.2"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
