@@ -33,14 +33,15 @@ COPY probes probes
 RUN for probe in sockmon capflow rtt; do \
         install "$(probes/$probe/build)" /opt/ccmix/bin/ccmix-$probe || exit; \
     done
-COPY requirements.txt pyproject.toml README.md ./
+COPY pyproject.toml README.md ./
+COPY requirements/run.txt requirements/
 COPY container/python-environment container/
 COPY tools/slim-packages tools/
 RUN container/python-environment python3 libraries
 # where links of the harness point
 COPY configs configs
 COPY harness harness
-ARG VERSION=0+unknown
+ARG VERSION=
 RUN CCMIX_BUILD_VERSION=$VERSION container/python-environment python3 ccmix
 
 # ---- harness
@@ -70,12 +71,12 @@ USER ccmix
 ENTRYPOINT ["tini", "-g", "--", "/opt/ccmix/container/entrypoint"]
 CMD ["--help"]
 HEALTHCHECK --interval=30s --timeout=5s CMD ["/opt/ccmix/container/healthcheck"]
-ARG VERSION=0+unknown
+ARG VERSION=
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="ccmix" \
       org.opencontainers.image.description="How TCP congestion control algorithms share a path" \
       org.opencontainers.image.licenses="Apache-2.0 AND BSD-3-Clause AND GPL-2.0-only" \
-      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.version="${VERSION:-unknown}" \
       org.opencontainers.image.revision="${REVISION}"
 
 # ---- testpoint-build: the same programs, which are static, and an environment of the test point's distribution, whose
@@ -95,7 +96,8 @@ COPY --from=build /opt/ccmix/bin/ccmix-capflow /opt/ccmix/bin/ccmix-cca /opt/ccm
 COPY --from=build /opt/ccmix/userland /opt/ccmix/userland
 COPY --from=build /src/iperf3 iperf3
 RUN ln -s ../userland/root /opt/ccmix/bin/ccmix-userland
-COPY requirements.txt pyproject.toml README.md ./
+COPY pyproject.toml README.md ./
+COPY requirements/run.txt requirements/
 COPY container/python-environment container/
 COPY tools/slim-packages tools/
 RUN container/python-environment "$(container/python-of)" libraries
@@ -109,7 +111,7 @@ RUN CCMIX_IPERF3=/src/iperf3/iperf3 CCMIX_CCA=/opt/ccmix/bin/ccmix-cca plugin/bu
 COPY lab/init lab/fstab lab/
 COPY configs configs
 COPY harness harness
-ARG VERSION=0+unknown
+ARG VERSION=
 RUN CCMIX_BUILD_VERSION=$VERSION container/python-environment "$(container/python-of)" ccmix
 
 # ---- testpoint: its programs, services and default user are the base's. Of ccmix, only commands get onto its PATH.
@@ -132,10 +134,10 @@ RUN --mount=type=bind,from=testpoint-build,source=/packages,target=/packages apt
  && /opt/ccmix/bin/python -I -m ccmix.lab.guest_code
 COPY configs /usr/share/ccmix/configs
 HEALTHCHECK --interval=60s --timeout=30s --start-period=5m CMD ["pscheduler", "ping", "localhost"]
-ARG VERSION=0+unknown
+ARG VERSION=
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="ccmix on a perfSONAR test point" \
       org.opencontainers.image.description="How TCP congestion control algorithms share a path" \
       org.opencontainers.image.licenses="Apache-2.0 AND BSD-3-Clause AND GPL-2.0-only" \
-      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.version="${VERSION:-unknown}" \
       org.opencontainers.image.revision="${REVISION}"

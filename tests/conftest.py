@@ -1,4 +1,4 @@
-"""Fixtures that several folders use."""
+"""Defines fixtures that several folders use."""
 
 import os
 import subprocess
@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from cca_bpf import Loader, loading
 from ccmix.hosts import NamespaceHost
 from ccmix.tools import find_cca
-from elasticsearch_node import Node, elasticsearch_node, fetch
-from sshd import SSHD, SshServer, ssh_server
-from support import SMALL, Ccmix
+from support.cca_bpf import Loader, loading
+from support.commands import SMALL, Ccmix, CcmixInProcess
+from support.elasticsearch_node import Node, elasticsearch_node, fetch
+from support.sshd import SSHD, SshServer, ssh_server
 
-# What a test needs by the fixtures that it asks for: the fixture, the folder that defines it, marks (pyproject.toml).
+# The marks (pyproject.toml) of a test by its fixtures: name of the fixture, the folder that defines
+# it, marks.
 NEEDS = {
     ("namespace", "tests"): ("namespaces",),
     ("pair", "tests/run"): ("namespaces",),
@@ -29,34 +30,34 @@ NEEDS = {
     ("guest", "tests/probes"): ("lab",),
     ("cgroup", "tests/probes/test_sockmon_sockets.py"): ("root",),
     ("tiny_disk", "tests/index/test_faults.py"): ("root",),
-    # a guest of root in a user namespace takes the setuid bit of others' programs for nobody's
+    # a guest of root in a user namespace sees other users' setuid programs as those of nobody
     ("noexec", "tests/run/test_lab_faults.py"): ("root", "lab"),
     ("secrets", "tests/elk/test_compose.py"): ("root",),
     # an ordinary user may not use every CCA
     ("ccas", "tests/iperf3_patch"): ("namespaces",),
     ("connection", "tests/probes"): ("namespaces",),
-    # programs of BPF: root of a user namespace may load none
+    # root of a user namespace may not load BPF programs
     ("loader", "tests/cca/bpf"): ("root",),
     ("loader", "tests"): ("root",),
     ("debian", "tests/iperf3_patch/test_interoperation.py"): ("deep",),
     ("iperf3_outputs", "tests/importing"): ("namespaces",),
     ("logs", "tests/importing"): ("namespaces",),
 }
-# Which tests one process runs, one after the other, where pytest-xdist has several: those of a file, which share the
-# fixtures of a module, but
-TOGETHER = {  # those of these folders, which share what is slow to make
+# If pytest-xdist has several processes, one process runs the tests of a file one after the other,
+# because they share the fixtures of a module. Exceptions:
+TOGETHER = {  # one process for the tests of each of these folders, which share slow fixtures
     "tests/containers/": "Docker",
     "tests/elk/": "Elasticsearch",
     "tests/index/": "Elasticsearch",
     "tests/importing/": "iperf3's outputs",
-    # and those that wait for each other's turn in this machine's kernel (cca_bpf.turn)
+    # and for tests that wait for each other's turn in this machine's kernel (cca_bpf.turn)
     "tests/cca/bpf/": "the kernel's congestion controls",
     "tests/cli/test_cca.py": "the kernel's congestion controls",
     "tests/conditions/test_bpf_cca.py": "the kernel's congestion controls",
     "tests/run/test_cca_load.py": "the kernel's congestion controls",
     "tests/run/test_cca_load_over_ssh.py": "the kernel's congestion controls",
 }
-APART = (  # and each of these files alone, which share nothing and take long
+APART = (  # any process runs a test of these files, which share nothing and take long
     "tests/conditions/test_layout.py",
     "tests/hosts/test_agent_host.py",
     "tests/hosts/test_ssh.py",
@@ -74,8 +75,11 @@ APART = (  # and each of these files alone, which share nothing and take long
     "tests/run/test_validity_in_lab.py",
 )
 
+IN_PROCESS = ("compare", "docs", "report", "twin")
+"""The folders of tests that check the output of commands, not the process."""
 
-class Scheduling(LoadScopeScheduling):
+
+class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Gives the tests of a group to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
@@ -100,15 +104,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what a plain call of pytest has not the rights for; tools/test gives them."""
+    """Skips tests for which a plain call of pytest lacks the rights; tools/test.py gives them."""
     for mark in ("root", "namespaces"):
         if item.get_closest_marker(mark) and os.geteuid() != 0:
-            pytest.skip(f"needs rights that only tools/test gives it (mark {mark!r})")
+            pytest.skip(f"needs rights that only tools/test.py gives it (mark {mark!r})")
 
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A state folder of the test's own, for journals."""
+    """A separate state folder for the test's journals."""
     return tmp_path / "state"
 
 
@@ -120,15 +124,17 @@ def small_ini(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ccmix(tmp_path: Path) -> Ccmix:
+def ccmix(tmp_path: Path, request: pytest.FixtureRequest) -> Ccmix:
     folder = tmp_path / "launch"
     folder.mkdir()
-    return Ccmix(folder)
+    in_lab = request.node.get_closest_marker("lab")
+    of_text = request.path.parent.name in IN_PROCESS and not in_lab
+    return CcmixInProcess(folder) if of_text else Ccmix(folder)
 
 
 @pytest.fixture
 def namespace() -> Iterator[NamespaceHost]:
-    """A network namespace of the test's own."""
+    """A separate network namespace for the test."""
     name = f"ccmix-test-{os.getpid()}"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if made.returncode != 0:
@@ -139,14 +145,20 @@ def namespace() -> Iterator[NamespaceHost]:
 
 @pytest.fixture
 def loader() -> Iterator[Loader]:
-    """ccmix-cca, in a turn in which the test alone loads CCAs into this machine's kernel."""
+    """ccmix-cca, in a turn in which no other test loads CCAs into this machine's kernel."""
     with loading(find_cca()) as loader:
         yield loader
 
 
 @pytest.fixture
+def lists_of_sockets(loader: Loader) -> None:
+    """Skips the test if the kernel refuses the programs that list sockets."""
+    loader.require_lists_of_sockets()
+
+
+@pytest.fixture
 def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
-    """An sshd in a network namespace of its own, which ccmix's ssh reaches as 'dtn'."""
+    """An sshd in a separate network namespace, which ccmix's ssh reaches as 'dtn'."""
     if not Path(SSHD).exists():
         pytest.skip("there is no sshd: run 'tools/setup --dev'")
     with ExitStack() as stack:
@@ -160,7 +172,9 @@ def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
 
 @pytest.fixture(scope="session")
 def elasticsearch() -> Iterator[Node]:
-    """A real Elasticsearch for all tests of a session; each leaves it as empty as it found it (Node.clear)."""
+    """Returns a real Elasticsearch for all tests of a session; each test leaves it empty
+    (Node.clear).
+    """
     try:
         fetch()
     except RuntimeError as error:

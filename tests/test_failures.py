@@ -1,4 +1,4 @@
-"""What is said where a file can't be written."""
+"""Tests messages about files that can't be written."""
 
 import errno
 import os
@@ -29,7 +29,9 @@ def test_a_file_that_the_system_does_not_name() -> None:
 
 
 def test_no_file_at_all() -> None:
-    assert located(OSError(errno.ECONNRESET, "Connection reset by peer")) == "Connection reset by peer"
+    assert (
+        located(OSError(errno.ECONNRESET, "Connection reset by peer")) == "Connection reset by peer"
+    )
     assert located(OSError("of a library")) == "of a library"
 
 

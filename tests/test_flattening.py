@@ -1,4 +1,4 @@
-"""Nested data as names and values."""
+"""Tests how nested data become names and values."""
 
 from ccmix.flattening import flattened
 
@@ -11,6 +11,9 @@ def test_nested_data_as_names_and_values() -> None:
         "no": {},
     }
     assert flattened(data) == [
-        ("sysctls net.tcp_rmem", "4096 131072"), ("cpus", "1, 2"), ("nics 1 name", "eth0"), ("nics 1 up", "yes"),
+        ("sysctls net.tcp_rmem", "4096 131072"),
+        ("cpus", "1, 2"),
+        ("nics 1 name", "eth0"),
+        ("nics 1 up", "yes"),
         ("no", "–"),
-    ]  # fmt: skip
+    ]

@@ -1,4 +1,6 @@
-"""Tests JSON of others: numbers that are not finite and deep nesting are errors of the text, not of ccmix."""
+"""Tests third-party JSON: numbers that are not finite and deep nesting are errors of the text, not
+of ccmix.
+"""
 
 import json
 
@@ -18,7 +20,7 @@ def test_values_are_those_of_json() -> None:
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
 def test_numbers_that_are_not_finite_are_refused(number: str) -> None:
     for read in (foreign_json.loads, lambda text: foreign_json.first(text, 0)):
-        with pytest.raises(foreign_json.NotFiniteError, match=f"{number} is no finite number"):
+        with pytest.raises(foreign_json.NotFiniteError, match=f"{number} is not a finite number"):
             read(f"[{number}]")
 
 

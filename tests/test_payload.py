@@ -1,4 +1,6 @@
-"""What a wheel brings along, as packaging/dist packs it, is unpacked once, whole, and by one process at a time."""
+"""Tests that the programs in a wheel, as packaging/dist packs them, are unpacked once, completely,
+and by one process at a time.
+"""
 
 import contextlib
 import fcntl
@@ -12,9 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ccmix import payload, tools
+from ccmix import files, payload, tools
 from ccmix.cli.main import main
-from support import REPOSITORY, loaded, small_disk
+from support.commands import REPOSITORY, loaded, small_disk
 
 FIRST = """
 import sys
@@ -24,13 +26,13 @@ payload.FOLDER = Path(sys.argv[1])
 print(payload.find("ccmix-one", Path(sys.argv[2])))
 """
 USES = FIRST + "sys.stdout.flush(); sys.stdin.read()"
-MENDS = FIRST + "payload.mended(payload.parts()[0], Path(sys.argv[2]))"
+REPAIRS = FIRST + "payload.repaired(payload.parts()[0], Path(sys.argv[2]))"
 WITHIN_S = 60.0
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    """Lets every test read its own manifest, and use nothing of the test before."""
+    """Makes every test read its own manifest, without data of an earlier test."""
     forget()
     yield
     forget()
@@ -39,8 +41,8 @@ def forgotten() -> Iterator[None]:
 def forget() -> None:
     payload.parts.cache_clear()
     payload.unpacked.cache_clear()
-    for folder in [*payload.held]:
-        payload.let_go(folder)
+    for folder in [*files.held]:
+        files.let_go(folder)
 
 
 @pytest.fixture
@@ -75,7 +77,9 @@ def inode(program: Path) -> int:
     return program.stat().st_ino
 
 
-def test_a_program_is_unpacked_at_its_first_use_and_only_its_part(package: Path, cache: Path) -> None:
+def test_a_program_is_unpacked_at_its_first_use_and_only_its_part(
+    package: Path, cache: Path
+) -> None:
     program = payload.find("ccmix-one", cache)
     assert program
     assert subprocess.check_output([program], text=True) == "one\n"
@@ -90,7 +94,9 @@ def test_a_program_is_unpacked_at_its_first_use_and_only_its_part(package: Path,
     assert inode(program) == before
 
 
-def test_a_clone_brings_nothing(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clone_brings_nothing(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(payload, "FOLDER", tmp_path / "none")
     assert payload.find("ccmix-one", cache) is None
     assert not cache.exists()
@@ -131,24 +137,26 @@ def test_other_bytes_of_the_same_size_are_found_by_reading_all(package: Path, ca
     program = payload.find("ccmix-one", cache)
     assert program
     part = payload.parts()[0]
-    assert payload.mended(part, cache) == []
+    assert payload.repaired(part, cache) == []
     other_bytes(program)
     forget()
     assert payload.find("ccmix-one", cache) == program
-    assert payload.mended(part, cache) == [program]
+    assert payload.repaired(part, cache) == [program]
     assert subprocess.check_output([program], text=True) == "one\n"
-    assert payload.mended(part, cache) == []
+    assert payload.repaired(part, cache) == []
 
 
 def other_bytes(program: Path) -> None:
-    """Damages a program in a way that only reading shows."""
+    """Damages a program so that only reading it shows the damage."""
     program.write_text("#!/bin/sh\necho 111\n"[: program.stat().st_size])
 
 
 @contextlib.contextmanager
 def another_process(script: str, package: Path, cache: Path) -> Iterator["subprocess.Popen[str]"]:
-    argv = [sys.executable, "-c", script, package, cache]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    argv: list[str | Path] = [sys.executable, "-c", script, package, cache]
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process
         finally:
@@ -167,13 +175,15 @@ def test_what_another_process_uses_is_not_replaced(package: Path, cache: Path, d
         else:
             other_bytes(program)
         before, content = inode(program), program.read_text()
-        with pytest.raises(payload.PayloadError, match="is damaged, and another process uses it: end that"):
-            payload.mended(part, cache)
+        with pytest.raises(
+            payload.PayloadError, match="is damaged, but another process uses it: end that process"
+        ):
+            payload.repaired(part, cache)
         assert (inode(program), program.read_text()) == (before, content)
         assert (part.folder(cache) / payload.COMPLETE).exists()
         process.communicate()
     forget()
-    payload.mended(part, cache)
+    payload.repaired(part, cache)
     assert subprocess.check_output([program], text=True) == "one\n"
 
 
@@ -184,10 +194,12 @@ def test_only_the_process_that_has_the_lock_takes_the_mark_away(package: Path, c
     other_bytes(program)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with another_process(MENDS, package, cache) as process:
+        with another_process(REPAIRS, package, cache) as process:
             end = time.monotonic() + WITHIN_S
             while f" {process.pid} " not in "".join(
-                line for line in Path("/proc/locks").read_text().splitlines(keepends=True) if "->" in line
+                line
+                for line in Path("/proc/locks").read_text().splitlines(keepends=True)
+                if "->" in line
             ):
                 assert process.poll() is None
                 assert time.monotonic() < end
@@ -198,20 +210,22 @@ def test_only_the_process_that_has_the_lock_takes_the_mark_away(package: Path, c
     assert subprocess.check_output([program], text=True) == "one\n"
 
 
-def test_the_command_that_reads_all(package: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_that_reads_all(
+    package: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CCMIX_CACHE", str(cache))
     whole = CliRunner().invoke(main, ["version", "--check"])
-    assert (whole.exit_code, whole.stdout) == (0, "2 files are as in the package\n")
+    assert (whole.exit_code, whole.stdout) == (0, "2 files are the same as in the package\n")
     program = payload.find("ccmix-one", cache)
     assert program
     other_bytes(program)
     damaged = CliRunner().invoke(main, ["version", "--check"])
     assert damaged.exit_code == 1
-    assert f"{program}: was not as in the package" in damaged.stderr
+    assert f"{program}: differed from the package" in damaged.stderr
     assert CliRunner().invoke(main, ["version", "--check"]).exit_code == 0
     monkeypatch.setattr(payload, "FOLDER", package / "none")
     forget()
-    assert "no installed package" in CliRunner().invoke(main, ["version", "--check"]).stdout
+    assert "not installed from a package" in CliRunner().invoke(main, ["version", "--check"]).stdout
 
 
 def test_a_damaged_archive_is_refused_and_leaves_nothing(package: Path, cache: Path) -> None:
@@ -232,7 +246,7 @@ def test_what_a_killed_process_left_goes(package: Path, cache: Path) -> None:
 
 
 def test_processes_that_begin_together_unpack_once(package: Path, cache: Path) -> None:
-    argv = [sys.executable, "-c", FIRST, package, cache]
+    argv: list[str | Path] = [sys.executable, "-c", FIRST, package, cache]
     together = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     said = {process.communicate()[0] for process in together}
     assert [process.returncode for process in together] == [0] * 4
@@ -245,13 +259,18 @@ def test_a_cache_that_can_not_be_used_is_named(package: Path, tmp_path: Path, pl
     cache = tmp_path / "place"
     if place == "a file":
         cache.touch()
-        with pytest.raises(payload.PayloadError, match=r"place.*: Not a directory: set CCMIX_CACHE"):
+        with pytest.raises(
+            payload.PayloadError, match=r"place.*: Not a directory: set CCMIX_CACHE"
+        ):
             payload.find("ccmix-two", cache)
         return
     with small_disk(cache, "1m"):
         if place == "noexec":
             subprocess.run(["mount", "-o", "remount,bind,noexec", cache], check=True)
-        sentence = {"noexec": "is mounted noexec", "full": r"no room for ccmix's programs \(3 MiB\): make room"}[place]
+        sentence = {
+            "noexec": "is mounted noexec",
+            "full": r"no room for ccmix's programs \(3 MiB\): make room",
+        }[place]
         with pytest.raises(payload.PayloadError, match=sentence):
             payload.find("ccmix-two", cache)
         assert [path.suffix for path in (cache / "package").iterdir()] in ([], [".lock"])
@@ -266,7 +285,7 @@ def test_a_cache_that_is_read_only_serves_what_is_in_it(package: Path, tmp_path:
         assert payload.find("ccmix-one", cache) == program
         with pytest.raises(payload.PayloadError, match=r"Read-only file system: set CCMIX_CACHE"):
             payload.find("ccmix-two", cache)
-        forget()  # what it holds would keep the disk mounted
+        forget()  # files that it holds would keep the disk mounted
 
 
 def test_tools_take_it_after_what_setup_made_and_before_path(

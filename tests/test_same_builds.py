@@ -1,4 +1,6 @@
-"""Tests that programs built elsewhere, by another user and on other releases of Debian, are the same bytes as here."""
+"""Tests that programs that are built elsewhere, by another user and on other releases of Debian,
+have the same bytes as here.
+"""
 
 import hashlib
 import os
@@ -11,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-import sensitive_runs
-from plugin_machine import Machine, debian_machine
-from python_wheels import builder, wheels_for
-from repeated_runs import same_bytes
-from support import CCMIX, REPOSITORY
+from support import sensitive_runs
+from support.commands import CCMIX, REPOSITORY
+from support.plugin_machine import Machine, debian_machine
+from support.python_wheels import builder, wheels_for
+from support.repeated_runs import same_bytes
 
 ANOTHER_USER = 65534
-# Of its own, since root's may be forbidden to other users
+# Another /dev/null, because other users may not be allowed to use root's
 ANOTHER_NULL = 'mount --make-rprivate / && mount --bind "$1" /dev/null && shift && exec "$@"'
 SMALL = (
     "iperf3-patch/build",
@@ -29,10 +31,19 @@ SMALL = (
     "lab/confine/build",
 )
 FOLDERS = ("iperf3-patch", "probes", "cca", "lab", "tools")
-# What the builds need beside the pinned compiler; no gcc and no C library to link with
+# The packages that the builds need in addition to the pinned compiler; no gcc, and no C library to
+# link with
 COMPILING = (
-    "make", "dpkg-dev", "flex", "bison", "bc", "patch", "xz-utils", "debian-archive-keyring", "ca-certificates",
-)  # fmt: skip
+    "make",
+    "dpkg-dev",
+    "flex",
+    "bison",
+    "bc",
+    "patch",
+    "xz-utils",
+    "debian-archive-keyring",
+    "ca-certificates",
+)
 SETUP = REPOSITORY / "tools/setup"
 IN_CHROOT = REPOSITORY / "tests/packaging/in_chroot.py"
 USER = "newcomer"
@@ -51,7 +62,7 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def elsewhere() -> Iterator[Path]:
-    """Yields a copy of the sources in another folder, which is another user's, and whose cache is empty."""
+    """Yields a copy of the sources in a folder of another user, whose cache is empty."""
     place = Path("/var/tmp", f"ccmix-same-builds-{os.getpid()}", "of-another-user")
     for folder in FOLDERS:
         shutil.copytree(REPOSITORY / folder, place / folder, symlinks=True)
@@ -66,10 +77,31 @@ def elsewhere() -> Iterator[Path]:
 def by_another_user(place: Path, build: str) -> Path:
     """Builds with another umask, time zone and language, and returns the program."""
     user = ("setpriv", f"--reuid={ANOTHER_USER}", f"--regid={ANOTHER_USER}", "--clear-groups")
-    environment = {"PATH": os.environ["PATH"], "HOME": str(place), "TZ": "Asia/Tokyo", "LANG": "C.UTF-8"}
-    argv = ["sh", "-c", ANOTHER_NULL, "sh", place / "null", *user, "sh", "-c", 'umask 077 && exec "$0"', place / build]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(place),
+        "TZ": "Asia/Tokyo",
+        "LANG": "C.UTF-8",
+    }
+    argv: list[str | Path] = [
+        "sh",
+        "-c",
+        ANOTHER_NULL,
+        "sh",
+        place / "null",
+        *user,
+        "sh",
+        "-c",
+        'umask 077 && exec "$0"',
+        place / build,
+    ]
     done = subprocess.run(
-        ["unshare", "--mount", *argv], env=environment, cwd=place, capture_output=True, text=True, check=False
+        ["unshare", "--mount", *argv],
+        env=environment,
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())
@@ -97,7 +129,9 @@ def test_a_small_program_is_the_same_bytes(elsewhere: Path, build: str) -> None:
     if not (REPOSITORY / build).exists():
         pytest.skip(f"there is no {build}")
     take(elsewhere, "toolchain", Path(here("tools/toolchain/build")).parents[2])
-    if build == "cca/bpf/build":  # libbpf is compiled there, of the tree of a kernel that is not built again
+    if (
+        build == "cca/bpf/build"
+    ):  # libbpf is compiled there, of the tree of a kernel that is not built again
         kernel = here("lab/build").parent
         take(elsewhere, "lab-kernel", kernel, Path(f"{kernel}.tree"))
     other, own = by_another_user(elsewhere, build), here(build)
@@ -124,8 +158,12 @@ def test_the_kernel_is_the_same_bytes(elsewhere: Path) -> None:
 
 @pytest.fixture(scope="module")
 def debian_13(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """Yields a chroot with an ordinary user, who has a copy of the sources and an empty cache, and no gcc."""
-    with debian_machine(tmp_path_factory.mktemp("debian") / "root", "trixie", *COMPILING) as machine:
+    """Yields a chroot without gcc, whose ordinary user has a copy of the sources and an empty
+    cache.
+    """
+    with debian_machine(
+        tmp_path_factory.mktemp("debian") / "root", "trixie", *COMPILING
+    ) as machine:
         shutil.copy("/etc/resolv.conf", machine.root / "etc")
         machine.run("useradd", "--create-home", USER).check_returncode()
         for name in FOLDERS:
@@ -136,9 +174,19 @@ def debian_13(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def in_debian(machine: Machine, script: str, folders: str = "") -> str:
-    """Returns what a script of the user prints; it must end well."""
-    in_chroot = ["unshare", "--mount", sys.executable, IN_CHROOT, machine.root, USER, folders]
-    done = subprocess.run([*in_chroot, "sh", "-ec", f"cd; {script}"], capture_output=True, text=True, check=False)
+    """Returns the output of a script that the user runs; it must succeed."""
+    in_chroot: list[str | Path] = [
+        "unshare",
+        "--mount",
+        sys.executable,
+        IN_CHROOT,
+        machine.root,
+        USER,
+        folders,
+    ]
+    done = subprocess.run(
+        [*in_chroot, "sh", "-ec", f"cd; {script}"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -147,7 +195,7 @@ def built_on_debian_13(machine: Machine, build: str) -> Path:
     return machine.root / in_debian(machine, f"./{build}").strip().removeprefix("/")
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.timeout(3000)  # the first one makes the chroot
 @pytest.mark.parametrize(
     "build",
@@ -157,17 +205,17 @@ def built_on_debian_13(machine: Machine, build: str) -> Path:
         "probes/capflow/build",
         "probes/rtt/build",
         "lab/confine/build",
-        pytest.param("lab/build", marks=LONG),
+        pytest.param("lab/build", marks=pytest.mark.timeout(7200)),
     ],
 )
 def test_a_program_is_the_same_bytes_on_debian_13_as_here(debian_13: Machine, build: str) -> None:
     assert sha256(built_on_debian_13(debian_13, build)) == sha256(here(build))
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.timeout(3000)
 def test_the_userland_is_the_same_bytes_on_debian_13_as_here(debian_13: Machine) -> None:
-    """Compares the lists of what is in it: they have the hash of the whole tree."""
+    """Compares the build.json of both, which have the hash of the whole tree."""
     built = built_on_debian_13(debian_13, "lab/userland/build").with_name("build.json")
     assert built.read_bytes() == here("lab/userland/build").with_name("build.json").read_bytes()
 
@@ -176,7 +224,9 @@ def test_the_userland_is_the_same_bytes_on_debian_13_as_here(debian_13: Machine)
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("suite", ["trixie", "sid"])
 def test_a_clone_on_another_debian_repeats_the_published_demo(tmp_path: Path, suite: str) -> None:
-    """Sets the clone up there as an ordinary user, with Python's packages from a folder; makes two more runs, too."""
+    """Sets up the clone as an ordinary user, with Python's packages from a folder, and makes two
+    more runs.
+    """
     sensitive_runs.write_files(tmp_path)
     subprocess.run(["sh", "-ec", sensitive_runs.commands(CCMIX)], cwd=tmp_path, check=True)
     with debian_machine(tmp_path / "root", suite, *packages_of_setup()) as machine:
@@ -198,5 +248,7 @@ def test_a_clone_on_another_debian_repeats_the_published_demo(tmp_path: Path, su
 
 def packages_of_setup() -> tuple[str, ...]:
     """Returns the Debian packages that tools/setup would install by sudo."""
-    [listed] = re.findall(r"^readonly packages=\((.*?)^\)$", SETUP.read_text(), re.MULTILINE | re.DOTALL)
+    [listed] = re.findall(
+        r"^readonly packages=\((.*?)^\)$", SETUP.read_text(), re.MULTILINE | re.DOTALL
+    )
     return tuple(word for line in listed.splitlines() for word in line.partition("#")[0].split())

@@ -1,13 +1,14 @@
-"""Tests tools/source-fetch against STAND-INS on the loopback: a Debian mirror with a key of its own, upstream's site.
+"""Tests tools/source-fetch with STAND-INS on the loopback: a Debian mirror with its own key, and
+upstream's site.
 
-Upstream's real site was never reached by these tests.
+These tests never reached upstream's real site.
 """
 
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,12 +16,12 @@ from threading import Thread
 
 import pytest
 
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 TOOLS = REPOSITORY / "tools"
 PINNED = b"the pinned version"
 POOL = "pool/main/t/thing/thing_1.0.orig.tar.gz"
-# Names the folder's file, and does not fit where it says so
+# Prints the folder's file, and fails if the file contains "unfit"
 FITS = 'cat "$0"/*; ! grep -q unfit "$0"/*'
 LOCK = f"""
 # a comment
@@ -31,9 +32,12 @@ thing newest binary thing-source-[0-9]* [0-9]* sid forky
 """
 
 
+Fetch = Callable[[str], subprocess.CompletedProcess[str]]
+
+
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Prints nothing."""
 
 
 @pytest.fixture
@@ -50,10 +54,14 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.fixture
-def fetch(tmp_path: Path, site: tuple[Path, str]) -> partial[subprocess.CompletedProcess[str]]:
-    """Returns fetch(NAME): tools/source-fetch of a copy whose lock names the thing, by the stand-ins."""
+def fetch(tmp_path: Path, site: tuple[Path, str]) -> Fetch:
+    """Returns fetch(NAME), which calls a copy of tools/source-fetch whose lock names the thing at
+    the stand-ins.
+    """
     shutil.copytree(TOOLS, tmp_path / "tools")
-    (tmp_path / "tools" / "sources.lock").write_text(LOCK.format(sha256=hashlib.sha256(PINNED).hexdigest()))
+    (tmp_path / "tools" / "sources.lock").write_text(
+        LOCK.format(sha256=hashlib.sha256(PINNED).hexdigest())
+    )
     environment = os.environ | {
         "CCMIX_DEBIAN_MIRROR": f"{site[1]}/debian/",
         "CCMIX_DEBIAN_KEYRING": str(tmp_path / "keyring.gpg"),
@@ -64,8 +72,17 @@ def fetch(tmp_path: Path, site: tuple[Path, str]) -> partial[subprocess.Complete
 
 
 def run(tmp_path: Path, environment: dict[str, str], name: str) -> subprocess.CompletedProcess[str]:
-    argv = [tmp_path / "tools" / "source-fetch", name, tmp_path / "files", "sh", "-c", FITS]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, env=environment, stdin=subprocess.DEVNULL)
+    argv: list[str | Path] = [
+        tmp_path / "tools" / "source-fetch",
+        name,
+        tmp_path / "files",
+        "sh",
+        "-c",
+        FITS,
+    ]
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=False, env=environment, stdin=subprocess.DEVNULL
+    )
 
 
 def serve(file: Path, content: bytes) -> None:
@@ -73,16 +90,20 @@ def serve(file: Path, content: bytes) -> None:
     file.write_bytes(content)
 
 
-def test_the_pinned_version_comes_from_the_mirror(fetch: partial, site: tuple[Path, str], tmp_path: Path) -> None:
+def test_the_pinned_version_comes_from_the_mirror(
+    fetch: Fetch, site: tuple[Path, str], tmp_path: Path
+) -> None:
     serve(site[0] / "debian" / POOL, PINNED)
     got = fetch("thing")
     assert (got.returncode, got.stdout, got.stderr) == (0, "1.0 mirror\n", "")
     assert [file.name for file in (tmp_path / "files").iterdir()] == [Path(POOL).name]
 
 
-@pytest.mark.parametrize("mirrored", [b"another content", b"", None], ids=["another content", "empty", "absent"])
+@pytest.mark.parametrize(
+    "mirrored", [b"another content", b"", None], ids=["another content", "empty", "absent"]
+)
 def test_what_the_mirror_lacks_comes_from_a_stand_in_for_upstreams_site(
-    fetch: partial, site: tuple[Path, str], tmp_path: Path, mirrored: bytes | None
+    fetch: Fetch, site: tuple[Path, str], tmp_path: Path, mirrored: bytes | None
 ) -> None:
     if mirrored is not None:
         serve(site[0] / "debian" / POOL, mirrored)
@@ -92,14 +113,14 @@ def test_what_the_mirror_lacks_comes_from_a_stand_in_for_upstreams_site(
     assert [file.read_bytes() for file in (tmp_path / "files").iterdir()] == [PINNED]
 
 
-def test_another_content_of_upstreams_is_not_taken(fetch: partial, site: tuple[Path, str]) -> None:
+def test_another_content_of_upstreams_is_not_taken(fetch: Fetch, site: tuple[Path, str]) -> None:
     serve(site[0] / "upstream" / "1.0.tar.gz", b"another content")
     got = fetch("thing")
     assert (got.returncode, got.stdout) == (1, "")
     assert "Hash Sum mismatch" in got.stderr
 
 
-def test_each_place_says_why_it_gave_nothing(fetch: partial, site: tuple[Path, str]) -> None:
+def test_each_place_says_why_it_gave_nothing(fetch: Fetch, site: tuple[Path, str]) -> None:
     serve(site[0] / "debian" / POOL, b"another content")
     got = fetch("thing")
     assert (got.returncode, got.stdout) == (1, "")
@@ -115,11 +136,16 @@ def test_each_place_says_why_it_gave_nothing(fetch: partial, site: tuple[Path, s
     assert "CCMIX_DEBIAN_MIRROR" in advice
 
 
-def test_an_unknown_source_and_a_wrong_call(fetch: partial) -> None:
+def test_an_unknown_source_and_a_wrong_call(fetch: Fetch) -> None:
     got = fetch("nothing")
     assert (got.returncode, got.stdout) == (2, "")
     assert "has no nothing" in got.stderr
-    assert subprocess.run([TOOLS / "source-fetch", "iperf3"], capture_output=True, check=False).returncode == 2
+    assert (
+        subprocess.run(
+            [TOOLS / "source-fetch", "iperf3"], capture_output=True, check=False
+        ).returncode
+        == 2
+    )
 
 
 # ---- newest: a mirror with two suites, signed by a key of the test's
@@ -127,26 +153,33 @@ def test_an_unknown_source_and_a_wrong_call(fetch: partial) -> None:
 
 @pytest.fixture
 def suites(tmp_path: Path, site: tuple[Path, str]) -> partial[None]:
-    """Returns publish(SUITE, {PACKAGE: (VERSION, CONTENT)}), whose key tools/debian-fetch trusts here."""
+    """Returns publish(SUITE, {PACKAGE: (VERSION, CONTENT)}); the tools/debian-fetch of this test
+    trusts its key.
+    """
     if shutil.which("gpg") is None:
         pytest.skip("gpg is missing: it signs the index of the stand-in for a mirror")
     home = tmp_path / "gnupg"
     home.mkdir(mode=0o700)
     gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet"]
-    subprocess.run([*gpg, "--passphrase", "", "--quick-generate-key", "test@localhost", "ed25519"], check=True)
+    subprocess.run(
+        [*gpg, "--passphrase", "", "--quick-generate-key", "test@localhost", "ed25519"], check=True
+    )
     keyring = subprocess.run([*gpg, "--export"], check=True, stdout=subprocess.PIPE).stdout
     (tmp_path / "keyring.gpg").write_bytes(keyring)
     return partial(publish, gpg, site[0] / "debian", tmp_path)
 
 
-def publish(gpg: list[str], debian: Path, work: Path, suite: str, packages: dict[str, tuple[str, str]]) -> None:
+def publish(
+    gpg: list[str], debian: Path, work: Path, suite: str, packages: dict[str, tuple[str, str]]
+) -> None:
     index = "".join(package(debian, work, suite, name, *about) for name, about in packages.items())
     folder = debian / "dists" / suite
     serve(folder / "main" / "binary-amd64" / "Packages", index.encode())
     listed = "main/binary-amd64/Packages"
     sha256 = hashlib.sha256(index.encode()).hexdigest()
     release = (
-        f"Suite: {suite}\nCodename: {suite}\nDate: Mon, 23 Nov 2026 00:00:00 UTC\nArchitectures: amd64\n"
+        f"Suite: {suite}\nCodename: {suite}\nDate: Mon, 23 Nov 2026 00:00:00 UTC\nArchitectures: "
+        "amd64\n"
         f"Components: main\nSHA256:\n {sha256} {len(index)} {listed}\n"
     )
     argv = [*gpg, "--clearsign", "--output", str(folder / "InRelease")]
@@ -164,13 +197,20 @@ def package(debian: Path, work: Path, suite: str, name: str, version: str, conte
     path = f"pool/{suite}/{name}_{version}.deb"
     (debian / path).parent.mkdir(parents=True, exist_ok=True)
     # uncompressed, so that the test's command sees the content
-    subprocess.run(["dpkg-deb", "-Znone", "--build", tree, debian / path], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["dpkg-deb", "-Znone", "--build", tree, debian / path],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     data = (debian / path).read_bytes()
-    return f"{control}Filename: {path}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n\n"
+    return (
+        f"{control}Filename: {path}\nSize: {len(data)}\nSHA256: "
+        f"{hashlib.sha256(data).hexdigest()}\n\n"
+    )
 
 
-def test_the_newest_of_the_first_suite_that_fits(fetch: partial, suites: partial) -> None:
-    """It is taken with a warning, whatever number the package's name has."""
+def test_the_newest_of_the_first_suite_that_fits(fetch: Fetch, suites: partial[None]) -> None:
+    """It is taken with a warning, regardless of the number in the package's name."""
     suites(
         "sid",
         {
@@ -186,14 +226,14 @@ def test_the_newest_of_the_first_suite_that_fits(fetch: partial, suites: partial
     assert "numbers may differ" in got.stderr
 
 
-def test_one_that_does_not_fit_is_passed_over(fetch: partial, suites: partial) -> None:
+def test_one_that_does_not_fit_is_passed_over(fetch: Fetch, suites: partial[None]) -> None:
     suites("sid", {"thing-source-3.0": ("3.0-1", "unfit")})
     suites("forky", {"thing-source-2.0": ("2.0-1", "fits")})
     got = fetch("thing")
     assert (got.returncode, got.stdout) == (0, "2.0-1 newest\n"), got.stderr
 
 
-def test_where_none_fits_each_is_named(fetch: partial, suites: partial) -> None:
+def test_where_none_fits_each_is_named(fetch: Fetch, suites: partial[None]) -> None:
     suites("sid", {"thing-source-3.0": ("3.0-1", "unfit")})
     suites("forky", {"thing-source-2.0": ("2.0-1", "unfit")})
     got = fetch("thing")
@@ -201,7 +241,9 @@ def test_where_none_fits_each_is_named(fetch: partial, suites: partial) -> None:
     assert got.stderr.count("does not fit") == 2
 
 
-def test_a_mirror_signed_by_a_strange_key_gives_nothing(fetch: partial, suites: partial, tmp_path: Path) -> None:
+def test_a_mirror_signed_by_a_strange_key_gives_nothing(
+    fetch: Fetch, suites: partial[None], tmp_path: Path
+) -> None:
     suites("sid", {"thing-source-3.0": ("3.0-1", "fits")})
     (tmp_path / "keyring.gpg").write_bytes(b"")
     got = fetch("thing")
@@ -212,7 +254,11 @@ def test_a_mirror_signed_by_a_strange_key_gives_nothing(fetch: partial, suites: 
 
 
 def test_the_lock_pins_what_the_build_scripts_ask_for() -> None:
-    lines = [line.split() for line in (TOOLS / "sources.lock").read_text().splitlines() if line[:1] not in ("#", "")]
+    lines = [
+        line.split()
+        for line in (TOOLS / "sources.lock").read_text().splitlines()
+        if line[:1] not in ("#", "")
+    ]
     for name in ("linux", "iperf3"):
         places = [line[1] for line in lines if line[0] == name]
         assert places[0] == "mirror", "the pinned version goes first"
@@ -226,14 +272,14 @@ def test_the_lock_pins_what_the_build_scripts_ask_for() -> None:
 @pytest.mark.deep  # two kernels are fetched and unpacked
 @pytest.mark.timeout(1200)
 def test_the_patches_fit_a_newer_kernel_and_not_an_older_one(tmp_path: Path) -> None:
-    """Asks the machine's real mirror, as a clone would where Debian has dropped the pinned version."""
+    """Asks the machine's real mirror, as a clone does if Debian has dropped the pinned version."""
     shutil.copytree(TOOLS, tmp_path / "tools")
     (tmp_path / "tools" / "sources.lock").write_text(
         f"linux mirror 7.2.0-1 {'0' * 64} pool/main/l/linux/linux-source-7.2_7.2.0-1_all.deb\n"
         "linux newest binary linux-source-6.[0-9]* [0-9]* trixie\n"
         "linux newest binary linux-source-[0-9]* [0-9]* sid forky\n"
     )
-    argv = [
+    argv: list[str | Path] = [
         tmp_path / "tools" / "source-fetch",
         "linux",
         tmp_path / "files",

@@ -1,4 +1,6 @@
-"""Tests that who has no folder for temporary files reads in one line which one it is, why, and what to do."""
+"""Tests that users without a usable folder for temporary files read in one line which folder it is,
+why, and what to do.
+"""
 
 import errno
 from pathlib import Path
@@ -8,16 +10,22 @@ from click.testing import CliRunner
 
 from ccmix.cli.main import main
 from ccmix.temporary import TemporaryFolderError, temporary_folder
-from published_archives import DEMO_FILE
-from support import small_disk
+from support.commands import small_disk
+from support.published_archives import DEMO_FILE
 
 
 @pytest.mark.parametrize(
-    ("place", "reason"), [("missing", "No such file or directory"), ("file", "Not a directory"), ("/proc", "")]
+    ("place", "reason"),
+    [("missing", "No such file or directory"), ("file", "Not a directory"), ("/proc", "")],
 )
 @pytest.mark.parametrize("command", [["report"], ["run", "--lab"]])
 def test_a_folder_that_can_not_be_used(
-    place: str, reason: str, command: list[str], small_ini: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str,
+    reason: str,
+    command: list[str],
+    small_ini: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "file").touch()
     named = tmp_path / place
@@ -27,15 +35,15 @@ def test_a_folder_that_can_not_be_used(
     assert done.exit_code == 2
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
-    assert line.startswith(f"{named}: no temporary files can be written there: {reason}")
-    assert line.endswith(": name another one by TMPDIR, or unset it")
+    assert line.startswith(f"{named}: can't be used for temporary files: {reason}")
+    assert line.endswith(": name another folder with TMPDIR, or unset it")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.namespaces
 @pytest.mark.parametrize("size", ["0", "64k"])
 def test_a_folder_without_room(size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without room from the start, or for less than an archive."""
+    """The disk is full from the start, or has less room than an archive needs."""
     with small_disk(tmp_path / "disk", "64k") as disk:
         if size == "0":
             with pytest.raises(OSError, match="No space left"):
@@ -46,7 +54,9 @@ def test_a_folder_without_room(size: str, tmp_path: Path, monkeypatch: pytest.Mo
     assert done.exit_code == 2
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
-    assert line.startswith(f"{disk}: no temporary files can be written there: No space left on device: make room, or ")
+    assert line.startswith(
+        f"{disk}: can't be used for temporary files: No space left on device: make room, or "
+    )
     assert left == ["all"] * (size == "0")
 
 

@@ -1,4 +1,4 @@
-"""Where ccmix looks for the programs that it brings along."""
+"""Tests where ccmix looks for its own programs."""
 
 import os
 import pwd
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ccmix import tools
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 
 def program(file: Path) -> Path:
@@ -28,7 +28,9 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CCMIX_LAB_KERNEL", raising=False)
 
 
-def test_named_by_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_by_the_environment_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program(tmp_path / "prefix/bin/ccmix-iperf3")
     named = program(tmp_path / "mine")
     monkeypatch.setenv("CCMIX_IPERF3", str(named))
@@ -55,8 +57,10 @@ def test_a_link_into_a_removed_cache_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("empty", [True, False])
-def test_the_cache_without_a_home_in_the_environment(empty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """systemd gives services of root no HOME."""
+def test_the_cache_without_a_home_in_the_environment(
+    empty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd sets no HOME for services of root."""
     monkeypatch.delenv("CCMIX_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("HOME", raising=False)
@@ -67,7 +71,7 @@ def test_the_cache_without_a_home_in_the_environment(empty: bool, monkeypatch: p
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns a repository with the sources of every program, as it is after its set-up."""
+    """Returns a repository with the sources of every program, as after its set-up."""
     for patterns in tools.SOURCES.values():
         for pattern in patterns:
             file = tmp_path / pattern.replace("*", "one").replace("[ch]", "c")
@@ -84,7 +88,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def set_up(checkout: Path) -> None:
-    """Does what tools/setup does last."""
+    """Writes the same file as tools/setup does last."""
     kept = checkout / "prefix/built-from"
     kept.parent.mkdir(exist_ok=True)
     kept.write_text("".join(f"{what}\t{now}\n" for what, now in tools.fingerprints().items()))
@@ -95,7 +99,10 @@ def set_up(checkout: Path) -> None:
     [
         ("iperf3-patch/one.patch", "the patched iperf3 is older"),
         ("probes/rtt/one.c", "ccmix-rtt is older"),
-        ("probes/common/one.c", "ccmix-sockmon, ccmix-capflow, ccmix-rtt, ccmix-confine, ccmix-cca are older"),
+        (
+            "probes/common/one.c",
+            "ccmix-sockmon, ccmix-capflow, ccmix-rtt, ccmix-confine, ccmix-cca are older",
+        ),
         ("lab/kernel.config", "the lab's kernel is older"),
     ],
 )
@@ -115,11 +122,15 @@ def test_a_new_patch_and_a_set_up_before_this_check_are_noticed(checkout: Path) 
     (checkout / "iperf3-patch/two.patch").write_text("new\n")
     assert (tools.outdated() or "").startswith("the patched iperf3 is older")
     (checkout / "prefix/built-from").unlink()
-    assert (tools.outdated() or "").startswith("the patched iperf3, the lab's kernel, the lab's userland, ")
+    assert (tools.outdated() or "").startswith(
+        "the patched iperf3, the lab's kernel, the lab's userland, "
+    )
 
 
 def test_old_byte_code_is_compiled_anew(checkout: Path) -> None:
-    """So that no guest does it. A module that can't be compiled stands for a folder that can't be written."""
+    """Otherwise each guest would compile it. A module that can't be compiled represents a folder
+    that can't be written.
+    """
     module = checkout / "harness/ccmix/module.py"
     compiled = Path(cache_from_source(str(module)))
     assert tools.outdated() is None
@@ -171,15 +182,28 @@ def test_what_was_not_built_from_the_pinned_source_is_said(
 
 
 def test_every_source_of_the_build_scripts_counts() -> None:
-    """Compares with the scripts, which make their keys in the cache from the same files."""
+    """Compares with the scripts, which compute their keys in the cache from the same files."""
     for what, patterns in tools.SOURCES.items():
         assert all(list(REPOSITORY.glob(pattern)) for pattern in patterns), what
     script = (REPOSITORY / "lab/build").read_text()
     key = next(line for line in script.splitlines() if "key=$(cache_key" in line)
-    compiler = (REPOSITORY / "tools/cache.sh").read_text().partition("toolchain_key() {")[2].partition("\n}")[0]
-    assert {f"tools/{name}" for name in re.findall(r"[\w/]+(?:/build|\.lock|\.sh)", compiler)} == set(tools.COMPILER)
-    names = {name for name in ("build", "unpack", "kernel.config", "patches/*.patch") if f"/{name}" in key}
+    compiler = (
+        (REPOSITORY / "tools/cache.sh")
+        .read_text()
+        .partition("toolchain_key() {")[2]
+        .partition("\n}")[0]
+    )
+    assert {
+        f"tools/{name}" for name in re.findall(r"[\w/]+(?:/build|\.lock|\.sh)", compiler)
+    } == set(tools.COMPILER)
+    names = {
+        name
+        for name in ("build", "unpack", "kernel.config", "patches/*.patch")
+        if f"/{name}" in key
+    }
     ccas = {f"cca/{name}" for name in ("*/*.[ch]", "module/K*") if f'"$cca"/{name}' in key}
     lock = {"tools/sources.lock"} if "sources.lock" in key else set()
     pinned = set(tools.COMPILER) if "use_pinned_compiler" in script else set()
-    assert {f"lab/{name}" for name in names} | ccas | lock | pinned == set(tools.SOURCES["the lab's kernel"])
+    assert {f"lab/{name}" for name in names} | ccas | lock | pinned == set(
+        tools.SOURCES["the lab's kernel"]
+    )

@@ -1,4 +1,4 @@
-"""Quantities from text and back."""
+"""Tests how quantities are read and written."""
 
 import math
 from collections.abc import Callable
@@ -16,14 +16,22 @@ PARSERS = [units.parse_rate, units.parse_time, units.parse_percent, parse_buffer
 
 @pytest.mark.parametrize(
     ("text", "rate_bps"),
-    [("2.4gbit", 2.4e9), ("100 Mbit", 1e8), (" 1tbit ", 1e12), ("+1.5kbit", 1500), ("1.kbit", 1000), (".5Mbit", 5e5)],
+    [
+        ("2.4gbit", 2.4e9),
+        ("100 Mbit", 1e8),
+        (" 1tbit ", 1e12),
+        ("+1.5kbit", 1500),
+        ("1.kbit", 1000),
+        (".5Mbit", 5e5),
+    ],
 )
 def test_rates(text: str, rate_bps: float) -> None:
     assert units.parse_rate(text) == rate_bps
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("44ms", 0.044), ("10us", 1e-5), ("2m", 120), ("2min", 120), ("1.5h", 5400), ("0s", 0)]
+    ("text", "seconds"),
+    [("44ms", 0.044), ("10us", 1e-5), ("2m", 120), ("2min", 120), ("1.5h", 5400), ("0s", 0)],
 )
 def test_times(text: str, seconds: float) -> None:
     assert units.parse_time(text) == pytest.approx(seconds)
@@ -32,10 +40,15 @@ def test_times(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "amount"),
     [
-        ("1bdp", "bdp", 1), ("0.5 BDP", "bdp", 0.5), ("1000p", "packet", 1000), ("100kb", "byte", 1e5),
-        ("1KiB", "byte", 1024), ("2mib", "byte", 2**21), ("7b", "byte", 7),
+        ("1bdp", "bdp", 1),
+        ("0.5 BDP", "bdp", 0.5),
+        ("1000p", "packet", 1000),
+        ("100kb", "byte", 1e5),
+        ("1KiB", "byte", 1024),
+        ("2mib", "byte", 2**21),
+        ("7b", "byte", 7),
     ],
-)  # fmt: skip
+)
 def test_buffers(text: str, kind: str, amount: float) -> None:
     buffer = parse_buffer(text)
     assert (buffer.kind, buffer.amount) == (kind, amount)
@@ -59,7 +72,23 @@ def test_rates_that_no_path_has(text: str) -> None:
         units.parse_rate(text)
 
 
-NUMBERS = ["nan", "inf", "-inf", "1e400", "1e3", "٣", "9" * 400, "", "-1", "-0", "+-1", "1_0", "0x1", "1,5", "."]
+NUMBERS = [
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "1e3",
+    "٣",
+    "9" * 400,
+    "",
+    "-1",
+    "-0",
+    "+-1",
+    "1_0",
+    "0x1",
+    "1,5",
+    ".",
+]
 
 
 @pytest.mark.parametrize("parse", PARSERS, ids=["rate", "time", "percent", "buffer"])
@@ -83,7 +112,9 @@ def test_a_negative_time_is_refused(amount: str, unit: str) -> None:
 
 @given(AMOUNTS, st.sampled_from(sorted(units.SIZE_BYTES)))
 def test_a_size_is_its_number_times_its_unit(amount: str, unit: str) -> None:
-    assert math.isclose(parse_buffer(f"{amount}{unit.upper()}").amount, float(amount) * units.SIZE_BYTES[unit])
+    assert math.isclose(
+        parse_buffer(f"{amount}{unit.upper()}").amount, float(amount) * units.SIZE_BYTES[unit]
+    )
 
 
 @given(st.floats(1e3, 9e14))
@@ -100,24 +131,42 @@ def test_a_formatted_time_reads_back(seconds: float) -> None:
 
 @given(st.floats(1e-6, 1))
 def test_a_formatted_fraction_reads_back(fraction: float) -> None:
-    assert math.isclose(units.parse_percent(units.format_percent(fraction)), fraction, rel_tol=0.006)
+    assert math.isclose(
+        units.parse_percent(units.format_percent(fraction)), fraction, rel_tol=0.006
+    )
 
 
 @given(st.integers(1, 10**13))
 def test_a_formatted_size_reads_back(size_bytes: int) -> None:
-    assert math.isclose(parse_buffer(units.format_bytes(size_bytes)).amount, size_bytes, rel_tol=0.006)
+    assert math.isclose(
+        parse_buffer(units.format_bytes(size_bytes)).amount, size_bytes, rel_tol=0.006
+    )
 
 
 @pytest.mark.parametrize(
     ("rate_bps", "text"),
-    [(961.4e6, "961 Mbit/s"), (9.954e8, "995 Mbit/s"), (999.6e6, "1.00 Gbit/s"), (2.4e9, "2.40 Gbit/s")],
+    [
+        (961.4e6, "961 Mbit/s"),
+        (9.954e8, "995 Mbit/s"),
+        (999.6e6, "1.00 Gbit/s"),
+        (2.4e9, "2.40 Gbit/s"),
+    ],
 )
 def test_rates_for_people(rate_bps: float, text: str) -> None:
     assert units.format_rate(rate_bps) == text
 
 
 def test_times_and_sizes_for_people() -> None:
-    assert [units.format_time(seconds) for seconds in (0, 10, 0.088, 0.0002)] == ["0 s", "10 s", "88 ms", "200 us"]
+    assert [units.format_time(seconds) for seconds in (0, 10, 0.088, 0.0002)] == [
+        "0 s",
+        "10 s",
+        "88 ms",
+        "200 us",
+    ]
     assert [units.format_bytes(size) for size in (0, 999, 1.25e6, 999_700, 2e12)] == [
-        "0 B", "999 B", "1.25 MB", "1 MB", "2000 GB",
-    ]  # fmt: skip
+        "0 B",
+        "999 B",
+        "1.25 MB",
+        "1 MB",
+        "2000 GB",
+    ]

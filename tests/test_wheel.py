@@ -1,4 +1,4 @@
-"""The wheel: what the package needs of the repository is in it, as real files."""
+"""Tests that the wheel has the files of the repository that the package needs, as real files."""
 
 import shutil
 import subprocess
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support import REPOSITORY
+from ccmix.version import RELEASE
+from support.commands import REPOSITORY
 
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "harness", "lab", "configs")
 FILES = {  # in the wheel: in the repository
@@ -18,12 +19,20 @@ FILES = {  # in the wheel: in the repository
     "ccmix/cli/examples/hosts.ini": "harness/ccmix/cli/examples/hosts.ini",
     "ccmix/cli/examples/perfsonar.ini": "harness/ccmix/cli/examples/perfsonar.ini",
     "ccmix/lab/init": "lab/init",
+    "ccmix/papers/page.md.j2": "harness/ccmix/papers/page.md.j2",
+    "ccmix/papers/paper.md.j2": "harness/ccmix/papers/paper.md.j2",
+    "ccmix/papers/experiments/papers.toml": "configs/papers/papers.toml",
+    "ccmix/papers/experiments/dai-fig1.toml": "configs/papers/dai-fig1.toml",
+    "ccmix/papers/experiments/dai-fig1.ini": "configs/papers/dai-fig1.ini",
+    "ccmix/papers/experiments/published/datta-fig2.csv": "configs/papers/published/datta-fig2.csv",
 }
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Builds it of a copy without git, since a build leaves files beside its sources."""
+    """Builds the wheel from a copy without git, because a build leaves files next to its
+    sources.
+    """
     folder = tmp_path_factory.mktemp("wheel")
     sources = folder / "sources"
     sources.mkdir()
@@ -31,11 +40,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source = REPOSITORY / name
         if source.is_dir():
             shutil.copytree(
-                source, sources / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+                source,
+                sources / name,
+                symlinks=True,
+                ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
             )
         else:
             shutil.copy(source, sources)
-    argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder, sources]
+    argv: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        folder,
+        sources,
+    ]
     subprocess.run(argv, check=True, timeout=240, cwd=folder)
     return next(folder.glob("*.whl"))
 
@@ -48,5 +71,5 @@ def test_it_has_real_files(wheel: Path) -> None:
 
 def test_it_is_built_without_git(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
-        metadata = packed.read("ccmix-0+unknown.dist-info/METADATA").decode()
-    assert "\nVersion: 0+unknown\n" in metadata
+        metadata = packed.read(f"ccmix-{RELEASE}+unknown.dist-info/METADATA").decode()
+    assert f"\nVersion: {RELEASE}+unknown\n" in metadata

@@ -34,6 +34,8 @@ use_pinned_compiler() {
 	if [ "${CCMIX_COMPILER-}" != host ]; then
 		if pinned_compiler=$("$(dirname "${BASH_SOURCE[0]}")/toolchain/build"); then
 			PATH=$pinned_compiler:$PATH
+			exec {compiler_lock}<"${pinned_compiler%/root/*}"
+			flock --shared "$compiler_lock" || true # until the build ends, against 'ccmix cache prune --all'
 			return
 		fi
 		echo "WARNING: the pinned compiler is not to be had, so the machine's is taken: numbers may differ from those of others" >&2

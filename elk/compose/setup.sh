@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What the services of compose.yaml run beside Elasticsearch and Kibana, each once:
+# Sets up Elasticsearch and Kibana for compose.yaml, whose services run each of these commands once:
 #
-#   setup.sh secrets FOLDER         make the passwords that are not there yet
+#   setup.sh secrets FOLDER         make missing passwords
 #   setup.sh healthy FOLDER         whether Elasticsearch answers, with the password
 #   setup.sh elasticsearch FOLDER   users, roles, lifecycle policy, index templates and indices
 #   setup.sh kibana FOLDER          data views, charts and dashboards
 #
-# FOLDER holds a password a file. Passwords go to curl by its standard input, so that no list of processes shows them.
-# ELASTICSEARCH and KIBANA are the URLs; inside of the container of Elasticsearch, that is its own.
+# FOLDER holds a file for each password. Passwords go to curl by its standard input, so that no list of processes shows
+# them. ELASTICSEARCH and KIBANA are the URLs; in the container of Elasticsearch, its own address is the default.
 set -euo pipefail
 
 elk=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,7 +17,7 @@ kibana=${KIBANA:-http://localhost:5601}
 
 say() { echo "setup: $*" >&2; }
 
-# as USER CURL-ARGUMENT...: what the server answers, or its refusal and a failure.
+# as USER CURL-ARGUMENT...: prints the server's answer; if the server refuses, prints that and fails.
 as() {
 	local login
 	login="user = \"$1:$(cat "$folder/$1")\""
@@ -43,7 +43,7 @@ make_secrets() {
 	chmod 400 "$folder"/*
 }
 
-# The name of a file is that of what it holds.
+# Each object has the name of its file.
 load() {
 	local file
 	for file in "$elk/elasticsearch/$2"/*.json; do
@@ -52,8 +52,8 @@ load() {
 	say "loaded: $2"
 }
 
-# The indices that are kept, and an empty one for each kind of samples, without which Kibana reports an error. Whoever
-# sends samples makes their indices, month by month; the policy that deletes those leaves the empty ones alone.
+# The indices that are kept, and an empty index for each kind of samples, without which Kibana reports an error. The
+# clients that send samples make their indices, month by month; the policy that deletes these does not touch the empty ones.
 make_indices() {
 	local file name index
 	for file in "$elk/elasticsearch/index-templates"/*.json; do
@@ -89,7 +89,7 @@ set_up_kibana() {
 	local said
 	said=$(as elastic --request POST "$kibana/api/saved_objects/_import?overwrite=true" --header 'kbn-xsrf: true' \
 		--form "file=@$elk/kibana/ccmix.ndjson")
-	# It answers 200 also where it took a part of the objects only
+	# Kibana also answers 200 if it took only some of the objects
 	[[ ${said// /} == *'"success":true'* ]] || {
 		say "Kibana doesn't take all objects: $said"
 		exit 1

@@ -1,4 +1,4 @@
-"""Describes why a file can't be written or read: which file, the reason, and what to do."""
+"""Defines errors that a user can fix. Each says what failed, the reason, and what to do."""
 
 import contextlib
 import errno
@@ -15,8 +15,22 @@ WHAT_TO_DO = {
 }
 
 
+class Failure(Exception):
+    """Ends a command. Its text tells the user what is wrong, where, and what to do."""
+
+    exit_status = 1
+
+
+class WrongInput(Failure):
+    """Refuses the user's input; nothing was started."""
+
+    exit_status = 2
+
+
 def located(error: OSError, place: Path | str = "") -> str:
-    """Returns file, reason and remedy; `place` is the file of an error that names none, such as a full disk's."""
+    """Returns the file, the reason and the remedy of an error. `place` is the file if the error
+    names none, as for a full disk.
+    """
     where = error.filename or place
     failure = f"{where}: {error.strerror or error}" if where else error.strerror or str(error)
     return f"{failure}: {WHAT_TO_DO[error.errno]}" if error.errno in WHAT_TO_DO else failure
@@ -24,7 +38,7 @@ def located(error: OSError, place: Path | str = "") -> str:
 
 @contextlib.contextmanager
 def naming(place: Path | str) -> Iterator[None]:
-    """Gives an OSError that names no file this place."""
+    """Adds this place to an OSError that names no file."""
     try:
         yield
     except OSError as error:

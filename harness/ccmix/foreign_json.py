@@ -1,5 +1,5 @@
-"""Reads JSON that others wrote: it may hold no number that is not finite or has more than 64 bits, and no nesting that
-exhausts the stack.
+"""Reads third-party JSON. Refuses numbers that are not finite or have more than 64 bits, and
+nesting that would exhaust the stack.
 """
 
 import contextlib
@@ -8,24 +8,28 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-# Lists and objects in each other. Real JSON has a dozen; what is deeper could be read, and then not be written or
-# compared, since Python's stack has a thousand calls.
+# Levels of nested lists and objects. Real JSON has a dozen. Deeper values could be read, but not
+# written or compared, because Python's stack has a thousand calls.
 MOST_LEVELS = 100
 LONGEST_NUMBER = 40  # characters; a number of 64 bits has 20
 
 
 class NotFiniteError(ValueError):
-    """The JSON holds NaN, an infinite number, or one that no counter can have."""
+    """Says that the JSON has NaN, an infinite number, or a number that no counter can have."""
 
 
 def loads(text: str | bytearray) -> Any:
-    """Returns the value. Raises NotFiniteError, and ValueError if the text is no JSON or is nested too deeply."""
+    """Returns the value. Raises NotFiniteError, and ValueError if the text is not valid JSON or is
+    nested too deeply.
+    """
     with _bounded():
-        return _flat_enough(json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_of_64_bits))
+        return _flat_enough(
+            json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_of_64_bits)
+        )
 
 
 def load_object(text: str | bytearray) -> dict[str, Any]:
-    """Returns the value, which is an object. Raises as loads() does, and ValueError for another value."""
+    """Returns an object. Raises as loads() does, and ValueError if the value is not an object."""
     value = loads(text)
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004
@@ -33,9 +37,11 @@ def load_object(text: str | bytearray) -> dict[str, Any]:
 
 
 def first(text: str, begin: int) -> Any:
-    """Returns the value that begins at `begin`, whatever follows. Raises as loads() does."""
+    """Returns the value that begins at `begin`; ignores text after it. Raises as loads() does."""
     with _bounded():
-        decoder = json.JSONDecoder(parse_constant=_finite, parse_float=_finite, parse_int=_of_64_bits)
+        decoder = json.JSONDecoder(
+            parse_constant=_finite, parse_float=_finite, parse_int=_of_64_bits
+        )
         return _flat_enough(decoder.raw_decode(text, begin)[0])
 
 
@@ -65,7 +71,7 @@ def _flat_enough(value: Any) -> Any:
 def _finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise NotFiniteError(f"{number[:LONGEST_NUMBER]} is no finite number")
+        raise NotFiniteError(f"{number[:LONGEST_NUMBER]} is not a finite number")
     return value
 
 

@@ -1,7 +1,8 @@
-"""Builds the commands that start Python: isolated, so that it imports the standard library, ccmix, and nothing else.
+"""Builds the commands that start Python in isolated mode, so that it imports only the standard
+library and ccmix.
 
-Otherwise it would import from the working directory, whose files may come from anybody, and from folders that the
-environment names (https://docs.python.org/3/using/cmdline.html#cmdoption-I).
+Otherwise it would import from the working directory, whose files may come from anybody, and from
+folders that the environment names (https://docs.python.org/3/using/cmdline.html#cmdoption-I).
 """
 
 import sys
@@ -11,20 +12,35 @@ FOLDER = str(Path(__file__).parent.parent)  # of the package ccmix; in a guest a
 
 
 def python_command(
-    code: str, *arguments: object, python: str | Path = "python3", folder: str | None = None, site: bool = False
+    code: str,
+    *arguments: object,
+    python: str | Path = "python3",
+    folder: str | None = None,
+    site: bool = False,
 ) -> list[str]:
     """Returns the command that runs code, by default by the Python of any host.
 
-    `folder` is that of ccmix where the command runs; `site` lets it import installed packages, too.
+    `folder` is ccmix's folder on the host that runs the command; `site` lets it also import
+    installed packages.
     """
     imports = f"import sys; sys.path.insert(0, {folder!r}); " if folder else ""
-    return [str(python), "-I", *([] if site else ["-S"]), "-c", imports + code, *map(str, arguments)]
+    return [
+        str(python),
+        "-I",
+        *([] if site else ["-S"]),
+        "-c",
+        imports + code,
+        *map(str, arguments),
+    ]
 
 
 def module_command(
-    module: str, *arguments: object, python: str | Path = sys.executable, folder: str | None = FOLDER,
+    module: str,
+    *arguments: object,
+    python: str | Path = sys.executable,
+    folder: str | None = FOLDER,
     site: bool = False,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Returns the command that runs a module as `python -m` does."""
     code = f"import runpy; runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
     return python_command(code, *arguments, python=python, folder=folder, site=site)

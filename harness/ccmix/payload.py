@@ -1,12 +1,11 @@
-"""Unpacks what a wheel of ccmix brings along: programs, the lab's kernel and the guest's userland.
+"""Unpacks the programs in a wheel of ccmix, including the lab's kernel and the guest's userland.
 
-packaging/dist puts archives into the package, and a manifest with their SHA-256. An archive is unpacked into the cache
-at its first use, by one process at a time. A clone has no manifest.
+packaging/dist puts archives into the package, and a manifest with their SHA-256. An archive is
+unpacked into the cache when it is first used, by one process at a time. A clone has no manifest.
 """
 
 import contextlib
 import errno
-import fcntl
 import functools
 import hashlib
 import json
@@ -19,14 +18,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ccmix.failures import WrongInput
+from ccmix.files import hold, let_go, locked, try_lock
+
 FOLDER = Path(__file__).parent / "programs"
 MANIFEST = "manifest.json"
 COMPLETE = "complete"
-"""Is the name of the file that is written last; the folder's lock is beside the folder."""
+"""The name of the file that is written last. The folder's lock is next to the folder."""
 
 
-class PayloadError(Exception):
-    """Says why what the package brings along can't be used, and what to do."""
+class PayloadError(WrongInput):
+    """Says why a part of the package can't be used, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,9 @@ class PackedFile:
 
 @dataclass(frozen=True, eq=False)
 class PackedPart:
-    """Describes an archive and what is in it. Paths are relative to the folder where it is unpacked."""
+    """Describes an archive and its contents. Paths are relative to the folder into which it is
+    unpacked.
+    """
 
     archive: str
     sha256: str
@@ -49,7 +53,7 @@ class PackedPart:
     links: Mapping[str, str]
 
     def folder(self, cache: Path) -> Path:
-        """Returns where the part is unpacked, whether it is there or not."""
+        """Returns the folder into which the part is unpacked, whether it exists or not."""
         return cache / "package" / f"{self.archive.partition('.')[0]}-{self.sha256[:16]}"
 
     @property
@@ -59,18 +63,24 @@ class PackedPart:
 
 @functools.cache
 def parts() -> tuple[PackedPart, ...]:
-    """Returns what the manifest lists, and nothing in a clone. Raises PayloadError if it can't be read."""
+    """Returns the parts in the manifest; () in a clone. Raises PayloadError if the manifest can't
+    be read.
+    """
     try:
         listed = json.loads((FOLDER / MANIFEST).read_text(encoding="utf-8"))
         return tuple(_part(**part) for part in listed)
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, TypeError) as error:
-        raise PayloadError(f"{FOLDER / MANIFEST} can't be read ({error}): install ccmix again") from error
+        raise PayloadError(
+            f"{FOLDER / MANIFEST} can't be read ({error}): install ccmix again"
+        ) from error
 
 
 def manifest_sha256() -> str | None:
-    """Returns what names the installed package with all that it brings along; None where it brings nothing."""
+    """Returns the hash of the manifest, which identifies the installed package with all of its
+    parts; None if it has no parts.
+    """
     try:
         return _sha256(FOLDER / MANIFEST)
     except FileNotFoundError:
@@ -82,7 +92,8 @@ def _part(files: Mapping[str, tuple[int, int, str]], **fields: object) -> Packed
 
 
 def find(name: str, cache: Path) -> Path | None:
-    """Returns a program that the package brings along, unpacked below `cache`; None if it brings none of this name.
+    """Returns a program of the package, unpacked below `cache`; None if the package has no program
+    of this name.
 
     Raises PayloadError if it can't be unpacked.
     """
@@ -94,27 +105,29 @@ def find(name: str, cache: Path) -> Path | None:
 
 @functools.cache
 def unpacked(part: PackedPart, cache: Path) -> Path:
-    """Returns the folder in which the part is, and unpacks it if it is not there or is damaged. Raises PayloadError.
+    """Returns the folder of the part. Unpacks the part first if it is missing or damaged. Raises
+    PayloadError.
 
-    Until this process ends, others leave the folder alone. Only sizes and modes are compared here: `mended` reads the
-    content.
+    Until this process ends, other processes don't change the folder. Only sizes and modes are
+    compared here; `repaired` reads the content.
     """
     folder = part.folder(cache)
-    if _complete(part, folder) and _hold(folder):
+    if _complete(part, folder) and hold(folder / COMPLETE):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _refuse_noexec(folder.parent)
-        with _locked(folder):
-            if not (_complete(part, folder) and _hold(folder)):
+        with locked(folder.with_suffix(".lock")):
+            if not (_complete(part, folder) and hold(folder / COMPLETE)):
                 _replace(part, folder)
     except OSError as error:
         raise PayloadError(_sentence(error, part, folder.parent)) from error
     return folder
 
 
-def mended(part: PackedPart, cache: Path) -> list[Path]:
-    """Reads all files of a part, and returns those that were not as in the package, which was then unpacked again.
+def repaired(part: PackedPart, cache: Path) -> list[Path]:
+    """Reads all files of a part, and returns those that differ from the package. If there are any,
+    unpacks the part again.
 
     Raises PayloadError if it can't be unpacked.
     """
@@ -122,8 +135,8 @@ def mended(part: PackedPart, cache: Path) -> list[Path]:
     found = _damaged(part, folder)
     if found:
         try:
-            with _locked(folder):
-                if _damaged(part, folder):  # still: another process may have mended it
+            with locked(folder.with_suffix(".lock")):
+                if _damaged(part, folder):  # still: another process may have repaired it
                     _replace(part, folder)
         except OSError as error:
             raise PayloadError(_sentence(error, part, folder)) from error
@@ -131,7 +144,9 @@ def mended(part: PackedPart, cache: Path) -> list[Path]:
 
 
 def _damaged(part: PackedPart, folder: Path) -> list[Path]:
-    return [folder / path for path, file in part.files.items() if _sha256(folder / path) != file.sha256]
+    return [
+        folder / path for path, file in part.files.items() if _sha256(folder / path) != file.sha256
+    ]
 
 
 def _complete(part: PackedPart, folder: Path) -> bool:
@@ -163,74 +178,40 @@ def _sha256(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-held: dict[Path, int] = {}
-"""Has the descriptor of each folder's mark, by whose lock this process keeps others from replacing the folder."""
-
-
-def _hold(folder: Path) -> bool:
-    """Locks the mark of the folder against those who would replace it. Returns whether the folder is still there."""
-    try:
-        mark = os.open(folder / COMPLETE, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    with contextlib.suppress(OSError):  # a file system without locks
-        fcntl.flock(mark, fcntl.LOCK_SH)
-    try:
-        here = os.path.samestat(os.fstat(mark), (folder / COMPLETE).stat())
-    except FileNotFoundError:
-        here = False
-    if here:
-        let_go(folder)
-        held[folder] = mark
-    else:
-        os.close(mark)
-    return here
-
-
-def let_go(folder: Path) -> None:
-    """Ends this process's use of the folder."""
-    if folder in held:
-        os.close(held.pop(folder))
-
-
-@contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keeps others from beginning to use the folder. Raises PayloadError if a process uses it."""
-    let_go(folder)
+    """Keeps other processes from starting to use the folder. Raises PayloadError if one uses it."""
+    let_go(folder / COMPLETE)
     try:
         mark = (folder / COMPLETE).open("r+b")
     except FileNotFoundError:
         yield
         return
     with mark:
-        try:
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not try_lock(mark):
             raise PayloadError(
-                f"{folder} is damaged, and another process uses it: end that, or set CCMIX_CACHE to another folder"
-            ) from error
+                f"{folder} is damaged, but another process uses it: end that process, or set "
+                "CCMIX_CACHE to another folder"
+            )
         yield
 
 
 def _replace(part: PackedPart, folder: Path) -> None:
-    """Unpacks the part in place of what is there, and holds it; the caller has the lock."""
+    """Replaces the folder by the unpacked part, and holds it; the caller has the lock."""
     with _alone(folder):
         _unpack(part, folder)
-    _hold(folder)
+    hold(folder / COMPLETE)
 
 
 def _unpack(part: PackedPart, folder: Path) -> None:
-    """Puts the whole folder in its place at once; the caller has the lock, and nobody uses the folder."""
+    """Puts the complete folder in place at once; the caller has the lock, and nobody uses the
+    folder.
+    """
     archive = FOLDER / part.archive
     if _sha256(archive) != part.sha256:
         raise PayloadError(f"{archive} is damaged: install ccmix again")
-    for left in folder.parent.glob(f"{folder.name}.new-*"):  # by a process that was killed: we have the lock
+    for left in folder.parent.glob(
+        f"{folder.name}.new-*"
+    ):  # of a killed process, since this process has the lock
         shutil.rmtree(left)
     new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.new-", dir=folder.parent))
     try:
@@ -246,7 +227,9 @@ def _unpack(part: PackedPart, folder: Path) -> None:
 
 
 def _extract(archive: Path, folder: Path) -> None:
-    """Makes the folders, files and links of an archive whose content is known: no path in it leads out of `folder`."""
+    """Makes the folders, files and links of an archive. Its content is known, so no path in it
+    leads out of `folder`.
+    """
     with tarfile.open(archive) as members:
         for member in members:
             path = folder / member.name
@@ -265,7 +248,8 @@ def _extract(archive: Path, folder: Path) -> None:
 def _refuse_noexec(folder: Path) -> None:
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise PayloadError(
-            f"{folder} is mounted noexec, so no program in it can run: set CCMIX_CACHE to another folder"
+            f"{folder} is mounted noexec, so no program in it can run: set CCMIX_CACHE to "
+            "another folder"
         )
 
 
@@ -273,10 +257,12 @@ def _sentence(error: OSError, part: PackedPart, folder: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         mib = -(-part.unpacked_bytes >> 20)
         return (
-            f"{folder}: no room for ccmix's programs ({mib} MiB): make room there, or set CCMIX_CACHE to another folder"
+            f"{folder}: no room for ccmix's programs ({mib} MiB): make room there, or set "
+            "CCMIX_CACHE to another folder"
         )
     reason = error.strerror or str(error)
     where = error.filename or folder
     return (
-        f"{where}: ccmix's programs can't be unpacked there: {reason}: set CCMIX_CACHE to a folder that can be written"
+        f"{where}: ccmix's programs can't be unpacked there: {reason}: set CCMIX_CACHE to a "
+        "folder that can be written"
     )

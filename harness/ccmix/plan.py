@@ -1,11 +1,13 @@
-"""Entries to runs: every condition, every iteration, in a seeded order. Pure: no clock, no network, no root."""
+"""Turns entries into runs: every condition and every iteration, in a seeded order. It uses no
+clock, no network and no root rights.
+"""
 
 import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ccmix.analysis.spread import draw_spread
+from ccmix.analysis.path_text import draw_spread
 from ccmix.config import Entry
 from ccmix.model import HostPath, Run, RunSpread, Topology, Traffic, condition_name
 
@@ -15,16 +17,17 @@ RECEIVER = "receiver"  # the destination of a run on an emulated topology
 def make_plan(entries: Iterable[Entry], seed: int) -> tuple[Run, ...]:
     """Returns all runs in the order in which they are started.
 
-    An iteration is a block: each of its conditions to each destination once, in the order of the file or shuffled by
-    the seed, so that what drifts during a campaign hits all alike.
+    An iteration is a block that has each condition with each destination once, in the order of the
+    file or shuffled by the seed. So changes during a campaign affect all conditions alike.
     """
     return tuple(run for entry in entries for run in _entry_runs(entry, seed))
 
 
 def named(runs: Sequence[Run], names: Sequence[str]) -> tuple[Run, ...]:
-    """Returns the runs with these names, or all without any; their seeds stay the same.
+    """Returns the runs with these names, or all runs if there are no names; their seeds stay the
+    same.
 
-    Raises KeyError with a name that none has.
+    Raises KeyError with a name that no run has.
     """
     by_name = {run.name: run for run in runs}
     for name in names:
@@ -34,9 +37,11 @@ def named(runs: Sequence[Run], names: Sequence[str]) -> tuple[Run, ...]:
 
 
 def file_order(entries: Iterable[Entry], runs: Sequence[Run]) -> tuple[int, ...]:
-    """Returns for each run its place among them in the order of the INI file; () where they are in this order.
+    """Returns for each run its position in the order of the INI file; () if the runs are already in
+    this order.
 
-    That is entry by entry, each iteration by iteration, each with its conditions as the file has them.
+    That order is entry by entry, within an entry iteration by iteration, and within an iteration
+    with the conditions as in the file.
     """
     places: dict[tuple[str, str, str], tuple[int, int]] = {}
     for number, entry in enumerate(entries):
@@ -80,11 +85,17 @@ def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
 
 
 def _spread(path: Topology | HostPath, traffic: Traffic, run_seed: int) -> RunSpread | None:
-    return draw_spread(path, traffic, run_seed) if isinstance(path, Topology) and path.spread else None
+    return (
+        draw_spread(path, traffic, run_seed) if isinstance(path, Topology) and path.spread else None
+    )
 
 
-def _run_seed(seed: int, entry: str, condition: dict[str, str], dst: str | None, iteration: int) -> int:
-    """Returns a seed of the run's own, 32 bits, that stays the same when other entries or iterations are added."""
+def _run_seed(
+    seed: int, entry: str, condition: dict[str, str], dst: str | None, iteration: int
+) -> int:
+    """Returns the run's seed of 32 bits, which stays the same if other entries or iterations are
+    added.
+    """
     place = () if dst is None else (dst,)  # an emulated path has one destination
     text = repr((seed, entry, sorted(condition.items()), *place, iteration))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
@@ -92,8 +103,8 @@ def _run_seed(seed: int, entry: str, condition: dict[str, str], dst: str | None,
 
 @dataclass(frozen=True)
 class Span:
-    """Holds how long runs take: `seconds` of traffic as far as that is known, `pauses_s` before runs, `unknown`
-    runs.
+    """Holds how long runs take: `seconds` of traffic as far as they are known, `pauses_s` before
+    runs, and the number of runs of `unknown` duration.
     """
 
     runs: int
@@ -103,7 +114,7 @@ class Span:
 
 
 def span(runs: Sequence[Run]) -> Span:
-    """Returns how long runs take that are started one after the other."""
+    """Returns how long runs take if they are made one after the other."""
     return Span(
         runs=len(runs),
         seconds=sum(run.seconds or 0.0 for run in runs),

@@ -1,7 +1,8 @@
-"""Writes a pSConfig template: a mesh of perfSONAR hosts that test mixes of CCAs with each other, on a schedule.
+"""Writes a pSConfig template: a mesh of perfSONAR hosts that test mixes of CCAs with each other, on
+a schedule.
 
 Every test is pScheduler's `throughput`. Each mix is a task of the mesh: for instance CUBIC and BBR
-together, and each of them alone. For one CCA alone pScheduler uses its own iperf3.
+together, only CUBIC, and only BBR. For a mix of a single CCA, pScheduler uses its own iperf3.
 """
 
 import ipaddress
@@ -11,30 +12,34 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ccmix.config.groups import GROUPS, check_known
+from ccmix.config.flows import GROUPS, check_known
+from ccmix.config.problems import about
 from ccmix.model import Group
-from ccmix.model.group_grammar import streams_of_groups
+from ccmix.model.group_grammar import is_group_list, streams_of_groups
 from ccmix.units import format_time
 
 MOST_STREAMS = 128  # of iperf3
 TOOL = "iperf3mix"
-# The time that a run takes besides its traffic: round trips of iperf3 at 200 ms for 16 streams, starting, ending, and
-# the pause of pScheduler between two runs of a host
+# The time that a run takes besides its traffic: round trips of iperf3 at 200 ms for 16 streams,
+# starting, ending, and the pause of pScheduler between two runs of a host
 OVERHEAD_S = 20.0
 
-_NAME = re.compile(r"[a-zA-Z0-9:._-]+")  # pSConfig's NameType
 _HOST = re.compile(
     r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
 )
 
 
 class MeshError(ValueError):
-    """Says that a mesh is not possible: the text names the parameter and says what would be right."""
+    """Says that a mesh is not possible: the text names the parameter and says what would be
+    right.
+    """
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Describes one test of a mesh: its text without blanks, its groups, and the streams that they share."""
+    """Describes a test of a mesh: its text without blanks, its groups, and the number of streams
+    that they share.
+    """
 
     text: str
     groups: tuple[Group, ...]
@@ -42,8 +47,8 @@ class Mix:
 
     @property
     def needs_tool(self) -> bool:
-        """Returns whether stock iperf3 can't make it."""
-        return any(mark in self.text for mark in ",:@+") or self.text == "-"
+        """Returns whether the test needs ccmix's tool, because stock iperf3 can't make it."""
+        return is_group_list(self.text)
 
     @property
     def name(self) -> str:
@@ -53,7 +58,9 @@ class Mix:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Describes a mesh. `archive` is the URL that takes results by HTTP, such as Logstash's, or empty."""
+    """Describes a mesh. `archive` is the URL that takes results by HTTP, such as Logstash's, or
+    empty.
+    """
 
     hosts: tuple[str, ...]
     mixes: tuple[Mix, ...]
@@ -67,7 +74,7 @@ class Mesh:
 
     def __post_init__(self) -> None:
         if len(self.hosts) < 2:
-            raise MeshError("hosts: a mesh needs two or more")
+            raise MeshError("hosts: a mesh needs at least two")
         if twice := [host for host in self.hosts if self.hosts.count(host) > 1]:
             raise MeshError(f"hosts: {twice[0]} is named twice")
         for host in self.hosts:
@@ -77,19 +84,30 @@ class Mesh:
         if not names or len(set(names)) < len(names):
             raise MeshError("groups: write each mix once, such as cubic:8,bbr:8")
         if self.archive and urlsplit(self.archive).scheme not in ("http", "https"):
-            raise MeshError(f"archive: {self.archive!r} is no URL that begins with http:// or https://")
+            raise MeshError(
+                f"archive: {self.archive!r} is not a URL that begins with http:// or https://"
+            )
         if not self.duration_s:
             raise MeshError("duration: is zero: write for instance 30s")
         if self.interval_s < self.busy_s:
             raise MeshError(
-                f"interval: {format_time(self.interval_s)} is too short: with {len(self.hosts)} hosts and "
-                f"{len(self.mixes)} tests of each pair a host is busy for {format_time(self.busy_s)} of it"
+                f"interval: {format_time(self.interval_s)} is too short: with {len(self.hosts)} "
+                "hosts and "
+                f"{len(self.mixes)} tests of each pair a host is busy for "
+                f"{format_time(self.busy_s)} of it"
             )
 
     @property
     def busy_s(self) -> float:
-        """Returns how long a host is busy in each interval: throughput tests exclude each other, at both ends."""
-        return 2 * (len(self.hosts) - 1) * len(self.mixes) * (self.omit_s + self.duration_s + OVERHEAD_S)
+        """Returns how long a host is busy in each interval: throughput tests exclude each other,
+        at both ends.
+        """
+        return (
+            2
+            * (len(self.hosts) - 1)
+            * len(self.mixes)
+            * (self.omit_s + self.duration_s + OVERHEAD_S)
+        )
 
 
 def read_mixes(texts: Sequence[str], streams: int | None) -> tuple[Mix, ...]:
@@ -106,35 +124,33 @@ def read_mixes(texts: Sequence[str], streams: int | None) -> tuple[Mix, ...]:
             groups = GROUPS.read(compact)
             check_known(group.cca for group in groups)
         except ValueError as error:
-            raise MeshError(f"groups: {compact!r} {error}") from None
+            raise MeshError(f"groups: {about(compact, error)}") from None
         mixes.append((compact, groups))
     count = streams or max(sum(group.weight for group in groups) for _, groups in mixes)
     if count > MOST_STREAMS:
         raise MeshError(
-            f"groups: the weights add up to {count} streams, more than the {MOST_STREAMS} of iperf3: give --streams"
+            f"groups: the weights add up to {count} streams, more than the {MOST_STREAMS} of "
+            "iperf3: give --streams"
         )
     for compact, groups in mixes:
         if 0 in streams_of_groups(groups, count):
-            raise MeshError(f"groups: {compact!r} has a group that gets none of the {count} streams")
+            raise MeshError(
+                f"groups: {compact!r} has a group that gets none of the {count} streams"
+            )
     return tuple(Mix(compact, groups, count) for compact, groups in mixes)
 
 
 def template(mesh: Mesh) -> dict[str, Any]:
     """Returns the mesh as pSConfig reads it."""
-    schedule = f"every-{_duration(mesh.interval_s)}"
+    interval = _duration(mesh.interval_s)
+    schedule = f"every-{interval}"
     archives = {"archive": _archive(mesh)} if mesh.archive else {}
     return {
-        "addresses": {_name(host): {"address": host} for host in mesh.hosts},
-        "groups": {"mesh": {"type": "mesh", "addresses": [{"name": _name(host)} for host in mesh.hosts]}},
+        "addresses": {host: {"address": host} for host in mesh.hosts},
+        "groups": {"mesh": {"type": "mesh", "addresses": [{"name": host} for host in mesh.hosts]}},
         "tests": {mix.name: {"type": "throughput", "spec": _spec(mesh, mix)} for mix in mesh.mixes},
         # pScheduler may put a test anywhere in the interval, so that not all begin at once
-        "schedules": {
-            schedule: {
-                "repeat": _duration(mesh.interval_s),
-                "slip": _duration(mesh.interval_s),
-                "sliprand": True,
-            }
-        },
+        "schedules": {schedule: {"repeat": interval, "slip": interval, "sliprand": True}},
         "archives": archives,
         "tasks": {
             mix.name: {
@@ -176,14 +192,12 @@ def _archive(mesh: Mesh) -> dict[str, Any]:
             "_url": mesh.archive,
             "op": "put",
             "verify-ssl": mesh.verify_tls,
-            "_headers": {"x-ps-observer": "{% scheduled_by_address %}", "content-type": "application/json"},
+            "_headers": {
+                "x-ps-observer": "{% scheduled_by_address %}",
+                "content-type": "application/json",
+            },
         },
     }
-
-
-def _name(host: str) -> str:
-    assert _NAME.fullmatch(host), "hosts are checked"
-    return host
 
 
 def _is_host(text: str) -> bool:

@@ -1,15 +1,15 @@
-"""Reads the URL of an Elasticsearch server, as an INI file, an option or the environment gives it."""
+"""Reads the URL of an Elasticsearch server from an INI file, an option or the environment."""
 
 from urllib.parse import urlsplit
 
 CREDENTIALS = "CCMIX_INDEX_CREDENTIALS"  # the variable that names the file of credentials
-NO_URL = "is no URL of a server: write https://HOST:PORT, such as https://elastic.example.org:9200"
+NO_URL = "is not a server's URL: write https://HOST:PORT, such as https://elastic.example.org:9200"
 
 
 def read_url(text: str) -> str:
     """Returns an http or https URL without a slash at its end. Raises ValueError."""
     if not text.isprintable() or " " in text:
-        raise ValueError("has characters that no URL has")
+        raise ValueError("has characters that a URL can't have")
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -18,7 +18,10 @@ def read_url(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(NO_URL)
     if parts.username is not None or parts.password is not None:
-        raise ValueError(f"has a user or password in it: take them out, and see {CREDENTIALS} in docs/howto/index.md")
+        raise ValueError(
+            f"has a user or password in it: remove them, and see {CREDENTIALS} in "
+            "docs/howto/index.md"
+        )
     if parts.query or parts.fragment:
         raise ValueError("has a query or fragment: write https://HOST:PORT")
     return text.rstrip("/")

@@ -1,6 +1,8 @@
-"""Makes temporary folders and files, and says which folder can't be used, why, and what to do.
+"""Makes temporary folders and files. If their place can't be used, says which folder it is, why,
+and what to do.
 
-Python takes another folder without a word where TMPDIR names one that can't be used. Who sets TMPDIR wants that one.
+If TMPDIR names a folder that can't be used, Python silently takes another one. But users who set
+TMPDIR want that folder.
 """
 
 import contextlib
@@ -11,20 +13,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from ccmix.failures import WrongInput
+
 VARIABLE = "TMPDIR"
 PREFIX = "ccmix-"
 DEFAULT = "/tmp"
-_PROBE = bytes(4096)  # more than a file system keeps beside a file's name
+_PROBE = bytes(4096)  # more than a file system stores inline with a file's name
 
 
-class TemporaryFolderError(OSError):
+class TemporaryFolderError(WrongInput, OSError):
     """Says that there is no folder for temporary files."""
 
     def __str__(self) -> str:
-        remedy = f"name another one by {VARIABLE}, or unset it" if VARIABLE in os.environ else f"name one by {VARIABLE}"
+        remedy = (
+            f"name another folder with {VARIABLE}, or unset it"
+            if VARIABLE in os.environ
+            else f"name another folder with {VARIABLE}"
+        )
         if self.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = f"make room, or {remedy}"
-        return f"{self.filename}: no temporary files can be written there: {self.strerror}: {remedy}"
+        return f"{self.filename}: can't be used for temporary files: {self.strerror}: {remedy}"
 
 
 def temporary_place() -> Path:
@@ -45,13 +53,18 @@ def temporary_place() -> Path:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yields a new folder, and removes it in the end. Raises TemporaryFolderError, also if it gets full."""
+    """Yields a new folder, and removes it in the end. Raises TemporaryFolderError, also if the disk
+    becomes full.
+    """
     place = temporary_place()
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place) as folder:
         try:
             yield Path(folder)
         except OSError as error:
-            if error.errno == errno.ENOSPC and Path(folder) in Path(os.fsdecode(error.filename or "")).parents:
+            if (
+                error.errno == errno.ENOSPC
+                and Path(folder) in Path(os.fsdecode(error.filename or "")).parents
+            ):
                 raise TemporaryFolderError(error.errno, error.strerror, str(place)) from error
             raise
 

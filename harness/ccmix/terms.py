@@ -1,13 +1,33 @@
-"""Defines names that several packages share: congestion control algorithms, and what can limit a run."""
+"""Defines names that several packages share: congestion control algorithms, and what can
+limit a run.
+"""
 
-# CCAs by the names that the kernel knows them by (net/ipv4/Kconfig of Linux 7.2), and the BBR versions that ccmix or
-# Google's tree add. Before a run ccmix asks the host which of them it has.
+# CCAs by the names that the kernel knows them by (net/ipv4/Kconfig of Linux 7.2), and the BBR
+# versions that ccmix or Google's tree add. Before a run ccmix asks the host which of them it has.
 CCAS = (
-    "bbr", "bbr2", "bbr3", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "reno",
-    "scalable", "vegas", "veno", "westwood", "yeah",
-)  # fmt: skip
+    "bbr",
+    "bbr2",
+    "bbr3",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "reno",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+)
 
-# The versions of BBR among them, which report their state: names for people. The first one is the kernel's own.
+# The versions of BBR among them, which report their state: names for people. The first one is the
+# kernel's own.
 BBRS = {"bbr": "BBR", "bbr2": "BBRv2", "bbr3": "BBRv3"}
 
 # Those that ccmix-cca can load into a stock kernel, as BPF programs
@@ -44,24 +64,26 @@ LIMITS = {
     "probe": "a probe that lost samples",
 }
 
-PROBE = "probe"  # the limit that says what was not seen, and not what limited the run
+PROBE = "probe"  # the limit that says that something was not seen, not that it limited the run
 
 # What removes the limits of a host, and those of probes
 REMEDIES = {
-    "cpu": "larger packets (MTU) and offloads, streams on more cores, and nothing else that runs there; 'ccmix doctor' "
-    "checks both hosts",
+    "cpu": "larger packets (MTU) and offloads, streams on more cores, and no other programs on the "
+    "hosts; 'ccmix doctor' checks both hosts",
     "receiver-window": "a larger last number of net.ipv4.tcp_rmem at the receiver",
     "send-buffer": "a larger last number of net.ipv4.tcp_wmem at the sender",
     "tcp-memory": "a larger net.ipv4.tcp_mem",
-    "sender-queue": "room for more packets in the sender's queue, as by limit and flow_limit of fq, or slower pacing",
+    "sender-queue": "room for more packets in the sender's queue, such as a larger limit and "
+    "flow_limit of fq, or slower pacing",
     "host-backlog": "a larger net.core.netdev_max_backlog, and interrupts on more cores",
     "application": "a sending program that always has data to send",
     PROBE: "a longer interval, a shell on the host, and time on its processors for the probes",
 }
 
-IMPORTED = (
-    "imported"  # the finding of a run that ccmix did not make: its user wants it in the tables, unjudged as it is
-)
+# the finding of a run that ccmix did not make: its user wants it in the tables, although it is not
+# judged
+IMPORTED = "imported"
 
-ENDED_EARLY = "ended-early"  # the finding of an imported test that somebody or something ended before its time
-BESIDE = "beside"  # the setting of an imported run beside which other tests of the import ran
+# the finding of an imported test that somebody or something ended before its time
+ENDED_EARLY = "ended-early"
+BESIDE = "beside"  # the setting of an imported run that names the tests that ran at the same time

@@ -1,9 +1,11 @@
-"""Finds the programs that ccmix brings along, and says which of them are older than their sources.
+"""Finds ccmix's own programs, and says which of them are older than their sources.
 
-`python -m ccmix.tools` prints what the sources are now, which tools/setup keeps when it has built them.
+`python -m ccmix.tools` prints hashes of the current sources, which tools/setup keeps when it has
+built the programs.
 """
 
 import compileall
+import contextlib
 import hashlib
 import json
 import os
@@ -12,14 +14,15 @@ import shutil
 import sys
 from pathlib import Path
 
-from ccmix import payload
+from ccmix import files, payload
+from ccmix.failures import WrongInput
 
 HARNESS = Path(__file__).resolve().parent
 REPOSITORY = HARNESS.parents[1]  # if ccmix was installed from one
 SETUP = REPOSITORY / "tools" / "setup"
 # The pinned compiler of all programs
 COMPILER = ("tools/toolchain/build", "tools/toolchain/packages.lock", "tools/packages.sh")
-# What the build scripts make their keys in the cache from, below the repository
+# The files from which the build scripts compute their keys in the cache, relative to the repository
 SOURCES = {
     "the patched iperf3": (
         *COMPILER,
@@ -47,20 +50,31 @@ SOURCES = {
         "lab/fstab",
     ),
     **{
-        f"ccmix-{name}": (*COMPILER, f"probes/{name}/build", f"probes/{name}/*.[ch]", "probes/common/*.[ch]")
+        f"ccmix-{name}": (
+            *COMPILER,
+            f"probes/{name}/build",
+            f"probes/{name}/*.[ch]",
+            "probes/common/*.[ch]",
+        )
         for name in ("sockmon", "capflow", "rtt")
     },
     "ccmix-confine": (*COMPILER, "lab/confine/build", "lab/confine/*.[ch]", "probes/common/*.[ch]"),
-    "ccmix-cca": (*COMPILER, "cca/bpf/build", "cca/bpf/*/*.[ch]", "cca/core/*.[ch]", "probes/common/*.[ch]"),
+    "ccmix-cca": (
+        *COMPILER,
+        "cca/bpf/build",
+        "cca/bpf/*/*.[ch]",
+        "cca/core/*.[ch]",
+        "probes/common/*.[ch]",
+    ),
 }
 
 
-class ToolError(Exception):
+class ToolError(WrongInput):
     """Says that a program is missing, and what installs it."""
 
 
 def find_iperf3() -> Path:
-    """Returns the patched iperf3. Raises ToolError, as all of these do."""
+    """Returns the patched iperf3. Raises ToolError, as all find functions do."""
     return find("ccmix-iperf3", "CCMIX_IPERF3", "the patched iperf3")
 
 
@@ -70,19 +84,19 @@ def find_kernel() -> Path:
 
 
 def find_userland() -> Path:
-    """Returns the root of the lab's guests, a folder."""
+    """Returns the folder that is the root of the lab's guests."""
     return find("ccmix-userland", "CCMIX_USERLAND", "the lab's userland")
 
 
 def named_kernels() -> dict[str, Path]:
-    """Returns the kernels of the lab that lab/build has built beside that one, by their names."""
+    """Returns the other kernels of the lab that lab/build has built, by their names."""
     folder = Path(os.environ.get("CCMIX_LAB_KERNELS") or cache_folder() / "lab-kernel" / "named")
     links = sorted(folder.iterdir()) if folder.is_dir() else []
     return {link.name: link.resolve() for link in links if os.access(link, os.X_OK)}
 
 
 def cache_folder() -> Path:
-    """Returns the folder for what is built, as tools/cache.sh has it."""
+    """Returns the folder for built programs, the same as tools/cache.sh uses."""
     if cache := os.environ.get("CCMIX_CACHE"):
         return Path(cache)
     caches = os.environ.get("XDG_CACHE_HOME")
@@ -90,7 +104,7 @@ def cache_folder() -> Path:
 
 
 def _home() -> Path:
-    """Returns this user's home; a service and a cron job may have no HOME, or an empty one."""
+    """Returns this user's home. A service or a cron job may have no HOME, or an empty one."""
     try:
         return Path(os.environ.get("HOME") or pwd.getpwuid(os.geteuid()).pw_dir)
     except KeyError:
@@ -108,7 +122,7 @@ def find_capflow() -> Path:
 
 
 def find_rtt() -> Path:
-    """Returns the probe that measures RTTs beside the traffic."""
+    """Returns the probe that measures RTTs during the traffic."""
     return find("ccmix-rtt", "CCMIX_RTT", "ccmix-rtt")
 
 
@@ -118,13 +132,14 @@ def find_cca() -> Path:
 
 
 def find_confine() -> Path:
-    """Returns the program that starts the lab's guests, and confines them."""
+    """Returns the program that starts and confines the lab's guests."""
     return find("ccmix-confine", "CCMIX_CONFINE", "ccmix-confine")
 
 
 def find(name: str, variable: str, what: str) -> Path:
-    """Returns what the variable names, else the program beside this Python, where `make setup` puts it, else what the
-    installed package brings along, else the one on PATH.
+    """Returns a program: the one that the variable names; otherwise the one in the folder of this
+    Python, where `make setup` puts it; otherwise the one of the installed package; otherwise the
+    one on PATH.
 
     `what` names the program in the message of ToolError.
     """
@@ -133,15 +148,25 @@ def find(name: str, variable: str, what: str) -> Path:
         installed if os.access(installed, os.X_OK) else _in_package(name) or shutil.which(name)
     )
     if not program:
-        raise ToolError(f"{what} is not at {installed}: run 'make setup' in ccmix's folder, or set {variable}")
-    if not os.access(program, os.X_OK):
+        raise ToolError(
+            f"{what} is not at {installed}: run 'make setup' in ccmix's folder, or set {variable}"
+        )
+    found = Path(program).resolve()
+    hold(found)
+    if not os.access(found, os.X_OK):
         raise ToolError(f"{what} at {program} can't be run by this user")
-    return Path(program).resolve()
+    return found
+
+
+def hold(program: Path) -> None:
+    """Keeps `ccmix cache prune` from removing the folder of a program until this process ends."""
+    with contextlib.suppress(OSError):  # a folder that this user can't read
+        files.hold(program.parent)
 
 
 def program_folders() -> list[Path]:
-    """Returns the folders in which ccmix's programs have their own names: beside this Python, and what the installed
-    package brings along.
+    """Returns the folders that have ccmix's programs under their own names: that of this Python,
+    and that of the installed package.
     """
     brought = _in_package("ccmix-iperf3")
     return [Path(sys.prefix) / "bin", *([brought.parent] if brought else [])]
@@ -155,8 +180,8 @@ def _in_package(name: str) -> Path | None:
 
 
 def unpinned(program: Path) -> str | None:
-    """Returns a sentence about a program that was not built from the pinned source by the pinned compiler; None if it
-    was, or if its build, which writes build.json beside it, noted nothing.
+    """Returns a sentence about a program that was not built from the pinned source by the pinned
+    compiler. Returns None if it was, or if the build.json next to it does not say so.
     """
     try:
         noted = json.loads((program.parent / "build.json").read_text(encoding="utf-8"))
@@ -171,14 +196,16 @@ def unpinned(program: Path) -> str | None:
         differs = f"built from {source} instead of what tools/sources.lock pins"
     elif noted.get("pinned_compiler") is False:
         compiler = noted.get("compiler", "another compiler")
-        differs = f"built by {compiler} instead of the compiler that tools/toolchain/packages.lock pins"
+        differs = (
+            f"built by {compiler} instead of the compiler that tools/toolchain/packages.lock pins"
+        )
     else:
         return None
-    return f"{differs}: numbers may differ from those of others"
+    return f"{differs}, so numbers may differ from those of other installations"
 
 
 def fingerprints() -> dict[str, str]:
-    """Returns for each program that is built here a hash of its sources."""
+    """Returns a hash of the sources of each program that is built here."""
     return {what: _fingerprint(patterns) for what, patterns in SOURCES.items()}
 
 
@@ -190,14 +217,18 @@ def _fingerprint(patterns: tuple[str, ...]) -> str:
 
 
 def outdated() -> str | None:
-    """Returns a sentence about what is older than its sources, as after a pull without set-up; None if nothing is.
+    """Returns a sentence about programs that are older than their sources, as after a pull without
+    set-up; None if there are none.
 
-    It compiles Python's byte code anew where that is old: a guest can't keep it, and would compile during each run.
+    Also compiles Python's byte code again if it is old, because a guest can't keep byte code, and
+    would compile during each run.
     """
     if not SETUP.exists():
-        return None  # installed without sources
+        return None  # ccmix is installed without sources
     kept = Path(sys.prefix) / "built-from"
-    built = dict(line.split("\t") for line in kept.read_text().splitlines()) if kept.exists() else {}
+    built = (
+        dict(line.split("\t") for line in kept.read_text().splitlines()) if kept.exists() else {}
+    )
     old = [what for what, now in fingerprints().items() if built.get(what) != now]
     if not compileall.compile_dir(HARNESS, quiet=2):
         old.append("Python's byte code")

@@ -1,7 +1,8 @@
 """Reads quantities as people write them in INI files, and writes them for people.
 
-Values in data are SI numbers: bits per second, bytes, seconds, fractions. A parser raises ValueError with a sentence
-that says what would be right; the caller adds file, section and key.
+Values in data are SI numbers: bits per second, bytes, seconds, fractions. A parser raises
+ValueError with a sentence that says what would be right; the caller adds the file, the section and
+the key.
 """
 
 import re
@@ -17,13 +18,15 @@ UNITS: Mapping[str, Sequence[tuple[str, float]]] = {
     "s": (("s", 1), ("ms", 1e-3), ("us", 1e-6)),
     "hz": (("Hz", 1),),
 }
-"""Names and sizes of the units in which people read a number, by the end of its name in data."""
+"""The units in which people read a number, with their sizes, by the suffix of its name in data."""
 
-LEAST_RATE_BPS, MOST_RATE_BPS = 1e3, 1e15  # beyond what any path has, and within what tc counts in
+LEAST_RATE_BPS, MOST_RATE_BPS = 1e3, 1e15  # beyond those of any path, but within those of tc
 MOST_TIME_S = 7 * 86400.0
-_MOST = 1e15  # for a number before its unit: no product of quantities becomes infinite
+_MOST = 1e15  # of a number before its unit, so that no product of quantities becomes infinite
 
-_QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(?P<unit>[A-Za-z%/]*)", re.ASCII)
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(?P<unit>[A-Za-z%/]*)", re.ASCII
+)
 
 
 def quantity(text: str, units: Iterable[str], examples: str) -> tuple[float, str]:
@@ -51,7 +54,7 @@ def _scaled(text: str, units: Mapping[str, float], examples: str) -> float:
 def parse_rate(text: str) -> float:
     """Reads '2.4gbit' as bits per second; 1 kbit = 1000 bit as in tc(8).
 
-    tc's own 'bps' means bytes per second and is refused, since a reader takes it for bits.
+    tc's own 'bps' means bytes per second, and is refused, because readers take it for bits.
     """
     rate_bps = _scaled(text, RATE_BPS, "100mbit, 2.4gbit")
     if not LEAST_RATE_BPS <= rate_bps <= MOST_RATE_BPS:
@@ -77,7 +80,9 @@ def parse_percent(text: str) -> float:
 
 def format_rate(rate_bps: float) -> str:
     """Writes bits per second with three significant digits: '961 Mbit/s'."""
-    unit, scale = next(each for each in UNITS["bps"] if rate_bps >= each[1] * 0.9995 or each[1] == 1)
+    unit, scale = next(
+        each for each in UNITS["bps"] if rate_bps >= each[1] * 0.9995 or each[1] == 1
+    )
     return f"{_three_digits(rate_bps / scale)} {unit}"
 
 
@@ -106,7 +111,7 @@ def format_exact_percent(fraction: float) -> str:
 
 
 def format_count(count: int, what: str) -> str:
-    """Writes how many there are: '1 run', '3 runs'."""
+    """Writes a count with its noun: '1 run', '3 runs'."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
@@ -118,10 +123,14 @@ def format_few(texts: Sequence[str], most: int) -> str:
 
 def format_bytes(size_bytes: float) -> str:
     """Writes bytes: '1.25 MB'."""
-    unit, scale = next(each for each in UNITS["bytes"] if size_bytes >= each[1] * 0.9995 or each[1] == 1)
+    unit, scale = next(
+        each for each in UNITS["bytes"] if size_bytes >= each[1] * 0.9995 or each[1] == 1
+    )
     value = size_bytes / scale
     return f"{value:.3g} {unit}" if scale > 1 and value < 999.5 else f"{value:.0f} {unit}"
 
 
 def _three_digits(value: float) -> str:
-    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+    return (
+        f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+    )

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""See whether a server that hostile clients talk to keeps serving, and keeps its descriptors, threads and memory.
+"""See whether a server that hostile clients talk to keeps serving, and keeps its descriptors,
+threads and memory.
 
     iperf3-patch/fuzz/serve.py [--talks N] [--seed N] [--binary PATH] [--json] [--growth KIB]
 
-It starts one server, makes talks of all kinds in turn, and after every tenth talk an ordinary test. It compares the
-server before and after the talks. Without --binary, `iperf3-patch/build` makes one;
---json starts the server with -J. Exit status: 0 if descriptors and threads are as many as before, memory grows by less
-than --growth (by default 1 MiB) after a tenth of the talks, and every ordinary test is served at once; 1 otherwise.
+It starts one server, makes talks of all kinds in turn, and after every tenth talk an ordinary test.
+It compares the server before and after the talks. Without --binary, `iperf3-patch/build` makes one;
+--json starts the server with -J. Exit status: 0 if descriptors and threads are as many as before,
+memory grows by less than --growth (by default 1 MiB) after a tenth of the talks, and every ordinary
+test is served at once; 1 otherwise.
 """
 
 import argparse
@@ -24,7 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PARAM_EXCHANGE, CREATE_STREAMS, TEST_START, TEST_RUNNING, TEST_END, EXCHANGE_RESULTS = 9, 10, 1, 2, 4, 13
+PARAM_EXCHANGE, CREATE_STREAMS, TEST_START, TEST_RUNNING, TEST_END, EXCHANGE_RESULTS = (
+    9,
+    10,
+    1,
+    2,
+    4,
+    13,
+)
 COOKIE = b"hostile-hostile-hostile-hostile-host\0"
 UDP_CONNECT_MSG = struct.pack("=I", 0x36373839)
 TIMEOUT_S = 20.0
@@ -68,7 +77,15 @@ class Talk:
         """Goes as far as the server's answer to the parameters."""
         self.control.sendall(COOKIE)
         self.state(PARAM_EXCHANGE)
-        usual = {"omit": 0, "time": 1, "num": 0, "blockcount": 0, "parallel": 1, "len": 1000, "pacing_timer": 1000}
+        usual = {
+            "omit": 0,
+            "time": 1,
+            "num": 0,
+            "blockcount": 0,
+            "parallel": 1,
+            "len": 1000,
+            "pacing_timer": 1000,
+        }
         self.send(usual | ({} if "udp" in parameters else {"tcp": True}) | parameters)
         self.state(CREATE_STREAMS)
 
@@ -92,7 +109,9 @@ class Talk:
         self.state(TEST_RUNNING)
 
     def reset(self) -> None:
-        """Ends the control connection by a RST, as a client does that is killed with data unread."""
+        """Ends the control connection by a RST, as a client does that is killed with
+        data unread.
+        """
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.control.close()
 
@@ -127,7 +146,11 @@ def announces_too_much(talk: Talk, _: random.Random) -> None:
 def sends_bad_parameters(talk: Talk, random_: random.Random) -> None:
     talk.control.sendall(COOKIE)
     talk.state(PARAM_EXCHANGE)
-    talk.send(random_.choice([b"null", b"[]", b"{", b"7", b'{"tcp": 1}', b'{"len": "x"}', b"\xff\xfe", b"[" * 500]))
+    talk.send(
+        random_.choice(
+            [b"null", b"[]", b"{", b"7", b'{"tcp": 1}', b'{"len": "x"}', b"\xff\xfe", b"[" * 500]
+        )
+    )
 
 
 def asks_udp_for_a_bad_length(talk: Talk, random_: random.Random) -> None:
@@ -154,30 +177,54 @@ def asks_for_a_bad_time(talk: Talk, random_: random.Random) -> None:
 
 
 def asks_for_a_bad_option(talk: Talk, random_: random.Random) -> None:
-    options = [{"MSS": 1}, {"window": 2**30}, {"TOS": 1000}, {"nodelay": True}, {"server_affinity": 100000}]
+    options: list[dict[str, Any]] = [
+        {"MSS": 1},
+        {"window": 2**30},
+        {"TOS": 1000},
+        {"nodelay": True},
+        {"server_affinity": 100000},
+    ]
     talk.begin(**random_.choice(options))
     talk.tcp()
     talk.run()
 
 
 def asks_udp_for_a_bad_option(talk: Talk, random_: random.Random) -> None:
-    talk.begin(udp=True, **random_.choice([{"window": 2**30}, {"TOS": 1000}, {"dont_fragment": 7}, {"parallel": 0}]))
+    options: list[dict[str, Any]] = [
+        {"window": 2**30},
+        {"TOS": 1000},
+        {"dont_fragment": 7},
+        {"parallel": 0},
+    ]
+    talk.begin(udp=True, **random_.choice(options))
     talk.udp(answered=False)
     talk.run()
 
 
 def leaves_before_its_streams(talk: Talk, random_: random.Random) -> None:
-    talk.begin(parallel=4, **random_.choice([{}, {"udp": True}, {"reverse": True}, {"window": 50000}, {"mptcp": True}]))
+    options: list[dict[str, Any]] = [
+        {},
+        {"udp": True},
+        {"reverse": True},
+        {"window": 50000},
+        {"mptcp": True},
+    ]
+    talk.begin(parallel=4, **random_.choice(options))
 
 
 def leaves_between_its_tcp_streams(talk: Talk, random_: random.Random) -> None:
-    talk.begin(parallel=4, **random_.choice([{}, {"reverse": True}, {"bidirectional": True}, {"nodelay": True}]))
+    talk.begin(
+        parallel=4,
+        **random_.choice([{}, {"reverse": True}, {"bidirectional": True}, {"nodelay": True}]),
+    )
     for _ in range(random_.randint(1, 3)):
         talk.tcp()
 
 
 def leaves_between_its_udp_streams(talk: Talk, random_: random.Random) -> None:
-    talk.begin(udp=True, parallel=4, **random_.choice([{}, {"reverse": True}, {"bidirectional": True}]))
+    talk.begin(
+        udp=True, parallel=4, **random_.choice([{}, {"reverse": True}, {"bidirectional": True}])
+    )
     for _ in range(random_.randint(1, 3)):
         talk.udp()
 
@@ -189,7 +236,13 @@ def leaves_a_udp_stream_unanswered(talk: Talk, random_: random.Random) -> None:
 
 
 def leaves_a_running_tcp_test(talk: Talk, random_: random.Random) -> None:
-    talk.begin(parallel=2, **random_.choice([{}, {"reverse": True}, {"skip_rx_copy": 1}, {"congestion": "reno:1,-"}]))
+    options: list[dict[str, Any]] = [
+        {},
+        {"reverse": True},
+        {"skip_rx_copy": 1},
+        {"congestion": "reno:1,-"},
+    ]
+    talk.begin(parallel=2, **random_.choice(options))
     for _ in range(2):
         talk.tcp()
     talk.run()
@@ -198,7 +251,9 @@ def leaves_a_running_tcp_test(talk: Talk, random_: random.Random) -> None:
 
 
 def leaves_a_running_udp_test(talk: Talk, random_: random.Random) -> None:
-    talk.begin(udp=True, parallel=2, **random_.choice([{}, {"reverse": True, "bandwidth": 1000000}]))
+    talk.begin(
+        udp=True, parallel=2, **random_.choice([{}, {"reverse": True, "bandwidth": 1000000}])
+    )
     streams = [talk.udp() for _ in range(2)]
     talk.run()
     for s in streams:
@@ -218,7 +273,9 @@ def sends_a_wrong_state(talk: Talk, random_: random.Random) -> None:
         talk.begin()
         talk.tcp()
         talk.run()
-    talk.control.sendall(bytes([random_.choice((TEST_START, CREATE_STREAMS, TEST_RUNNING, 12, 14, 16, 200))]))
+    talk.control.sendall(
+        bytes([random_.choice((TEST_START, CREATE_STREAMS, TEST_RUNNING, 12, 14, 16, 200))])
+    )
 
 
 def ends_before_it_began(talk: Talk, random_: random.Random) -> None:
@@ -231,30 +288,59 @@ def ends_twice(talk: Talk, _: random.Random) -> None:
     talk.begin()
     talk.tcp()
     talk.run()
-    results = {"cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1, "sender_has_retransmits": 1}
-    for _ in range(2):
+    results = {
+        "cpu_util_total": 1,
+        "cpu_util_user": 1,
+        "cpu_util_system": 1,
+        "sender_has_retransmits": 1,
+    }
+    for _again in range(2):
         talk.control.sendall(bytes([TEST_END]))
         talk.send(results | {"streams": [], "congestion_used": "x" * 4000})
 
 
 def sends_bad_results(talk: Talk, random_: random.Random) -> None:
     udp = random_.random() < 0.5
-    talk.begin(**({"udp": True} if udp else {}), get_server_output=1, title="t" * 1000, congestion_used="u" * 1000)
+    talk.begin(
+        **({"udp": True} if udp else {}),
+        get_server_output=1,
+        title="t" * 1000,
+        congestion_used="u" * 1000,
+    )
     (talk.udp if udp else talk.tcp)()
     talk.run()
     talk.control.sendall(bytes([TEST_END]))
     talk.state(EXCHANGE_RESULTS)
-    talk.send(random_.choice([b"null", b"{", b'{"streams": 1}', b'{"streams": [{"id": 9}]}', b"[" * 500]))
+    talk.send(
+        random_.choice([b"null", b"{", b'{"streams": 1}', b'{"streams": [{"id": 9}]}', b"[" * 500])
+    )
 
 
 KINDS: tuple[Kind, ...] = (
-    hangs_up, resets, has_half_a_cookie, sends_noise, announces_too_much, sends_bad_parameters,
-    asks_udp_for_a_bad_length, asks_tcp_for_a_bad_length, asks_for_a_bad_number_of_streams, asks_for_a_bad_time,
-    asks_for_a_bad_option, asks_udp_for_a_bad_option, leaves_before_its_streams, leaves_between_its_tcp_streams,
-    leaves_between_its_udp_streams, leaves_a_udp_stream_unanswered, leaves_a_running_tcp_test,
-    leaves_a_running_udp_test, brings_strangers_as_streams, sends_a_wrong_state, ends_before_it_began, ends_twice,
+    hangs_up,
+    resets,
+    has_half_a_cookie,
+    sends_noise,
+    announces_too_much,
+    sends_bad_parameters,
+    asks_udp_for_a_bad_length,
+    asks_tcp_for_a_bad_length,
+    asks_for_a_bad_number_of_streams,
+    asks_for_a_bad_time,
+    asks_for_a_bad_option,
+    asks_udp_for_a_bad_option,
+    leaves_before_its_streams,
+    leaves_between_its_tcp_streams,
+    leaves_between_its_udp_streams,
+    leaves_a_udp_stream_unanswered,
+    leaves_a_running_tcp_test,
+    leaves_a_running_udp_test,
+    brings_strangers_as_streams,
+    sends_a_wrong_state,
+    ends_before_it_began,
+    ends_twice,
     sends_bad_results,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -278,8 +364,10 @@ class Server:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [binary, "-s", "-4", "-p", str(self.port), *arguments],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
 
     def await_listening(self) -> None:
         table = Path(f"/proc/{self._process.pid}/net/tcp")
@@ -289,7 +377,9 @@ class Server:
             time.sleep(0.01)
 
     def size(self) -> Size:
-        """Returns what the server holds after a test; it has some seconds to free what the test had."""
+        """Returns the memory and files of the server after a test; it has some seconds to free
+        those of the test.
+        """
         end = time.monotonic() + FREED_WITHIN_S
         while True:
             if (status := self._process.poll()) is not None:
@@ -307,7 +397,9 @@ class Server:
                 descriptors.append(str(link.readlink()))
         status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
         streams = sum("/iperf3." in name for name in descriptors)
-        return Size(len(descriptors), streams, int(status["Threads"]), int(status["VmRSS"].split()[0]))
+        return Size(
+            len(descriptors), streams, int(status["Threads"]), int(status["VmRSS"].split()[0])
+        )
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
@@ -318,11 +410,27 @@ class Server:
 
 
 def ordinary(binary: str, port: int, udp: bool, after: str) -> int:
-    """Makes an ordinary test after a kind of talk; returns which try was served, and 0 if none was."""
+    """Makes an ordinary test after a kind of talk; returns the number of the try that was served, 0
+    if none was.
+    """
     arguments = ["-u", "-b", "0"] if udp else []
     for number in range(1, TRIES + 1):
-        argv = [binary, "-c", "127.0.0.1", "-p", str(port), "-J", "-n", "64K", "-i", "0.1", *arguments]
-        ended = subprocess.run(argv, capture_output=True, text=True, timeout=ORDINARY_ENDS_WITHIN_S, check=False)
+        argv = [
+            binary,
+            "-c",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-J",
+            "-n",
+            "64K",
+            "-i",
+            "0.1",
+            *arguments,
+        ]
+        ended = subprocess.run(
+            argv, capture_output=True, text=True, timeout=ORDINARY_ENDS_WITHIN_S, check=False
+        )
         if ended.returncode == 0:
             return number
         error = json.loads(ended.stdout).get("error")
@@ -349,7 +457,9 @@ def main() -> int:
     binary = options.binary
     if binary is None:
         build = Path(__file__).parents[1] / "build"
-        binary = subprocess.run([build], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        binary = subprocess.run(
+            [build], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
 
     began = time.monotonic()
     tries: list[int] = []
@@ -372,14 +482,24 @@ def main() -> int:
     at_once = tries.count(1)
     print(
         f"{options.talks} talks of {len(KINDS)} kinds in {time.monotonic() - began:.0f} s:"
-        f" descriptors {first.descriptors} to {last.descriptors}, threads {first.threads} to {last.threads},"
-        f" memory {first.memory} to {last.memory} KiB (after a tenth of the talks {settled.memory} KiB),"
-        f" {at_once} of {len(tries)} ordinary tests served at once, {len(tries) - at_once - tries.count(0)} later"
+        f" descriptors {first.descriptors} to {last.descriptors}, threads {first.threads} to "
+        f"{last.threads},"
+        f" memory {first.memory} to {last.memory} KiB (after a tenth of the talks "
+        f"{settled.memory} KiB),"
+        f" {at_once} of {len(tries)} ordinary tests served at once, "
+        f"{len(tries) - at_once - tries.count(0)} later"
     )
     faults = [line for line in log.splitlines() if "Sanitizer" in line or "runtime error" in line]
     print(*faults, sep="\n" if faults else "", end="")
     same = first.descriptors == last.descriptors and first.threads == last.threads
-    return 0 if same and not faults and at_once == len(tries) and last.memory - settled.memory < options.growth else 1
+    return (
+        0
+        if same
+        and not faults
+        and at_once == len(tries)
+        and last.memory - settled.memory < options.growth
+        else 1
+    )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 
     iperf3-patch/fuzz/talks.py [--seconds N] [--seed N] [--binary PATH]
 
-Unlike the other targets, which coverage guides, this one has the server's sockets, threads and states in it. Without
---binary, `iperf3-patch/build --sanitize` makes one. Exit status: 0 without a fault, 1 with one (the input and
-the sanitizer's report are printed).
+Unlike the other targets, which coverage guides, this one has the server's sockets, threads and
+states in it. Without
+--binary, `iperf3-patch/build --sanitize` makes one. Exit status: 0 without a fault, 1 with one (the
+input and the sanitizer's report are printed).
 """
 
 import argparse
@@ -26,16 +27,56 @@ TEST_END, EXCHANGE_RESULTS = 4, 13
 TIMEOUT_S = 3.0
 
 SPECS = [
-    "cubic", "cubic,bbr", "-", "-,-", "cubic:12,bbr:4", "cubic:8@2.4G,bbr:8@1G+10s", "reno@1M", "reno+250ms",
-    "cubic:3@50.5m+0.1s,-:1@1K", "nosuch:2,cubic", "cubic+86400s", "a:1000@1000T+86400",
-]  # fmt: skip
+    "cubic",
+    "cubic,bbr",
+    "-",
+    "-,-",
+    "cubic:12,bbr:4",
+    "cubic:8@2.4G,bbr:8@1G+10s",
+    "reno@1M",
+    "reno+250ms",
+    "cubic:3@50.5m+0.1s,-:1@1K",
+    "nosuch:2,cubic",
+    "cubic+86400s",
+    "a:1000@1000T+86400",
+]
 PIECES = [
-    ",", ":", "@", "+", "-", ".", "0", "1", "9" * 30, "1000", "1001", "K", "T", "ms", "s", "e9", "0x10", "nan", "inf",
-    " ", "%s%n", "\\", '"', "é", "\x01", "x" * 15, "x" * 16, "x" * 400, "cubic", "," * 127, "a," * 200, "1e400",
-]  # fmt: skip
+    ",",
+    ":",
+    "@",
+    "+",
+    "-",
+    ".",
+    "0",
+    "1",
+    "9" * 30,
+    "1000",
+    "1001",
+    "K",
+    "T",
+    "ms",
+    "s",
+    "e9",
+    "0x10",
+    "nan",
+    "inf",
+    " ",
+    "%s%n",
+    "\\",
+    '"',
+    "é",
+    "\x01",
+    "x" * 15,
+    "x" * 16,
+    "x" * 400,
+    "cubic",
+    "," * 127,
+    "a," * 200,
+    "1e400",
+]
 NUMBERS = [0, 1, -1, 2, 3, 127, 128, 129, 1000, 65536, 0.5, 1e9]
-# The values that a client sends for each of these keys. Other numbers end a test by themselves, or make it take memory
-# and time, as upstream's server does for every client.
+# The values that a client sends for each of these keys. Other numbers end a test by themselves, or
+# make it take memory and time, as upstream's server does for every client.
 KEYS: dict[str, list[Any]] = {
     "parallel": [0, 1, 2, 3, 4, 128, 129, -1],
     "len": [1, 1000, 131072],
@@ -66,12 +107,30 @@ def mutate_text(random_: random.Random, text: str) -> str:
 
 def any_value(random_: random.Random) -> Any:
     return random_.choice(
-        [random_.choice(NUMBERS), mutate_text(random_, random_.choice(SPECS)), True, None, [], {}, [{}], "", -1e308]
+        [
+            random_.choice(NUMBERS),
+            mutate_text(random_, random_.choice(SPECS)),
+            True,
+            None,
+            [],
+            {},
+            [{}],
+            "",
+            -1e308,
+        ]
     )
 
 
 def parameters(random_: random.Random) -> dict[str, Any]:
-    result: dict[str, Any] = {"tcp": True, "omit": 0, "time": 1, "num": 0, "blockcount": 0, "parallel": 2, "len": 1000}
+    result: dict[str, Any] = {
+        "tcp": True,
+        "omit": 0,
+        "time": 1,
+        "num": 0,
+        "blockcount": 0,
+        "parallel": 2,
+        "len": 1000,
+    }
     result |= {"client_version": "3.20", "pacing_timer": 1000}
     for key in ("reverse", "bidirectional", "exchange_streams"):
         if random_.random() < 0.5:
@@ -83,7 +142,9 @@ def parameters(random_: random.Random) -> dict[str, Any]:
         if random_.random() < 0.15:
             result[key] = random_.choice(values)
     if random_.random() < 0.3:
-        result[random_.choice(["congestion", "congestion_groups", "congestion_used", "title"])] = any_value(random_)
+        result[random_.choice(["congestion", "congestion_groups", "congestion_used", "title"])] = (
+            any_value(random_)
+        )
     return result
 
 
@@ -96,7 +157,7 @@ def mutate_streams(random_: random.Random, streams: list[dict[str, Any]]) -> lis
 
 
 def labels(random_: random.Random, ports: list[tuple[int, int]]) -> dict[str, Any]:
-    """Returns what the client sends about its streams before the test."""
+    """Returns the labels of the streams that the client sends before the test."""
     streams = [
         {"congestion": "cubic", "group": number, "local_port": local, "remote_port": remote}
         for number, (local, remote) in enumerate(ports, 1)
@@ -107,15 +168,25 @@ def labels(random_: random.Random, ports: list[tuple[int, int]]) -> dict[str, An
 def results(random_: random.Random, count: int) -> dict[str, Any]:
     streams = [
         {
-            "id": number + 2 if number else 1, "bytes": 1000, "retransmits": 0, "jitter": 0, "errors": 0, "packets": 0,
-            "start_time": 0, "end_time": 1,
+            "id": number + 2 if number else 1,
+            "bytes": 1000,
+            "retransmits": 0,
+            "jitter": 0,
+            "errors": 0,
+            "packets": 0,
+            "start_time": 0,
+            "end_time": 1,
         }
         for number in range(count)
-    ]  # fmt: skip
+    ]
     return {
-        "cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1, "sender_has_retransmits": 1,
-        "streams": mutate_streams(random_, streams), "congestion_used": any_value(random_),
-    }  # fmt: skip
+        "cpu_util_total": 1,
+        "cpu_util_user": 1,
+        "cpu_util_system": 1,
+        "sender_has_retransmits": 1,
+        "streams": mutate_streams(random_, streams),
+        "congestion_used": any_value(random_),
+    }
 
 
 def encode(random_: random.Random, value: Any) -> bytes:
@@ -127,7 +198,9 @@ def encode(random_: random.Random, value: Any) -> bytes:
 
 
 def talk(random_: random.Random, port: int) -> bool:
-    """Makes one test, as far as the server goes along. Returns whether that was as far as the results."""
+    """Makes one test, as far as the server goes along. Returns whether that was as far as
+    the results.
+    """
     cookie = b"fuzzfuzzfuzzfuzzfuzzfuzzfuzzfuzzfuzz\0"
     with contextlib.ExitStack() as stack:
 
@@ -191,8 +264,10 @@ class Server:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [binary, "-s", "-4", "-p", str(self.port), *arguments],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
 
     def listens(self) -> bool:
         """Returns whether it takes connections again, after the last client has gone."""
@@ -231,14 +306,20 @@ def main() -> int:
     binary = options.binary
     if binary is None:
         build = Path(__file__).parents[1] / "build"
-        binary = subprocess.run([build, "--sanitize"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        binary = subprocess.run(
+            [build, "--sanitize"], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
 
     random_ = random.Random(options.seed)
     end = time.monotonic() + options.seconds
     talks = whole = servers = 0
     with tempfile.TemporaryDirectory(prefix="ccmix-fuzz-") as folder:
         while time.monotonic() < end:
-            server = Server(binary, Path(folder), *random_.choice(((), ("-J",), ("--json-stream", "--tcp-info"))))
+            server = Server(
+                binary,
+                Path(folder),
+                *random_.choice(((), ("-J",), ("--json-stream", "--tcp-info"))),
+            )
             servers += 1
             try:
                 for _ in range(200):
@@ -258,7 +339,8 @@ def main() -> int:
             finally:
                 server.stop()
     print(
-        f"{talks} talks with {servers} servers, {whole} of them up to the results, in {options.seconds:g} s: no fault"
+        f"{talks} talks with {servers} servers, {whole} of them up to the results, in "
+        f"{options.seconds:g} s: no fault"
     )
     return 0
 

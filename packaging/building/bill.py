@@ -1,4 +1,6 @@
-"""Writes the software bill of materials: CycloneDX 1.6 as JSON (https://cyclonedx.org/docs/1.6/json/)."""
+"""Writes the software bill of materials: CycloneDX 1.6 as JSON
+(https://cyclonedx.org/docs/1.6/json/).
+"""
 
 import json
 import re
@@ -10,11 +12,11 @@ from components import Component
 
 OPERATOR = re.compile(" (AND|OR|WITH) ")
 NAMESPACE = uuid.UUID("6f1c6c4e-0f0b-5b1e-9d6a-63636d697800")
-"""Makes the same serial number of the same components; any constant would do."""
+"""Gives the same components the same serial number; any constant is suitable."""
 
 
 def bill_of(components: list[Component], epoch: int) -> str:
-    """Returns the document; the first component is ccmix itself, which has all others."""
+    """Returns the document. The first component is ccmix itself, which contains all others."""
     ours, *others = [_component(number, each) for number, each in enumerate(components)]
     described = {
         "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch)),
@@ -27,14 +29,16 @@ def bill_of(components: list[Component], epoch: int) -> str:
         "version": 1,
         "metadata": described,
         "components": others,
-        "dependencies": [{"ref": ours["bom-ref"], "dependsOn": [each["bom-ref"] for each in others]}],
+        "dependencies": [
+            {"ref": ours["bom-ref"], "dependsOn": [each["bom-ref"] for each in others]}
+        ],
     }
     serial = uuid.uuid5(NAMESPACE, json.dumps(document, sort_keys=True))
     return json.dumps({**document, "serialNumber": f"urn:uuid:{serial}"}, indent=1) + "\n"
 
 
 def _licences(names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Returns names of licences, or an expression of SPDX: the format allows one, and then no names."""
+    """Returns names of licences, or one SPDX expression; the format doesn't allow both."""
     if len(names) == 1 and OPERATOR.search(names[0]):
         return [{"expression": names[0]}]
     return [{"license": {"name": name}} for name in names]

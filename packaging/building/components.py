@@ -1,4 +1,6 @@
-"""Lists what is in the files of a release, with versions, sources and licences, by what was really built."""
+"""Lists the components of a release's files, with versions, sources and licences, read from the
+files that were built.
+"""
 
 import json
 import re
@@ -10,15 +12,16 @@ from pathlib import Path
 from programs import REPOSITORY, Built
 
 COMMON_LICENSES = Path("/usr/share/common-licenses")
-LIBRARIES = {  # bytes that a static program has of a library: the Debian package that has the library, and its file
-    b"libbpf: ": None,  # is of the kernel's source
+# bytes that identify a library in a static program: the library's Debian package, and its file
+LIBRARIES = {
+    b"libbpf: ": None,  # from the kernel's source
     b"libpcap version": ("libpcap0.8-dev", "libpcap.a"),
     b"Copyright 1995-": ("zlib1g-dev", "libz.a"),
     b"invalid `Elf' handle": ("libelf-dev", "libelf.a"),
     b"glibc.malloc.": ("libc6-dev", "libc.a"),
 }
 GCC = ("libgcc-12-dev", "libgcc")
-"""Is linked into every static program; its exception lets that be."""
+"""Linked into every static program, which its exception allows."""
 
 
 @dataclass(frozen=True)
@@ -31,23 +34,30 @@ class Source:
 
 @dataclass(frozen=True)
 class Component:
-    """Describes a part of somebody else's, or ccmix itself."""
+    """Describes a third-party component, or ccmix itself."""
 
     name: str
     version: str
     kind: str  # a type of CycloneDX
-    within: tuple[str, ...]  # the files that have it
+    within: tuple[str, ...]  # the files that contain it
     licences: tuple[str, ...] = ()
-    terms: str = ""  # the text that must go with it
+    terms: str = ""  # the text that must accompany it
     purl: str = ""
     sha256: str = ""
     source: Source | None = None
 
 
 def of_wheel(built: Built, version: str) -> list[Component]:
-    """Returns the components of the wheel, but for the Python packages that it asks for."""
+    """Returns the components of the wheel, except the Python packages that it requires."""
     return [
-        Component("ccmix", version, "application", ("wheel",), ("Apache-2.0",), purl=f"pkg:pypi/ccmix@{version}"),
+        Component(
+            "ccmix",
+            version,
+            "application",
+            ("wheel",),
+            ("Apache-2.0",),
+            purl=f"pkg:pypi/ccmix@{version}",
+        ),
         _kernel(built),
         _iperf3(built),
         *_linked(built),
@@ -59,14 +69,22 @@ def _kernel(built: Built) -> Component:
     noted = json.loads((built.kernel.parent / "build.json").read_text(encoding="utf-8"))
     version = noted["source_version"]
     return Component(
-        "linux (with lab/patches and cca)", noted["kernel_release"], "operating-system", ("wheel: lab",),
-        ("GPL-2.0-only",), _ours("GPL-2.0"), f"pkg:deb/debian/{kernel_package(version)}@{version}?arch=all",
-        noted["sha256"], Source("linux", version),
-    )  # fmt: skip
+        "linux (with lab/patches and cca)",
+        noted["kernel_release"],
+        "operating-system",
+        ("wheel: lab",),
+        ("GPL-2.0-only",),
+        _ours("GPL-2.0"),
+        f"pkg:deb/debian/{kernel_package(version)}@{version}?arch=all",
+        noted["sha256"],
+        Source("linux", version),
+    )
 
 
 def kernel_package(version: str) -> str:
-    """Returns Debian's package with the source of a version of the kernel, which is named after its first two parts."""
+    """Returns Debian's source package of a kernel version, which is named after the version's first
+    two parts.
+    """
     return f"linux-source-{'.'.join(version.split('.')[:2])}"
 
 
@@ -76,16 +94,23 @@ def _iperf3(built: Built) -> Component:
     version = said.split()[1]
     terms = (program.parent / "LICENSE").read_text(encoding="utf-8")
     return Component(
-        "iperf3 (with iperf3-patch)", version, "application", ("wheel: tools", "plugin"), ("BSD-3-Clause",), terms,
+        "iperf3 (with iperf3-patch)",
+        version,
+        "application",
+        ("wheel: tools", "plugin"),
+        ("BSD-3-Clause",),
+        terms,
         f"pkg:github/esnet/iperf@{version.partition('+')[0]}",
-    )  # fmt: skip
+    )
 
 
 def _linked(built: Built) -> Iterator[Component]:
-    """Yields the libraries in the static programs, each found by bytes that only it has."""
+    """Yields the libraries in the static programs, recognised by bytes that only they contain."""
     contents = {name: program.read_bytes() for name, program in built.programs.items()}
     for bytes_of_it, package in LIBRARIES.items():
-        within = tuple(f"wheel: {name}" for name, content in contents.items() if bytes_of_it in content)
+        within = tuple(
+            f"wheel: {name}" for name, content in contents.items() if bytes_of_it in content
+        )
         if within and package:
             yield _debian_library(built, *package, within)
         elif within:
@@ -94,23 +119,33 @@ def _linked(built: Built) -> Iterator[Component]:
 
 
 def _debian_library(built: Built, package: str, file: str, within: tuple[str, ...]) -> Component:
-    """Returns a library that the pinned compiler has linked in."""
+    """Returns a library that the pinned compiler linked into a program."""
     packages = json.loads((built.compiler / "build.json").read_text(encoding="utf-8"))["packages"]
     [found] = (each for each in packages if each["name"] == package)
     terms = (built.compiler / "copyright" / package).read_text(encoding="utf-8")
     return Component(
-        f"{file} of {package}", found["version"], "library", within, short_names(terms), terms,
+        f"{file} of {package}",
+        found["version"],
+        "library",
+        within,
+        short_names(terms),
+        terms,
         f"pkg:deb/debian/{package}@{found['version']}?arch=amd64",
         source=Source(found["source"], found["source_version"]),
-    )  # fmt: skip
+    )
 
 
 def _libbpf(built: Built, within: tuple[str, ...]) -> Component:
     noted = json.loads((built.kernel.parent / "build.json").read_text(encoding="utf-8"))
     return Component(
-        "libbpf", f"of linux {noted['source_version']}", "library", within, ("BSD-2-Clause",), _ours("BSD-2-Clause"),
+        "libbpf",
+        f"of linux {noted['source_version']}",
+        "library",
+        within,
+        ("BSD-2-Clause",),
+        _ours("BSD-2-Clause"),
         source=Source("linux", noted["source_version"]),
-    )  # fmt: skip
+    )
 
 
 def _userland(built: Built) -> Iterator[Component]:
@@ -119,23 +154,33 @@ def _userland(built: Built) -> Iterator[Component]:
         name, version = package["name"], package["version"]
         terms = (folder / "copyright" / name).read_text(encoding="utf-8", errors="replace")
         yield Component(
-            name, version, "library", ("wheel: userland",), short_names(terms), terms,
-            f"pkg:deb/debian/{name}@{version}?arch=amd64", package["sha256"],
+            name,
+            version,
+            "library",
+            ("wheel: userland",),
+            short_names(terms),
+            terms,
+            f"pkg:deb/debian/{name}@{version}?arch=amd64",
+            package["sha256"],
             Source(package["source"], package["source_version"]),
-        )  # fmt: skip
+        )
 
 
 def short_names(terms: str) -> tuple[str, ...]:
-    """Returns the names of licences in a copyright file that a machine can read (DEP-5), and nothing of others."""
+    """Returns the names of licences in a machine-readable copyright file (DEP-5); empty for other
+    files.
+    """
     if "copyright-format" not in terms.partition("\n\n")[0]:
         return ()
     return tuple(sorted(set(re.findall(r"^License: *(\S[^\n]*?) *$", terms, re.MULTILINE))))
 
 
 def common_licenses(components: list[Component]) -> dict[str, str]:
-    """Returns the texts that the copyright files name instead of repeating them, by their names."""
+    """Returns the texts that the copyright files refer to instead of repeating, by their names."""
     named = {
-        name for each in components for name in re.findall(r"common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])", each.terms)
+        name
+        for each in components
+        for name in re.findall(r"common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])", each.terms)
     }
     files = {name: COMMON_LICENSES / name for name in sorted(named)}
     return {name: file.read_text(encoding="utf-8") for name, file in files.items() if file.exists()}

@@ -1,7 +1,9 @@
-"""Builds the Debian packages of ccmix: /opt/ccmix, an environment of its own, for a release's Python.
+"""Builds the Debian packages of ccmix, which install a Python environment in /opt/ccmix for the
+Python of a Debian release.
 
-Nothing of it is compiled or fetched at the installation. Debian 12 and 13 have different Pythons, and what is compiled
-for one (NumPy, SciPy, Polars) doesn't run on the other: so there is a package for each.
+The installation compiles and fetches nothing. Debian 12 and 13 have different Pythons, and packages
+compiled for one (NumPy, SciPy, Polars) don't run on the other, so each has its own package of
+ccmix.
 """
 
 import gzip
@@ -41,7 +43,7 @@ class Release:
 
     @property
     def tag(self) -> str:
-        """Returns what pip calls this Python."""
+        """Returns pip's name of this Python."""
         return self.python.replace(".", "")
 
 
@@ -49,23 +51,47 @@ RELEASES = (Release("bookworm", 12, "3.11"), Release("trixie", 13, "3.13"))
 
 
 def wheels_for(release: Release, cache: Path) -> Path:
-    """Returns the folder with the locked dependencies for a release's Python, fetched once, and checked by hashes."""
+    """Returns the folder with the locked dependencies for a release's Python, which are fetched
+    once and checked by hashes.
+    """
     folder = cache / "wheels" / f"cp{release.tag}"
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     subprocess.run(
-        [sys.executable, "-I", "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
-         "--only-binary=:all:", "--require-hashes", "--implementation", "cp", "--python-version", release.python,
-         *platforms, "--find-links", folder, "--requirement", REPOSITORY / "requirements.txt", "--dest", folder],
+        [
+            sys.executable,
+            "-I",
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--require-hashes",
+            "--implementation",
+            "cp",
+            "--python-version",
+            release.python,
+            *platforms,
+            "--find-links",
+            folder,
+            "--requirement",
+            REPOSITORY / "requirements" / "run.txt",
+            "--dest",
+            folder,
+        ],
         check=True,
-    )  # fmt: skip
+    )
     return folder
 
 
-def build_deb(wheel: Path, built: Built, release: Release, wheels: Path, work: Path, to: Path, epoch: int) -> Path:
+def build_deb(
+    wheel: Path, built: Built, release: Release, wheels: Path, work: Path, to: Path, epoch: int
+) -> Path:
     """Returns the package for a release in the folder `to`; `wheels` has the dependencies.
 
-    zstd gives 135 MB in 10 s of processor time where xz gives 109 MB in six minutes, and is unpacked in a seventh of
-    the time; dpkg knows it from Debian 12 on.
+    zstd gives 135 MB in 10 s of processor time, whereas xz gives 109 MB in six minutes. zstd also
+    unpacks in a seventh of the time, and dpkg knows it from Debian 12 on.
     """
     root = work / f"deb-{release.number}"
     environment = root / PREFIX
@@ -83,22 +109,25 @@ def build_deb(wheel: Path, built: Built, release: Release, wheels: Path, work: P
     name = f"ccmix_{version}_amd64.deb"
     subprocess.run(
         ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z9", "--build", root, to / name],
-        check=True, stdout=subprocess.DEVNULL, env=os.environ | {"SOURCE_DATE_EPOCH": str(epoch)},
-    )  # fmt: skip
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"SOURCE_DATE_EPOCH": str(epoch)},
+    )
     return to / name
 
 
 def _needed(wheels: Path) -> list[Path]:
-    """Returns the wheels that a run needs: what builds stays out."""
+    """Returns the wheels that a run needs, without those that only build packages."""
     return sorted(file for file in wheels.glob("*.whl") if not file.name.startswith("setuptools-"))
 
 
 def _environment(folder: Path, release: Release) -> None:
-    """Makes what `python3 -m venv` makes, for a Python that need not be here."""
+    """Makes the same files as `python3 -m venv`, for a Python that this machine need not have."""
     (folder / "bin").mkdir(parents=True)
     python = f"/usr/bin/python{release.python}"
     (folder / "pyvenv.cfg").write_text(
-        f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {release.python}\nexecutable = {python}\n",
+        "home = /usr/bin\ninclude-system-site-packages = false\nversion = "
+        f"{release.python}\nexecutable = {python}\n",
         encoding="ascii",
     )
     (folder / "bin/python").symlink_to(python)
@@ -108,7 +137,7 @@ def _environment(folder: Path, release: Release) -> None:
 
 
 def _unpack(wheel: Path, packages: Path) -> None:
-    """Unpacks a wheel as pip does. Its scripts and data are left out: nobody calls them."""
+    """Unpacks a wheel as pip does, without its scripts and data, which nothing uses."""
     with zipfile.ZipFile(wheel) as content:
         for member in content.infolist():
             if ".data/" in member.filename.partition("/")[0] + "/":
@@ -119,7 +148,9 @@ def _unpack(wheel: Path, packages: Path) -> None:
 
 
 def _bring(built: Built, packages: Path, environment: Path) -> None:
-    """Puts the programs beside Python, where ccmix looks first, instead of archives that each user would unpack."""
+    """Puts the programs into Python's folder, where ccmix looks first. So users don't have to
+    unpack archives.
+    """
     (environment / "kernel").mkdir()
     for file in (packages / "ccmix/programs").iterdir():
         if file.suffix in (".gz", ".json"):
@@ -136,15 +167,19 @@ def _bring(built: Built, packages: Path, environment: Path) -> None:
 
 
 def _place(root: Path, release: Release) -> None:
-    """Puts in place what is outside of /opt/ccmix."""
+    """Installs the files outside of /opt/ccmix."""
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin/ccmix").symlink_to(f"/{PREFIX}/bin/ccmix")
     systemd = REPOSITORY / "packaging/systemd"
     for unit in ("ccmix@.service", "ccmix@.timer"):
         _copy(systemd / unit, root / "usr/lib/systemd/system" / unit)
     # Not in systemd's own folder, where the plugin's package has a unit of this name
-    cca = _copy(systemd / "ccmix-cca@.service", root / PREFIX / "lib/systemd/system/ccmix-cca@.service")
-    cca.write_text(cca.read_text().replace("/usr/sbin/ccmix-cca", f"/{PREFIX}/bin/ccmix-cca"), encoding="utf-8")
+    cca = _copy(
+        systemd / "ccmix-cca@.service", root / PREFIX / "lib/systemd/system/ccmix-cca@.service"
+    )
+    cca.write_text(
+        cca.read_text().replace("/usr/sbin/ccmix-cca", f"/{PREFIX}/bin/ccmix-cca"), encoding="utf-8"
+    )
     docs = root / "usr/share/doc/ccmix"
     for page in ("run-in-containers.md", "try-bbr3-on-a-dtn.md"):
         _copy(REPOSITORY / "docs/howto" / page, docs / page)
@@ -159,14 +194,21 @@ def _place(root: Path, release: Release) -> None:
 
 
 def _add_manual(share: Path, packages: Path) -> None:
-    """Writes the man page and the completions, by the very code of the package."""
+    """Writes the man page with this clone's ccmix, and the completions with the package's.
+
+    The man page needs libraries for this Python; the package has those for the release's Python.
+    """
     page = share / "man/man1/ccmix.1.gz"
     page.parent.mkdir(parents=True)
-    page.write_bytes(gzip.compress(_printed(module_command("ccmix.cli.man_page", folder=str(packages))), 9, mtime=0))
+    page.write_bytes(
+        gzip.compress(_printed(module_command("ccmix.cli.man_page", site=True)), 9, mtime=0)
+    )
     for shell, place in COMPLETIONS.items():
         file = share / place
         file.parent.mkdir(parents=True)
-        completion = python_command(RUN, "completion", shell, python=sys.executable, folder=str(packages))
+        completion = python_command(
+            RUN, "completion", shell, python=sys.executable, folder=str(packages)
+        )
         file.write_bytes(_printed(completion))
 
 
@@ -177,8 +219,20 @@ def _printed(argv: list[str]) -> bytes:
 
 def _control(root: Path, version: str, release: Release) -> None:
     """Writes the package's control files."""
-    size = sum(file.lstat().st_size for file in root.rglob("*") if file.is_file() and not file.is_symlink()) >> 10
-    values = {"VERSION": version, "SIZE": str(size), "PYTHON": release.python, "RELEASE": str(release.number)}
+    size = (
+        sum(
+            file.lstat().st_size
+            for file in root.rglob("*")
+            if file.is_file() and not file.is_symlink()
+        )
+        >> 10
+    )
+    values = {
+        "VERSION": version,
+        "SIZE": str(size),
+        "PYTHON": release.python,
+        "RELEASE": str(release.number),
+    }
     control = (CONTROL / "control.in").read_text(encoding="utf-8")
     for name, value in values.items():
         control = control.replace(f"@{name}@", value)
@@ -190,7 +244,9 @@ def _control(root: Path, version: str, release: Release) -> None:
 
 
 def _settle(root: Path, epoch: int) -> None:
-    """Gives files one time, so that the same content gives the same package, but for those that are older."""
+    """Sets the time of files, except older ones, to a fixed value, so that the same content gives
+    the same package.
+    """
     for path in root.rglob("*"):
         if path.lstat().st_mtime > epoch:
             os.utime(path, (epoch, epoch), follow_symlinks=False)

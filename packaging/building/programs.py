@@ -1,4 +1,6 @@
-"""Builds the programs that ccmix brings along, and checks that they need nothing of the machine where they run."""
+"""Builds the programs that ccmix bundles, and checks that they need no library of the machine on
+which they run.
+"""
 
 import shutil
 import subprocess
@@ -22,12 +24,14 @@ COMPILER = "tools/toolchain/build"
 
 
 class BuildError(Exception):
-    """Says what can't be built, and why."""
+    """Names a part that can't be built, and the reason."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """Says where the programs, the kernel among them, the userland, and the folder of the pinned compiler are."""
+    """Holds the paths of the programs, including the kernel, of the userland, and of the pinned
+    compiler's folder.
+    """
 
     programs: dict[str, Path]
     userland: Path
@@ -39,17 +43,20 @@ class Built:
 
 
 def cache_folder() -> Path:
-    """Returns the folder for what is built, as tools/cache.sh has it."""
+    """Returns the folder for build results, from tools/cache.sh."""
     script = '. "$0/tools/cache.sh" && ccmix_cache'
     return Path(
-        subprocess.run(["bash", "-c", script, REPOSITORY], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        subprocess.run(
+            ["bash", "-c", script, REPOSITORY], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout.strip()
     )
 
 
 def build_all() -> Built:
-    """Returns all that is brought along, built unless the cache has it.
+    """Builds the bundled parts that the cache lacks, and returns all of them.
 
-    Raises BuildError, also if the pinned compiler is not to be had: a release has the bytes that everybody has.
+    Raises BuildError, also if the pinned compiler is not available, because only that compiler
+    gives the bytes that everybody else gets.
     """
     compiler = _build(COMPILER)
     built = {name: _build(script) for name, script in BUILDS.items()}
@@ -67,17 +74,24 @@ def _build(script: str) -> Path:
 
 
 def refuse_dynamic(name: str, program: Path) -> None:
-    """Raises BuildError if a program asks for a loader or a library, so that the wheel's tag would not be true."""
+    """Raises BuildError if a program needs a loader or a library, because the wheel's tag would
+    then be wrong.
+    """
     printed = subprocess.run(
-        ["readelf", "--wide", "--program-headers", "--dynamic", program], capture_output=True, text=True, check=True
+        ["readelf", "--wide", "--program-headers", "--dynamic", program],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     needed = [line.split()[-1] for line in printed.splitlines() if "(NEEDED)" in line]
     if "INTERP" in printed or needed:
-        raise BuildError(f"{name} ({program}) is not static: it needs {' '.join(needed) or 'a loader'}")
+        raise BuildError(
+            f"{name} ({program}) is not static: it needs {' '.join(needed) or 'a loader'}"
+        )
 
 
 def copy_program(program: Path, copy: Path) -> None:
-    """Copies a program, byte for byte: its build has removed the symbols."""
+    """Copies a program unchanged; its build has already removed the symbols."""
     copy.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(program, copy)
     copy.chmod(0o755)

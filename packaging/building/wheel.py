@@ -1,4 +1,4 @@
-"""Builds the wheel: the harness of a commit, and the archives of what it brings along."""
+"""Builds the wheel: the harness of a commit, and the archives of the bundled parts."""
 
 import os
 import shutil
@@ -15,16 +15,19 @@ from ccmix import version
 from ccmix.isolated import module_command
 
 TAG = "manylinux_2_17_x86_64"
-"""Is true of static programs: the oldest tag that every installer for Python 3.11 knows."""
+"""The oldest tag that every installer for Python 3.11 knows; static programs satisfy it."""
 LICENSE = 'license = "Apache-2.0"'
-WHOLE_LICENSE = 'license = "Apache-2.0 AND BSD-3-Clause AND GPL-2.0-only AND LicenseRef-Third-Party"'
+WHOLE_LICENSE = (
+    'license = "Apache-2.0 AND BSD-3-Clause AND GPL-2.0-only AND LicenseRef-Third-Party"'
+)
 MOST_BYTES = 60_000_000
 
 
 def build_wheel(built: Built, source: Path, extra: dict[str, str], to: Path, epoch: int) -> Path:
     """Returns the wheel of the sources in the folder `source`, in the folder `to`.
 
-    `extra` has texts that go beside the archives, by their names. Raises BuildError if it is larger than MOST_BYTES.
+    `extra` has texts, by their names, for the folder of the archives. Raises BuildError if the
+    wheel is larger than MOST_BYTES.
     """
     programs = source / "harness/ccmix/programs"
     with tempfile.TemporaryDirectory() as work:
@@ -33,8 +36,19 @@ def build_wheel(built: Built, source: Path, extra: dict[str, str], to: Path, epo
         (programs / name).write_text(text, encoding="utf-8")
     (source / "setup.cfg").write_text(f"[bdist_wheel]\nplat_name = {TAG}\n", encoding="ascii")
     project = source / "pyproject.toml"
-    project.write_text(project.read_text(encoding="utf-8").replace(LICENSE, WHOLE_LICENSE), encoding="utf-8")
-    pip = [sys.executable, "-I", "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
+    project.write_text(
+        project.read_text(encoding="utf-8").replace(LICENSE, WHOLE_LICENSE), encoding="utf-8"
+    )
+    pip = [
+        sys.executable,
+        "-I",
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         argv = [*pip, "--no-build-isolation", "--no-cache-dir", "--wheel-dir", folder, str(source)]
         variables = {"SOURCE_DATE_EPOCH": str(epoch), version.BUILD_VARIABLE: version.of_sources()}
@@ -43,14 +57,16 @@ def build_wheel(built: Built, source: Path, extra: dict[str, str], to: Path, epo
         wheel = to / made.name
         wheel.write_bytes(made.read_bytes())
     if wheel.stat().st_size > MOST_BYTES:
-        raise BuildError(f"{wheel} has {wheel.stat().st_size} bytes, and at most {MOST_BYTES} are wanted")
+        raise BuildError(
+            f"{wheel} has {wheel.stat().st_size} bytes, more than the limit of {MOST_BYTES}"
+        )
     return wheel
 
 
 def collected(built: Built, harness: Path, work: Path) -> list[Archive]:
-    """Returns what is brought along in two parts, since runs between hosts don't need the lab.
+    """Returns the bundled files in two parts, because runs between hosts don't need the lab.
 
-    `harness` is the folder of the package ccmix that the wheel has.
+    `harness` is the folder of the wheel's package ccmix.
     """
     tools, lab = Archive("tools", work / "tools"), Archive("lab", work / "lab")
     for name, program in built.programs.items():
@@ -68,7 +84,8 @@ def collected(built: Built, harness: Path, work: Path) -> list[Archive]:
 
 
 def copy_userland(root: Path, to: Path) -> Path:
-    """Copies a userland and what identifies it, without what runs have put beside it, and without the terms.
+    """Copies a userland and its identity, without the terms and without files that runs have put
+    next to it.
 
     Returns the root of the copy.
     """
@@ -78,26 +95,36 @@ def copy_userland(root: Path, to: Path) -> Path:
 
 
 def add_guest_code(userland: Path, programs: Path, harness: Path) -> None:
-    """Puts beside a userland what a first run would make there: the harness, compiled for guests, and their programs.
+    """Makes, next to a userland, the folder that a first run would make: the harness, compiled for
+    guests, and their programs.
 
-    `programs` is a folder with the very files that will be installed: the folder of the guest's code has the name of
-    their content.
+    `programs` is a folder with the exact files that will be installed, because the name of the
+    guest's folder is a hash of their content.
     """
     variables = {
         "CCMIX_USERLAND": str(userland),
-        **{f"CCMIX_{name.upper()}": str(programs / f"ccmix-{name}") for name in ("iperf3", "sockmon", "rtt")},
-    }  # fmt: skip
+        **{
+            f"CCMIX_{name.upper()}": str(programs / f"ccmix-{name}")
+            for name in ("iperf3", "sockmon", "rtt")
+        },
+    }
     argv = module_command("ccmix.lab.guest_code", folder=str(harness))
     argv[1:1] = ["-B"]
-    made = subprocess.run(argv, env=os.environ | variables, check=True, stdout=subprocess.PIPE, text=True).stdout
+    made = subprocess.run(
+        argv, env=os.environ | variables, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     if Path(made.strip()).parent.parent != userland.parent:
-        raise BuildError(f"the guest's code is at {made.strip()}, and not beside {userland}")
+        raise BuildError(f"the guest's code is at {made.strip()}, not next to {userland}")
 
 
 def export(tree: str, to: Path) -> None:
-    """Leaves the files of a tree of git in a new folder, readable by everybody whatever the umask is."""
+    """Writes the files of a git tree into a new folder, readable by everybody whatever the umask
+    is.
+    """
     to.mkdir()
-    archive = subprocess.run(["git", "-C", REPOSITORY, "archive", tree], stdout=subprocess.PIPE, check=True).stdout
+    archive = subprocess.run(
+        ["git", "-C", REPOSITORY, "archive", tree], stdout=subprocess.PIPE, check=True
+    ).stdout
     with tempfile.TemporaryFile() as file:
         file.write(archive)
         file.seek(0)

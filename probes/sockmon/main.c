@@ -20,12 +20,14 @@
 #define EOF_NS 100000000ull	/* how often standard input is looked at while a deadline is far */
 #define SCAN_PER_S 20000	/* entries of /proc: so that at 1 kHz a sample is not late for it */
 
-static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t stopped, started;
 
 #define SAME_NS 10000		/* samples that are due at times nearer than this are one */
+#define LATE_NS 1000000		/* later than planned: JITTER_S in harness/ccmix/analysis/measured.py */
 
 /* When samples are due, by CLOCK_MONOTONIC: every interval from `grid_ns`, in both directions, and at moments. */
 struct schedule {
+	uint64_t start_ns;	/* 0: not given, or over */
 	uint64_t grid_ns, interval_ns;
 	uint64_t moments_ns[MAX_MOMENTS];
 	int moment_count;
@@ -42,12 +44,19 @@ static void stop(int signal)
 	stopped = 1;
 }
 
+static void start(int signal)
+{
+	(void)signal;
+	started = 1;
+}
+
 static void catch_signals(void)
 {
-	struct sigaction action = { .sa_handler = stop };
+	struct sigaction ends = { .sa_handler = stop }, starts = { .sa_handler = start };
 
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &ends, NULL);
+	sigaction(SIGINT, &ends, NULL);
+	sigaction(SIGUSR1, &starts, NULL);
 	signal(SIGPIPE, SIG_IGN);	/* so that write() reports it as an error */
 }
 
@@ -66,7 +75,7 @@ static void sleep_until(uint64_t deadline_ns, bool until_eof)
 {
 	uint64_t now = mono_ns();
 
-	while (!stopped && now < deadline_ns) {
+	while (!stopped && !started && now < deadline_ns) {
 		uint64_t until = deadline_ns;
 		struct timespec then;
 
@@ -127,9 +136,29 @@ static struct schedule plan(const struct options *options)
 
 	if (options->grid_s > 0)
 		plan.grid_ns = (uint64_t)(options->grid_s * 1e9 - wall_ahead_ns);
+	if (options->start_s > 0)
+		plan.start_ns = (uint64_t)(options->start_s * 1e9 - wall_ahead_ns);
 	for (int n = 0; n < options->moment_count; n++)
 		plan.moments_ns[n] = (uint64_t)(options->moments_s[n] * 1e9 - wall_ahead_ns);
 	return plan;
+}
+
+/*
+ * What is sampled has started: if that is later than the time given by --start, all that follows is
+ * as much later. Returns whether it is. A second start has no effect.
+ */
+static bool started_late(struct schedule *plan, uint64_t now)
+{
+	const uint64_t start_ns = plan->start_ns;
+
+	started = 0;
+	plan->start_ns = 0;
+	if (!start_ns || now < start_ns + LATE_NS)
+		return false;
+	plan->grid_ns += now - start_ns;
+	for (int n = 0; n < plan->moment_count; n++)
+		plan->moments_ns[n] += now - start_ns;
+	return true;
 }
 
 /* Returns when the first sample after a time is due; *is_moment says whether it is one besides the grid. */
@@ -158,7 +187,7 @@ static void wait_for_sample(uint64_t due_ns, struct periodic *discovery, struct 
 {
 	uint64_t next_ns;
 
-	while (!stopped && (next_ns = earlier(discovery->next_ns, watch->next_ns)) < due_ns) {
+	while (!stopped && !started && (next_ns = earlier(discovery->next_ns, watch->next_ns)) < due_ns) {
 		sleep_until(next_ns, until_eof);
 		if (is_due(watch, mono_ns()))
 			devices_watch();
@@ -170,7 +199,7 @@ static void wait_for_sample(uint64_t due_ns, struct periodic *discovery, struct 
 
 static void run(const struct options *options)
 {
-	const struct schedule schedule = plan(options);
+	struct schedule schedule = plan(options);
 	struct periodic slow = every(options->slow_hz), discovery = every(options->discover_hz);
 	struct periodic watch = every(options->watch_hz);
 	/* a dump for every sample comes before it, so that a new socket is in the sample that finds it */
@@ -178,7 +207,7 @@ static void run(const struct options *options)
 	struct periodic never = { .next_ns = UINT64_MAX };
 	bool watches = false;
 	uint64_t deadline_ns = mono_ns(), end_ns = UINT64_MAX;
-	bool first = true, is_moment = false;
+	bool first = true, is_moment = false, late;
 
 	for (int n = 0; n < options->device_count; n++)
 		watches |= options->devices[n].watch;
@@ -223,12 +252,16 @@ static void run(const struct options *options)
 				break;
 			report_add(REPORT_MISSED, 1);
 		}
-		wait_for_sample(earlier(deadline_ns, end_ns),
-				options->discover_hz > options->rate_hz ? &discovery : &never,
-				watches ? &watch : &never, options->until_eof);
-		now = mono_ns();
-		if ((stopped || now >= end_ns) && deadline_ns > now)
-			deadline_ns = now;	/* take the last sample at once */
+		do {
+			wait_for_sample(earlier(deadline_ns, end_ns),
+					options->discover_hz > options->rate_hz ? &discovery : &never,
+					watches ? &watch : &never, options->until_eof);
+			now = mono_ns();
+			late = started && started_late(&schedule, now);
+		} while (!late && !stopped && now < earlier(deadline_ns, end_ns));
+		if ((late || stopped || now >= end_ns) && deadline_ns > now)
+			deadline_ns = now;	/* take the first or the last sample at once */
+		is_moment |= late;
 	}
 }
 

@@ -24,6 +24,7 @@ struct options {
 	double rate_hz, slow_hz, discover_hz, watch_hz;
 	double duration_s;	/* 0: until a signal */
 	double grid_s;		/* wall clock: deadlines are multiples of the interval from here; 0: from the start */
+	double start_s;		/* wall clock: when SIGUSR1 is expected; 0: not at all */
 	double moments_s[MAX_MOMENTS];	/* wall clock: samples besides those of the grid */
 	int moment_count;
 	bool until_eof;

@@ -1,4 +1,4 @@
-"""Tests time limits, by a clock that the test turns."""
+"""Tests time limits with a clock that the test sets."""
 
 from collections.abc import Iterator
 from unittest.mock import patch

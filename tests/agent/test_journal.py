@@ -1,4 +1,4 @@
-"""Tests the undo journal with changes to a file of lines: `do` adds one, `undo` takes it away."""
+"""Tests the undo journal with changes to a file of lines: `do` adds a line, `undo` removes it."""
 
 import fcntl
 import json
@@ -15,15 +15,28 @@ from typing import IO
 
 import pytest
 
-from ccmix.agent import journal as journal_module
-from ccmix.agent.journal import Journal, JournalError, left, restore, state_folder
+from ccmix.agent.journal import Journal, JournalError, state_folder
+from ccmix.agent.left_journals import left, restore
 from ccmix.hosts import CommandError, LocalHost
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 class Undone(Exception):
-    """Is raised by a test inside a change."""
+    """A test raises it inside a change."""
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    """A file to which each change and undo of a test adds a word."""
+    return tmp_path / "words"
+
+
+@pytest.fixture
+def clean(state: Path) -> Iterator[Path]:
+    """A state folder in which a test leaves no journal."""
+    yield state
+    assert journals(state) == []
 
 
 def log(file: Path, word: str) -> list[str]:
@@ -38,8 +51,12 @@ def journals(state: Path) -> list[Path]:
     return sorted(state.iterdir())
 
 
-def write_journal(state: Path, undos: Sequence[tuple[list[str], bool]], boot_id: str = BOOT_ID, torn: str = "") -> Path:
-    """Writes a journal as a process that died leaves it; each undo says whether its change was made for certain."""
+def write_journal(
+    state: Path, undos: Sequence[tuple[list[str], bool]], boot_id: str = BOOT_ID, torn: str = ""
+) -> Path:
+    """Writes a journal as a process that died leaves it; each undo has a flag for whether its
+    change was certainly made.
+    """
     state.mkdir(exist_ok=True)
     lines: list[dict[str, object]] = [{"boot_id": boot_id, "pid": 1}]
     for number, (undo, certain) in enumerate(undos):
@@ -56,62 +73,66 @@ def test_the_undo_is_on_disk_before_the_change(state: Path, tmp_path: Path) -> N
     with Journal(state) as journal, LocalHost(journal).changed("a change", do, ["true", "undo"]):
         lines = [json.loads(line) for line in seen.read_text().splitlines()]
         assert lines[0]["boot_id"] == BOOT_ID
-        assert lines[1:] == [{"number": 0, "what": "a change on localhost", "undo": ["true", "undo"]}]
+        assert lines[1:] == [
+            {"number": 0, "what": "a change on localhost", "undo": ["true", "undo"]}
+        ]
 
 
-def test_changes_are_undone_in_reverse_and_the_journal_goes(state: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words"
-    with Journal(state) as journal, ExitStack() as changes:
+def test_changes_are_undone_in_reverse_and_the_journal_goes(clean: Path, words: Path) -> None:
+    with Journal(clean) as journal, ExitStack() as changes:
         for name in ("a", "b"):
             changes.enter_context(
-                LocalHost(journal).changed(name, log(words, f"do-{name}"), log(words, f"undo-{name}"))
+                LocalHost(journal).changed(
+                    name, log(words, f"do-{name}"), log(words, f"undo-{name}")
+                )
             )
         assert logged(words) == ["do-a", "do-b"]
     assert logged(words) == ["do-a", "do-b", "undo-b", "undo-a"]
-    assert journals(state) == []
 
 
 @pytest.mark.parametrize("error", [Undone, KeyboardInterrupt, SystemExit])
-def test_changes_are_undone_on_exceptions(state: Path, tmp_path: Path, error: type[BaseException]) -> None:
-    words = tmp_path / "words"
+def test_changes_are_undone_on_exceptions(
+    clean: Path, words: Path, error: type[BaseException]
+) -> None:
 
     def change_and_fail() -> None:
-        with Journal(state) as journal, LocalHost(journal).changed("a", log(words, "do"), log(words, "undo")):
+        with (
+            Journal(clean) as journal,
+            LocalHost(journal).changed("a", log(words, "do"), log(words, "undo")),
+        ):
             raise error
 
     with pytest.raises(error):
         change_and_fail()
     assert logged(words) == ["do", "undo"]
-    assert journals(state) == []
 
 
-def test_a_change_that_fails_is_undone_as_far_as_it_went(state: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words"
+def test_a_change_that_fails_is_undone_as_far_as_it_went(clean: Path, words: Path) -> None:
 
     def change() -> None:
         half = ["sh", "-c", f"echo half >> {words}; exit 1"]
-        with Journal(state) as journal, LocalHost(journal).changed("a", half, log(words, "undo")):
+        with Journal(clean) as journal, LocalHost(journal).changed("a", half, log(words, "undo")):
             words.write_text("never")
 
     with pytest.raises(CommandError, match="exit status 1"):
         change()
     assert logged(words) == ["half", "undo"]
-    assert journals(state) == []
 
 
-def test_a_change_that_fails_may_have_nothing_to_undo(state: Path) -> None:
+def test_a_change_that_fails_may_have_nothing_to_undo(clean: Path) -> None:
     def change() -> None:
-        with Journal(state) as journal, LocalHost(journal).changed("a", ["false"], ["sh", "-c", "exit 9"]):
+        with (
+            Journal(clean) as journal,
+            LocalHost(journal).changed("a", ["false"], ["sh", "-c", "exit 9"]),
+        ):
             pass
 
     with pytest.raises(CommandError, match="false: exit status 1"):
         change()
-    assert journals(state) == []
 
 
-def test_a_change_that_is_interrupted_is_undone(state: Path, tmp_path: Path) -> None:
-    """Turns SIGTERM into SystemExit while `do` runs, as ccmix.run.measure does."""
-    words = tmp_path / "words"
+def test_a_change_that_is_interrupted_is_undone(clean: Path, words: Path) -> None:
+    """Turns SIGTERM into SystemExit while `do` runs, like ccmix.run.measure."""
 
     def terminate(*_: object) -> None:
         raise SystemExit
@@ -121,24 +142,22 @@ def test_a_change_that_is_interrupted_is_undone(state: Path, tmp_path: Path) -> 
         do = ["sh", "-c", f"echo do >> {words}; kill -USR1 {os.getpid()}; sleep 20"]
         with (
             pytest.raises(SystemExit),
-            Journal(state) as journal,
+            Journal(clean) as journal,
             LocalHost(journal).changed("a", do, log(words, "undo")),
         ):
             pass
     finally:
         signal.signal(signal.SIGUSR1, former)
     assert logged(words) == ["do", "undo"]
-    assert journals(state) == []
 
 
-def test_an_undo_that_fails_stays_for_restore(state: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words"
+def test_an_undo_that_fails_stays_for_restore(clean: Path, tmp_path: Path, words: Path) -> None:
     key = tmp_path / "key"
 
     def change() -> None:
         needs_key = ["sh", "-c", f"test -e {key} && echo undo-b >> {words}"]
         with (
-            Journal(state) as journal,
+            Journal(clean) as journal,
             LocalHost(journal).changed("a", log(words, "a"), log(words, "undo-a")),
             LocalHost(journal).changed("b", log(words, "b"), needs_key),
         ):
@@ -147,15 +166,15 @@ def test_an_undo_that_fails_stays_for_restore(state: Path, tmp_path: Path) -> No
     with pytest.raises(CommandError):
         change()
     assert logged(words) == ["a", "b", "undo-a"]
-    assert [(undo.what, reason) for undo, reason in restore(state)] == [("b on localhost", "exit status 1")]
+    assert [(undo.what, reason) for undo, reason in restore(clean)] == [
+        ("b on localhost", "exit status 1")
+    ]
     key.touch()
-    assert [(undo.what, reason) for undo, reason in restore(state)] == [("b on localhost", None)]
+    assert [(undo.what, reason) for undo, reason in restore(clean)] == [("b on localhost", None)]
     assert logged(words) == ["a", "b", "undo-a", "undo-b"]
-    assert journals(state) == []
 
 
-def test_restore_after_a_kill_in_the_middle(state: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words"
+def test_restore_after_a_kill_in_the_middle(state: Path, words: Path) -> None:
     program = f"""
 import time
 from pathlib import Path
@@ -187,37 +206,35 @@ with Journal(Path({str(state)!r})) as journal:
     assert list(restore(state)) == []
 
 
-def test_nothing_is_undone_after_a_reboot(state: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words"
-    write_journal(state, [(log(words, "undo"), True)], boot_id="00000000-0000-0000-0000-000000000000")
-    assert list(restore(state)) == []
+def test_nothing_is_undone_after_a_reboot(clean: Path, words: Path) -> None:
+    write_journal(
+        clean, [(log(words, "undo"), True)], boot_id="00000000-0000-0000-0000-000000000000"
+    )
+    assert list(restore(clean)) == []
     assert logged(words) == []
-    assert journals(state) == []
 
 
 @pytest.mark.parametrize("torn", ['{"number": 1, "what": "half', '{"number": 0, "undone": tr', "{"])
-def test_a_last_line_cut_short_is_left_out(state: Path, tmp_path: Path, torn: str) -> None:
-    words = tmp_path / "words"
-    write_journal(state, [(log(words, "undo"), True)], torn=torn)
-    assert [reason for _, reason in restore(state)] == [None]
+def test_a_last_line_cut_short_is_left_out(clean: Path, words: Path, torn: str) -> None:
+    write_journal(clean, [(log(words, "undo"), True)], torn=torn)
+    assert [reason for _, reason in restore(clean)] == [None]
     assert logged(words) == ["undo"]
-    assert journals(state) == []
 
 
-def test_an_empty_journal_is_removed(state: Path) -> None:
-    write_journal(state, []).write_text("")
-    assert list(restore(state)) == []
-    assert journals(state) == []
+def test_an_empty_journal_is_removed(clean: Path) -> None:
+    write_journal(clean, []).write_text("")
+    assert list(restore(clean)) == []
 
 
-def test_an_uncertain_undo_may_fail(state: Path) -> None:
-    write_journal(state, [(["false"], False)])
-    [(undo, reason)] = restore(state)
+def test_an_uncertain_undo_may_fail(clean: Path) -> None:
+    write_journal(clean, [(["false"], False)])
+    [(undo, reason)] = restore(clean)
     assert (undo.certain, reason) == (False, None)
-    assert journals(state) == []
 
 
-@pytest.mark.parametrize("undo", [["/nonexistent"], ["sh", "-c", "kill -9 $$"]], ids=["missing", "killed"])
+@pytest.mark.parametrize(
+    "undo", [["/nonexistent"], ["sh", "-c", "kill -9 $$"]], ids=["missing", "killed"]
+)
 def test_an_uncertain_undo_that_did_not_run_to_its_end_stays(state: Path, undo: list[str]) -> None:
     write_journal(state, [(undo, False)])
     for _ in range(2):
@@ -226,19 +243,20 @@ def test_an_uncertain_undo_that_did_not_run_to_its_end_stays(state: Path, undo: 
     assert len(journals(state)) == 1
 
 
-def test_an_undo_that_a_kill_cut_off_may_have_taken_effect(state: Path, tmp_path: Path) -> None:
-    """Kills a process that restores when its undo has just taken the change back, and can't do so twice."""
+def test_an_undo_that_a_kill_cut_off_may_have_taken_effect(clean: Path, tmp_path: Path) -> None:
+    """Kills a restoring process just after its undo has taken the change back, which the undo can't
+    do twice.
+    """
     there = tmp_path / "there"
     there.touch()
     undo = ["sh", "-c", f"rm {there} || exit 1; kill -9 $PPID"]
-    file = write_journal(state, [(undo, True)])
-    program = "from ccmix.agent.journal import restore; list(restore())"
-    environment = os.environ | {"CCMIX_STATE": str(state)}
+    file = write_journal(clean, [(undo, True)])
+    program = "from ccmix.agent.left_journals import restore; list(restore())"
+    environment = os.environ | {"CCMIX_STATE": str(clean)}
     killed = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert file.exists()
-    assert [reason for _, reason in restore(state)] == [None]
-    assert journals(state) == []
+    assert [reason for _, reason in restore(clean)] == [None]
 
 
 def test_an_undo_that_fails_is_certain_also_the_next_time(state: Path) -> None:
@@ -249,30 +267,32 @@ def test_an_undo_that_fails_is_certain_also_the_next_time(state: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", ["", '{"number": 0, "undo'])
-def test_what_was_undone_is_not_undone_again_when_another_undo_fails(state: Path, tmp_path: Path, torn: str) -> None:
-    words, key = tmp_path / "words", tmp_path / "key"
+def test_what_was_undone_is_not_undone_again_when_another_undo_fails(
+    clean: Path, tmp_path: Path, words: Path, torn: str
+) -> None:
+    key = tmp_path / "key"
     first = ["sh", "-c", f"test -e {key} && echo first >> {words}"]
-    write_journal(state, [(first, True), (log(words, "second"), True)], torn=torn)
-    assert [reason for _, reason in restore(state)] == [None, "exit status 1"]
-    assert [reason for _, reason in restore(state)] == ["exit status 1"]
+    write_journal(clean, [(first, True), (log(words, "second"), True)], torn=torn)
+    assert [reason for _, reason in restore(clean)] == [None, "exit status 1"]
+    assert [reason for _, reason in restore(clean)] == ["exit status 1"]
     key.touch()
-    assert [reason for _, reason in restore(state)] == [None]
+    assert [reason for _, reason in restore(clean)] == [None]
     assert logged(words) == ["second", "first"]
-    assert journals(state) == []
 
 
-def test_restore_never_takes_a_journal_that_is_just_being_made(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_never_takes_a_journal_that_is_just_being_made(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lock = fcntl.flock
 
     def restored_meanwhile(file: IO[str], operation: int) -> None:
         monkeypatch.setattr(fcntl, "flock", lock)
-        assert list(restore(state)) == []
+        assert list(restore(clean)) == []
         lock(file, operation)
 
     monkeypatch.setattr(fcntl, "flock", restored_meanwhile)
-    with Journal(state) as journal, LocalHost(journal).changed("a", ["true"], ["true"]):
-        assert len(list(state.glob("undo-*.jsonl"))) == 1
-    assert journals(state) == []
+    with Journal(clean) as journal, LocalHost(journal).changed("a", ["true"], ["true"]):
+        assert len(list(clean.glob("undo-*.jsonl"))) == 1
 
 
 def test_no_state_folder_is_nothing_to_restore(tmp_path: Path) -> None:
@@ -301,16 +321,15 @@ def test_every_line_is_flushed_to_the_disk(state: Path, monkeypatch: pytest.Monk
         synced.append(len(next(state.iterdir()).read_text().splitlines()))
         sync(descriptor)
 
-    monkeypatch.setattr(journal_module.os, "fsync", counted)
+    monkeypatch.setattr(os, "fsync", counted)
     with Journal(state) as journal, LocalHost(journal).changed("a", ["true"], ["true"]):
         pass
     assert synced == [1, 2, 3, 4, 5]  # boot id, undo, made, undoing, undone
 
 
-def test_processes_at_the_same_time_have_journals_of_their_own(state: Path) -> None:
-    with Journal(state), Journal(state):
-        assert len(journals(state)) == 2
-    assert journals(state) == []
+def test_processes_at_the_same_time_have_journals_of_their_own(clean: Path) -> None:
+    with Journal(clean), Journal(clean):
+        assert len(journals(clean)) == 2
 
 
 def test_what_a_kill_left_of_a_journal_that_had_not_begun_is_removed(state: Path) -> None:
@@ -328,7 +347,7 @@ def test_what_a_kill_left_of_a_journal_that_had_not_begun_is_removed(state: Path
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """Lets this process write no larger files, as on a full disk."""
+    """Limits the size of this process's files, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -337,46 +356,51 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_journal_that_can_not_be_begun_leaves_nothing_and_names_its_file(state: Path) -> None:
-    with files_of_at_most(10), pytest.raises(JournalError) as raised, Journal(state):
+def test_a_journal_that_can_not_be_begun_leaves_nothing_and_names_its_file(clean: Path) -> None:
+    with files_of_at_most(10), pytest.raises(JournalError) as raised, Journal(clean):
         pass
-    assert str(raised.value).startswith(f"{state}/undo-")
-    assert "No space left on device: nothing is changed without its undo on the disk: make room there" in str(
-        raised.value
+    assert str(raised.value).startswith(f"{clean}/undo-")
+    assert (
+        "No space left on device: nothing is changed without its undo on the disk: make room there"
+        in str(raised.value)
     )
     assert str(raised.value).endswith("name another folder by CCMIX_STATE")
-    assert journals(state) == []
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])
 def test_a_state_folder_that_is_none_is_named(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(JournalError, match=f"^{tmp_path / place}: .*nothing is changed"), Journal(tmp_path / place):
+    with (
+        pytest.raises(JournalError, match=f"^{tmp_path / place}: .*nothing is changed"),
+        Journal(tmp_path / place),
+    ):
         pass
 
 
-def test_a_change_is_not_made_where_its_undo_does_not_fit(state: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words"
-    with Journal(state) as journal:
-        [file] = journals(state)
+def test_a_change_is_not_made_where_its_undo_does_not_fit(clean: Path, words: Path) -> None:
+    with Journal(clean) as journal:
+        [file] = journals(clean)
 
         def change() -> None:
             with LocalHost(journal).changed("a", log(words, "do"), log(words, "undo")):
                 pass
 
-        with files_of_at_most(file.stat().st_size + 20), pytest.raises(JournalError, match=f"^{file}: No space left"):
+        with (
+            files_of_at_most(file.stat().st_size + 20),
+            pytest.raises(JournalError, match=f"^{file}: No space left"),
+        ):
             change()
         assert logged(words) == []
         change()
     assert logged(words) == ["do", "undo"]
-    assert journals(state) == []
 
 
-def test_an_undo_needs_no_temporary_folder(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where all disks are full, which Python finds out by writing."""
+def test_an_undo_needs_no_temporary_folder(
+    state: Path, words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if all disks are full, which Python finds out by writing."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
-    words = tmp_path / "words"
     write_journal(state, [(log(words, "undo"), True), (["sh", "-c", "echo why; exit 1"], True)])
     assert [reason for _, reason in restore(state)] == ["exit status 1: why", None]
     assert logged(words) == ["undo"]
@@ -386,12 +410,10 @@ HEAD = json.dumps({"boot_id": BOOT_ID, "pid": 1}).encode() + b"\n"
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\n", b"[" * 200_000], ids=["not UTF-8", "deep"])
-def test_a_line_that_is_no_json_was_cut_short(state: Path, tmp_path: Path, content: bytes) -> None:
-    words = tmp_path / "words"
-    write_journal(state, [(log(words, "undo"), True)])
-    (state / "undo-0-cut.jsonl").write_bytes(HEAD + content)
-    assert [reason for _, reason in restore(state)] == [None]
-    assert journals(state) == []
+def test_a_line_that_is_no_json_was_cut_short(clean: Path, words: Path, content: bytes) -> None:
+    write_journal(clean, [(log(words, "undo"), True)])
+    (clean / "undo-0-cut.jsonl").write_bytes(HEAD + content)
+    assert [reason for _, reason in restore(clean)] == [None]
 
 
 @pytest.mark.parametrize(
@@ -407,8 +429,9 @@ def test_a_line_that_is_no_json_was_cut_short(state: Path, tmp_path: Path, conte
     ],
     ids=["list", "number", "no change", "no undo", "no words", "no head", "zeros"],
 )
-def test_a_damaged_journal_is_reported_and_kept_beside_others(state: Path, tmp_path: Path, content: bytes) -> None:
-    words = tmp_path / "words"
+def test_a_damaged_journal_is_reported_and_kept_beside_others(
+    state: Path, words: Path, content: bytes
+) -> None:
     write_journal(state, [(log(words, "undo"), True)])
     damaged = state / "undo-0-damaged.jsonl"
     damaged.write_bytes(content)
@@ -421,24 +444,26 @@ def test_a_damaged_journal_is_reported_and_kept_beside_others(state: Path, tmp_p
     assert journals(state) == [damaged]
 
 
-def test_a_damaged_journal_of_an_earlier_boot_is_removed(state: Path) -> None:
-    file = write_journal(state, [(["true"], True)], boot_id="earlier")
+def test_a_damaged_journal_of_an_earlier_boot_is_removed(clean: Path) -> None:
+    file = write_journal(clean, [(["true"], True)], boot_id="earlier")
     file.write_bytes(file.read_bytes() + b"[1]\n")
-    assert list(restore(state)) == []
-    assert journals(state) == []
+    assert list(restore(clean)) == []
 
 
-def test_what_can_be_read_of_a_damaged_journal_is_undone(state: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words"
+def test_what_can_be_read_of_a_damaged_journal_is_undone(state: Path, words: Path) -> None:
     file = write_journal(state, [(log(words, "undo"), True)])
     file.write_bytes(file.read_bytes() + b"[1]\n")
-    assert [reason for _, reason in restore(state)] == ["is damaged: what it has to undo may be lost", None]
+    assert [reason for _, reason in restore(state)] == [
+        "is damaged: what it has to undo may be lost",
+        None,
+    ]
     assert logged(words) == ["undo"]
     assert journals(state) == [file]
 
 
-def test_a_journal_that_can_not_be_opened_keeps_no_other_from_being_restored(state: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words"
+def test_a_journal_that_can_not_be_opened_keeps_no_other_from_being_restored(
+    state: Path, words: Path
+) -> None:
     write_journal(state, [(log(words, "undo"), True)])
     (state / "undo-0-folder.jsonl").mkdir()
     assert [(undo.what, reason) for undo, reason in restore(state)] == [

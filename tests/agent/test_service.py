@@ -1,13 +1,13 @@
-"""Tests what the agent says of changes that it has undone."""
+"""Tests the agent's reports of changes that it has undone."""
 
 import json
 
-from ccmix.agent.limits import LONGEST_MESSAGE
+from ccmix.agent.messages import LONGEST_MESSAGE
 from ccmix.agent.service import _shortened
 
 
 def test_changes_with_long_foreign_texts_fit_into_a_message() -> None:
-    """A character outside of Unicode's first plane takes twelve bytes of JSON."""
+    """A character outside Unicode's first plane takes twelve bytes of JSON."""
     text = "\N{GRINNING FACE}" * 5000
     named = _shortened([(text, text)] * 1000)
     assert len(json.dumps({"left": named})) < LONGEST_MESSAGE

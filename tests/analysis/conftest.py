@@ -1,7 +1,8 @@
-"""A run of two flows and what its probes saw, made by hand: everything as configured, so the run is valid.
+"""A run of two flows with hand-made data of its probes: everything is as configured, so the run is
+valid.
 
-1 Gbit/s and 10 ms of base RTT are a BDP of 1,250,000 bytes. Each second of the test, 125,000,000 bytes pass the
-bottleneck, in 82,563 packets of 1514 bytes.
+1 Gbit/s and 10 ms of base RTT are a BDP of 1,250,000 bytes. In each second of the test, 125,000,000
+bytes pass the bottleneck, in 82,563 packets of 1514 bytes.
 """
 
 import json
@@ -28,10 +29,12 @@ from ccmix.model import (
     Run,
     SeriesNames,
 )
-from support import TOPOLOGY, iperf3_traffic, packet_train
+from support.model import TOPOLOGY, iperf3_traffic, packet_train
 
 PORTS = {40000: "cubic", 40002: "bbr"}
-NETSTAT = "TcpExt: SyncookiesSent TCPMemoryPressures TCPX\nTcpExt: 1 5 0\nIpExt: InNoRoutes\nIpExt: 0\n"
+NETSTAT = (
+    "TcpExt: SyncookiesSent TCPMemoryPressures TCPX\nTcpExt: 1 5 0\nIpExt: InNoRoutes\nIpExt: 0\n"
+)
 SOFTNET = "0000beef 00000002 00000000\n00001234 0000000a 00000000\n"
 
 
@@ -44,7 +47,9 @@ def run() -> Run:
         iteration=1,
         seed=7,
         path=TOPOLOGY,
-        traffic=iperf3_traffic((Group("cubic"), Group("bbr")), streams=2, duration_s=4.0, omit_s=1.0, interval_s=1.0),
+        traffic=iperf3_traffic(
+            (Group("cubic"), Group("bbr")), streams=2, duration_s=4.0, omit_s=1.0, interval_s=1.0
+        ),
     )
 
 
@@ -71,10 +76,11 @@ def flows() -> pl.DataFrame:
 
 
 def sockets() -> pl.DataFrame:
-    """A sample of both ends a second, from 0 to 5 s.
+    """Returns a sample of both ends each second, from 0 to 5 s.
 
-    In each second a sender sends 1000 segments, and 10 or 100 of them again; the receivers get 200 or 600 Mbit/s, which
-    is 25 or 75 MB, and 26.25 or 78.75 MB are sent for the first time, which is 210 or 630 Mbit/s.
+    In each second, a sender sends 1000 segments, and retransmits 10 or 100 of them. The receivers
+    get 200 or 600 Mbit/s, which is 25 or 75 MB; 26.25 or 78.75 MB are sent for the first time,
+    which is 210 or 630 Mbit/s.
     """
     rows: list[dict[str, Any]] = []
     for second in range(6):
@@ -83,9 +89,15 @@ def sockets() -> pl.DataFrame:
             received, sent = (int(size * 1e6) * second for size in megabytes)
             retransmits = (10 if cca == "cubic" else 100) * second
             of_both = {
-                "time_s": float(second), "final": False, "state": "established", "host": "h1", "port": port,
-                "group": cca, "cookie": port, "ecn": False,
-            }  # fmt: skip
+                "time_s": float(second),
+                "final": False,
+                "state": "established",
+                "host": "h1",
+                "port": port,
+                "group": cca,
+                "cookie": port,
+                "ecn": False,
+            }
             rows += (
                 of_both
                 | {
@@ -132,36 +144,64 @@ def queues() -> pl.DataFrame:
 def tables(run: Run) -> RunTables:
     test = Iperf3TestReport("TCP", 2, 4.0, 1.0, 4.0, 1.0, 0.0, 1000.0, {40000: 1, 40002: 2})
     series = Series(sockets=sockets(), queues=queues())
-    every = RunTables(flows(), pl.DataFrame(schema=INTERVAL_COLUMNS), series, began_s=1000.0, tests={"h1": test})
+    every = RunTables(
+        flows(), pl.DataFrame(schema=INTERVAL_COLUMNS), series, began_s=1000.0, tests={"h1": test}
+    )
     return with_counters(run.traffic, every, series.sockets, run.traffic.total_s)
 
 
 # As tc reports them in the lab
-OF_TBF = {"rate": 125_000_000, "burst": 3000, "lat": 9976}  # 9976 us x 125 MB/s + 3000 B = 1,250,000 B
+OF_TBF = {
+    "rate": 125_000_000,
+    "burst": 3000,
+    "lat": 9976,
+}  # 9976 us x 125 MB/s + 3000 B = 1,250,000 B
 OF_FQ = {
-    "limit": 10_000_000, "flow_limit": 10_000_000, "buckets": 1024, "orphan_mask": 1023, "quantum": 3028,
-    "initial_quantum": 15140, "low_rate_threshold": 68750, "refill_delay": 40000, "timer_slack": 10000,
-    "horizon": 10_000_000, "horizon_drop": None,
-}  # fmt: skip
-OF_ACKS = {"limit": 10_000_000, "delay": {"delay": 0.005, "jitter": 0, "correlation": 0}, "ecn": False, "gap": 0}
+    "limit": 10_000_000,
+    "flow_limit": 10_000_000,
+    "buckets": 1024,
+    "orphan_mask": 1023,
+    "quantum": 3028,
+    "initial_quantum": 15140,
+    "low_rate_threshold": 68750,
+    "refill_delay": 40000,
+    "timer_slack": 10000,
+    "horizon": 10_000_000,
+    "horizon_drop": None,
+}
+OF_ACKS = {
+    "limit": 10_000_000,
+    "delay": {"delay": 0.005, "jitter": 0, "correlation": 0},
+    "ecn": False,
+    "gap": 0,
+}
 OF_DATA = OF_ACKS | {"loss-random": {"loss": 0.001, "correlation": 0}}
 
 
 def qdiscs(
     kind: str, packets: int, drops: int, reported: dict[str, Any] | None = None, **options: int
 ) -> tuple[QdiscCounters, ...]:
-    """A leaf that is not to be read, and the root, with what tc reports of its options."""
+    """Returns a leaf that must not be read, and the root, with the options that tc reports
+    for it.
+    """
     counted: dict[str, Any] = {"device": "d", "bytes": 0, "backlog_bytes": 0, "backlog_packets": 0}
     leaf = QdiscCounters(kind="child", handle="2:", parent="9:1", packets=1, drops=99, **counted)
     return leaf, QdiscCounters(
-        kind=kind, handle="1:", parent=None, packets=packets, drops=drops, **counted, **options,
+        kind=kind,
+        handle="1:",
+        parent=None,
+        packets=packets,
+        drops=drops,
+        **counted,
+        **options,
         options=json.dumps(reported or {}),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
 def measurement() -> Measurement:
-    # netem lost 1000 of 1,000,000 packets: just the 0.1% that is configured. Counters do not start at 0.
+    # netem lost 1000 of 1,000,000 packets: just the 0.1% that is configured. Counters do not start
+    # at 0.
     before = Counters(
         qdiscs={
             "sender-queue": qdiscs("fq", 10, 4, OF_FQ),
@@ -189,9 +229,16 @@ def measurement() -> Measurement:
         },
         {end: {"net.ipv4.tcp_ecn": "2"} for end in ("ccmix-h1", "ccmix-receiver")},
     )
-    offloads = {"ccmix-h1 generic-segmentation-offload": False, "ccmix-delay generic-receive-offload": False}
+    offloads = {
+        "ccmix-h1 generic-segmentation-offload": False,
+        "ccmix-delay generic-receive-offload": False,
+    }
     return Measurement(
-        facts=Facts("7", offloads=offloads, probes={"sockets": ProbeReport(6, 0), "queues": ProbeReport(6, 0)}),
+        facts=Facts(
+            "7",
+            offloads=offloads,
+            probes={"sockets": ProbeReport(6, 0), "queues": ProbeReport(6, 0)},
+        ),
         started_s=1000.0,
         began_s=1000.0,
         ended_s=1005.0,

@@ -1,6 +1,6 @@
 """Tests that numbers are added up in the same way on every Python."""
 
-from ccmix.analysis.addition import added
+from ccmix.analysis.dynamics import added
 
 
 def test_each_step_is_rounded() -> None:

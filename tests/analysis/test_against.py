@@ -1,24 +1,35 @@
-"""Conditions, entries and groups against one of them, paired by block."""
+"""Tests comparisons of conditions, entries and groups with a baseline among them, paired by
+block.
+"""
 
 from dataclasses import replace
 
 import pytest
 
-from ccmix.analysis.against import Baseline, Comparison, against
+from ccmix.analysis.effects import Baseline, Comparison, against
 from ccmix.model import Run
 from ccmix.model.results import FinishedRun, Status
-from finished_runs import finished_run, group_metrics, metrics
+from support.finished_runs import finished_run, group_metrics, metrics
 
 
-def finished_at(run: Run, goodput_bps: float, status: Status = "valid", **groups: float) -> FinishedRun:
+def finished_at(
+    run: Run, goodput_bps: float, status: Status = "valid", **groups: float
+) -> FinishedRun:
     of_groups = [group_metrics(name, value) for name, value in groups.items()]
     return finished_run(run, metrics(of_groups, goodput_bps=goodput_bps), status)
 
 
-def runs(run: Run, values: dict[str, list[float]], delay: str = "5ms") -> list[tuple[str, FinishedRun]]:
-    """A run for each CCA and iteration."""
+def runs(
+    run: Run, values: dict[str, list[float]], delay: str = "5ms"
+) -> list[tuple[str, FinishedRun]]:
+    """Returns a run for each CCA and iteration."""
     return [
-        ("a", finished_at(replace(run, condition={"delay": delay, "cca": cca}, iteration=number), value))
+        (
+            "a",
+            finished_at(
+                replace(run, condition={"delay": delay, "cca": cca}, iteration=number), value
+            ),
+        )
         for cca, of_cca in values.items()
         for number, value in enumerate(of_cca, 1)
     ]
@@ -35,7 +46,12 @@ def test_each_setting_against_the_baseline_with_all_else_equal(run: Run) -> None
     assert set(found) == {("5ms", "bbr"), ("5ms", "reno"), ("44ms", "bbr")}
     bbr = found["5ms", "bbr"]
     assert bbr.result
-    assert (bbr.result.blocks, bbr.result.difference, bbr.result.gain_percent, bbr.left_out) == (3, 2, 10, 0)
+    assert (bbr.result.blocks, bbr.result.difference, bbr.result.gain_percent, bbr.left_out) == (
+        3,
+        2,
+        10,
+        0,
+    )
     # 0.0742 of one comparison, the second smallest of three, counts twice
     assert bbr.p_adjusted == pytest.approx(2 * 0.0742, abs=2e-4)
     assert not bbr.seen
@@ -67,7 +83,12 @@ def test_groups_of_a_run_are_compared_within_it(run: Run) -> None:
     ]
     [bbr] = against(Baseline("group", "cubic"), finished)
     assert bbr.result
-    assert (bbr.value, bbr.result.difference, bbr.result.baseline_mean, bbr.seen) == ("bbr", 3, 20, True)
+    assert (bbr.value, bbr.result.difference, bbr.result.baseline_mean, bbr.seen) == (
+        "bbr",
+        3,
+        20,
+        True,
+    )
 
 
 def test_entries_of_the_same_condition(run: Run) -> None:
@@ -90,12 +111,22 @@ def test_a_baseline_that_is_not_there(run: Run) -> None:
 
 
 def test_a_baseline_that_nothing_can_be_paired_with(run: Run) -> None:
-    with pytest.raises(ValueError, match=r"^nothing can be paired with cca=cubic: there is no other cca$"):
+    with pytest.raises(
+        ValueError, match=r"^nothing can be paired with cca=cubic: there is no other cca$"
+    ):
         against(Baseline("cca", "cubic"), runs(run, {"cubic": [10, 11, 12]}))
     finished = [
-        ("a", finished_at(replace(run, entry=entry, condition={"delay": delay}, iteration=number), value + number))
+        (
+            "a",
+            finished_at(
+                replace(run, entry=entry, condition={"delay": delay}, iteration=number),
+                value + number,
+            ),
+        )
         for entry, delay, value in (("one", "5ms", 10), ("two", "7ms", 20))
         for number in (1, 2, 3)
     ]
-    with pytest.raises(ValueError, match=r"^nothing can be paired with entry=one: two ran in other conditions$"):
+    with pytest.raises(
+        ValueError, match=r"^nothing can be paired with entry=one: two ran in other conditions$"
+    ):
         against(Baseline("entry", "one"), finished)

@@ -1,4 +1,6 @@
-"""Runs between hosts: tables of what a command and the source's sockets said, and their verdict. Written by hand."""
+"""Tests runs between hosts: tables from the output of a command and from the source's sockets, and
+their verdict. All data are hand-made.
+"""
 
 import json
 import re
@@ -29,7 +31,7 @@ from ccmix.model import (
     Traffic,
 )
 from ccmix.model.results import Verdict
-from support import judged
+from support.model import judged
 
 BEGIN_S = 1000.0
 NAMES, VALUES = "TcpExt: SyncookiesSent TCPMemoryPressures\n", "TcpExt: 0 0\n"
@@ -38,14 +40,23 @@ NAMES, VALUES = "TcpExt: SyncookiesSent TCPMemoryPressures\n", "TcpExt: 0 0\n"
 @pytest.fixture
 def run() -> Run:
     path = HostPath("localhost", Destination("far", "10.0.3.2", "10.0.3.2"), "a label")
-    return Run("one", {}, "far", 1, 7, Traffic((CommandSource("", "src", "transfer 10.0.3.2"),), 3.0, 0.0, 1.0), path)
+    return Run(
+        "one",
+        {},
+        "far",
+        1,
+        7,
+        Traffic((CommandSource("", "src", "transfer 10.0.3.2"),), 3.0, 0.0, 1.0),
+        path,
+    )
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two flows that send 1 and 3 MB a second, a third that ends early, and a control connection.
+    """Makes a run of two flows that send 1 and 3 MB a second, a third flow that ends early, and a
+    control connection.
 
-    Half a second before, they have connected.
+    They have connected half a second before.
     """
     (tmp_path / "generators").mkdir()
     (tmp_path / "logs").mkdir()
@@ -74,7 +85,18 @@ def flow(port: int, cca: str, second: int, rate: int) -> str:
 
 
 def write(folder: Path, probe: str, samples: list[dict[str, Any]]) -> None:
-    (folder / "logs" / f"{probe}.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    (folder / "logs" / f"{probe}.jsonl").write_text(
+        "".join(json.dumps(sample) + "\n" for sample in samples)
+    )
+
+
+def wrote(folder: Path, client: dict[str, Any]) -> None:
+    """Makes the src-cmd have printed iperf3's JSON."""
+    (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
+
+
+def unsampled(folder: Path) -> None:
+    (folder / "logs" / "sockets.jsonl").write_text("")
 
 
 def stream(fd: int, bps: float, **more: Any) -> dict[str, Any]:
@@ -92,10 +114,15 @@ def stock_iperf3(cca: str, streams: list[dict[str, Any]]) -> dict[str, Any]:
             "connecting_to": {"host": "10.0.3.2"},
         },
         "intervals": [
-            {"streams": sent, "sum": {"end": end, "omitted": False, "seconds": 1.0}} for end in (1.0, 2.0, 3.0)
+            {"streams": sent, "sum": {"end": end, "omitted": False, "seconds": 1.0}}
+            for end in (1.0, 2.0, 3.0)
         ],
         "end": {"streams": streams, "sender_tcp_congestion": cca},
     }
+
+
+def two_streams() -> dict[str, Any]:
+    return stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)])
 
 
 def test_flows_of_any_command_are_its_sockets_that_carried_data(run: Run, folder: Path) -> None:
@@ -109,7 +136,11 @@ def test_flows_of_any_command_are_its_sockets_that_carried_data(run: Run, folder
 
 
 def test_intervals_of_any_command(run: Run, folder: Path) -> None:
-    intervals = read_tables(run, folder, measurement()).intervals.filter(pl.col("port") == 40002).sort("time_s")
+    intervals = (
+        read_tables(run, folder, measurement())
+        .intervals.filter(pl.col("port") == 40002)
+        .sort("time_s")
+    )
     assert intervals["time_s"].to_list() == [1.0, 2.0, 3.0]
     assert intervals["goodput_bps"].to_list() == [24e6] * 3
     assert intervals["retransmits"].to_list() == [2, 2, 2]
@@ -117,7 +148,9 @@ def test_intervals_of_any_command(run: Run, folder: Path) -> None:
 
 
 def test_metrics_of_any_command(run: Run, folder: Path) -> None:
-    metrics = run_metrics(run, read_tables(run, folder, measurement()), measurement().ping_rtt_s, measurement())
+    metrics = run_metrics(
+        run, read_tables(run, folder, measurement()), measurement().ping_rtt_s, measurement()
+    )
     cubic, bbr = metrics.groups
     assert (cubic.group, cubic.cca, cubic.goodput_bps) == ("cubic", "cubic", 8e6)
     assert (bbr.streams, bbr.goodput_bps) == (2, pytest.approx(24e6 + 16e6 / 3))
@@ -133,53 +166,69 @@ def test_a_command_without_any_connection(run: Run, folder: Path) -> None:
     assert run_metrics(run, tables, {}).goodput_bps == 0
     verdict = judged(run, tables, measurement())
     assert verdict.status == "unknown"
-    assert "no connection to 10.0.3.2 carried data in view of localhost" in verdict.findings[0].detail
+    assert (
+        "no connection to 10.0.3.2 carried data in view of localhost" in verdict.findings[0].detail
+    )
 
 
 def test_sockets_are_believed_rather_than_stock_iperf3(run: Run, folder: Path) -> None:
-    """It says 9 and 25 Mbit/s; 1 and 3 MB a second were acknowledged."""
-    output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
-    (folder / "generators" / "src-cmd.out").write_text(output)
+    """iperf3 reports 9 and 25 Mbit/s; 1 and 3 MB a second were acknowledged."""
+    wrote(folder, two_streams())
     tables = read_tables(run, folder, measurement())
     assert tables.flows["group"].to_list() == ["bbr", "bbr"]
     assert sorted(tables.sockets["port"].unique()) == [40000, 40002]
-    assert tables.intervals.sort("port", "time_s")["goodput_bps"].to_list() == [8e6] * 3 + [24e6] * 3
+    assert (
+        tables.intervals.sort("port", "time_s")["goodput_bps"].to_list() == [8e6] * 3 + [24e6] * 3
+    )
     metrics = run_metrics(run, tables, measurement().ping_rtt_s, measurement())
-    assert [(flow.goodput_bps, flow.counted_by) for flow in metrics.flows] == [(8e6, "sender"), (24e6, "sender")]
+    assert [(flow.goodput_bps, flow.counted_by) for flow in metrics.flows] == [
+        (8e6, "sender"),
+        (24e6, "sender"),
+    ]
 
 
 def test_iperf3_s_own_word_is_taken_where_no_socket_was_sampled(run: Run, folder: Path) -> None:
-    output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
-    (folder / "generators" / "src-cmd.out").write_text(output)
-    (folder / "logs" / "sockets.jsonl").write_text("")
+    wrote(folder, two_streams())
+    unsampled(folder)
     tables = read_tables(run, folder, measurement())
-    assert tables.intervals["goodput_bps"].to_list() == [8e6] * 2  # of 1 MB, 7.6 blocks, in each of 3 that are joined
+    assert (
+        tables.intervals["goodput_bps"].to_list() == [8e6] * 2
+    )  # of 1 MB, 7.6 blocks, in each of 3 that are joined
     metrics = run_metrics(run, tables, measurement().ping_rtt_s, measurement())
-    assert [(flow.goodput_bps, flow.counted_by) for flow in metrics.flows] == [(9e6, "generator"), (25e6, "generator")]
+    assert [(flow.goodput_bps, flow.counted_by) for flow in metrics.flows] == [
+        (9e6, "generator"),
+        (25e6, "generator"),
+    ]
 
 
 def test_a_connection_of_others_from_the_same_port_is_not_iperf3_s(run: Run, folder: Path) -> None:
-    client = stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)])
+    client = two_streams()
     for connected in client["start"]["connected"]:
         connected["remote_port"] = 2811
-    (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
+    wrote(folder, client)
     alone = read_tables(run, folder, measurement()).sockets
-    samples = [json.loads(line) for line in (folder / "logs" / "sockets.jsonl").read_text().splitlines()]
+    samples = [
+        json.loads(line) for line in (folder / "logs" / "sockets.jsonl").read_text().splitlines()
+    ]
     for second, sample in enumerate(samples):
         sample["output"] += flow(40000, "reno", second, 7_000_000).replace(":2811", ":443")
     write(folder, "sockets", samples)
     assert read_tables(run, folder, measurement()).sockets.equals(alone)
 
 
-def test_the_patched_iperf3_in_a_command_tells_the_cca_of_each_stream(run: Run, folder: Path) -> None:
+def test_the_patched_iperf3_in_a_command_tells_the_cca_of_each_stream(
+    run: Run, folder: Path
+) -> None:
     streams = [stream(5, 9e6, group=1), stream(7, 25e6, group=2)]
     for one, cca in zip(streams, ("cubic", "bbr"), strict=True):
         one["sender"]["congestion"] = cca
-    (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("cubic,bbr", streams)))
+    wrote(folder, stock_iperf3("cubic,bbr", streams))
     assert read_tables(run, folder, measurement()).flows["group"].to_list() == ["cubic", "bbr"]
 
 
-def test_the_server_s_intervals_are_goodput_where_no_socket_was_sampled(run: Run, folder: Path) -> None:
+def test_the_server_s_intervals_are_goodput_where_no_socket_was_sampled(
+    run: Run, folder: Path
+) -> None:
     server = stock_iperf3("bbr", [])
     server["start"] = {
         "connected": [{"socket": 8, "remote_port": 40000}, {"socket": 9, "remote_port": 40002}],
@@ -188,23 +237,36 @@ def test_the_server_s_intervals_are_goodput_where_no_socket_was_sampled(run: Run
     for interval in server["intervals"]:
         interval["streams"] = [{"socket": 8, "bytes": 125_000}, {"socket": 9, "bytes": 250_000}]
     client = stock_iperf3("bbr", [stream(5, 1e6), stream(7, 2e6)]) | {"server_output_json": server}
-    (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
-    (folder / "logs" / "sockets.jsonl").write_text("")
+    wrote(folder, client)
+    unsampled(folder)
     intervals = read_tables(run, folder, measurement()).intervals.sort("port", "time_s")
-    assert intervals["goodput_bps"].to_list() == [1e6, 2e6]  # fewer than ten blocks in each of 3, which are joined
+    assert intervals["goodput_bps"].to_list() == [
+        1e6,
+        2e6,
+    ]  # fewer than ten blocks in each of 3, which are joined
     assert intervals["retransmits"].to_list() == [3, 3]
 
 
 def test_udp_that_was_lost_is_no_goodput(run: Run, folder: Path) -> None:
-    udp = {"udp": {"socket": 5, "bits_per_second": 5e6, "packets": 100, "lost_packets": 90, "sender": True}}
-    (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("cubic", [udp])))
-    assert read_tables(run, folder, measurement()).flows["goodput_bps"].to_list() == [pytest.approx(5e5)]
+    udp = {
+        "udp": {
+            "socket": 5,
+            "bits_per_second": 5e6,
+            "packets": 100,
+            "lost_packets": 90,
+            "sender": True,
+        }
+    }
+    wrote(folder, stock_iperf3("cubic", [udp]))
+    assert read_tables(run, folder, measurement()).flows["goodput_bps"].to_list() == [
+        pytest.approx(5e5)
+    ]
 
 
 def test_both_directions_at_once_are_groups_of_their_own(run: Run, folder: Path) -> None:
     streams = [stream(5, 9e6), stream(7, 25e6)]
     streams[0]["sender"]["sender"], streams[1]["sender"]["sender"] = True, False
-    (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("bbr", streams)))
+    wrote(folder, stock_iperf3("bbr", streams))
     assert read_tables(run, folder, measurement()).flows["group"].to_list() == ["bbr", "bbr back"]
 
 
@@ -214,49 +276,73 @@ def test_connections_that_were_there_before_are_not_the_run_s(run: Run, folder: 
 
 
 def test_the_omitted_time_and_interval_of_a_command_are_iperf3_s(run: Run, folder: Path) -> None:
-    client = stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)])
+    client = two_streams()
     client["start"]["test_start"] = {"omit": 2, "interval": 0.2}
-    (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
+    wrote(folder, client)
     measured = as_measured(run, folder, None)
     assert (measured.traffic.omit_s, measured.traffic.interval_s) == (2.0, 0.2)
-    intervals = read_tables(measured, folder, measurement()).intervals.filter(pl.col("port") == 40000)
+    intervals = read_tables(measured, folder, measurement()).intervals.filter(
+        pl.col("port") == 40000
+    )
     assert intervals["time_s"].to_list() == pytest.approx([number * 0.2 for number in range(1, 26)])
     assert intervals["omitted"].to_list() == [True] * 10 + [False] * 15
-    (folder / "logs" / "sockets.jsonl").write_text("")
-    assert read_tables(measured, folder, measurement()).intervals["time_s"].to_list()[:2] == [5.0, 5.0]  # joined
+    unsampled(folder)
+    assert read_tables(measured, folder, measurement()).intervals["time_s"].to_list()[:2] == [
+        5.0,
+        5.0,
+    ]  # joined
 
 
 def test_a_processor_without_idle_time_limits_a_run(run: Run, folder: Path) -> None:
     samples = [
-        {"time_s": BEGIN_S + second, "seconds": 0.01, "output": f"cpu3 {99 * second} 0 0 {second} 0 0 0 0\n"}
+        {
+            "time_s": BEGIN_S + second,
+            "seconds": 0.01,
+            "output": f"cpu3 {99 * second} 0 0 {second} 0 0 0 0\n",
+        }
         for second in range(3)
     ]
     write(folder, "processors-dst", samples)
     [finding] = verdict(run, folder, measurement()).findings
-    assert (finding.kind, "core 3 of dst was idle 1% of the time" in finding.detail) == ("cpu", True)
+    assert (finding.kind, "core 3 of dst was idle 1% of the time" in finding.detail) == (
+        "cpu",
+        True,
+    )
 
 
 def test_a_sender_s_netem_loses_on_purpose(run: Run, folder: Path) -> None:
-    assert verdict(run, folder, changed_after(qdiscs={"sender-queue": qdisc("netem", 99, 50)})).status == "valid"
+    assert (
+        verdict(run, folder, changed_after(qdiscs={"sender-queue": qdisc("netem", 99, 50)})).status
+        == "valid"
+    )
 
 
 def test_processors_are_those_that_were_asked_for(run: Run, folder: Path) -> None:
     samples = [
-        {"time_s": BEGIN_S + second, "seconds": 0.01,
-         "output": f"cpu  9 9\ncpu0 {10 * second} 0 0 {90 * second} 0 0 0 0 0 0\n"
-         f"cpu1 {50 * second} 0 0 0 0 0 {50 * second} 0\n"}
+        {
+            "time_s": BEGIN_S + second,
+            "seconds": 0.01,
+            "output": f"cpu  9 9\ncpu0 {10 * second} 0 0 {90 * second} 0 0 0 0 0 0\n"
+            f"cpu1 {50 * second} 0 0 0 0 0 {50 * second} 0\n",
+        }
         for second in range(3)
-    ]  # fmt: skip
+    ]
     write(folder, "processors-src", samples)
     write(folder, "processors-dst", samples)
-    cores = read_tables(replace(run, path=replace(run.host_path, mpstat_cores="1")), folder, measurement()).series.cpu
+    cores = read_tables(
+        replace(run, path=replace(run.host_path, mpstat_cores="1")), folder, measurement()
+    ).series.cpu
     seconds = ("user_s", "softirq_s", "idle_s")
     assert cores.sort("host", "time_s").select("host", "core", *seconds).rows() == [
         (host, 1, 0.5 * second, 0.5 * second, 0.0) for host in ("dst", "src") for second in range(3)
-    ]  # fmt: skip
+    ]
     every = read_tables(run, folder, measurement()).series.cpu
     assert sorted(every["core"].unique()) == [0, 1]
-    assert every.filter((pl.col("core") == 0) & (pl.col("host") == "src"))["user_s"].to_list() == [0.0, 0.1, 0.2]
+    assert every.filter((pl.col("core") == 0) & (pl.col("host") == "src"))["user_s"].to_list() == [
+        0.0,
+        0.1,
+        0.2,
+    ]
 
 
 def qdisc(kind: str, packets: int, drops: int, options: str = "{}") -> tuple[QdiscCounters, ...]:
@@ -264,9 +350,13 @@ def qdisc(kind: str, packets: int, drops: int, options: str = "{}") -> tuple[Qdi
 
 
 def measurement(delay_s: float = 0.04, loss: float = 0.001) -> Measurement:
-    """Returns what was seen of a netem with this delay and loss, that delayed by 40 ms and lost 0.1%."""
+    """Returns the data of a netem with this delay and loss, which delayed by 40 ms and lost
+    0.1%.
+    """
     delay = {"delay": delay_s, "jitter": 0, "correlation": 0}
-    netem = json.dumps({"limit": 10_000_000, "delay": delay, "loss-random": {"loss": loss, "correlation": 0}})
+    netem = json.dumps(
+        {"limit": 10_000_000, "delay": delay, "loss-random": {"loss": loss, "correlation": 0}}
+    )
     acks = json.dumps({"limit": 10_000_000, "delay": delay})
     before = Counters(
         qdiscs={"sender-queue": qdisc("fq", 10, 1), "data-delay": qdisc("netem", 20, 5, netem)},
@@ -311,27 +401,46 @@ NETEM = Netem(delay_s=0.04, loss=Loss("random", (0.001,)))
 PLACE = NetemPlace("netem1", "eth2", "eth3")
 
 
+def with_netem(run: Run, netem: Netem) -> Run:
+    return replace(run, path=replace(run.host_path, netem=netem, netem_at=PLACE))
+
+
 def test_netem_that_does_what_it_should(run: Run, folder: Path) -> None:
-    path = replace(run.host_path, netem=NETEM, netem_at=PLACE)
-    assert verdict(replace(run, path=path), folder, measurement()).status == "valid"
+    run = with_netem(run, NETEM)
+    assert verdict(run, folder, measurement()).status == "valid"
 
 
 @pytest.mark.parametrize(
     ("netem", "offloads", "kind", "sentence"),
     [
-        (replace(NETEM, delay_s=0.02), {}, "rtt", "netem adds 80 ms to ping's RTT, configured are 40 ms"),
-        (replace(NETEM, loss=Loss("random", (0.002,))), {}, "loss", "netem lost 1000 of 1000000 packets (0.1%)"),
-        (NETEM, {"netem1 eth2 generic-receive-offload": True}, "offloads", "on are netem1 eth2 generic"),
+        (
+            replace(NETEM, delay_s=0.02),
+            {},
+            "rtt",
+            "netem adds 80 ms to ping's RTT, configured are 40 ms",
+        ),
+        (
+            replace(NETEM, loss=Loss("random", (0.002,))),
+            {},
+            "loss",
+            "netem lost 1000 of 1000000 packets (0.1%)",
+        ),
+        (
+            NETEM,
+            {"netem1 eth2 generic-receive-offload": True},
+            "offloads",
+            "offloads are on (netem1 eth2 generic",
+        ),
     ],
 )
 def test_netem_that_does_not(
     run: Run, folder: Path, netem: Netem, offloads: dict[str, bool], kind: str, sentence: str
 ) -> None:
-    path = replace(run.host_path, netem=netem, netem_at=PLACE)
+    run = with_netem(run, netem)
     assert netem.loss
     seen = measurement(netem.delay_s, netem.loss.mean)
     seen = replace(seen, facts=replace(seen.facts, offloads=offloads))
-    [finding] = verdict(replace(run, path=path), folder, seen).findings
+    [finding] = verdict(run, folder, seen).findings
     assert (finding.kind, sentence in finding.detail) == (kind, True), finding
 
 
@@ -339,26 +448,47 @@ def test_netem_that_does_not(
     ("netem", "kind", "sentence"),
     [
         (replace(NETEM, loss=None), "loss", "tc loses random 0.1% of data, configured is nothing"),
-        (replace(NETEM, loss=Loss("gemodel", (0.001,))), "loss", "configured is gemodel 0.1% 99.9% 100% 0%"),
-        (replace(NETEM, limit_packets=1000), "buffer", "netem holds 10000000 packets of data, configured are 1000"),
-        (replace(NETEM, rate_bps=1e9), "rate", "netem has 0.00 bit/s for data, configured are 1.00 Gbit/s"),
+        (
+            replace(NETEM, loss=Loss("gemodel", (0.001,))),
+            "loss",
+            "configured is gemodel 0.1% 99.9% 100% 0%",
+        ),
+        (
+            replace(NETEM, limit_packets=1000),
+            "buffer",
+            "netem holds 10000000 packets of data, configured are 1000",
+        ),
+        (
+            replace(NETEM, rate_bps=1e9),
+            "rate",
+            "netem has 0.00 bit/s for data, configured are 1.00 Gbit/s",
+        ),
     ],
 )
-def test_netem_that_tc_reports_otherwise(run: Run, folder: Path, netem: Netem, kind: str, sentence: str) -> None:
-    path = replace(run.host_path, netem=netem, netem_at=PLACE)
-    findings = verdict(replace(run, path=path), folder, measurement()).findings
-    assert any(finding.kind == kind and sentence in finding.detail for finding in findings), findings
+def test_netem_that_tc_reports_otherwise(
+    run: Run, folder: Path, netem: Netem, kind: str, sentence: str
+) -> None:
+    run = with_netem(run, netem)
+    findings = verdict(run, folder, measurement()).findings
+    assert any(finding.kind == kind and sentence in finding.detail for finding in findings), (
+        findings
+    )
 
 
 @pytest.mark.parametrize("applied_s", [0.04, 0.02])
 def test_a_profile_is_read_back_like_netem(applied_s: float, run: Run, folder: Path) -> None:
     path = replace(run.host_path, profile=NETEM, profile_device="eth1")
     seen, profile = measurement(), {"profile": measurement(applied_s).before.qdiscs["data-delay"]}
-    counters = [replace(counted, qdiscs=counted.qdiscs | profile) for counted in (seen.before, seen.after)]
+    counters = [
+        replace(counted, qdiscs=counted.qdiscs | profile) for counted in (seen.before, seen.after)
+    ]
     seen = replace(seen, before=counters[0], after=counters[1])
     findings = verdict(replace(run, path=path), folder, seen).findings
     details = [finding.detail for finding in findings]
-    lie = "a path whose RTT is not the one configured: tc delays data by the profile by 20 ms, configured are 40 ms"
+    lie = (
+        "a path whose RTT is not the one configured: tc delays data by the profile by 20 ms, "
+        "configured are 40 ms"
+    )
     assert details == ([] if applied_s == 0.04 else [lie])
 
 
@@ -367,15 +497,25 @@ def test_a_device_other_than_the_configured_one(run: Run, folder: Path) -> None:
     seen = replace(seen, facts=replace(seen.facts, device="eth0"))
     for nic, details in (
         ("eth0", []),
-        ("eth1", ["a path that is not the one configured: ccmix watched and paced eth0, configured is eth1"]),
+        (
+            "eth1",
+            [
+                "a path that is not the one configured: ccmix watched and paced eth0, configured "
+                "is eth1"
+            ],
+        ),
     ):
         path = replace(run.host_path, nic=nic)
-        assert [finding.detail for finding in verdict(replace(run, path=path), folder, seen).findings] == details
+        assert [
+            finding.detail for finding in verdict(replace(run, path=path), folder, seen).findings
+        ] == details
 
 
 def test_a_capture_that_was_not_made_or_not_asked_for(run: Run, folder: Path) -> None:
     seen, capture = measurement(), Capture(("-i", "any"), 10**9)
-    captured = replace(seen, facts=replace(seen.facts, capture=CaptureFacts({"captured": 1}, True, 100)))
+    captured = replace(
+        seen, facts=replace(seen.facts, capture=CaptureFacts({"captured": 1}, True, 100))
+    )
     asked = replace(run, path=replace(run.host_path, capture=capture))
     details = [
         [finding.detail for finding in verdict(run, folder, seen).findings]
@@ -390,19 +530,27 @@ def test_pacing_that_tc_reports_otherwise(run: Run, folder: Path) -> None:
     fq = qdisc("fq", 99, 1, '{"maxrate": 2500000}')
     assert verdict(paced, folder, changed_after(qdiscs={"sender-queue": fq})).status == "valid"
     [finding] = verdict(paced, folder, measurement()).findings
-    assert (finding.kind, "held flows to no rate, configured is 20.0 Mbit/s" in finding.detail) == ("traffic", True)
+    assert (finding.kind, "held flows to no rate, configured is 20.0 Mbit/s" in finding.detail) == (
+        "traffic",
+        True,
+    )
 
 
 def test_a_destination_that_does_not_answer_pings_has_no_finding(run: Run, folder: Path) -> None:
-    path = replace(run.host_path, netem=NETEM, netem_at=PLACE)
+    run = with_netem(run, NETEM)
     silent = replace(measurement(), ping_before_s=(), ping_rtt_s={})
-    assert verdict(replace(run, path=path), folder, silent).status == "valid"
+    assert verdict(run, folder, silent).status == "valid"
 
 
 def test_drops_of_the_source_s_queue_and_of_its_softnet(run: Run, folder: Path) -> None:
-    seen = changed_after(qdiscs={"sender-queue": qdisc("fq", 99, 4)}, softnet={"localhost": "0000beef 00000002\n"})
+    seen = changed_after(
+        qdiscs={"sender-queue": qdisc("fq", 99, 4)}, softnet={"localhost": "0000beef 00000002\n"}
+    )
     details = [finding.detail for finding in verdict(run, folder, seen).findings]
-    assert [detail.rpartition(": ")[2] for detail in details] == ["it dropped 3 packets", "localhost dropped 2 packets"]
+    assert [detail.rpartition(": ")[2] for detail in details] == [
+        "it dropped 3 packets",
+        "localhost dropped 2 packets",
+    ]
 
 
 def test_drops_of_a_shaper_that_the_source_has_are_the_path_s(run: Run, folder: Path) -> None:
@@ -413,8 +561,7 @@ def test_drops_of_a_shaper_that_the_source_has_are_the_path_s(run: Run, folder: 
 
 
 def test_a_cca_that_iperf3_and_ss_see_differently(run: Run, folder: Path) -> None:
-    output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
-    (folder / "generators" / "src-cmd.out").write_text(output)
+    wrote(folder, two_streams())
     [finding] = verdict(run, folder, measurement()).findings
     assert (finding.kind, "port 40000 ran bbr, cubic" in finding.detail) == ("cca", True), finding
 
@@ -425,11 +572,11 @@ def test_the_default_cca_is_whatever_it_is_but_only_one(run: Run, folder: Path) 
 
 
 def test_a_test_of_the_other_direction_sends_nothing_from_here(run: Run, folder: Path) -> None:
-    text = re.sub(r"(data_segs_out|bytes_sent):\d+", r"\1:0", (folder / "logs" / "sockets.jsonl").read_text())
-    (folder / "logs" / "sockets.jsonl").write_text(text)
-    (folder / "generators" / "src-cmd.out").write_text(
-        json.dumps(stock_iperf3("dctcp", [stream(5, 9e6), stream(7, 2e6)]))
+    text = re.sub(
+        r"(data_segs_out|bytes_sent):\d+", r"\1:0", (folder / "logs" / "sockets.jsonl").read_text()
     )
+    (folder / "logs" / "sockets.jsonl").write_text(text)
+    wrote(folder, stock_iperf3("dctcp", [stream(5, 9e6), stream(7, 2e6)]))
     tables = read_tables(run, folder, measurement())
     assert tables.sockets["time_s"].min() == pytest.approx(-0.3)  # the command started at 999.8 s
     assert judged(run, tables, measurement()).status == "valid"

@@ -1,13 +1,19 @@
-"""Tests whose the connections are, by what iperf3 reports and by the addresses of the path."""
+"""Tests to which source connections belong, by iperf3's report and by the addresses of the path."""
 
 from typing import Any
 
 import polars as pl
 import pytest
 
-from ccmix.analysis.connections import CONNECTION_COLUMNS, control, of_commands, of_server, of_streams
+from ccmix.analysis.connections import (
+    CONNECTION_COLUMNS,
+    control,
+    of_commands,
+    of_server,
+    of_streams,
+)
 from ccmix.model import Buffer, CommandSource, Group, HttpSource, Iperf3Source, Run, Traffic
-from support import one_sender
+from support.model import one_sender
 
 HTTP = HttpSource("web", "h1", requests=1, size_bytes=1000, parallel=1, cca="-")
 COMMAND = CommandSource("tool", "h1", "true")
@@ -15,16 +21,21 @@ COMMAND = CommandSource("tool", "h1", "true")
 
 @pytest.fixture
 def run() -> Run:
-    """One test, of port 5201, an http source, of port 5202, and a command."""
+    """Returns a run with a test on port 5201, an http source on port 5202, and a command."""
     topology = one_sender(
-        rate_bps=1e9, delay_s=0.005, loss=None, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
+        rate_bps=1e9,
+        delay_s=0.005,
+        loss=None,
+        buffer=Buffer(1.0, "bdp"),
+        mtu_bytes=1500,
+        offloads=False,
     )
     test = Iperf3Source("bulk", "h1", groups=(Group("cubic"),), streams=1)
     return Run("one", {}, "receiver", 1, 7, Traffic((test, HTTP, COMMAND), 2.0, 0.0, 1.0), topology)
 
 
 def connections(*of: tuple[int, int, str]) -> pl.DataFrame:
-    """Returns connections of h1: its port, and the peer's port and address."""
+    """Returns connections of h1, each with its port, and the port and address of the peer."""
     return pl.DataFrame([("h1", *each) for each in of], schema=CONNECTION_COLUMNS, orient="row")
 
 

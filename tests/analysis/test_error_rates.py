@@ -1,4 +1,6 @@
-"""How often intervals miss and tests alarm, for values of several shapes, as docs/explanation/statistics.md states."""
+"""Tests how often intervals miss and tests alarm, for values of several shapes, as
+docs/explanation/statistics.md states.
+"""
 
 import math
 from collections.abc import Callable
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, MetricSample, paired, unpaired
 from ccmix.analysis.intervals import confidence_interval
-from ccmix.analysis.ratio import paired_ratio
+from ccmix.analysis.sharing import paired_ratio
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 MEAN = 10.0  # of every shape
@@ -30,13 +32,15 @@ COUNTS = (3, 5, 15, 30)
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of the trials: claims about equals, or at the very margin, and intervals that miss the truth."""
+    """Holds shares of the trials: claims about equals, or exactly at the margin, and intervals that
+    miss the truth.
+    """
 
     mean_missed: float
     paired_alarms: float
     different_alarms: float
     same_alarms: float  # at the lower or the upper margin, whichever is more
-    ratio_missed: float  # where there is none, none misses
+    ratio_missed: float  # without an interval, none misses
     paired_ratio_missed: float
 
 
@@ -45,7 +49,9 @@ def share(found: list[bool]) -> float:
 
 
 def rates(one: Draw, other: Draw, count: int, trials: int) -> Rates:
-    """Of settings of equal means; for the ratio's intervals and the margin, the other is scaled."""
+    """Returns the rates for settings with equal means; for the ratio's intervals and the margin,
+    one setting is scaled.
+    """
     rng = np.random.default_rng(12)
     mean, alarms, different, ratio, paired_ratios = [list[bool]() for _ in range(5)]
     same: dict[float, list[bool]] = {1 - MARGIN: [], 1 + MARGIN: []}
@@ -63,20 +69,31 @@ def rates(one: Draw, other: Draw, count: int, trials: int) -> Rates:
         of_blocks = paired_ratio((1.5 * b).tolist(), a.tolist())
         assert of_blocks
         paired_ratios.append(
-            of_blocks.interval is not None and not of_blocks.interval[0] <= 1.5 <= of_blocks.interval[1]
+            of_blocks.interval is not None
+            and not of_blocks.interval[0] <= 1.5 <= of_blocks.interval[1]
         )
-        near_a, near_b = (MEAN + (values - MEAN) / 5 for values in (a, b))  # that "same" can be told at all
+        near_a, near_b = (
+            MEAN + (values - MEAN) / 5 for values in (a, b)
+        )  # that "same" can be told at all
         for margin, claims in same.items():
-            at_margin = unpaired(MetricSample(tuple(near_a.tolist())), MetricSample(tuple((margin * near_b).tolist())))
+            at_margin = unpaired(
+                MetricSample(tuple(near_a.tolist())),
+                MetricSample(tuple((margin * near_b).tolist())),
+            )
             claims.append((at_margin.p_same or 0) <= SIGNIFICANCE)
     return Rates(
-        share(mean), share(alarms), share(different), max(map(share, same.values())), share(ratio), share(paired_ratios)
+        share(mean),
+        share(alarms),
+        share(different),
+        max(map(share, same.values())),
+        share(ratio),
+        share(paired_ratios),
     )
 
 
 @pytest.mark.parametrize("shape", ["normal", "two modes, 8 of 10 high"])
 def test_alarms_of_equals_are_no_more_than_stated(shape: str) -> None:
-    """5%; of 500 trials four standard deviations are 3.9%."""
+    """They are 5%; for 500 trials, four standard deviations are 3.9%."""
     found = rates(SHAPES[shape], SHAPES[shape], 5, 500)
     assert max(found.paired_alarms, found.different_alarms, found.same_alarms) < 0.089
     assert max(found.ratio_missed, found.paired_ratio_missed) < 0.089
@@ -86,29 +103,40 @@ def test_alarms_of_equals_are_no_more_than_stated(shape: str) -> None:
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_error_rates_where_both_settings_have_one_shape(shape: str, count: int) -> None:
-    """5%, however skewed; of 2,000 trials four standard deviations are 1.95%."""
+    """They are 5%, however skewed; for 2,000 trials, four standard deviations are 1.95%."""
     found = rates(SHAPES[shape], SHAPES[shape], count, 2000)
     assert max(found.paired_alarms, found.different_alarms, found.same_alarms) < 0.0695
     assert max(found.ratio_missed, found.paired_ratio_missed) < 0.0695
 
 
 STATED = {  # how often the interval holds the mean, of 3 and of 5 values
-    "normal": (0.947, 0.955), "log-normal, σ = 0.5": (0.923, 0.912), "log-normal, σ = 1": (0.840, 0.821),
-    "a link's rate less an exponential": (0.876, 0.884), "two modes, 8 of 10 high": (0.528, 0.659),
-}  # fmt: skip
+    "normal": (0.947, 0.955),
+    "log-normal, σ = 0.5": (0.923, 0.912),
+    "log-normal, σ = 1": (0.840, 0.821),
+    "a link's rate less an exponential": (0.876, 0.884),
+    "two modes, 8 of 10 high": (0.528, 0.659),
+}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_of_few_values_hold_the_mean_as_often_as_stated(shape: str) -> None:
-    """Within four standard deviations of the difference of these 2,000 trials and of those 3,000."""
+    """The shares agree within four standard deviations of the difference between these 2,000 trials
+    and the 3,000 of the page.
+    """
     for count, stated in zip((3, 5), STATED[shape], strict=True):
         held = 1 - rates(SHAPES[shape], SHAPES[shape], count, 2000).mean_missed
-        assert abs(held - stated) < 4 * math.sqrt(stated * (1 - stated) * (1 / 2000 + 1 / 3000)), count
+        assert abs(held - stated) < 4 * math.sqrt(stated * (1 - stated) * (1 / 2000 + 1 / 3000)), (
+            count
+        )
 
 
 @pytest.mark.long
 def test_equal_means_of_other_shapes_alarm_more_often() -> None:
-    """As docs/explanation/statistics.md warns: 36% of three values with two modes, against normal ones."""
-    found = rates(SHAPES["two modes, 8 of 10 high"], lambda rng, count: rng.normal(MEAN, 0.5, count), 3, 2000)
+    """docs/explanation/statistics.md warns of this: 36% for three values with two modes, compared
+    with normal values.
+    """
+    found = rates(
+        SHAPES["two modes, 8 of 10 high"], lambda rng, count: rng.normal(MEAN, 0.5, count), 3, 2000
+    )
     assert 0.3 < found.different_alarms < 0.42

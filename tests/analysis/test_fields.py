@@ -1,4 +1,6 @@
-"""Tests that no configured field is left out of the verdict: each is compared, or named with the reason why not."""
+"""Tests that the verdict leaves out no configured field: each is compared, or listed with the
+reason why not.
+"""
 
 import dataclasses
 from typing import get_args
@@ -28,13 +30,31 @@ from ccmix.model import (
     Traffic,
     TrafficSource,
 )
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 CONFIGURED = (
-    Topology, Policer, AckBottleneck, RunSpread, Sender, Queue, Loss, Buffer, Traffic, RttProbe, Group,
-    *get_args(Change), *get_args(TrafficSource),
-    HostPath, Destination, Commands, ModuleParameter, Capture, ConversionLimits, Netem, NetemPlace,
-)  # fmt: skip
+    Topology,
+    Policer,
+    AckBottleneck,
+    RunSpread,
+    Sender,
+    Queue,
+    Loss,
+    Buffer,
+    Traffic,
+    RttProbe,
+    Group,
+    *get_args(Change),
+    *get_args(TrafficSource),
+    HostPath,
+    Destination,
+    Commands,
+    ModuleParameter,
+    Capture,
+    ConversionLimits,
+    Netem,
+    NetemPlace,
+)
 COMPARISONS = (*fields.PATH, *fields.TRAFFIC, *host_path.HOST_PATH)
 NOT_COMPARED = {**fields.NOT_COMPARED, **host_path.NOT_COMPARED}
 PAGE = REPOSITORY / "docs" / "explanation" / "validity.md"
@@ -45,7 +65,9 @@ def compared() -> list[str]:
 
 
 def test_every_configured_field_is_compared_or_has_a_reason_why_not() -> None:
-    configured = {f"{kind.__name__}.{field.name}" for kind in CONFIGURED for field in dataclasses.fields(kind)}
+    configured = {
+        f"{kind.__name__}.{field.name}" for kind in CONFIGURED for field in dataclasses.fields(kind)
+    }
     assert configured - {*compared(), *NOT_COMPARED} == set()
     assert {*compared(), *NOT_COMPARED} - configured == set()
 
@@ -56,7 +78,7 @@ def test_no_field_is_listed_twice() -> None:
 
 
 def table() -> list[str]:
-    """Returns the rows that the page has about fields."""
+    """Returns the rows about fields that the page should have."""
     rows = []
     for comparison in COMPARISONS:
         names = ", ".join(f"`{field}`" for field in comparison.fields) or "what follows from them"
@@ -65,7 +87,7 @@ def table() -> list[str]:
 
 
 def test_the_page_about_validity_has_all_comparisons_and_reasons() -> None:
-    """If it fails, the rows below are what the page should have."""
+    """If it fails, it shows the rows that the page lacks."""
     lines = PAGE.read_text().splitlines()
     assert [row for row in table() if row not in lines] == []
     reasons = [f"| `{field}` | {reason} |" for field, reason in NOT_COMPARED.items()]
@@ -73,7 +95,9 @@ def test_the_page_about_validity_has_all_comparisons_and_reasons() -> None:
 
 
 def test_the_more_a_path_loses_the_later_a_stream_may_begin() -> None:
-    """Two lost segments take 3 s, three 7 s (RFC 6298); half of all lost may delay 8 streams by minutes."""
+    """Two lost segments take 3 s, three take 7 s (RFC 6298); if half of all are lost, 8 streams may
+    be late by minutes.
+    """
     percents = [Loss("random", (share,)) for share in (0.01, 0.05, 0.5)]
     assert [lost_handshakes_s([loss], 8) for loss in percents] == [3.5, 15.5, 4095.5]
     assert lost_handshakes_s(percents[:1], 128) == 7.5

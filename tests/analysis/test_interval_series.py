@@ -1,4 +1,6 @@
-"""Series of goodput per interval, of counters made by hand: which intervals there are, and what is in them."""
+"""Tests series of goodput per interval, on hand-made counters: which intervals exist, and their
+contents.
+"""
 
 import itertools
 import math
@@ -6,8 +8,7 @@ import math
 import polars as pl
 import pytest
 
-from ccmix.analysis.counters import count_flows
-from ccmix.analysis.interval_series import interval_series
+from ccmix.analysis.counters import count_flows, interval_series
 from ccmix.analysis.iperf3_tables import INTERVAL_COLUMNS
 from ccmix.model import Group, Iperf3Source, Traffic
 
@@ -15,19 +16,25 @@ FLOWS = pl.DataFrame({"host": ["h1"], "port": [5000], "group": ["cubic"]})
 
 
 def traffic(duration_s: float, omit_s: float) -> Traffic:
-    return Traffic((Iperf3Source("", "h1", (Group("cubic", 1),), 1),), duration_s, omit_s, interval_s=1.0)
+    return Traffic(
+        (Iperf3Source("", "h1", (Group("cubic", 1),), 1),), duration_s, omit_s, interval_s=1.0
+    )
 
 
-def series(omit_s: float, interval_s: float, end_s: float, begin_s: float = 0.0, step_s: float = 0.25) -> pl.DataFrame:
-    """Returns the series of a flow that receives 1000 bytes/s from its begin on, and sends a segment again each second.
+def series(
+    omit_s: float, interval_s: float, end_s: float, begin_s: float = 0.0, step_s: float = 0.25
+) -> pl.DataFrame:
+    """Returns the series of a flow that receives 1000 bytes/s from its beginning on, and
+    retransmits a segment each second.
 
-    It is sampled each `step_s`, a second before the traffic at first.
+    It is sampled each `step_s`; the first sample is a second before the traffic.
     """
     times_s = [(number * step_s) - 1 for number in range(math.ceil((end_s + 1) / step_s) + 1)]
     received = [round(1000 * max(0.0, time_s - begin_s)) for time_s in times_s]
     again = [int(max(0.0, time_s - begin_s)) for time_s in times_s]
     of_sender = {
-        name: [0] * len(times_s) for name in ("bytes_sent", "bytes_retransmitted", "bytes_acked", "data_segs_out")
+        name: [0] * len(times_s)
+        for name in ("bytes_sent", "bytes_retransmitted", "bytes_acked", "data_segs_out")
     }
     sockets = pl.concat(
         [
@@ -59,13 +66,19 @@ def test_intervals_are_counted_from_the_end_of_the_omitted_time(
 ) -> None:
     found = series(omit_s, interval_s, end_s)
     assert found["time_s"].to_list() == pytest.approx(ends_s)
-    assert found["seconds"].to_list() == pytest.approx([end - begin for begin, end in itertools.pairwise([0, *ends_s])])
+    assert found["seconds"].to_list() == pytest.approx(
+        [end - begin for begin, end in itertools.pairwise([0, *ends_s])]
+    )
     assert found["omitted"].to_list() == [True] * omitted + [False] * (len(ends_s) - omitted)
-    assert found["goodput_bps"].to_list() == pytest.approx([8000] * len(ends_s)), "never an empty interval"
+    assert found["goodput_bps"].to_list() == pytest.approx([8000] * len(ends_s)), (
+        "never an empty interval"
+    )
 
 
 def test_a_flow_that_begins_later_has_nothing_before() -> None:
-    """At 1.5 s: half of its second interval. A segment is sent again at 2.5 s, and one at 3.5 s."""
+    """It begins at 1.5 s, in the middle of its second interval. Segments are retransmitted at 2.5 s
+    and 3.5 s.
+    """
     found = series(0.0, 1.0, 4.0, begin_s=1.5)
     assert found["goodput_bps"].to_list() == pytest.approx([0, 4000, 8000, 8000])
     assert found["retransmits"].to_list() == [0, 0, 1, 1]
@@ -74,7 +87,7 @@ def test_a_flow_that_begins_later_has_nothing_before() -> None:
 
 
 def test_between_rare_samples_a_flow_is_even() -> None:
-    """Samples each 2.5 s, at -1, 1.5, 4 and 6.5 s; the begin is known."""
+    """Samples are taken each 2.5 s, at -1, 1.5, 4 and 6.5 s; the beginning of the flow is known."""
     found = series(0.0, 1.0, 4.0, step_s=2.5)
     assert found["goodput_bps"].to_list() == pytest.approx([8000] * 4)
     assert found["retransmits"].sum() == 4
@@ -89,7 +102,9 @@ def test_intervals_may_be_shorter_than_the_generator_s() -> None:
 
 def test_flows_that_nobody_counted_are_left_out() -> None:
     counters = count_flows(
-        pl.DataFrame(schema={"time_s": pl.Float64, "end": pl.String, "host": pl.String, "port": pl.Int64}),
+        pl.DataFrame(
+            schema={"time_s": pl.Float64, "end": pl.String, "host": pl.String, "port": pl.Int64}
+        ),
         pl.DataFrame(schema=INTERVAL_COLUMNS),
         {},
     )

@@ -1,4 +1,4 @@
-"""Intervals against SciPy's, and against simulations of which the mean is known."""
+"""Tests intervals against SciPy's, and against simulations whose mean is known."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,10 @@ DISTRIBUTIONS: dict[str, tuple[Draw, float]] = {
     "normal": (lambda rng, count: rng.normal(10, 1, count), 10.0),
     "skewed": (lambda rng, count: rng.lognormal(0, 0.5, count), math.exp(0.125)),
     # a flow that now and then never gets going
-    "two modes": (lambda rng, count: np.where(rng.random(count) < 0.8, 10, 4) + rng.normal(0, 0.3, count), 8.8),
+    "two modes": (
+        lambda rng, count: np.where(rng.random(count) < 0.8, 10, 4) + rng.normal(0, 0.3, count),
+        8.8,
+    ),
 }
 numbers = st.floats(1, 1e10, allow_nan=False)
 
@@ -49,10 +52,15 @@ def test_below_15_values_it_is_scipy_s_t(values: list[float], level: float) -> N
 
 
 def bootstrapped_by_scipy(values: NDArray[np.float64]) -> tuple[float, float]:
-    """BCa, at the level to which few values expand."""
+    """Returns SciPy's BCa interval, at the level to which the quantiles of few values expand."""
     reach = math.sqrt(len(values) / (len(values) - 1)) * stats.t.ppf(0.975, len(values) - 1)
     found = stats.bootstrap(
-        (values,), np.mean, confidence_level=2 * ndtr(reach) - 1, method="BCa", rng=2, n_resamples=4999
+        (values,),
+        np.mean,
+        confidence_level=2 * ndtr(reach) - 1,
+        method="BCa",
+        rng=2,
+        n_resamples=4999,
     ).confidence_interval
     return float(found.low), float(found.high)
 
@@ -60,7 +68,7 @@ def bootstrapped_by_scipy(values: NDArray[np.float64]) -> tuple[float, float]:
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.integers(0, 2**32 - 1), st.integers(15, 60))
 def test_from_15_on_it_is_scipy_s_bootstrap(seed: int, count: int) -> None:
-    """Both have chance of their own in their resamples, of which some among many examples would have too much."""
+    """The resamples of both are random, so a few of many examples may deviate too much."""
     values = np.random.default_rng(seed).lognormal(0, 0.5, count)
     low, high = bootstrapped_by_scipy(values)
     found = confidence_interval(values.tolist())
@@ -71,7 +79,9 @@ def test_from_15_on_it_is_scipy_s_bootstrap(seed: int, count: int) -> None:
 
 
 def test_it_is_as_wide_as_scipy_s_in_the_mean() -> None:
-    """Of 40 samples of 15 values, whose chance is 0.5% of the width; without the expansion it is 3% less."""
+    """Takes 40 samples of 15 values, which vary by 0.5% of the width; without the expansion,
+    intervals would be 3% narrower.
+    """
     ratios = []
     for seed in range(40):
         values = np.random.default_rng(seed).normal(10, 1, 15)
@@ -90,9 +100,14 @@ def test_the_same_values_give_the_same_interval() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(numbers, min_size=3, max_size=40), st.floats(1e-3, 1e3))
 def test_other_units_give_the_same_interval(values: list[float], factor: float) -> None:
-    found, scaled = confidence_interval(values), confidence_interval([value * factor for value in values])
+    found, scaled = (
+        confidence_interval(values),
+        confidence_interval([value * factor for value in values]),
+    )
     assert found
-    assert scaled == pytest.approx((found[0] * factor, found[1] * factor), rel=1e-3, abs=1e-6 * factor * max(values))
+    assert scaled == pytest.approx(
+        (found[0] * factor, found[1] * factor), rel=1e-3, abs=1e-6 * factor * max(values)
+    )
 
 
 @pytest.mark.parametrize("count", [3, 15, 40])
@@ -107,7 +122,9 @@ def test_of_fewer_than_three_values_there_is_none() -> None:
 
 def test_of_very_many_values_both_are_the_same() -> None:
     values = np.random.default_rng(1).normal(10, 1, 1001).tolist()
-    assert confidence_interval(values) == pytest.approx(confidence_interval(values[:1000]), abs=0.005)
+    assert confidence_interval(values) == pytest.approx(
+        confidence_interval(values[:1000]), abs=0.005
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +142,9 @@ def test_of_very_many_values_both_are_the_same() -> None:
 def test_intervals_hold_the_mean_as_often_as_they_say(
     name: str, count: int, trials: int, least: float, most: float
 ) -> None:
-    """As docs/explanation/statistics.md says: of skewed values, few iterations show the long tail too rarely."""
+    """As docs/explanation/statistics.md says, a few skewed values show their long tail too
+    rarely.
+    """
     assert least < coverage(name, count, trials) < most
 
 
@@ -139,13 +158,15 @@ def test_an_interval_of_positive_values_by_hand() -> None:
 
 
 @pytest.mark.parametrize("values", [[0.0, 1.0, 2.0], [1.0, 2.0], [1.0, 1.0, 1.0], [*range(1, 16)]])
-def test_where_there_is_no_logarithm_or_a_bootstrap_it_is_the_usual_interval(values: list[float]) -> None:
+def test_where_there_is_no_logarithm_or_a_bootstrap_it_is_the_usual_interval(
+    values: list[float],
+) -> None:
     assert confidence_interval_of_positive(values) == confidence_interval(values)
 
 
 @pytest.mark.parametrize("count", [3, 5, 10])
 def test_of_skewed_positive_values_it_holds_the_mean_more_often(count: int) -> None:
-    """Of log-normal values, 4000 samples of each size."""
+    """Takes 4000 samples of log-normal values for each size."""
     draw, mean = DISTRIBUTIONS["skewed"]
     rng = np.random.default_rng(1)
     samples = [draw(rng, count).tolist() for _ in range(4000)]
@@ -159,8 +180,8 @@ def test_of_skewed_positive_values_it_holds_the_mean_more_often(count: int) -> N
 
 
 def test_how_many_iterations_make_it_precise() -> None:
-    """A CV of 10% and 5% of precision: t(0.975, n-1) * 0.1 / sqrt(n) <= 0.05 holds from 18 on: 2.1098 * 0.1 / 4.2426
-    is 0.0497, and with 17 it is 2.1199 * 0.1 / 4.1231 = 0.0514.
+    """A CV of 10% and 5% of precision: t(0.975, n-1) * 0.1 / sqrt(n) <= 0.05 holds from 18 on:
+    2.1098 * 0.1 / 4.2426 is 0.0497, and with 17 it is 2.1199 * 0.1 / 4.1231 = 0.0514.
     """
     values = [9.0, 10.0, 11.0]  # s = 1
     assert iterations_for_precision(values) == 18

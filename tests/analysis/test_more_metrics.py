@@ -1,4 +1,6 @@
-"""Delays, queue, losses, processor time and start-up of one run, against numbers worked out by hand."""
+"""Delays, queue, losses, processor time and start-up of one run, against numbers worked
+out by hand.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,11 +8,17 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from ccmix.analysis.completions import completion_metrics
-from ccmix.analysis.dynamics import as_units, convergence_of_flows_s, convergence_s, goodputs, start_up
+from ccmix.analysis.dynamics import (
+    as_units,
+    convergence_of_flows_s,
+    convergence_s,
+    goodputs,
+    start_up,
+)
 from ccmix.analysis.iperf3_tables import FLOW_COLUMNS
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.path_metrics import mean_rate_bps
+from ccmix.analysis.reports import completion_metrics
 from ccmix.analysis.tables import RunTables, with_counters
 from ccmix.model import (
     CommandSource,
@@ -26,7 +34,7 @@ from ccmix.model import (
     Run,
 )
 from ccmix.model.results import PolicerMetrics, StartupMetrics
-from support import add_sources, with_groups
+from support.model import add_sources, metrics_of, with_groups
 
 
 def intervals(goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:
@@ -51,24 +59,33 @@ def intervals(goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:
 
 def competing(run: Run, goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:
     """Returns the goodputs of flows that each count as one: 'h1 40000' and so on."""
-    flows = pl.DataFrame([{"host": "h1", "port": port, "unit": f"h1 {port}"} for port in goodputs_of_ports])
+    flows = pl.DataFrame(
+        [{"host": "h1", "port": port, "unit": f"h1 {port}"} for port in goodputs_of_ports]
+    )
     return as_units(goodputs(run, intervals(goodputs_of_ports)), flows)
 
 
-def test_percentiles_of_the_rtt_and_of_queueing(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    """Samples of 11, 12, 13, 14 and 15 ms over a base RTT of 10 ms: the 95th percentile is at 3.8 of 4 steps."""
-    cubic, bbr = run_metrics(run, tables, measurement.ping_rtt_s, measurement).groups
+def test_percentiles_of_the_rtt_and_of_queueing(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """Samples of 11, 12, 13, 14 and 15 ms over a base RTT of 10 ms: the 95th percentile is at 3.8
+    of 4 steps.
+    """
+    cubic, bbr = metrics_of(run, tables, measurement).groups
     assert cubic.rtt_p95_s == pytest.approx(0.0148)
     assert cubic.rtt_p99_s == pytest.approx(0.01496)
     assert cubic.queueing_delay_median_s == pytest.approx(0.003)
     assert bbr.queueing_delay_p95_s == pytest.approx(0.0048)
-    of_flow = run_metrics(run, tables, measurement.ping_rtt_s, measurement).flows[0]
-    assert (of_flow.rtt_median_s, of_flow.rtt_p95_s) == (pytest.approx(0.013), pytest.approx(0.0148))
+    of_flow = metrics_of(run, tables, measurement).flows[0]
+    assert (of_flow.rtt_median_s, of_flow.rtt_p95_s) == (
+        pytest.approx(0.013),
+        pytest.approx(0.0148),
+    )
 
 
 def test_flow_completion_times(run: Run) -> None:
-    """Of 1, 2, 3, 4 and 10 s the mean is 4 s, the 95th percentile at 3.8 of 4 steps; one flow was cut off, and one of
-    99 s began in the omitted second.
+    """Of 1, 2, 3, 4 and 10 s the mean is 4 s, the 95th percentile at 3.8 of 4 steps; one flow was
+    cut off, and one of 99 s began in the omitted second.
     """
     source = HttpSource("web", "h1", 6, 1000, 1, "cubic")
     requests = replace(run, traffic=replace(run.traffic, sources=(source,)))
@@ -82,15 +99,19 @@ def test_flow_completion_times(run: Run) -> None:
     assert (none.begun, none.completed, none.mean_s, none.p99_s) == (1, 0, None, None)
 
 
-def test_queueing_is_over_the_base_rtt_of_the_moment(run: Run, tables: RunTables, measurement: Measurement) -> None:
+def test_queueing_is_over_the_base_rtt_of_the_moment(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
     """From 3 s on the delay is 6 ms: 1, 2, then 13 - 12, 14 - 12 and 15 - 12 ms."""
     path = replace(run.topology, changes=(DelayChange(3.0, None, 0.006),))
-    metrics = run_metrics(replace(run, path=path), tables, measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(replace(run, path=path), tables, measurement)
     assert metrics.queueing_delay_median_s == pytest.approx(0.002)
     assert metrics.queueing_delay_p99_s == pytest.approx(0.003)
 
 
-def test_between_hosts_the_base_rtt_is_the_smallest_seen(run: Run, tables: RunTables, measurement: Measurement) -> None:
+def test_between_hosts_the_base_rtt_is_the_smallest_seen(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
     """Sockets saw 10.1 ms at least; the pings of 9 ms are less."""
     path = HostPath(src="src", dst=Destination("far", "192.0.2.1", "far"), label="iperf3")
     real = replace(run, path=path)
@@ -101,11 +122,17 @@ def test_between_hosts_the_base_rtt_is_the_smallest_seen(run: Run, tables: RunTa
     assert (metrics.bottleneck, metrics.utilisation) == (None, None)
 
 
-def test_shares_and_fairness_of_groups(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    """200 and 600 Mbit/s; a third flow, of cubic, has 200 too: cubic's flows have 200 each, bbr's one 600."""
+def test_shares_and_fairness_of_groups(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """200 and 600 Mbit/s; a third flow, of cubic, has 200 too: cubic's flows have 200 each,
+    bbr's one 600.
+    """
     third = tables.flows.filter(pl.col("port") == 40000).with_columns(port=pl.lit(40004, pl.Int64))
-    metrics = run_metrics(
-        run, replace(tables, flows=pl.concat([tables.flows, third])), measurement.ping_rtt_s, measurement
+    metrics = metrics_of(
+        run,
+        replace(tables, flows=pl.concat([tables.flows, third])),
+        measurement,
     )
     cubic, bbr = metrics.groups
     assert (cubic.share, cubic.fair_share) == (pytest.approx(0.4), pytest.approx(2 / 3))
@@ -116,9 +143,11 @@ def test_shares_and_fairness_of_groups(run: Run, tables: RunTables, measurement:
     assert metrics.flows[1].share == pytest.approx(0.6)
 
 
-def test_beside_udp_no_share_is_the_fair_one(run: Run, tables: RunTables, measurement: Measurement) -> None:
+def test_beside_udp_no_share_is_the_fair_one(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
     with_udp = tables.flows.with_columns(udp=pl.col("port") == 40002)
-    groups = run_metrics(run, replace(tables, flows=with_udp), measurement.ping_rtt_s, measurement).groups
+    groups = metrics_of(run, replace(tables, flows=with_udp), measurement).groups
     assert [group.fair_share for group in groups] == [None, None]
     assert [group.share for group in groups] == [0.25, 0.75]
 
@@ -126,29 +155,58 @@ def test_beside_udp_no_share_is_the_fair_one(run: Run, tables: RunTables, measur
 def test_cross_traffic_is_none_of_the_run_s_goodput_shares_and_fairness(
     run: Run, tables: RunTables, measurement: Measurement
 ) -> None:
-    """Of cubic's 200 Mbit/s and bbr's 600, the latter are of a command beside the test; they fill the bottleneck."""
+    """CUBIC has 200 Mbit/s; a command that competes with the test has BBR's 600 Mbit/s. Together
+    they fill the bottleneck.
+    """
     alone = with_groups(run.traffic, Group("cubic"), streams=1)
     beside = replace(run, traffic=add_sources(alone, CommandSource("bbr", "h1", "true")))
-    metrics = run_metrics(beside, tables, measurement.ping_rtt_s, measurement)
-    of_all = run_metrics(run, tables, measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(beside, tables, measurement)
+    of_all = metrics_of(run, tables, measurement)
     assert (metrics.goodput_bps, metrics.utilisation) == (200e6, of_all.utilisation)
     assert (metrics.fairness, metrics.fairness_of_groups, metrics.convergence_s) == (1, 1, None)
     cubic, bbr = metrics.groups
-    assert (cubic.share, cubic.fair_share, bbr.share, bbr.fair_share, bbr.goodput_bps) == (1, 1, None, None, 600e6)
+    assert (cubic.share, cubic.fair_share, bbr.share, bbr.fair_share, bbr.goodput_bps) == (
+        1,
+        1,
+        None,
+        None,
+        600e6,
+    )
     assert [flow.share for flow in metrics.flows] == [1, None]
-    assert (metrics.retransmission_rate, metrics.startup_s) == (cubic.retransmission_rate, cubic.startup_s)
+    assert (metrics.retransmission_rate, metrics.startup_s) == (
+        cubic.retransmission_rate,
+        cubic.startup_s,
+    )
     assert metrics.rtt_p99_s == cubic.rtt_p99_s != of_all.rtt_p99_s
 
 
-def short_flows(run: Run, tables: RunTables, begin_s: float = 0.0, end_s: float | None = None) -> RunTables:
-    """Returns the tables with a source of http besides, 'web', that receives 50 Mbit/s while it is active."""
+def short_flows(
+    run: Run, tables: RunTables, begin_s: float = 0.0, end_s: float | None = None
+) -> RunTables:
+    """Returns the tables with a source of http besides, 'web', that receives 50 Mbit/s while it
+    is active.
+    """
     seconds = range(6)
     received = [round(6.25e6 * max(0, min(second, end_s or 5) - begin_s)) for second in seconds]
-    samples = pl.DataFrame({"time_s": [float(second) for second in seconds], "bytes_received": received}).with_columns(
-        end=pl.lit("receiver"), host=pl.lit("h1"), port=pl.lit(5202, pl.Int64), cookie=pl.lit(1, pl.Int64),
-        group=pl.lit("web"), final=pl.lit(value=False), state=pl.lit("established"),
-    )  # fmt: skip
-    row = {"host": "h1", "port": 5202, "group": "web", "bytes_sent": 10**6, "begin_s": begin_s, "end_s": end_s}
+    samples = pl.DataFrame(
+        {"time_s": [float(second) for second in seconds], "bytes_received": received}
+    ).with_columns(
+        end=pl.lit("receiver"),
+        host=pl.lit("h1"),
+        port=pl.lit(5202, pl.Int64),
+        cookie=pl.lit(1, pl.Int64),
+        group=pl.lit("web"),
+        final=pl.lit(value=False),
+        state=pl.lit("established"),
+    )
+    row = {
+        "host": "h1",
+        "port": 5202,
+        "group": "web",
+        "bytes_sent": 10**6,
+        "begin_s": begin_s,
+        "end_s": end_s,
+    }
     short = pl.DataFrame([row | {"reverse": False, "udp": False}], schema=FLOW_COLUMNS)
     completed = pl.DataFrame({"group": ["web"], "seconds": [1.0], "start_s": [1.5]})
     every = replace(tables, short_flows=short, short_sockets=samples, completions=completed)
@@ -159,25 +217,35 @@ def test_short_flows_beside_a_test_leave_its_shares_as_they_are(
     run: Run, tables: RunTables, measurement: Measurement
 ) -> None:
     beside = replace(run, traffic=add_sources(run.traffic, HttpSource("web", "h1", 1, 1, 1, "-")))
-    metrics = run_metrics(beside, short_flows(beside, tables), measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(beside, short_flows(beside, tables), measurement)
     assert (metrics.goodput_bps, metrics.utilisation) == (800e6, pytest.approx(0.85))
-    assert [(group.share, group.fair_share) for group in metrics.groups] == [(0.25, 0.5), (0.75, 0.5), (None, None)]
+    assert [(group.share, group.fair_share) for group in metrics.groups] == [
+        (0.25, 0.5),
+        (0.75, 0.5),
+        (None, None),
+    ]
     web = metrics.groups[2]
-    assert (web.group, web.host, web.streams, web.goodput_bps) == ("web", "h1", 1, pytest.approx(50e6))
-    assert len(metrics.flows) == 2, "a source of short flows is no flow of its own in the table of flows"
+    assert (web.group, web.host, web.streams, web.goodput_bps) == (
+        "web",
+        "h1",
+        1,
+        pytest.approx(50e6),
+    )
+    assert len(metrics.flows) == 2, "a source of short flows has no row in the table of flows"
 
 
 def test_a_source_of_short_flows_counts_as_one_flow_while_it_is_active(
     run: Run, tables: RunTables, measurement: Measurement
 ) -> None:
-    """From 2 s to 4 s, of 1 s to 5 s: it has 100 Mbit, 50 Mbit/s over its 2 s and 25 over the run's 4. Meanwhile the
-    others have 400 and 1200 Mbit, so it has 1/17; each of the three would have its fair share with a third.
+    """From 2 s to 4 s, of 1 s to 5 s: it has 100 Mbit, 50 Mbit/s over its 2 s and 25 over the run's
+    4. Meanwhile the others have 400 and 1200 Mbit, so it has 1/17; each of the three would have its
+    fair share with a third.
     """
     test = run.traffic.sources[0]
     assert isinstance(test, Iperf3Source)
     sources = (replace(test, name="tcp"), HttpSource("web", "h1", 1, 1, 1, "-", start_s=2.0))
     every = replace(run, traffic=replace(run.traffic, sources=sources))
-    metrics = run_metrics(every, short_flows(every, tables, 2.0, 4.0), measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(every, short_flows(every, tables, 2.0, 4.0), measurement)
     web = metrics.groups[2]
     assert (web.active_s, web.goodput_bps) == (2.0, pytest.approx(50e6))
     assert [group.active_s for group in metrics.groups[:2]] == [4.0, 4.0]
@@ -191,12 +259,14 @@ def test_a_source_of_short_flows_counts_as_one_flow_while_it_is_active(
 def test_flows_that_are_never_active_together_have_no_shares(
     run: Run, tables: RunTables, measurement: Measurement
 ) -> None:
-    """One until 3 s, the other from 3 s on: each has its rate over its 2 s, and the run half of each over its 4 s."""
+    """One is active until 3 s, the other from 3 s on: each has its rate over its 2 s, and the run
+    has half of each over its 4 s.
+    """
     is_cubic = pl.col("port") == 40000
     flows = tables.flows.with_columns(
         begin_s=pl.when(is_cubic).then(0.0).otherwise(3.0), end_s=pl.when(is_cubic).then(3.0)
     )
-    metrics = run_metrics(run, replace(tables, flows=flows), measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(run, replace(tables, flows=flows), measurement)
     assert [(flow.begin_s, flow.active_s) for flow in metrics.flows] == [(1.0, 2.0), (3.0, 2.0)]
     assert [flow.goodput_bps for flow in metrics.flows] == [200e6, 600e6]
     assert metrics.goodput_bps == 400e6
@@ -208,46 +278,62 @@ def test_flows_that_are_never_active_together_have_no_shares(
 def test_shares_are_of_the_time_in_which_all_flows_are_active(
     run: Run, tables: RunTables, measurement: Measurement
 ) -> None:
-    """The other one sends from 3 s on, so shares are over 3 to 5 s: 400 of 1600 Mbit. A CCA that starts later has
-    fewer bytes in the whole run, 1200 Mbit of 2000, and the same rate over its own time.
+    """The other one sends from 3 s on, so shares are over 3 to 5 s: 400 of 1600 Mbit. A CCA that
+    starts later has fewer bytes in the whole run, 1200 Mbit of 2000, and the same rate over its own
+    time.
     """
-    late = tables.flows.with_columns(begin_s=pl.when(pl.col("port") == 40002).then(3.0).otherwise(0.0))
-    metrics = run_metrics(run, replace(tables, flows=late), measurement.ping_rtt_s, measurement)
+    late = tables.flows.with_columns(
+        begin_s=pl.when(pl.col("port") == 40002).then(3.0).otherwise(0.0)
+    )
+    metrics = metrics_of(run, replace(tables, flows=late), measurement)
     assert [group.share for group in metrics.groups] == [0.25, 0.75]
     assert metrics.fairness == pytest.approx(0.8)
-    assert [(group.goodput_bps, group.active_s) for group in metrics.groups] == [(200e6, 4.0), (600e6, 2.0)]
+    assert [(group.goodput_bps, group.active_s) for group in metrics.groups] == [
+        (200e6, 4.0),
+        (600e6, 2.0),
+    ]
     assert metrics.goodput_bps == 500e6
-    # RTTs from 3 s on alone: 13, 14 and 15 ms
+    # only the RTTs from 3 s on: 13, 14 and 15 ms
     assert metrics.groups[1].rtt_median_s == pytest.approx(0.014)
 
 
-def test_an_rtt_that_no_ack_has_updated_counts_once(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    """After 2 s nothing arrives: of 11, 12, 13, 14 and 15 ms the last three are no measurements."""
+def test_an_rtt_that_no_ack_has_updated_counts_once(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """Nothing arrives after 2 s: of 11, 12, 13, 14 and 15 ms, the last three are not
+    measurements.
+    """
     silent = tables.series.sockets.with_columns(segs_in=pl.min_horizontal("segs_in", 1000))
     series = replace(tables.series, sockets=silent)
-    metrics = run_metrics(run, replace(tables, series=series), measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(run, replace(tables, series=series), measurement)
     assert metrics.groups[0].rtt_median_s == pytest.approx(0.0115)
 
 
-def test_retransmissions_of_the_run_and_of_a_flow(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    metrics = run_metrics(run, tables, measurement.ping_rtt_s, measurement)
+def test_retransmissions_of_the_run_and_of_a_flow(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    metrics = metrics_of(run, tables, measurement)
     assert metrics.retransmission_rate == pytest.approx(440 / 8000)
     assert [flow.retransmission_rate for flow in metrics.flows] == [0.01, 0.1]
 
 
 def test_loss_is_what_netem_lost(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """5 to 1005 of its drops, and 20 to 999,020 packets that passed."""
-    assert run_metrics(run, tables, measurement.ping_rtt_s, measurement).netem_loss == 1000 / 1_000_000
+    assert metrics_of(run, tables, measurement).netem_loss == 1000 / 1_000_000
     joined = replace(run, path=replace(run.topology, offloads=True))
-    assert run_metrics(joined, tables, measurement.ping_rtt_s, measurement).netem_loss is None
+    assert metrics_of(joined, tables, measurement).netem_loss is None
     assert run_metrics(run, tables, {}).netem_loss is None
 
 
 def test_the_bottleneck_s_queue(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    """In the measured time 1, 1.2, 1.249, 1 and 0 MB of 1.25 MB; 82,563 packets a second pass, 7 or so are dropped."""
+    """In the measured time 1, 1.2, 1.249, 1 and 0 MB of 1.25 MB; 82,563 packets a second pass, 7
+    or so are dropped.
+    """
     dropped = tables.series.queues.with_columns(drops=(pl.col("time_s") * 100).cast(pl.Int64) + 5)
-    found = run_metrics(
-        run, replace(tables, series=replace(tables.series, queues=dropped)), measurement.ping_rtt_s, measurement
+    found = metrics_of(
+        run,
+        replace(tables, series=replace(tables.series, queues=dropped)),
+        measurement,
     ).bottleneck
     assert found.backlog_mean_bytes == pytest.approx(4_449_000 / 5)
     assert found.occupancy_mean == pytest.approx(4_449_000 / 5 / run.topology.buffer_bytes)
@@ -257,9 +343,11 @@ def test_the_bottleneck_s_queue(run: Run, tables: RunTables, measurement: Measur
     assert found.utilisation == pytest.approx(1)
 
 
-@pytest.mark.parametrize("parent", ["ingress", "ffff:fff1"])  # as ccmix-sockmon and tc say it
-def test_what_the_policer_dropped(run: Run, tables: RunTables, measurement: Measurement, parent: str) -> None:
-    """From 1 to 5 s, 4000 packets reached the policer, and it dropped 1000 of them."""
+@pytest.mark.parametrize("parent", ["ingress", "ffff:fff1"])  # as ccmix-sockmon and tc write it
+def test_what_the_policer_dropped(
+    run: Run, tables: RunTables, measurement: Measurement, parent: str
+) -> None:
+    """From 1 to 5 s, 4000 packets reached the policer, which dropped 1000 of them."""
     path = replace(run.topology, policer=Policer(5e8, 1_000_000))
     second = pl.col("time_s").cast(pl.Int64)
     of_policer = tables.series.queues.with_columns(
@@ -267,15 +355,17 @@ def test_what_the_policer_dropped(run: Run, tables: RunTables, measurement: Meas
     )
     queues = pl.concat([tables.series.queues, of_policer], how="vertical_relaxed")
     seen = replace(tables, series=replace(tables.series, queues=queues))
-    metrics = run_metrics(replace(run, path=path), seen, measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(replace(run, path=path), seen, measurement)
     assert metrics.policer == PolicerMetrics(drops=1000, drop_rate=0.25)
-    assert metrics.bottleneck == run_metrics(run, tables, measurement.ping_rtt_s, measurement).bottleneck
-    assert run_metrics(run, seen, measurement.ping_rtt_s, measurement).policer is None
+    assert metrics.bottleneck == metrics_of(run, tables, measurement).bottleneck
+    assert metrics_of(run, seen, measurement).policer is None
 
 
 def test_the_mean_rate_of_a_time(run: Run) -> None:
     path = replace(run.topology, changes=(RateChange(2.0, 500e6),))
-    assert mean_rate_bps(replace(run, path=path), 1.0, 5.0) == pytest.approx((1000e6 + 3 * 500e6) / 4)
+    assert mean_rate_bps(replace(run, path=path), 1.0, 5.0) == pytest.approx(
+        (1000e6 + 3 * 500e6) / 4
+    )
 
 
 def test_processor_time_per_gigabit(run: Run, tables: RunTables, measurement: Measurement) -> None:
@@ -286,43 +376,53 @@ def test_processor_time_per_gigabit(run: Run, tables: RunTables, measurement: Me
         [
             {"time_s": float(second), "host": "src", "core": core}
             | dict.fromkeys(times, 0.0)
-            | {"user_s": second * share / 2, "softirq_s": second * share / 2, "idle_s": second * (0.9 - share),
-               "iowait_s": second * 0.1}
+            | {
+                "user_s": second * share / 2,
+                "softirq_s": second * share / 2,
+                "idle_s": second * (0.9 - share),
+                "iowait_s": second * 0.1,
+            }
             for second in range(6)
             for core, share in busy.items()
         ]
-    )  # fmt: skip
+    )
     series = replace(tables.series, cpu=cpu)
-    assert run_metrics(run, replace(tables, series=series), measurement.ping_rtt_s, measurement).cpu_s_per_gbit == {
+    assert metrics_of(run, replace(tables, series=series), measurement).cpu_s_per_gbit == {
         "src": pytest.approx(0.75)
     }
     no_time = replace(series, cpu=cpu.with_columns(pl.lit(0.0).alias(name) for name in times))
-    assert run_metrics(run, replace(tables, series=no_time), measurement.ping_rtt_s, measurement).cpu_s_per_gbit == {}
+    assert metrics_of(run, replace(tables, series=no_time), measurement).cpu_s_per_gbit == {}
 
 
 def test_start_up_ends_at_90_percent_of_the_steady_goodput(run: Run) -> None:
-    """Nothing in the first second; the median of 85, 150, 130, 100, 90 and 100 is 100; it is passed by up to 50%."""
+    """Nothing in the first second; the median of 85, 150, 130, 100, 90 and 100 is 100; it is
+    passed by up to 50%.
+    """
     flows = goodputs(run, intervals({40000: [0, 30, 85, 150, 130, 100, 90, 100, 190]}))
     found = start_up(run, flows.filter(pl.col("interval") < 8))
     assert found == StartupMetrics(startup_s=3.0, overshoot=pytest.approx(0.5))
-    # what comes after the first excursion, such as 190, is no overshoot; nor is steadiness
+    # values after the first excursion, such as 190, are not overshoot; nor is a steady goodput
     steady = goodputs(run, intervals({40000: [50, 100, 100, 100, 100]}))
     assert start_up(run, steady) == StartupMetrics(startup_s=2.0, overshoot=0)
-    assert start_up(run, goodputs(run, intervals({40000: [0, 0, 0]}))) == StartupMetrics(startup_s=None, overshoot=None)
+    assert start_up(run, goodputs(run, intervals({40000: [0, 0, 0]}))) == StartupMetrics(
+        startup_s=None, overshoot=None
+    )
 
 
 def test_flows_converge_when_they_are_fair_from_then_on(run: Run) -> None:
-    """The second begins after 1 s. In the mean over 2 s they have 90:5, 80:20, 65:37.5, 55:47.5, 50:52.5 Mbit/s: from
-    the fourth on that is fair, with Jain's index 0.995, and 65:37.5 is not, with 0.933; the fourth ends 5 s after the
-    beginning of the second flow.
+    """The second begins after 1 s. In the mean over 2 s they have 90:5, 80:20, 65:37.5, 55:47.5,
+    50:52.5 Mbit/s: from the fourth on that is fair, with Jain's index 0.995, and 65:37.5 is not,
+    with 0.933; the fourth ends 5 s after the beginning of the second flow.
     """
     flows = competing(run, {40000: [100, 90, 90, 70, 60, 50, 50], 40002: [0, 5, 5, 35, 40, 55, 50]})
     assert convergence_s(run, flows) == 5.0
 
 
 def test_flows_that_are_fair_only_in_passing_have_not_converged(run: Run) -> None:
-    """They cross at 50:50 on their way to 9:91, as a CUBIC flow does that BBR takes the path from."""
-    crossing = competing(run, {40000: [60, 50, 50, 30, 15, 9, 9], 40002: [40, 50, 50, 70, 85, 91, 91]})
+    """They cross at 50:50 on their way to 9:91, as if BBR takes the path from a CUBIC flow."""
+    crossing = competing(
+        run, {40000: [60, 50, 50, 30, 15, 9, 9], 40002: [40, 50, 50, 70, 85, 91, 91]}
+    )
     assert convergence_s(run, crossing) is None
     assert convergence_of_flows_s(run, crossing) == {}
     # fair again from the fourth second on, in the mean over 2 s: 50:50, 70:30, 90:10, 70:30, 50:50
@@ -341,13 +441,20 @@ def test_who_never_is_fair_or_is_alone_does_not_converge(run: Run) -> None:
 
 
 def test_each_flow_converges_to_the_mean_of_all(run: Run) -> None:
-    """In the mean over 2 s they have 120:90:30, 105:90:45, 90:90:60 and 87.5:85:67.5 of a mean of 80 Mbit/s: the second
-    is within 20% at once, the first from the third window on, and the third one in the last.
+    """In the mean over 2 s they have 120:90:30, 105:90:45, 90:90:60 and 87.5:85:67.5 of a mean of
+    80 Mbit/s: the second is within 20% at once, the first from the third window on, and the third
+    one in the last.
     """
-    shares = {40000: [120, 120, 90, 90, 85], 40002: [90, 90, 90, 90, 80], 40004: [30, 30, 60, 60, 75]}
+    shares = {
+        40000: [120, 120, 90, 90, 85],
+        40002: [90, 90, 90, 90, 80],
+        40004: [30, 30, 60, 60, 75],
+    }
     flows = competing(run, shares)
     assert convergence_of_flows_s(run, flows) == {"h1 40000": 4.0, "h1 40002": 2.0, "h1 40004": 5.0}
-    assert convergence_s(run, flows) == 4.0  # Jain's index of 105:90:45 is 0.907, and of 90:90:60 0.97
+    assert (
+        convergence_s(run, flows) == 4.0
+    )  # Jain's index of 105:90:45 is 0.907, and of 90:90:60 0.97
 
 
 def test_of_two_flows_each_converges_as_both_do(run: Run) -> None:
@@ -361,7 +468,7 @@ def test_of_two_flows_each_converges_as_both_do(run: Run) -> None:
 
 def test_dynamics_are_in_the_metrics(run: Run, tables: RunTables, measurement: Measurement) -> None:
     series = intervals({40000: [10, 50, 50, 50, 50], 40002: [90, 50, 50, 50, 50]})
-    metrics = run_metrics(run, replace(tables, intervals=series), measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(run, replace(tables, intervals=series), measurement)
     assert (metrics.startup_s, metrics.overshoot, metrics.convergence_s) == (1.0, 0.0, 3.0)
     assert [group.startup_s for group in metrics.groups] == [2.0, 1.0]
     assert [group.overshoot for group in metrics.groups] == [0.0, pytest.approx(0.8)]
@@ -369,11 +476,16 @@ def test_dynamics_are_in_the_metrics(run: Run, tables: RunTables, measurement: M
     assert of_flows == [(2.0, 0.0, 3.0), (1.0, pytest.approx(0.8), 3.0)]
 
 
-def test_dynamics_of_a_run_are_those_of_its_test(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    """Beside a command's flow, cubic is alone, so it converges with nobody."""
+def test_dynamics_of_a_run_are_those_of_its_test(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """CUBIC competes only with a command's flow, so it has no flow of the test to converge with."""
     series = intervals({40000: [10, 50, 50, 50, 50], 40002: [90, 50, 50, 50, 50]})
     alone = with_groups(run.traffic, Group("cubic"), streams=1)
     beside = replace(run, traffic=add_sources(alone, CommandSource("bbr", "h1", "true")))
-    metrics = run_metrics(beside, replace(tables, intervals=series), measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(beside, replace(tables, intervals=series), measurement)
     assert (metrics.startup_s, metrics.convergence_s) == (2.0, None)
-    assert [(flow.startup_s, flow.convergence_s) for flow in metrics.flows] == [(2.0, None), (1.0, None)]
+    assert [(flow.startup_s, flow.convergence_s) for flow in metrics.flows] == [
+        (2.0, None),
+        (1.0, None),
+    ]

@@ -1,23 +1,32 @@
-"""What left a sender's device, if the sender's own queue dropped packets; worked out by hand."""
+"""Tests the packets that left a sender's device if the sender's own queue dropped some, against
+results worked out by hand.
+"""
 
 from dataclasses import replace
 
 import polars as pl
 import pytest
 
-from ccmix.analysis.metrics import run_metrics
-from ccmix.analysis.own_queue import left_device
+from ccmix.analysis.path_metrics import left_device
 from ccmix.analysis.tables import RunTables
 from ccmix.model import Measurement, Run
+from support.model import metrics_of
 
 
 def with_own_queue(tables: RunTables, packets: int, drops: int) -> RunTables:
-    """Returns the tables with samples of the sender's own queue, which grows by this in each second."""
+    """Returns the tables with samples of the sender's own queue, which grows by these amounts each
+    second.
+    """
     second = pl.col("time_s").cast(pl.Int64)
     own = tables.series.queues.with_columns(
-        place=pl.lit("sender-queue"), packets=packets * second, bytes=1000 * packets * second, drops=drops * second
+        place=pl.lit("sender-queue"),
+        packets=packets * second,
+        bytes=1000 * packets * second,
+        drops=drops * second,
     )
-    return replace(tables, series=replace(tables.series, queues=pl.concat([tables.series.queues, own])))
+    return replace(
+        tables, series=replace(tables.series, queues=pl.concat([tables.series.queues, own]))
+    )
 
 
 def test_only_queues_that_dropped_count(run: Run, tables: RunTables) -> None:
@@ -26,13 +35,16 @@ def test_only_queues_that_dropped_count(run: Run, tables: RunTables) -> None:
     assert left_device(run, with_own_queue(tables, 1500, 40), 1.0, 5.0) == {"h1": (6000, 6_000_000)}
 
 
-def test_segments_that_the_queue_refused_were_not_sent(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    """In 4 s the two senders count 8000 data segments, and 440 of them again: 40 and 400. Their bytes are acknowledged
-    but for what was sent again and what is on its way: of cubic's 26,264,480 bytes a second 25,000,000, and of bbr's
-    78,894,800 bytes 75,000,000. So 3807.4 and 3802.5 of the segments were first transmissions. If 7700 packets left the
-    device, 90.1 of them were sent again, and each flow has its part of these, a tenth and nine tenths of it.
+def test_segments_that_the_queue_refused_were_not_sent(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """In 4 s, the two senders count 8000 data segments, 440 of which (40 and 400) are
+    retransmissions. All bytes are acknowledged except for retransmissions and bytes in flight:
+    25,000,000 of cubic's 26,264,480 bytes a second, and 75,000,000 of bbr's 78,894,800. So 3807.4
+    and 3802.5 of the segments were first transmissions. If 7700 packets left the device, 90.1 of
+    them were retransmissions, of which the flows get a tenth and nine tenths.
     """
-    metrics = run_metrics(run, with_own_queue(tables, 7700 // 4, 1), measurement.ping_rtt_s, measurement)
+    metrics = metrics_of(run, with_own_queue(tables, 7700 // 4, 1), measurement)
     cubic, bbr = metrics.flows
     again = 7700 - 4000 * 25_000_000 / 26_264_480 - 4000 * 75_000_000 / 78_894_800
     assert (cubic.retransmitted_segments, bbr.retransmitted_segments) == (
@@ -48,8 +60,10 @@ def test_segments_that_the_queue_refused_were_not_sent(run: Run, tables: RunTabl
     assert [flow.goodput_bps for flow in metrics.flows] == [200e6, 600e6]
 
 
-def test_what_a_queue_passed_is_all_that_was_sent(run: Run, tables: RunTables, measurement: Measurement) -> None:
-    """The sockets gave 526 MB to the queue in 5 s, and 10 MB of them left the device."""
-    assert run_metrics(run, tables, measurement.ping_rtt_s, measurement).bytes_sent == 5 * (26_264_480 + 78_894_800)
+def test_what_a_queue_passed_is_all_that_was_sent(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """The sockets gave 526 MB to the queue in 5 s, but only 10 MB left the device."""
+    assert metrics_of(run, tables, measurement).bytes_sent == 5 * (26_264_480 + 78_894_800)
     refused = with_own_queue(tables, 1925, 1)
-    assert run_metrics(run, refused, measurement.ping_rtt_s, measurement).bytes_sent == 5 * 1_925_000
+    assert metrics_of(run, refused, measurement).bytes_sent == 5 * 1_925_000

@@ -1,15 +1,15 @@
-"""Tests what a verdict says that a run could not show, sentence by sentence."""
+"""Tests sentences of a verdict about settings that a run could not verify."""
 
 from dataclasses import replace
 
 import pytest
 
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity.comparison import Observed
-from ccmix.analysis.validity.power import not_verified
+from ccmix.analysis.validity.applied import Observed
 from ccmix.analysis.validity.queue_options import UNREPORTED
+from ccmix.analysis.validity.verdict import not_verified
 from ccmix.model import CommandSource, Counters, Measurement, Queue, Run, Topology
-from support import host_run, with_senders
+from support.model import host_run, with_senders
 
 SHORT = 500  # packets: 0.5 losses are expected of them
 
@@ -41,13 +41,16 @@ def test_reordering(observed: Observed) -> None:
 @pytest.mark.parametrize(
     ("kind", "parameters", "unreported"),
     [
-        ("red", ("limit", "100000", "avpkt", "1000", "burst", "20", "probability", "0.1"),
-         ["avpkt", "burst", "probability"]),
+        (
+            "red",
+            ("limit", "100000", "avpkt", "1000", "burst", "20", "probability", "0.1"),
+            ["avpkt", "burst", "probability"],
+        ),
         ("choke", ("limit", "1000", "bandwidth", "1gbit"), ["bandwidth"]),
         ("sfq", ("flows", "100", "perturb", "10"), ["flows"]),
         ("fq_codel", ("target", "5ms"), []),
     ],
-)  # fmt: skip
+)
 def test_options_that_tc_does_not_report(
     observed: Observed, kind: str, parameters: tuple[str, ...], unreported: list[str]
 ) -> None:
@@ -62,13 +65,17 @@ def test_options_that_tc_does_not_report(
 def test_every_option_that_tc_does_not_report_is_named(observed: Observed) -> None:
     for kind, names in UNREPORTED.items():
         path = replace(observed.run.topology, queue=Queue(kind, names))
-        assert sentences(observed, path) == [f"{name} of {kind}: tc doesn't report it" for name in names]
+        assert sentences(observed, path) == [
+            f"{name} of {kind}: tc doesn't report it" for name in names
+        ]
 
 
 def test_a_command(observed: Observed) -> None:
     command = CommandSource("backup", "h1", "rsync x {dst}:")
     run = observed.run
-    with_command = replace(run, traffic=replace(run.traffic, sources=(*run.traffic.sources, command)))
+    with_command = replace(
+        run, traffic=replace(run.traffic, sources=(*run.traffic.sources, command))
+    )
     [sentence] = sentences(replace(observed, run=with_command))
     assert sentence == "backup.h1: ccmix doesn't know what the command should do"
 
@@ -76,7 +83,9 @@ def test_a_command(observed: Observed) -> None:
 def test_several_senders_are_named(observed: Observed) -> None:
     """The second sender lost too few packets to judge, and has jitter."""
     [first] = observed.run.topology.senders
-    path = replace(observed.run.topology, senders=(first, replace(first, name="h2", jitter_s=0.001)))
+    path = replace(
+        observed.run.topology, senders=(first, replace(first, name="h2", jitter_s=0.001))
+    )
     measured = observed.measurement
     before = of_senders(measured.before, packets=0)
     measured = replace(measured, before=before, after=of_senders(measured.after, packets=SHORT))
@@ -87,7 +96,9 @@ def test_several_senders_are_named(observed: Observed) -> None:
 
 
 def of_senders(counters: Counters, packets: int) -> Counters:
-    """Returns the counters of h1, and of a sender h2 whose netem passed so many packets and lost none."""
+    """Returns the counters of h1, and of a sender h2 whose netem passed this number of packets and
+    lost none.
+    """
     leaf, root = counters.qdiscs["data-delay"]
     second = (leaf, replace(root, packets=packets, drops=0))
     return replace(counters, qdiscs={"data-delay h1": (leaf, root), "data-delay h2": second})

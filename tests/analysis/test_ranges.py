@@ -1,4 +1,6 @@
-"""Tests ranges: their ends, their best estimate, and how often a real result is judged wrongly against one."""
+"""Tests ranges: their ends, their best estimate, and how often a real result is judged wrongly
+against a range.
+"""
 
 import math
 from collections.abc import Iterator
@@ -9,7 +11,15 @@ from scipy import stats
 
 from ccmix.analysis.comparison import SIGNIFICANCE, MetricSample
 from ccmix.analysis.intervals import confidence_interval
-from ccmix.analysis.ranges import AgainstRange, MetricRange, UnknownValues, against, best_estimates, range_of, split
+from ccmix.analysis.ranges import (
+    AgainstRange,
+    MetricRange,
+    UnknownValues,
+    against,
+    best_estimates,
+    range_of,
+    split,
+)
 
 SMALL, MIDDLE, LARGE = ((("buffer", value),) for value in ("0.1bdp", "0.3bdp", "1bdp"))
 TRIALS = 1500
@@ -23,7 +33,10 @@ def of(**means: tuple[float, ...]) -> MetricRange:
 
 def test_a_condition_is_what_is_known_and_what_is_not() -> None:
     condition = {"buffer": "1bdp", "streams": "4", "loss": "0%"}
-    assert split(condition, ("loss", "buffer")) == ({"streams": "4"}, (("buffer", "1bdp"), ("loss", "0%")))
+    assert split(condition, ("loss", "buffer")) == (
+        {"streams": "4"},
+        (("buffer", "1bdp"), ("loss", "0%")),
+    )
     assert split(condition, ()) == (condition, ())
 
 
@@ -45,7 +58,7 @@ def test_the_ends_are_those_of_the_outermost_intervals() -> None:
 
 
 def test_without_an_interval_the_mean_is_an_end() -> None:
-    """Neither one run nor runs that are all alike have an interval."""
+    """Neither a single run nor runs that are all alike have an interval."""
     span = of(one=(5.0,), alike=(7.0, 7.0, 7.0))
     assert (span.low, span.high) == (5.0, 7.0)
 
@@ -76,7 +89,11 @@ def test_what_cannot_be_tested() -> None:
     many = (98.0, 99.0, 100.0)
     assert against(MetricSample(few), of(many=many)) == AgainstRange(None, None)
     assert against(MetricSample((0.0, 0.0, 0.0)), of(many=many)).p_inside is None  # one observation
-    for span in (of(many=many, few=few), of(alike=(99.0, 99.0, 99.0)), range_of({SMALL: many, LARGE: []})):
+    for span in (
+        of(many=many, few=few),
+        of(alike=(99.0, 99.0, 99.0)),
+        range_of({SMALL: many, LARGE: []}),
+    ):
         assert span
         found = against(real, span)
         assert found.p_outside is None  # with more runs, the range would be wider
@@ -92,15 +109,20 @@ def test_between_two_conditions_is_in_the_range_though_it_is_like_neither() -> N
 
 
 MEANS = {"0.1bdp": 100.0, "0.3bdp": 150.0, "1bdp": 200.0}
-MOST = SIGNIFICANCE + 3 * math.sqrt(SIGNIFICANCE * (1 - SIGNIFICANCE) / TRIALS)  # three standard deviations of a rate
+MOST = SIGNIFICANCE + 3 * math.sqrt(
+    SIGNIFICANCE * (1 - SIGNIFICANCE) / TRIALS
+)  # three standard deviations of a rate
 
 
 def trials(truth: float, count: int, seed: int) -> Iterator[tuple[MetricRange, AgainstRange]]:
-    """Yields ranges, and what is found of a truth, of normal values with a deviation of 5% of their means."""
+    """Yields ranges, and samples of a truth, of normal values with a deviation of 5% of their
+    means.
+    """
     random = np.random.default_rng(seed)
     for _ in range(TRIALS):
         values: dict[UnknownValues, list[float]] = {
-            (("buffer", name),): list(random.normal(mean, 0.05 * mean, count)) for name, mean in MEANS.items()
+            (("buffer", name),): list(random.normal(mean, 0.05 * mean, count))
+            for name, mean in MEANS.items()
         }
         span = range_of(values)
         assert span
@@ -131,6 +153,8 @@ def test_a_truth_beyond_the_margin_of_a_range_is_seldom_inside(truth: float, cou
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("truth", "question"), [(150.0, "p_inside"), (290.0, "p_outside"), (65.0, "p_outside")])
+@pytest.mark.parametrize(
+    ("truth", "question"), [(150.0, "p_inside"), (290.0, "p_outside"), (65.0, "p_outside")]
+)
 def test_a_verdict_sees_what_is_plain(truth: float, question: str) -> None:
     assert sum(said(getattr(found, question)) for _, found in trials(truth, 5, 7)) / TRIALS > 0.95

@@ -1,14 +1,15 @@
-"""Ratios of means over the same blocks."""
+"""Tests ratios of means over the same blocks."""
 
 import numpy as np
 import pytest
 
-from ccmix.analysis.ratio import paired_ratio
+from ccmix.analysis.sharing import paired_ratio
 
 
 def test_by_hand() -> None:
-    """Each value is twice the baseline's: with means 6 and 3, variances 4 and 1, covariance 2 and t(2)^2 / 3 = 6.17094,
-    square = 9 - 6.17094, cross = 18 - 2 x 6.17094 = 2 square, rest = 4 square, and nothing under the root.
+    """Each value is twice the baseline's: with means 6 and 3, variances 4 and 1, covariance 2 and
+    t(2)^2 / 3 = 6.17094, square = 9 - 6.17094, cross = 18 - 2 x 6.17094 = 2 square, rest = 4
+    square, and nothing under the root.
     """
     ratio = paired_ratio([4, 6, 8], [2, 3, 4])
     assert ratio

@@ -1,11 +1,10 @@
-"""Tests which of the unknown keys of a range matters most."""
+"""Tests which of the unknown keys of a range has the largest effect."""
 
 import math
 
 import pytest
 
-from ccmix.analysis.ranges import MetricRange, range_of
-from ccmix.analysis.sensitivity import effects
+from ccmix.analysis.ranges import MetricRange, effects, range_of
 
 SPREAD = (-1.0, 0.0, 1.0)
 
@@ -27,10 +26,20 @@ BUFFER_MATTERS = {("1", "0%"): 100.0, ("1", "1%"): 90.0, ("2", "0%"): 300.0, ("2
 
 def test_the_key_that_moves_the_metric_most_comes_first_with_the_others_fixed() -> None:
     buffer, loss = effects(grid(BUFFER_MATTERS))
-    assert (buffer.key, buffer.low_value, buffer.high_value, buffer.others) == ("buffer", "1", "2", (("loss", "0%"),))
+    assert (buffer.key, buffer.low_value, buffer.high_value, buffer.others) == (
+        "buffer",
+        "1",
+        "2",
+        (("loss", "0%"),),
+    )
     assert buffer.ratio == pytest.approx(3.0)
     assert buffer.explains == pytest.approx(math.log(3) / math.log(300 / 90))
-    assert (loss.key, loss.low_value, loss.high_value, loss.others) == ("loss", "1%", "0%", (("buffer", "2"),))
+    assert (loss.key, loss.low_value, loss.high_value, loss.others) == (
+        "loss",
+        "1%",
+        "0%",
+        (("buffer", "2"),),
+    )
     assert loss.ratio == pytest.approx(1.5)
     assert buffer.seen
     assert loss.seen
@@ -38,7 +47,12 @@ def test_the_key_that_moves_the_metric_most_comes_first_with_the_others_fixed() 
 
 def test_one_unknown_key_explains_all_of_the_range() -> None:
     [effect] = effects(grid({("1", "0%"): 100.0, ("2", "0%"): 150.0, ("3", "0%"): 120.0}))
-    assert (effect.key, effect.low_value, effect.high_value, effect.explains) == ("buffer", "1", "2", 1.0)
+    assert (effect.key, effect.low_value, effect.high_value, effect.explains) == (
+        "buffer",
+        "1",
+        "2",
+        1.0,
+    )
 
 
 def test_what_may_be_chance_is_not_seen() -> None:
@@ -48,7 +62,9 @@ def test_what_may_be_chance_is_not_seen() -> None:
 
 
 def test_many_pairs_need_more() -> None:
-    """A difference that is significant between two values alone is not so between the outermost of six."""
+    """A difference that is significant for a key with two values is not significant between the
+    outermost of six values.
+    """
     two = effects(grid({("1", "0%"): 100.0, ("6", "0%"): 103.0}))[0]
     six = effects(grid({(str(at), "0%"): 100.0 + 0.6 * (at - 1) for at in range(1, 7)}))[0]
     assert (two.seen, six.seen) == (True, False)
@@ -63,7 +79,10 @@ def test_of_too_few_runs_there_is_no_test() -> None:
 
 def test_a_mean_of_nothing_has_no_ratio_and_comes_first() -> None:
     buffer, loss = effects(
-        grid({("1", "0%"): 0.0, ("1", "1%"): 0.0, ("2", "0%"): 300.0, ("2", "1%"): 100.0}, (0.0, 0.0, 0.0))
+        grid(
+            {("1", "0%"): 0.0, ("1", "1%"): 0.0, ("2", "0%"): 300.0, ("2", "1%"): 100.0},
+            (0.0, 0.0, 0.0),
+        )
     )
     assert (buffer.key, buffer.ratio, buffer.explains) == ("buffer", None, None)
     assert (loss.key, loss.ratio, loss.explains) == ("loss", 3.0, None)

@@ -1,4 +1,4 @@
-"""Streams of ccmix-sockmon, made by hand, to a run's series."""
+"""Tests how hand-made streams of ccmix-sockmon become a run's series."""
 
 import json
 import struct
@@ -8,12 +8,20 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ccmix.analysis.series import Part, Series, earlier, read_series, recorded, sampled, write_tables
+from ccmix.analysis.series import (
+    Part,
+    Series,
+    earlier,
+    read_series,
+    recorded,
+    sampled,
+    write_tables,
+)
 from ccmix.analysis.tables import bytes_sampled
 from ccmix.model import Facts, Measurement, ProbeReport, SeriesNames
 from ccmix.probes.sockmon import errors_of
 from ccmix.probes.stream.reader import stream_parts
-from sockmon_stream import (
+from support.sockmon_stream import (
     CLOSED,
     CPU,
     NOTE,
@@ -31,12 +39,16 @@ from sockmon_stream import (
 TEXT = b"ticks_per_s=100\npage_bytes=4096\nsockets.0=near\ndevice.0=r/east\ndevice.1=near/eth0\n"
 ROLES = SeriesNames({"near": "sender"}, {"r/east": "bottleneck", "near/eth0": "sender-queue"})
 GOOD = dict.fromkeys(("lost_replies", "lost_events", "truncated"), 0) | {
-    "samples": 3, "missed": 1, "longest_delay_ns": 2_000_000,
-}  # fmt: skip
+    "samples": 3,
+    "missed": 1,
+    "longest_delay_ns": 2_000_000,
+}
 
 
 def report(**values: int) -> bytes:
-    return record(REPORT, "".join(f"{name}={value}\n" for name, value in (GOOD | values).items()).encode())
+    return record(
+        REPORT, "".join(f"{name}={value}\n" for name, value in (GOOD | values).items()).encode()
+    )
 
 
 def queue_row(number: int, size: int) -> bytes:
@@ -62,22 +74,27 @@ STREAM = b"".join(
 NOTHING_KNOWN = Measurement(facts=Facts("6.1.0"), started_s=0.0, ended_s=0.0, ping_rtt_s={})
 
 
-def parts(folder: Path, stream: bytes, clocks_s: dict[str, float] | None = None, name: str = "run") -> list[Part]:
+def parts(
+    folder: Path, stream: bytes, clocks_s: dict[str, float] | None = None, name: str = "run"
+) -> list[Part]:
     (folder / "logs").mkdir(exist_ok=True)
     (folder / "logs" / f"{name}.sockmon").write_bytes(stream)
     measurement = replace(NOTHING_KNOWN, series=ROLES, clocks_s=clocks_s or {})
     return list(recorded(folder / "logs", measurement, ("src", "dst"), None))
 
 
-def series(folder: Path, stream: bytes, clocks_s: dict[str, float] | None = None, name: str = "run") -> Series:
+def series(
+    folder: Path, stream: bytes, clocks_s: dict[str, float] | None = None, name: str = "run"
+) -> Series:
     return read_series(parts(folder, stream, clocks_s, name))
 
 
 def test_a_final_row_is_kept_and_is_no_sample(tmp_path: Path) -> None:
     found = series(tmp_path, STREAM + report())
     assert found.sockets.select("end", "port", "final", "bytes_sent").rows() == [
-        ("sender", 40000, False, 5000), ("sender", 40000, True, 9000),
-    ]  # fmt: skip
+        ("sender", 40000, False, 5000),
+        ("sender", 40000, True, 9000),
+    ]
     assert sampled(found.sockets)["bytes_sent"].to_list() == [5000]
     assert bytes_sampled(tmp_path) == 9000
 
@@ -85,15 +102,19 @@ def test_a_final_row_is_kept_and_is_no_sample(tmp_path: Path) -> None:
 def test_sockets_of_the_other_end_have_the_sender_s_port(tmp_path: Path) -> None:
     there = STREAM.replace(b"sockets.0=near", b"sockets.0=over")
     [found] = parts(tmp_path, there + report())
-    assert found.tables["sockets"].select("netns", "end", "port").unique().rows() == [("over", None, 5201)]
+    assert found.tables["sockets"].select("netns", "end", "port").unique().rows() == [
+        ("over", None, 5201)
+    ]
     assert sampled(found.tables["sockets"]).is_empty()
 
 
 def test_queues_of_places_with_their_children(tmp_path: Path) -> None:
     [found] = parts(tmp_path, STREAM + report())
     assert found.tables["queues"].select("place", "parent", "kind", "bytes").rows() == [
-        ("bottleneck", "root", "tbf", 111), ("bottleneck", "8001:1", "bfifo", 222), ("sender-queue", "root", "fq", 333),
-    ]  # fmt: skip
+        ("bottleneck", "root", "tbf", 111),
+        ("bottleneck", "8001:1", "bfifo", 222),
+        ("sender-queue", "root", "fq", 333),
+    ]
 
 
 def test_the_clock_of_each_host(tmp_path: Path) -> None:
@@ -101,14 +122,17 @@ def test_the_clock_of_each_host(tmp_path: Path) -> None:
     series(tmp_path, STREAM + report(), clocks)
     found = series(tmp_path, STREAM + report(), clocks, name="dst")
     assert found.sockets["time_s"].to_list()[:2] == [1001.5, 1002.5]
-    assert found.cpu.select("host", "time_s", "core").rows() == [("src", 1001.5, 4), ("dst", 1004.0, 4)]
+    assert found.cpu.select("host", "time_s", "core").rows() == [
+        ("src", 1001.5, 4),
+        ("dst", 1004.0, 4),
+    ]
 
 
 def test_how_a_probe_did(tmp_path: Path) -> None:
     found = series(tmp_path, STREAM + report())
     assert found.probes == {
         "sockmon-src": ProbeReport(3, 1, longest_delay_s=0.002),
-    }  # fmt: skip
+    }
     assert found.diagnostics == ("sockmon-src: no destroy events",)
 
 
@@ -123,10 +147,14 @@ def test_how_a_probe_did(tmp_path: Path) -> None:
 )
 def test_a_probe_that_failed(tmp_path: Path, end: bytes, failed: str) -> None:
     (tmp_path / "logs").mkdir()
-    errors_of(tmp_path / "logs" / "run.sockmon").write_text("ccmix-sockmon: no memory for 9 bytes\n")
+    errors_of(tmp_path / "logs" / "run.sockmon").write_text(
+        "ccmix-sockmon: no memory for 9 bytes\n"
+    )
     found = series(tmp_path, STREAM + end).probes["sockmon-src"]
     assert found.failed == failed
-    assert (found.samples is None) == ("before its time" in failed), "without its report nobody knows how many"
+    assert (found.samples is None) == ("before its time" in failed), (
+        "without its report nobody knows how many"
+    )
 
 
 def test_a_probe_that_could_not_begin(tmp_path: Path) -> None:
@@ -151,8 +179,22 @@ def test_ss_and_tc_say_less_in_the_same_columns(tmp_path: Path) -> None:
     [by_probe] = parts(tmp_path, STREAM + report())
     (tmp_path / "logs" / "run.sockmon").unlink()
     line = "0 7 10.0.0.1:40000 10.0.0.2:5201 bbr rto:204 rtt:1.5/0.75 bytes_sent:5000 retrans:0/2\n"
-    tc = json.dumps([{"kind": "tbf", "handle": "8001:", "root": True, "bytes": 111, "packets": 6, "drops": 5,
-                      "overlimits": 3, "requeues": 4, "backlog": 3000, "qlen": 2}])  # fmt: skip
+    tc = json.dumps(
+        [
+            {
+                "kind": "tbf",
+                "handle": "8001:",
+                "root": True,
+                "bytes": 111,
+                "packets": 6,
+                "drops": 5,
+                "overlimits": 3,
+                "requeues": 4,
+                "backlog": 3000,
+                "qlen": 2,
+            }
+        ]
+    )
     outputs = {"sockets": line, "queues": tc, "processors-src": "cpu4 1 2 3 4 5 6 7 8 9 10\n"}
     for name, output in outputs.items():
         text = json.dumps({"time_s": 1002.0, "seconds": 0.01, "output": output}) + "\n"
@@ -170,8 +212,10 @@ def test_ss_and_tc_say_less_in_the_same_columns(tmp_path: Path) -> None:
     assert bytes_sampled(tmp_path) == 5000
 
 
-def test_a_stream_in_parts_is_the_same_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of hardly more than a record, written and read again."""
+def test_a_stream_in_parts_is_the_same_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parts are hardly larger than a record, and are written and read again."""
     more = b"".join(sockets([socket_row(0, bytes_sent=size)], at=size) for size in range(9, 99))
     [whole] = parts(tmp_path, STREAM + more + report())
     data = (tmp_path / "logs" / "run.sockmon").read_bytes()

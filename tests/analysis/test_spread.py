@@ -1,14 +1,23 @@
-"""Tests what a run draws from its seed, and where it is shown."""
+"""Tests the values that a run draws from its seed, and where they are shown."""
 
 from dataclasses import replace
 
 import pytest
 
 from ccmix.analysis import path_text
-from ccmix.analysis.spread import DELAY_SHARE, TICK_S, draw_spread
+from ccmix.analysis.path_text import DELAY_SHARE, TICK_S, draw_spread
 from ccmix.conditions.layout import layout
-from ccmix.model import CommandSource, DelayChange, Group, Iperf3Source, RunSpread, Sender, Topology, Traffic
-from support import TOPOLOGY, iperf3_traffic, with_senders
+from ccmix.model import (
+    CommandSource,
+    DelayChange,
+    Group,
+    Iperf3Source,
+    RunSpread,
+    Sender,
+    Topology,
+    Traffic,
+)
+from support.model import TOPOLOGY, iperf3_traffic, with_senders
 
 SEEDS = range(400)
 LONG = replace(with_senders(TOPOLOGY, delay_s=0.044), spread=True)
@@ -20,7 +29,7 @@ def drawn(path: Topology = LONG, traffic: Traffic = TWO) -> list[RunSpread]:
 
 
 def spread_over(values: list[float], low: float, high: float) -> bool:
-    """Returns whether values fill an interval: nothing beyond it, and each tenth of it has some."""
+    """Returns whether values fill an interval: all are inside, and each tenth of it has some."""
     tenths = {int((value - low) / (high - low) * 10) for value in values}
     return min(values) >= low and max(values) < high and tenths == set(range(10))
 
@@ -36,7 +45,9 @@ def test_streams_start_within_a_base_rtt_the_first_of_them_at_once_and_no_group_
     later = [max(streams) for streams in starts]
     assert spread_over(later, 0.0, 0.088)
     first = sum(streams[0] == 0 for streams in starts)
-    assert 0.4 < first / len(SEEDS) < 0.6, "the group that comes first in the list must not start first"
+    assert 0.4 < first / len(SEEDS) < 0.6, (
+        "the group that comes first in the list must not start first"
+    )
 
 
 def test_the_phase_is_anywhere_in_a_tick_and_delays_are_around_the_configured_one() -> None:
@@ -48,7 +59,9 @@ def test_the_phase_is_anywhere_in_a_tick_and_delays_are_around_the_configured_on
 
 
 @pytest.mark.parametrize(
-    "sender", [Sender("h1", 0.0009), Sender("h1", 0.0, ack_delay_s=0.03)], ids=["short path", "only ACKs are delayed"]
+    "sender",
+    [Sender("h1", 0.0009), Sender("h1", 0.0, ack_delay_s=0.03)],
+    ids=["short path", "only ACKs are delayed"],
 )
 def test_a_delay_never_varies_by_more_than_its_share_and_is_never_negative(sender: Sender) -> None:
     assert {spread.delays_s for spread in drawn(replace(LONG, senders=(sender,)))} == {(0.0,)}
@@ -61,7 +74,10 @@ def test_a_flow_alone_begins_with_the_measured_time() -> None:
 
 def test_each_sender_has_its_own_rtt_and_other_sources_start_as_a_whole() -> None:
     path = replace(LONG, senders=(Sender("h1", 0.005), Sender("h2", 0.05)))
-    sources = (Iperf3Source("a", "h1", (Group("bbr"),), 3), Iperf3Source("b", "h2", (Group("bbr"),), 2))
+    sources = (
+        Iperf3Source("a", "h1", (Group("bbr"),), 3),
+        Iperf3Source("b", "h2", (Group("bbr"),), 2),
+    )
     command = CommandSource("c", "receiver", "x")
     traffic = replace(TWO, sources=(*sources, command))
     spreads = drawn(path, traffic)
@@ -87,4 +103,6 @@ def test_the_delay_reaches_netem_for_data_alone_and_stays_through_changes() -> N
 def test_the_plan_says_how_far() -> None:
     assert path_text.spread(LONG) == "starts within 88 ms, delay of data ± 44 us"
     several = replace(LONG, senders=(Sender("h1", 0.005), Sender("h2", 0.05)))
-    assert path_text.spread(several) == "starts within 10 ms to 100 ms, delay of data ± 5 us to 50 us"
+    assert (
+        path_text.spread(several) == "starts within 10 ms to 100 ms, delay of data ± 5 us to 50 us"
+    )

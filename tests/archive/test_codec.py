@@ -1,4 +1,4 @@
-"""What decoding does besides reading values, which test_archive.py tests."""
+"""Tests decoding, except for reading values, which test_archive.py tests."""
 
 from pathlib import Path
 
@@ -7,10 +7,15 @@ from pydantic_core import SchemaError
 
 from ccmix.archive import codec
 
-WHILE_BUILT = 'Error building "tuple" validator:\n  SchemaError: Error building "literal" validator:\n  KeyError: '
+WHILE_BUILT = (
+    'Error building "tuple" validator:\n  SchemaError: Error building "literal" '
+    "validator:\n  KeyError: "
+)
 
 
-@pytest.mark.parametrize(("within", "raised"), [("KeyboardInterrupt: ", KeyboardInterrupt), ("'kind'", SchemaError)])
+@pytest.mark.parametrize(
+    ("within", "raised"), [("KeyboardInterrupt: ", KeyboardInterrupt), ("'kind'", SchemaError)]
+)
 def test_ctrl_c_while_pydantic_builds_a_validator(
     within: str, raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Tests that an archive which somebody changes while it is read leads nowhere else."""
+"""Tests that an archive that somebody changes while it is read leads to no file outside of it."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from ccmix.archive import ArchiveError, parquet
-from ccmix.archive.inside import open_file, read_bytes
+from ccmix.files import open_file, read_bytes
 
 RUN = "entry/condition/dst/001"
 OURS, SECRET = b"what ccmix wrote", b"a file of the user's"
@@ -17,7 +17,9 @@ OURS, SECRET = b"what ccmix wrote", b"a file of the user's"
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """A run with a file, and outside another folder with a file of that name."""
+    """Makes a run with a file, and another folder outside of the archive with a file of the same
+    name.
+    """
     for folder, content in ((tmp_path / "archive" / RUN, OURS), (tmp_path / "secret", SECRET)):
         folder.mkdir(parents=True)
         (folder / "run.json").write_bytes(content)
@@ -26,7 +28,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 def swap(archive: Path) -> None:
-    """Puts a link in the place of the run's folder."""
+    """Replaces the run's folder by a link."""
     run = archive / RUN
     if not run.is_symlink():
         run.rename(run.with_name("moved"))
@@ -34,7 +36,9 @@ def swap(archive: Path) -> None:
 
 
 def swapped_before(archive: Path, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function, which swaps the folder first where it is called for a file of this name, or any."""
+    """Returns the function, which first swaps the folder if it is called for a file of this name,
+    or for any file.
+    """
 
     def call(path: Any, *arguments: Any, **named: Any) -> Any:
         if str(path).endswith(name):
@@ -44,7 +48,9 @@ def swapped_before(archive: Path, name: str, function: Callable[..., Any]) -> Ca
     return call
 
 
-def test_a_folder_that_becomes_a_link_before_its_file_is_opened(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_becomes_a_link_before_its_file_is_opened(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "open", swapped_before(archive, "run.json", os.open))
     assert read_bytes(archive, archive / RUN / "run.json", 1000) == OURS
     assert (archive / RUN / "run.json").read_bytes() == SECRET
@@ -52,7 +58,9 @@ def test_a_folder_that_becomes_a_link_before_its_file_is_opened(archive: Path, m
         read_bytes(archive, archive / RUN / "run.json", 1000)
 
 
-def test_a_folder_that_becomes_a_link_before_its_table_is_read(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_becomes_a_link_before_its_table_is_read(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pl, "scan_parquet", swapped_before(archive, "", pl.scan_parquet))
     file = archive / RUN / "intervals.parquet"
     assert parquet.read(file)["text"].to_list() == [OURS.decode()]
@@ -67,7 +75,7 @@ def test_what_is_no_file(archive: Path, name: str) -> None:
     os.mkfifo(run / "pipe")
     (run / "folder").mkdir()
     (run / "link").symlink_to("run.json")
-    reason = "is a link" if name == "link" else "is no regular file"
+    reason = "is a link" if name == "link" else "is not a regular file"
     with pytest.raises(ArchiveError, match=f"{run / name}: can't be read: it {reason}"):
         open_file(archive, run / name)
 

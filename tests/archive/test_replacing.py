@@ -1,13 +1,13 @@
-"""Files that are written whole or not at all."""
+"""Tests that files are written completely or not at all."""
 
 from pathlib import Path
 
 import pytest
 
 from ccmix.archive import ArchiveError
-from ccmix.archive.replacing import replacing
+from ccmix.files import replacing
 
-TWICE = "another process writes it at the same time: wait for its end, and try again"
+TWICE = "another process is writing it: wait until that ends, and try again"
 
 
 def test_the_second_of_two_writers_that_ends_first_has_written_the_file(tmp_path: Path) -> None:
@@ -22,7 +22,9 @@ def test_the_second_of_two_writers_that_ends_first_has_written_the_file(tmp_path
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_the_first_of_two_writers_does_not_put_the_half_of_the_second_in_place(tmp_path: Path) -> None:
+def test_the_first_of_two_writers_does_not_put_the_half_of_the_second_in_place(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "report.html"
     first, second = replacing(file), replacing(file)
     out = first.__enter__()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cca_core import Core, compile_driver
+from support.cca_core import Core, compile_driver
 
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -20,7 +20,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def core(driver: Path) -> Iterator[Core]:
-    with subprocess.Popen([driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield Core(process)
         assert process.stdin
         process.stdin.close()

@@ -1,13 +1,28 @@
-"""Tests what losses, marks and spurious recoveries do to the model: [v2] 4.5.6; [v3] 5.5.10, 5.5.11."""
+"""Tests what losses, marks and spurious recoveries do to the model: [v2] 4.5.6; [v3]
+5.5.10, 5.5.11.
+"""
+
+from typing import Any
 
 import pytest
 
-from cca_core import BW, FULL, INFINITE, RATE_MBPS, Core, a_round, to_cruise, to_drain, to_refill, to_up
+from support.cca_core import (
+    BW,
+    FULL,
+    INFINITE,
+    RATE_MBPS,
+    Core,
+    a_round,
+    to_cruise,
+    to_drain,
+    to_refill,
+    to_up,
+)
 
 SETS = ("deployed", "draft", "v3")
 
 
-def lossy_round(core: Core, **members: int) -> None:
+def lossy_round(core: Core, **members: Any) -> None:
     """Marks a packet lost, and ends the round in which that was seen."""
     core.ack(rate_mbps=RATE_MBPS, lost=1, prior_inflight=1000, **members)
     core.ack(rate_mbps=RATE_MBPS, prior_delivered=core.delivered, **members)
@@ -59,7 +74,9 @@ def test_the_round_of_losses_begins_with_the_first_in_v3(core: Core) -> None:
     """[v3] 5.5.10.2 NoteLoss()."""
     for which, ended in (("v3", 0), ("deployed", 1)):
         to_cruise(core, which)
-        state = core.ack(rate_mbps=RATE_MBPS, lost=1, prior_inflight=1000, prior_delivered=core.delivered)
+        state = core.ack(
+            rate_mbps=RATE_MBPS, lost=1, prior_inflight=1000, prior_delivered=core.delivered
+        )
         assert state["loss_round_start"] == ended, which
 
 
@@ -67,7 +84,14 @@ def test_without_sack_any_loss_is_too_much_in_v3(core: Core) -> None:
     """[v3] 5.5.10.2 IsInflightTooHigh()."""
     for which, phase in (("v3", "down"), ("deployed", "up")):
         to_up(core, which)
-        core.ack(rate_mbps=RATE_MBPS, new_round=True, lost=1, prior_inflight=1000, inflight=FULL // 5, has_sack=0)
+        core.ack(
+            rate_mbps=RATE_MBPS,
+            new_round=True,
+            lost=1,
+            prior_inflight=1000,
+            inflight=FULL // 5,
+            has_sack=0,
+        )
         assert core.phase == phase, which
 
 
@@ -77,7 +101,9 @@ def test_the_volume_at_which_losses_became_too_many(core: Core) -> None:
     core.put(cwnd=10)
     core.ack(rate_mbps=RATE_MBPS, new_round=True, lost=100, prior_inflight=1000, inflight=FULL)
     threshold = 5 / 256
-    assert core.state["inflight_hi"] == pytest.approx(900 + threshold * 900 / (1 - threshold), abs=1)
+    assert core.state["inflight_hi"] == pytest.approx(
+        900 + threshold * 900 / (1 - threshold), abs=1
+    )
 
 
 def test_a_spurious_recovery_restores_the_bounds(core: Core) -> None:
@@ -87,12 +113,19 @@ def test_a_spurious_recovery_restores_the_bounds(core: Core) -> None:
     core.event("recovery")
     core.put(cwnd=5, bw_lo=1, inflight_lo=2, inflight_hi=3, full_bw_count=2)
     state = core.event("spurious")
-    assert (state["cwnd"], state["bw_lo"], state["inflight_lo"], state["inflight_hi"]) == (300, INFINITE, INFINITE, 400)
+    assert (state["cwnd"], state["bw_lo"], state["inflight_lo"], state["inflight_hi"]) == (
+        300,
+        INFINITE,
+        INFINITE,
+        400,
+    )
     assert (state["is_loss_in_round"], state["full_bw_count"], core.phase) == (0, 0, "cruise")
 
 
 def test_a_spurious_recovery_returns_to_the_probe(core: Core) -> None:
-    """[v3] 5.5.11.2, A.18: to STARTUP as it was, to PROBE_BW up by way of refill; not out of PROBE_RTT."""
+    """[v3] 5.5.11.2, A.18: to STARTUP as it was, to PROBE_BW up by way of refill; not out of
+    PROBE_RTT.
+    """
     to_up(core)
     core.event("recovery")
     core.ack(rate_mbps=RATE_MBPS, new_round=True, lost=50, prior_inflight=60, inflight=FULL)
@@ -128,21 +161,35 @@ def test_a_mark_is_a_loss_in_v3(core: Core) -> None:
 
 
 def test_marks_from_before_are_no_losses_in_v3(core: Core) -> None:
-    """Those before the connection took bbr3, and before ecn_enable was set. What counted once is not taken back."""
+    """Marks from before the connection took bbr3, and from before ecn_enable was set. A loss that
+    was counted once is not taken back.
+    """
     core.init("v3", settings={"ecn_enable": 1}, delivered_ce=1000, delivered=5000)
     core.delivered_ce = 1000
     state = core.ack(rate_mbps=RATE_MBPS, acked=100, ce=3, prior_inflight=300, inflight=FULL)
     assert (state["newly_lost"], state["rs_lost"]) == (3, 3)
     assert not core.settings("v3", ecn_enable=0)["wrong"]
-    state = core.ack(rate_mbps=RATE_MBPS, acked=100, ce=4, prior_inflight=300, inflight=FULL, new_round=True)
+    state = core.ack(
+        rate_mbps=RATE_MBPS, acked=100, ce=4, prior_inflight=300, inflight=FULL, new_round=True
+    )
     assert (state["newly_lost"], state["rs_lost"]) == (0, 0)
     assert not core.settings("v3", ecn_enable=1)["wrong"]
-    state = core.ack(rate_mbps=RATE_MBPS, acked=100, ce=5, lost=1, prior_inflight=300, inflight=FULL, new_round=True)
+    state = core.ack(
+        rate_mbps=RATE_MBPS,
+        acked=100,
+        ce=5,
+        lost=1,
+        prior_inflight=300,
+        inflight=FULL,
+        new_round=True,
+    )
     assert (state["newly_lost"], state["rs_lost"]) == (6, 6)
 
 
 def test_marks_cut_inflight_lo_by_their_share_in_v2(core: Core) -> None:
-    """The share is averaged: a round in which all are marked adds a sixteenth, of which a third is cut."""
+    """The share is averaged: a round in which all are marked adds a sixteenth, of which a
+    third is cut.
+    """
     to_cruise(core, "deployed", ecn_enable=1)
     a_round(core)
     core.put(cwnd=3000)

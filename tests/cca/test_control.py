@@ -1,10 +1,12 @@
-"""Tests PROBE_RTT, idle restarts, pacing, quantum and cwnd: [v2] 4.3.4, 4.4, 4.6; [v3] 5.3.4, 5.4, 5.6."""
+"""Tests PROBE_RTT, idle restarts, pacing, quantum and cwnd: [v2] 4.3.4, 4.4, 4.6; [v3]
+5.3.4, 5.4, 5.6.
+"""
 
 from collections.abc import Callable
 
 import pytest
 
-from cca_core import (
+from support.cca_core import (
     BDP,
     BW,
     FULL,
@@ -39,12 +41,18 @@ def to_probe_rtt(core: Core, which: str = "v3") -> None:
 def test_probe_rtt_begins_after_five_seconds_without_a_lower_rtt(core: Core, which: str) -> None:
     """[v2] 4.3.4.4; [v3] 5.3.4.3, A.10."""
     to_probe_rtt(core, which)
-    assert (core.state["pacing_gain"], core.state["cwnd_gain"], core.state["mark_app_limited"]) == (256, 128, 1)
+    assert (core.state["pacing_gain"], core.state["cwnd_gain"], core.state["mark_app_limited"]) == (
+        256,
+        128,
+        1,
+    )
     assert core.state["cwnd"] == BDP // 2
 
 
 @pytest.mark.parametrize("which", SETS)
-def test_probe_rtt_lasts_200_ms_and_a_round_with_half_a_bdp_in_flight(core: Core, which: str) -> None:
+def test_probe_rtt_lasts_200_ms_and_a_round_with_half_a_bdp_in_flight(
+    core: Core, which: str
+) -> None:
     to_probe_rtt(core, which)
     a_round(core, after_us=500_000, inflight=BDP // 2 + 1)
     core.ack(after_us=0, inflight=BDP // 2)
@@ -93,7 +101,9 @@ def test_a_lower_rtt_postpones_probe_rtt(core: Core) -> None:
     assert core.state["min_rtt_us"] == RTT_US - 4
 
 
-@pytest.mark.parametrize(("which", "postponed"), [("deployed", True), ("draft", False), ("v3", False)])
+@pytest.mark.parametrize(
+    ("which", "postponed"), [("deployed", True), ("draft", False), ("v3", False)]
+)
 def test_the_least_rtt_again_in_down_postpones_probe_rtt_in_the_deployed_v2(
     core: Core, which: str, postponed: bool
 ) -> None:
@@ -109,7 +119,9 @@ def test_the_least_rtt_again_in_down_postpones_probe_rtt_in_the_deployed_v2(
 def test_the_least_rtt_again_in_other_phases_counts_for_a_flow_that_losses_bound(
     core: Core, reach: Callable[..., State]
 ) -> None:
-    """What another flow's PROBE_RTT leaves of the queue says nothing of this flow's, unless losses bound this one."""
+    """The queue during another flow's PROBE_RTT is no evidence of this flow's minimum, unless
+    losses bound this flow.
+    """
     reach(core, "deployed")
     before = core.state["probe_rtt_min_stamp_us"]
     core.ack(rtt_us=core.state["probe_rtt_min_delay_us"])
@@ -174,7 +186,9 @@ def test_the_pacing_rate_only_grows_until_the_pipe_was_full(core: Core) -> None:
     ("which", "mbps", "quantum"),
     [("deployed", 1, 1), ("v3", 1, 2), ("v3", 10, 2), ("v3", 100, 8), ("v3", 10_000, 45)],
 )
-def test_a_quantum_is_a_millisecond_of_the_pacing_rate(core: Core, which: str, mbps: int, quantum: int) -> None:
+def test_a_quantum_is_a_millisecond_of_the_pacing_rate(
+    core: Core, which: str, mbps: int, quantum: int
+) -> None:
     """[v2] 4.6.3, with one packet below 1.2 Mbit/s; [v3] 5.6.3."""
     core.init(which, settings={"startup_pacing_gain": 256}, cwnd=4, srtt_us=1_000_000)
     core.ack(rs_delivered=round(mbps * 1e6 / 8 / MSS), interval_us=1_000_000, new_round=True)
@@ -194,7 +208,9 @@ def test_max_inflight_has_room_for_three_quanta_and_four_packets(core: Core) -> 
     core.init("v3", srtt_us=1_000_000)
     core.ack(rs_delivered=1, interval_us=1_000_000, new_round=True, rtt_us=1)
     assert core.state["max_inflight"] == 6
-    core.init("deployed", settings={"startup_pacing_gain": 256, "extra_acked_gain": 0}, srtt_us=1_000_000)
+    core.init(
+        "deployed", settings={"startup_pacing_gain": 256, "extra_acked_gain": 0}, srtt_us=1_000_000
+    )
     core.ack(rs_delivered=1, interval_us=1_000_000, new_round=True, rtt_us=1)
     assert core.state["max_inflight"] == 4
 
@@ -214,12 +230,19 @@ def test_extra_acked_is_what_came_beyond_the_expected(core: Core) -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "share"), [("drain", None), ("down", 1.0), ("cruise", 0.85), ("up", 1.0), ("probe_rtt", 0.85)]
+    ("phase", "share"),
+    [("drain", None), ("down", 1.0), ("cruise", 0.85), ("up", 1.0), ("probe_rtt", 0.85)],
 )
 def test_inflight_hi_bounds_cwnd(core: Core, phase: str, share: float | None) -> None:
     """[v2] 4.6.4.7; [v3] 5.6.4.7."""
-    reach = {"drain": to_drain, "down": to_down, "cruise": to_cruise, "up": to_up, "probe_rtt": to_probe_rtt}[phase]
-    reach(core)
+    reaches: dict[str, Callable[[Core], object]] = {
+        "drain": to_drain,
+        "down": to_down,
+        "cruise": to_cruise,
+        "up": to_up,
+        "probe_rtt": to_probe_rtt,
+    }
+    reaches[phase](core)
     core.put(inflight_hi=60, cwnd=200)
     core.ack(inflight=FULL)
     assert core.phase == phase
@@ -261,8 +284,12 @@ def test_the_end_of_a_recovery_restores_cwnd(core: Core, which: str) -> None:
 
 
 @pytest.mark.parametrize("which", SETS)
-def test_the_losses_of_a_timeout_do_not_save_the_cwnd_of_the_timeout(core: Core, which: str) -> None:
-    """[v3] 5.6.4.4 SaveCwnd(). The first ACK after the timeout is the first that tells of its losses."""
+def test_the_losses_of_a_timeout_do_not_save_the_cwnd_of_the_timeout(
+    core: Core, which: str
+) -> None:
+    """[v3] 5.6.4.4 SaveCwnd(). The first ACK after the timeout is the first that tells of
+    its losses.
+    """
     to_cruise(core, which)
     core.put(cwnd=300)
     core.event("recovery")
@@ -274,7 +301,9 @@ def test_the_losses_of_a_timeout_do_not_save_the_cwnd_of_the_timeout(core: Core,
 
 
 @pytest.mark.parametrize(("which", "conserved"), [("deployed", 0), ("draft", 10), ("v3", 0)])
-def test_a_timeout_that_one_ack_repairs_restores_cwnd(core: Core, which: str, conserved: int) -> None:
+def test_a_timeout_that_one_ack_repairs_restores_cwnd(
+    core: Core, which: str, conserved: int
+) -> None:
     """[v2] 4.6.4.4, whose draft takes the losses off; [v3] 5.6.4.4. No ACK shows the recovery."""
     to_cruise(core, which)
     core.put(cwnd=300)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cca_core import (
+from support.cca_core import (
     BDP,
     BW,
     BW_UNIT,
@@ -22,7 +22,9 @@ from cca_core import (
 SETS = ("deployed", "draft", "v3")
 
 
-@pytest.mark.parametrize(("which", "down", "up_cwnd"), [("deployed", 192, 512), ("draft", 230, 512), ("v3", 230, 576)])
+@pytest.mark.parametrize(
+    ("which", "down", "up_cwnd"), [("deployed", 192, 512), ("draft", 230, 512), ("v3", 230, 576)]
+)
 def test_the_gains_of_a_cycle(core: Core, which: str, down: int, up_cwnd: int) -> None:
     """[v2] 4.6.1 with Gomez et al. 2.5; [v3] 5.6.1."""
     gains = []
@@ -62,7 +64,9 @@ def test_cruise_quanta_end_down_earlier(core: Core) -> None:
 
 
 @pytest.mark.parametrize(("which", "before"), [("deployed", False), ("draft", False), ("v3", True)])
-def test_down_ends_by_what_was_in_flight_before_or_after_the_ack(core: Core, which: str, before: bool) -> None:
+def test_down_ends_by_what_was_in_flight_before_or_after_the_ack(
+    core: Core, which: str, before: bool
+) -> None:
     """[v2] 4.3.3.6 and [v3] 5.3.3.9: after it; the reference's BBRv3: before it."""
     to_down(core, which)
     core.ack(inflight=BDP, prior_inflight=BDP + 1)
@@ -109,7 +113,11 @@ def test_refill_forgets_the_lower_bounds_and_lasts_a_round(core: Core) -> None:
     to_cruise(core)
     core.put(bw_lo=BW // 2, inflight_lo=50)
     core.ack(after_us=WAIT_US)
-    assert (core.phase, core.state["bw_lo"], core.state["inflight_lo"]) == ("refill", INFINITE, INFINITE)
+    assert (core.phase, core.state["bw_lo"], core.state["inflight_lo"]) == (
+        "refill",
+        INFINITE,
+        INFINITE,
+    )
     core.ack(rate_mbps=RATE_MBPS)
     assert (core.phase, core.state["is_bw_probe_sample"]) == ("refill", 0)
     a_round(core)
@@ -202,7 +210,11 @@ def test_a_lossy_probe_ends_and_bounds_what_is_in_flight(core: Core, which: str)
     core.ack(rate_mbps=RATE_MBPS, new_round=True, lost=5, prior_inflight=300)
     assert (core.phase, core.state["inflight_hi"]) == ("up", INFINITE), "5 of 300 are not too many"
     core.ack(rate_mbps=RATE_MBPS, new_round=True, lost=6, prior_inflight=300, inflight=FULL)
-    assert (core.phase, core.state["is_bw_probe_sample"], core.state["prev_probe_too_high"]) == ("down", 0, 1)
+    assert (core.phase, core.state["is_bw_probe_sample"], core.state["prev_probe_too_high"]) == (
+        "down",
+        0,
+        1,
+    )
     assert 293 <= core.state["inflight_hi"] <= 300
 
 
@@ -222,9 +234,13 @@ def test_a_lossy_probe_is_cut_no_lower_than_beta(core: Core) -> None:
     assert core.state["inflight_hi"] == pytest.approx(bdp * 0.7, abs=1)
 
 
-@pytest.mark.parametrize(("which", "phase"), [("deployed", "down"), ("draft", "up"), ("v3", "down")])
+@pytest.mark.parametrize(
+    ("which", "phase"), [("deployed", "down"), ("draft", "up"), ("v3", "down")]
+)
 def test_after_a_lossy_probe_the_next_is_precautionary(core: Core, which: str, phase: str) -> None:
-    """[v3] 5.3.3.6: it stops at inflight_hi, and the flow probes again after a round without losses."""
+    """[v3] 5.3.3.6: it stops at inflight_hi, and the flow probes again after a round
+    without losses.
+    """
     to_up(core, which)
     core.put(prev_probe_too_high=1, inflight_hi=150)
     core.ack(inflight=149, prior_inflight=140)

@@ -1,12 +1,13 @@
-"""Tests the ring of what was in flight and lost when a packet was sent: cca/core/bbr_ring.h."""
+"""Tests the ring of packets in flight and lost at the time a packet was sent: cca/core/bbr_ring.h."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from cca_core import MSS, RATE_MBPS, Core, State
+from support.cca_core import MSS, RATE_MBPS, Core, State
 
 FIRST = 16
 MOST = 256
@@ -16,7 +17,7 @@ PLENTY = 1 << 30  # allocations
 
 @dataclass(frozen=True)
 class Sent:
-    """Holds what was so when a packet was sent."""
+    """Holds the state at the time a packet was sent."""
 
     delivered: int
     lost: int
@@ -45,14 +46,16 @@ class Flow:
         members = {"prior_delivered": packet.delivered, "last_end_seq": packet.end_seq}
         return packet, self._ack(RATE_MBPS, **members)
 
-    def _ack(self, rate_mbps: float | None = None, **members: int) -> State:
+    def _ack(self, rate_mbps: float | None = None, **members: Any) -> State:
         prior = self._in_flight + 1
         self._in_flight = IN_FLIGHT + self.core.delivered % 7
         lost = int(self.core.delivered % 10 == 0)
         members |= {"inflight": self._in_flight, "prior_inflight": prior, "snd_nxt": self._snd_nxt}
         state = self.core.ack(rate_mbps=rate_mbps, acked=1, lost=lost, **members)
         self._snd_nxt += MSS
-        self._sent.append(Sent(self.core.delivered, self.core.lost, self._in_flight + 1, self._snd_nxt))
+        self._sent.append(
+            Sent(self.core.delivered, self.core.lost, self._in_flight + 1, self._snd_nxt)
+        )
         return state
 
 
@@ -61,7 +64,9 @@ def assert_own_entry(flow: Flow, packet: Sent, state: State) -> None:
     assert state["rs_lost"] == flow.core.lost - packet.lost
 
 
-@pytest.mark.parametrize(("in_flight", "size"), [(10, 16), (15, 16), (16, 32), (60, 64), (120, 128), (250, 256)])
+@pytest.mark.parametrize(
+    ("in_flight", "size"), [(10, 16), (15, 16), (16, 32), (60, 64), (120, 128), (250, 256)]
+)
 def test_it_has_room_for_the_packets_in_flight(core: Core, in_flight: int, size: int) -> None:
     flow = Flow(core)
     assert core.state["ring_size"] == FIRST
@@ -112,7 +117,9 @@ def test_a_late_packet_has_its_own_entry(core: Core) -> None:
 
 
 def test_a_packet_that_is_too_late_makes_it_grow(core: Core) -> None:
-    """A small ring has overwritten the entry; the ring is then large enough for the next such packet."""
+    """A small ring has overwritten the entry; the ring is then large enough for the next
+    such packet.
+    """
     flow = Flow(core)
     flow.send(4)
     for _ in range(2 * FIRST):

@@ -1,8 +1,10 @@
 """Tests STARTUP and DRAIN of the core: [v2] 4.3.1, 4.3.2; [v3] 5.3.1, 5.3.2."""
 
+from typing import Any
+
 import pytest
 
-from cca_core import BDP, BW, FULL, RATE_MBPS, UNIT, Core, a_round, to_down, to_drain
+from support.cca_core import BDP, BW, FULL, RATE_MBPS, UNIT, Core, a_round, to_down, to_drain
 
 GAINS = {"deployed": (739, 739, 88), "draft": (709, 512, 128), "v3": (709, 512, 128)}
 
@@ -18,7 +20,7 @@ def test_a_connection_begins_in_startup_with_its_gains(core: Core, which: str) -
 
 
 def test_the_first_pacing_rate_follows_from_cwnd_and_rtt(core: Core) -> None:
-    """[v3] 5.6.2: 10 packets in 20 ms, else in 1 ms, times the gain, less 1%."""
+    """[v3] 5.6.2: 10 packets in 20 ms, or in 1 ms without an RTT, times the gain, less 1%."""
     rate = 10 / 0.02 * 1448 * 709 / UNIT * 0.99
     assert core.init("v3", cwnd=10, srtt_us=20_000)["pacing_rate"] == pytest.approx(rate, rel=1e-3)
     assert core.init("v3", cwnd=10)["pacing_rate"] == pytest.approx(20 * rate, rel=1e-3)
@@ -42,13 +44,17 @@ def test_only_whole_rounds_that_the_application_did_not_limit_count(core: Core) 
     """[v3] 5.3.1.2, A.7."""
     core.init("v3")
     for _ in range(10):
-        core.ack(rate_mbps=RATE_MBPS, new_round=True, is_app_limited=1, rtt_us=20_000, inflight=FULL)
+        core.ack(
+            rate_mbps=RATE_MBPS, new_round=True, is_app_limited=1, rtt_us=20_000, inflight=FULL
+        )
         core.ack(rate_mbps=RATE_MBPS, inflight=FULL)
     assert (core.phase, core.state["full_bw_count"]) == ("startup", 0)
 
 
-def lossy_round(core: Core, losses: int, lost: int, **members: int) -> None:
-    """Marks packets lost by so many ACKs of a round in fast recovery, and ends it. The bandwidth keeps growing."""
+def lossy_round(core: Core, losses: int, lost: int, **members: Any) -> None:
+    """Marks packets lost by a number of ACKs of a round in fast recovery, and ends the round. The
+    bandwidth keeps growing.
+    """
     a_round(core, recovery=1, inflight=FULL, **members)
     core.ack(rate_mbps=RATE_MBPS, lost=lost, inflight=FULL, **members)
     begin = core.delivered
@@ -58,7 +64,9 @@ def lossy_round(core: Core, losses: int, lost: int, **members: int) -> None:
 
 
 @pytest.mark.parametrize(("which", "needed"), [("deployed", 8), ("draft", 3), ("v3", 6)])
-def test_a_round_of_fast_recovery_with_many_losses_ends_startup(core: Core, which: str, needed: int) -> None:
+def test_a_round_of_fast_recovery_with_many_losses_ends_startup(
+    core: Core, which: str, needed: int
+) -> None:
     """[v2] 4.3.1.3; [v3] 5.3.1.3. Gomez et al.: 8 in the deployed BBRv2."""
     core.init(which)
     a_round(core)
@@ -88,7 +96,9 @@ def test_without_fast_recovery_losses_do_not_end_startup(core: Core) -> None:
 
 
 def test_losses_that_end_startup_bound_what_is_in_flight(core: Core) -> None:
-    """[v3] 5.3.1.3: the BDP, or what the last round delivered if more; Gomez et al. 2.5: BBRv2 takes the BDP."""
+    """[v3] 5.3.1.3: the BDP, or what the last round delivered if more; Gomez et al. 2.5: BBRv2
+    takes the BDP.
+    """
     bounds = {}
     for which in ("deployed", "v3"):
         core.init(which)
@@ -111,7 +121,7 @@ def test_drain_ends_at_one_bdp_in_flight(core: Core, which: str) -> None:
 
 
 def test_what_the_pacing_holds_back_is_not_in_flight(core: Core) -> None:
-    """Ours: Linux counts as in flight what the queueing discipline still holds."""
+    """Ours: Linux also counts packets in the queueing discipline as in flight."""
     to_drain(core)
     core.ack(inflight=BDP + 86, pacing_queue_us=9_900)
     assert core.phase == "drain"

@@ -10,12 +10,21 @@ import pytest
 from ccmix.analysis.results import Result, Results, load_results
 from ccmix.model import Buffer, Group, Loss, Run, Topology
 from ccmix.model.results import FinishedRun, Status
-from finished_runs import finished_run, group_metrics, metrics
-from published_archives import DEMO
-from support import iperf3_traffic, one_sender, with_senders
+from support.finished_runs import finished_run, group_metrics, metrics
+from support.model import iperf3_traffic, one_sender, with_senders
+from support.published_archives import DEMO
 
-TOPOLOGY = one_sender(rate_bps=1e9, delay_s=0.005, loss=None, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
-Goodput = Callable[[str, int, Topology], float]  # of a CCA's flows together, by iteration and path, bit/s
+TOPOLOGY = one_sender(
+    rate_bps=1e9,
+    delay_s=0.005,
+    loss=None,
+    buffer=Buffer(1.0, "bdp"),
+    mtu_bytes=1500,
+    offloads=False,
+)
+Goodput = Callable[
+    [str, int, Topology], float
+]  # total of a CCA's flows, by iteration and path, bit/s
 Make = Callable[..., Results]
 
 
@@ -37,11 +46,16 @@ def finished(groups: Sequence[Group], run: Run, goodput: Goodput, status: Status
     total, flows = sum(rates.values()), sum(group.weight for group in groups)
     each = [
         group_metrics(
-            group.cca, rates[group.cca], streams=group.weight, retransmission_rate=0.001 * run.iteration,
-            rtt_median_s=run.topology.base_rtt_s, share=rates[group.cca] / total, fair_share=group.weight / flows,
+            group.cca,
+            rates[group.cca],
+            streams=group.weight,
+            retransmission_rate=0.001 * run.iteration,
+            rtt_median_s=run.topology.base_rtt_s,
+            share=rates[group.cca] / total,
+            fair_share=group.weight / flows,
         )
         for group in groups
-    ]  # fmt: skip
+    ]
     per_flow = [rates[group.cca] / group.weight for group in groups for _ in range(group.weight)]
     of_run = metrics(
         each,
@@ -53,34 +67,58 @@ def finished(groups: Sequence[Group], run: Run, goodput: Goodput, status: Status
 
 
 def intervals(groups: Sequence[Group]) -> pl.DataFrame:
-    """Returns three seconds, of which the first isn't measured: 50 Mbit/s and 4 lost segments of each group."""
+    """Returns three seconds, of which the first isn't measured: 50 Mbit/s and 4 lost segments of
+    each group.
+    """
     rows = [
-        {"time_s": time_s, "seconds": 1.0, "port": 40000 + 2 * number, "group": group.cca, "omitted": time_s <= 1,
-         "goodput_bps": 50e6, "retransmits": 4}
-        for time_s in (1.0, 2.0, 3.0) for number, group in enumerate(groups)
-    ]  # fmt: skip
+        {
+            "time_s": time_s,
+            "seconds": 1.0,
+            "port": 40000 + 2 * number,
+            "group": group.cca,
+            "omitted": time_s <= 1,
+            "goodput_bps": 50e6,
+            "retransmits": 4,
+        }
+        for time_s in (1.0, 2.0, 3.0)
+        for number, group in enumerate(groups)
+    ]
     return pl.DataFrame(rows)
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Makes results of entries (name: groups) in conditions, with some iterations; `invalid` are numbers of runs."""
+    """Makes results of entries (name: groups) in conditions, with some iterations; `invalid` are
+    numbers of runs.
+    """
 
     def made(
         entries: Mapping[str, Sequence[Group]],
         conditions: Sequence[Mapping[str, str]],
         iterations: int = 3,
-        goodput: Goodput = lambda cca, iteration, _: (1e8 if cca == "cubic" else 2e8) + 1e7 * iteration,
+        goodput: Goodput = lambda cca, iteration, _: (
+            (1e8 if cca == "cubic" else 2e8) + 1e7 * iteration
+        ),
         invalid: Sequence[int] = (),
         folder: str = "runs",
     ) -> Results:
         results: list[Result] = []
         for name, groups in entries.items():
             streams = sum(group.weight for group in groups)
-            traffic = iperf3_traffic(tuple(groups), streams, duration_s=2.0, omit_s=1.0, interval_s=1.0)
+            traffic = iperf3_traffic(
+                tuple(groups), streams, duration_s=2.0, omit_s=1.0, interval_s=1.0
+            )
             for condition in conditions:
                 for iteration in range(1, iterations + 1):
-                    run = Run(name, dict(condition), "receiver", iteration, 7, traffic, topology(condition))
+                    run = Run(
+                        name,
+                        dict(condition),
+                        "receiver",
+                        iteration,
+                        7,
+                        traffic,
+                        topology(condition),
+                    )
                     place = tmp_path / folder / f"{len(results):03d}"
                     place.mkdir(parents=True)
                     intervals(groups).write_parquet(place / "intervals.parquet")

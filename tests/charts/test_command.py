@@ -6,7 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from ccmix.cli.main import main
-from published_archives import DEMO
+from support.published_archives import DEMO
 
 
 def report(*arguments: str) -> Result:
@@ -14,7 +14,16 @@ def report(*arguments: str) -> Result:
 
 
 def test_charts_are_files_whose_names_are_printed(tmp_path: Path) -> None:
-    result = report("--charts", str(tmp_path / "new"), "--chart", "table", "--chart", "bbr-state", "--image", "png")
+    result = report(
+        "--charts",
+        str(tmp_path / "new"),
+        "--chart",
+        "table",
+        "--chart",
+        "bbr-state",
+        "--image",
+        "png",
+    )
     assert result.exit_code == 0
     files = sorted((tmp_path / "new").iterdir())
     assert sorted(result.output.splitlines()) == [str(file) for file in files]

@@ -1,4 +1,4 @@
-"""Tests charts of one condition each: which runs they show, and how they say so."""
+"""Tests charts of a single condition: the runs that they show, and how they name them."""
 
 import re
 from collections.abc import Callable
@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.results import Results
-from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
 from ccmix.charts.draw import svg
+from ccmix.charts.encodings import Chart
 from ccmix.charts.series import MOST_STEPS, over_time
 from ccmix.model import Group
 
@@ -31,8 +31,8 @@ def test_a_chart_for_each_condition_with_its_settings(make: Make) -> None:
     charts = choose(make({"alone": MIXED[:1], "mixed": MIXED}, DELAYS), ["time-series"]).charts
     assert [chart.condition for chart in charts] == ["delay=5ms", "delay=44ms"]
     assert charts[0].settings == (
-        "1.00 Gbit/s, base RTT 10 ms, loss 0% per packet, buffer 1 BDP = 1.25 MB FIFO, MTU 1500, offloads off, "
-        "Linux 7.2.12-ccmix"
+        "1.00 Gbit/s, base RTT 10 ms, loss 0% per packet, buffer 1 BDP = 1.25 MB FIFO, MTU 1500, "
+        "offloads off, Linux 7.2.12-ccmix"
     )
     assert " ".join(charts[0].spec["title"]["subtitle"]) == charts[0].settings
     assert [panel["title"] for panel in charts[0].spec["concat"]] == ["alone", "mixed"]
@@ -45,9 +45,14 @@ def test_runs_that_are_not_valid_have_lines_of_their_own(make: Make) -> None:
     assert [chart.condition for chart in (some, none)] == ["delay=5ms", "delay=44ms"]
     thin = behind_the_lines(some)["data"]["values"]
     assert {(row["iteration"], row["group"]) for row in thin if row["cca"] == "bbr"} == {
-        (1, "bbr (unknown)"), (2, "bbr"), (3, "bbr"),
-    }  # fmt: skip
-    assert {row["group"] for row in behind_the_lines(none)["data"]["values"]} == {"cubic (unknown)", "bbr (unknown)"}
+        (1, "bbr (unknown)"),
+        (2, "bbr"),
+        (3, "bbr"),
+    }
+    assert {row["group"] for row in behind_the_lines(none)["data"]["values"]} == {
+        "cubic (unknown)",
+        "bbr (unknown)",
+    }
     assert "mixed: cubic (unknown) 50.0 Mbit/s in the mean" in none.alt_text
 
 
@@ -66,7 +71,9 @@ def test_paths_that_differ_are_not_drawn_as_one(make: Make) -> None:
 
 
 def test_many_conditions_are_left_out_and_told(make: Make) -> None:
-    results = make({"one": MIXED}, [{"delay": f"{delay}ms"} for delay in range(1, 31)], iterations=1)
+    results = make(
+        {"one": MIXED}, [{"delay": f"{delay}ms"} for delay in range(1, 31)], iterations=1
+    )
     chosen = choose(results, ["time-series"], most=3)
     assert [chart.condition for chart in chosen.charts] == ["delay=1ms", "delay=15ms", "delay=30ms"]
     assert chosen.left_out == (
@@ -86,7 +93,9 @@ def test_many_iterations_are_drawn_as_their_range(make: Make) -> None:
 def test_intervals_that_are_too_many_for_the_pixels_are_joined(make: Make) -> None:
     [result] = make({"mixed": MIXED}, [{}], iterations=1).runs
     steps = pl.DataFrame({"step": range(1, 3001)})
-    flows = pl.DataFrame({"port": [1, 2, 3], "group": ["cubic", "bbr", "bbr"], "goodput_bps": [1e6, 2e6, 3e6]})
+    flows = pl.DataFrame(
+        {"port": [1, 2, 3], "group": ["cubic", "bbr", "bbr"], "goodput_bps": [1e6, 2e6, 3e6]}
+    )
     fine = steps.select(time_s=pl.col("step") * 0.1, seconds=0.1).join(flows, how="cross")
     fine.with_columns(retransmits=1).write_parquet(result.folder / "intervals.parquet")
     series = over_time([result])
@@ -112,7 +121,15 @@ def test_retransmissions_are_bars_of_their_intervals_with_gaps(make: Make) -> No
     [chart] = choose(results, ["time-series"]).charts
     [outline] = re.findall(r'<path[^>]* d="M0,264([^"]*)"[^>]* opacity="0.45"', svg(chart.spec))
     tops = [(float(x), float(y)) for x, y in re.findall(r"L([\d.]+),([\d.]+)", outline)]
-    assert tops[:7] == [(0, 212.96), (75, 212.96), (75, 264), (150, 264), (150, 187.44), (225, 187.44), (225, 264)]
+    assert tops[:7] == [
+        (0, 212.96),
+        (75, 212.96),
+        (75, 264),
+        (150, 264),
+        (150, 187.44),
+        (225, 187.44),
+        (225, 264),
+    ]
 
 
 def test_a_run_without_intervals_has_none(make: Make) -> None:

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from ccmix.charts.inline_svg import SVG, inline
+from ccmix.charts.draw import SVG, inline
 
 DRAWN = """<svg xmlns="http://www.w3.org/2000/svg" class="marks" width="10" height="10" viewBox="0 0 10 10">
 <defs><clipPath id="clip1"><rect width="5"/></clipPath></defs>
@@ -44,10 +44,16 @@ TITLED = """<svg xmlns="http://www.w3.org/2000/svg" width="200" height="120" vie
 def test_the_page_has_the_title_so_the_drawing_has_none_and_no_room_for_it() -> None:
     drawing = inline(TITLED, "chart7", "")
     root = ET.fromstring(drawing.svg)
-    assert [text.text for text in root.iter(f"{{{SVG}}}text")] == ["a panel", "a label of twenty le"]
+    assert [text.text for text in root.iter(f"{{{SVG}}}text")] == [
+        "a panel",
+        "a label of twenty le",
+    ]
     left, top, width, height = map(float, (root.get("viewBox") or "").split())
     assert (top, height) == (68 - 22 + 10 - 13 - 6, 120 - 37)
-    assert (left, width) == (-30, 200 + 30 + 14)  # 15% of a letter's size for each of 20 letters, and of 7 at 13 pixels
+    assert (left, width) == (
+        -30,
+        200 + 30 + 14,
+    )  # 15% of a letter's size for each of 20 letters, and of 7 at 13 pixels
     assert drawing.width == width
 
 

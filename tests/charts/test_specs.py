@@ -10,8 +10,8 @@ import pytest
 
 from ccmix.charts.draw import png, svg
 from ccmix.charts.encodings import SCHEMA
-from ccmix.charts.table import goodput_table
-from chart_specs import GOLDEN, specs, written
+from ccmix.charts.heat_map import goodput_table
+from support.chart_specs import GOLDEN, specs, written
 
 SPECS = specs()
 SVG = "{http://www.w3.org/2000/svg}"
@@ -24,12 +24,14 @@ def test_there_is_a_golden_file_of_each() -> None:
 @pytest.mark.parametrize("name", SPECS)
 def test_the_specification_is_the_golden_one(name: str) -> None:
     golden = (GOLDEN / f"{name}.json").read_text(encoding="utf-8")
-    assert written(SPECS[name]) == golden, "look at the chart, then: .venv/bin/python tests/chart_specs.py"
+    assert written(SPECS[name]) == golden, (
+        "look at the chart, then: PYTHONPATH=tests .venv/bin/python -m support.chart_specs"
+    )
 
 
 @pytest.mark.parametrize("name", SPECS)
 def test_vega_lites_schema_knows_all_of_it(name: str) -> None:
-    """Vega-Lite itself takes no notice of what it doesn't know, such as a word that is misspelt."""
+    """Vega-Lite itself ignores unknown properties, such as a misspelt word."""
     altair.Chart.from_dict(SPECS[name], validate=True)
 
 
@@ -47,7 +49,9 @@ def texts(drawn: str) -> list[str]:
 def test_drawn_as_svg_and_png(name: str) -> None:
     drawn = svg(SPECS[name])
     assert not any(word in drawn for word in ("NaN", "undefined", "Infinity"))
-    assert not any("href" in name for element in ET.fromstring(drawn).iter() for name in element.attrib)
+    assert not any(
+        "href" in name for element in ET.fromstring(drawn).iter() for name in element.attrib
+    )
     assert len(texts(drawn)) > 5
     assert png(SPECS[name], scale=1).startswith(b"\x89PNG")
 

@@ -1,4 +1,6 @@
-"""What shells complete: by the real bash with the script of `ccmix completion`, and by what click answers to others."""
+"""Completion in shells: by the real bash with the script of `ccmix completion`, and by click's
+answers to other shells.
+"""
 
 import os
 import subprocess
@@ -6,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.cli.completion import SHELLS
-from support import CCMIX, Ccmix
+from ccmix.cli.main import SHELLS
+from support.commands import CCMIX, Ccmix
 
-# Does what bash does at the key Tab after these words, with the function that the script has registered
+# Does what bash does at the key Tab after these words, with the function that the script has
+# registered
 TAB = """
 source "$1"; shift
 registered=($(complete -p ccmix)); compopt() { printf 'default %s\\n' "$2"; }
@@ -21,7 +24,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Has INI files, archives, and something else; the command is on PATH."""
+    """A folder with INI files, archives and another file; the command is on PATH."""
     folder = tmp_path / "work"
     (folder / "results" / "share").mkdir(parents=True)
     (folder / "results" / "share" / "campaign.json").touch()
@@ -56,10 +59,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_bash(words: str, completed: set[str], folder: Path) -> None:
-    script = subprocess.run([CCMIX, "completion", "bash"], check=True, capture_output=True, text=True)
+    script = subprocess.run(
+        [CCMIX, "completion", "bash"], check=True, capture_output=True, text=True
+    )
     assert script.stderr == ""
     (folder.parent / "completion").write_text(script.stdout)
-    argv = ["bash", "--norc", "-c", TAB, "bash", str(folder.parent / "completion"), "ccmix", *words.split(" ")]
+    argv = [
+        "bash",
+        "--norc",
+        "-c",
+        TAB,
+        "bash",
+        str(folder.parent / "completion"),
+        "ccmix",
+        *words.split(" "),
+    ]
     done = subprocess.run(argv, check=True, capture_output=True, text=True)
     assert (set(filter(None, done.stdout.splitlines())), done.stderr) == (completed, "")
 

@@ -1,4 +1,4 @@
-"""`ccmix demo`: the configuration comes with the package, and the answer is the demo's."""
+"""`ccmix demo`: its configuration comes with the package, and its answer is printed."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ccmix.archive import Campaign
-from ccmix.cli.samples import sample
+from ccmix.cli.init import sample
 from ccmix.version import version
-from support import REPOSITORY, Ccmix
+from support.commands import REPOSITORY, Ccmix
 
 
 @pytest.mark.parametrize("name", ["demo", "demo-quick"])
@@ -24,8 +24,9 @@ def test_the_quick_demo(ccmix: Ccmix, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "3 runs valid, 0 not valid, 0 failed" in done.stderr
     assert "not settled" not in done.stderr
-    *_, sentence, page = done.stdout.splitlines()
-    assert sentence.startswith("Beside 1 flow of cubic, 1 flow of bbr takes more than its fair share")
+    *_, sentence, more, page = done.stdout.splitlines()
+    assert sentence.startswith("1 bbr flow competing with 1 cubic flow gets")
+    assert more == "For more, open the report:"
     assert page == str(outdir / "report.html")
     assert "ccmix run demo-quick.ini --lab --seed 1 --run" in Path(page).read_text()
     assert Campaign.load(outdir).ini == sample("demo-quick").read_text()
@@ -38,6 +39,6 @@ def test_a_folder_with_something_in_it_is_refused(ccmix: Ccmix, tmp_path: Path) 
     (tmp_path / "mine").write_text("")
     done = ccmix("demo", "--quick", "-o", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    refused = f"{tmp_path}: is not empty: give another folder with -o, or --resume to go on with it"
+    refused = f"{tmp_path}: is not empty: give another folder with -o, or continue it with --resume"
     assert done.stderr.splitlines()[-1] == refused
     assert [file.name for file in tmp_path.iterdir() if file != ccmix.folder] == ["mine"]

@@ -1,4 +1,4 @@
-"""`ccmix init`: files to start from, which plan as they are and with each setting that they offer."""
+"""`ccmix init`: its files can be planned unchanged, and with each setting that they offer."""
 
 import re
 import subprocess
@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.cli.init import NEXT
-from ccmix.cli.samples import sample
+from ccmix.cli.init import NEXT, sample
 from ccmix.config import Overrides, load
 from ccmix.plan import make_plan
-from support import CCMIX, Ccmix
+from support.commands import CCMIX, Ccmix
 
 OFFERED = re.compile(r"^# ([a-z][a-z.-]*) = ", re.MULTILINE)
 RUNS = {"lab": 3 * 3 + 2 * 3, "hosts": 3 * 5, "perfsonar": 2 * 3 * 5}
@@ -40,7 +39,10 @@ def test_what_is_written_is_planned(kind: str, ccmix: Ccmix, folder: Path) -> No
 
 @pytest.mark.parametrize("kind", NEXT)
 def test_each_setting_that_it_offers_changes_the_test(kind: str, tmp_path: Path) -> None:
-    certificate = "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out perfsonar.pem -subj /CN=ps1.example.org"
+    certificate = (
+        "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out perfsonar.pem -subj "
+        "/CN=ps1.example.org"
+    )
     subprocess.run(["openssl", *certificate.split()], cwd=tmp_path, check=True, capture_output=True)
     file, text = tmp_path / "offered.ini", sample(kind).read_text()
     offered = list(OFFERED.finditer(text))
@@ -51,7 +53,9 @@ def test_each_setting_that_it_offers_changes_the_test(kind: str, tmp_path: Path)
 
 
 def test_the_list_of_hosts_in_its_comment(tmp_path: Path) -> None:
-    """The comment of the file shows a list of hosts; with it beside the file, each of them is a destination."""
+    """The comment of the file shows a list of hosts. With that list as a file, each host becomes a
+    destination.
+    """
     listed = re.findall(r"^#     (\S.*)$", sample("hosts").read_text(), re.MULTILINE)
     hosts = tmp_path / "hosts.csv"
     hosts.write_text("\n".join(listed) + "\n")
@@ -64,7 +68,7 @@ def test_a_file_that_is_there_stays(ccmix: Ccmix, folder: Path) -> None:
     (folder / "mine.ini").write_text("mine")
     done = ccmix("init", "lab", "mine")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "mine.ini: is there already, and stays as it is: choose another name\n"
+    assert done.stderr == "mine.ini: already exists, and was not changed: choose another name\n"
     assert (folder / "mine.ini").read_text() == "mine"
 
 
@@ -77,10 +81,12 @@ def test_a_link_that_leads_nowhere_is_not_followed(ccmix: Ccmix, folder: Path) -
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        (".", "no name of a file"), ("..", "no name of a file"), ("a\nb", "no name of a file"),
-        ("nowhere/a", "nowhere/a.ini: the folder nowhere is not there: make it first"),
+        (".", "not a printable file name"),
+        ("..", "not a printable file name"),
+        ("a\nb", "not a printable file name"),
+        ("nowhere/a", "nowhere/a.ini: the folder nowhere does not exist: make it"),
     ],
-)  # fmt: skip
+)
 def test_names_that_can_not_be_written(name: str, says: str, ccmix: Ccmix, folder: Path) -> None:
     done = ccmix("init", "lab", name)
     assert (done.returncode, done.stdout) == (2, "")
@@ -91,11 +97,27 @@ def test_names_that_can_not_be_written(name: str, says: str, ccmix: Ccmix, folde
 
 @pytest.mark.namespaces
 def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
-    filled = 'mount -t tmpfs -o size=64k tmpfs "$0" && head -c 128K /dev/zero >"$0/fill" 2>"$0/why"; "$@"; ls "$0" >&2'
+    filled = (
+        'mount -t tmpfs -o size=64k tmpfs "$0" && head -c 128K /dev/zero >"$0/fill" '
+        '2>"$0/why"; "$@"; ls "$0" >&2'
+    )
     written = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", filled, tmp_path, CCMIX, "init", "lab", tmp_path / "mine"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            filled,
+            tmp_path,
+            CCMIX,
+            "init",
+            "lab",
+            tmp_path / "mine",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     message = "No space left on device: make room on that disk, or choose another place"
     assert written.stderr.splitlines() == [f"{tmp_path}/mine.ini: {message}", "fill", "why"]
     assert written.stdout == ""
@@ -105,7 +127,9 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_of_the_lab(ccmix: Ccmix, folder: Path) -> None:
     assert ccmix("init", "lab", "my test").returncode == 0
-    done = ccmix("run", "my test.ini", "--lab", "--run", "share buffer=1bdp #1", "-o", folder / "out")
+    done = ccmix(
+        "run", "my test.ini", "--lab", "--run", "share buffer=1bdp #1", "-o", folder / "out"
+    )
     assert done.returncode == 0, done.stderr
     assert "1 run valid, 0 not valid, 0 failed" in done.stderr
     assert "not settled" not in done.stderr

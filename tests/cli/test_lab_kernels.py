@@ -1,7 +1,7 @@
-"""Tests kernels of the lab beside the stock one, by their names.
+"""Tests named kernels of the lab.
 
-The other kernel is a copy of the stock one under another name. Kernels that differ are built in
-tests/lab/test_another_kernel.py.
+The named kernel here is a copy of the stock kernel. tests/lab/test_another_kernel.py builds kernels
+that differ.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ccmix.tools import find_kernel
-from support import Ccmix
+from support.commands import Ccmix
 
 pytestmark = pytest.mark.lab
 
@@ -31,7 +31,7 @@ sweep.kernel = stock, mine
 
 @pytest.fixture(autouse=True)
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns the file that the name `mine` leads to."""
+    """Returns the kernel file with the name `mine`."""
     file = tmp_path / "kernel" / "linux"
     file.parent.mkdir()
     shutil.copy(find_kernel(), file)
@@ -62,9 +62,15 @@ def test_the_list_has_names_ccas_and_hashes(ccmix: Ccmix) -> None:
     assert (stock["name"], mine["name"]) == ("stock", "mine")
     assert stock["sha256"] == mine["sha256"]
     assert {"cubic", "bbr", "reno"} < set(mine["ccas"])
-    assert (stock["current"], mine["current"]) == (True, False)  # nothing says what the copy was made of
+    assert (stock["current"], mine["current"]) == (
+        True,
+        False,
+    )  # nothing says how the copy was built
     shown = ccmix("lab", "kernels").stdout
-    assert f"stock\n  release  {stock['release']}\n  sha256   {stock['sha256']}\n  CCAs     bbr " in shown
+    assert (
+        f"stock\n  release  {stock['release']}\n  sha256   {stock['sha256']}\n  CCAs     bbr "
+        in shown
+    )
     assert "\nmine\n" in shown
     assert "removed" not in shown
 
@@ -75,7 +81,10 @@ def test_both_run_and_say_what_they_were(ccmix: Ccmix, config: Path, tmp_path: P
     outdir = tmp_path / "out"
     done = ccmix("run", config, "--lab", "-o", outdir)
     assert done.returncode == 0, done.stderr
-    described = {kernel["name"]: kernel for kernel in json.loads(ccmix("lab", "kernels", "--format", "json").stdout)}
+    described = {
+        kernel["name"]: kernel
+        for kernel in json.loads(ccmix("lab", "kernels", "--format", "json").stdout)
+    }
     for name in ("stock", "mine"):
         run = json.loads((outdir / f"one/kernel={name}/receiver/001/run.json").read_text())
         expected = {key: described[name][key] for key in ("name", "sha256", "release")}
@@ -86,9 +95,14 @@ def test_both_run_and_say_what_they_were(ccmix: Ccmix, config: Path, tmp_path: P
     page = (outdir / "report.html").read_text()
     assert "<dt>lab_kernel sha256</dt>" in page
     only_mine = tmp_path / "again"
-    assert ccmix("run", config, "--lab", "-o", only_mine, "--run", "one kernel=mine #1").returncode == 0
+    assert (
+        ccmix("run", config, "--lab", "-o", only_mine, "--run", "one kernel=mine #1").returncode
+        == 0
+    )
     compared = ccmix("compare", outdir, only_mine).stdout
-    assert "kernel=stock" in compared  # which only A has; the conditions that both have are of one kernel
+    assert (
+        "kernel=stock" in compared
+    )  # which only A has; the conditions that both have are of one kernel
 
 
 def test_a_name_that_no_kernel_has_is_refused_with_those_that_there_are(
@@ -98,8 +112,11 @@ def test_a_name_that_no_kernel_has_is_refused_with_those_that_there_are(
     outdir = tmp_path / "out"
     for refused in (ccmix("plan", config), ccmix("run", config, "--lab", "-o", outdir)):
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert "[one] asks for kernel = removed: the lab has no kernel removed, " in refused.stderr
-        assert "it has stock, mine\n" in refused.stderr
+        assert (
+            "[one] asks for kernel = removed: the lab has no kernel named removed "
+            in refused.stderr
+        )
+        assert "(available: stock, mine)" in refused.stderr
     assert not outdir.exists()
     examined = ccmix("doctor", config, "--lab", "--format", "json")
     assert findings(examined.stdout)["lab: kernel removed"]["status"] == "fail"
@@ -114,14 +131,14 @@ def findings(printed: str) -> dict[str, Any]:
 def test_another_kernel_needs_the_lab(ccmix: Ccmix, config: Path, tmp_path: Path) -> None:
     refused = ccmix("run", config, "-o", tmp_path / "out")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "[one] asks for kernel = mine, which runs in the lab: give --lab" in refused.stderr
+    assert "[one] asks for kernel = mine, which runs only in the lab: give --lab" in refused.stderr
 
 
 def test_a_cca_is_asked_of_the_kernel_that_runs(ccmix: Ccmix, config: Path) -> None:
     change(config, "sweep.kernel = stock, mine", "sweep.kernel = stock, mine\ncca = own")
     refused = ccmix("plan", config)
     assert refused.returncode == 2
-    assert "the unknown CCA 'own'" in refused.stderr  # as long as a condition has the stock kernel
+    assert "'own' is not a known CCA" in refused.stderr  # while a condition has the stock kernel
     change(config, "sweep.kernel = stock, mine", "sweep.kernel = mine")
     refused = ccmix("plan", config)
     assert refused.returncode == 2
@@ -138,10 +155,10 @@ def test_a_campaign_is_not_resumed_with_another_kernel_of_the_name(
     resumed = ccmix("run", config, "--lab", "-o", outdir, "--resume")
     assert resumed.returncode == 0, resumed.stderr
     with mine.open("ab") as file:
-        file.write(b"another")  # behind all that is loaded
+        file.write(b"another")  # after all loaded parts
     refused = ccmix("run", config, "--lab", "-o", outdir, "--resume")
     assert refused.returncode == 2
-    assert "was begun with another kernel mine of the lab" in refused.stderr
+    assert "was started with another kernel mine of the lab" in refused.stderr
 
 
 def test_a_guest_by_hand_has_the_kernel_of_its_path(ccmix: Ccmix, config: Path) -> None:

@@ -1,10 +1,10 @@
-"""Tests that a command does its work where nobody can read what it says beside it."""
+"""Tests that a command does its work even if nobody can read its messages."""
 
 import subprocess
 from pathlib import Path
 
 from ccmix.archive import Campaign
-from support import CCMIX
+from support.commands import CCMIX
 
 
 def test_messages_to_a_full_disk_stop_nothing(tmp_path: Path) -> None:

@@ -4,17 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from support import Ccmix
+from support.commands import Ccmix
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        ("report", "circle"), ("compare", "circle", "circle"), ("import", "circle", "-o", "out"),
-        ("run", "lab.ini", "--lab", "-o", "circle"), ("archive", "unpack", "circle"),
+        ("report", "circle"),
+        ("compare", "circle", "circle"),
+        ("import", "circle", "-o", "out"),
+        ("run", "lab.ini", "--lab", "-o", "circle"),
+        ("archive", "unpack", "circle"),
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_a_link_that_leads_to_itself_is_refused(
     command: tuple[str, ...], ccmix: Ccmix, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a terminal shows of a campaign, from streams made by hand."""
+"""Tests the display of a campaign in a terminal, from streams made by hand."""
 
 import asyncio
 import io
@@ -13,14 +13,16 @@ from ccmix.archive import RunFolder
 from ccmix.cli.progress import ProgressWatcher
 from ccmix.model import Run
 from ccmix.run.campaign import Outcome
-from sockmon_stream import SOCKETS, header, sample
-from support import host_run
+from support.model import host_run
+from support.sockmon_stream import SOCKETS, header, sample
 
 TIME_TO_GO = re.compile(r"runs\S* .* 0/2 .*\d:\d\d:\d\d")
 
 
 def shown(watcher: ProgressWatcher, stream: Path, screen: io.StringIO) -> bool:
-    """Whether a time to go is shown while the stream grows by a second every time that the display is drawn."""
+    """Checks that a remaining time is shown while the stream grows by a second each time the
+    display is drawn.
+    """
 
     async def grow() -> bool:
         display = asyncio.create_task(watcher.display())
@@ -40,7 +42,9 @@ def shown(watcher: ProgressWatcher, stream: Path, screen: io.StringIO) -> bool:
 def test_there_is_a_time_to_go_before_the_first_run_has_ended(tmp_path: Path) -> None:
     runs: list[Run] = [host_run("localhost", "b"), host_run("localhost", "c")]
     screen = io.StringIO()
-    watcher = ProgressWatcher(Console(file=screen, force_terminal=True, width=120), runs, in_lab=False)
+    watcher = ProgressWatcher(
+        Console(file=screen, force_terminal=True, width=120), runs, in_lab=False
+    )
     folder = RunFolder(tmp_path / "001")
     (folder.partial / "logs").mkdir(parents=True)
     stream = folder.partial / "logs" / "run.sockmon"
@@ -54,10 +58,14 @@ def test_there_is_a_time_to_go_before_the_first_run_has_ended(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("at_a_time", "bars"), [(16, 2), (17, 0)])
 def test_many_runs_at_a_time_have_one_bar(at_a_time: int, bars: int, tmp_path: Path) -> None:
-    """Expects a bar beside that of all for each run in progress, but not where hundreds may be in progress."""
+    """Expects a bar for each run in progress, except if hundreds of runs may be in progress, and a
+    bar for all runs.
+    """
     runs: list[Run] = [replace(host_run("localhost", "b"), iteration=number) for number in (1, 2)]
     screen = io.StringIO()
-    watcher = ProgressWatcher(Console(file=screen, force_terminal=True, width=120), runs, False, at_a_time)
+    watcher = ProgressWatcher(
+        Console(file=screen, force_terminal=True, width=120), runs, False, at_a_time
+    )
 
     async def show() -> None:
         display = asyncio.create_task(watcher.display())

@@ -1,4 +1,4 @@
-"""`ccmix version`: what it says of programs that are there, of others, and of missing ones."""
+"""`ccmix version`: its output for installed, unusable, unpinned and missing programs."""
 
 import hashlib
 import json
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.cli.version import PROGRAMS
+from ccmix.cli.installed import PROGRAMS
 from ccmix.tools import find_iperf3, find_sockmon
 from ccmix.version import version
-from support import Ccmix
+from support.commands import Ccmix
 
 
 def test_of_this_machine(ccmix: Ccmix) -> None:
@@ -19,24 +19,34 @@ def test_of_this_machine(ccmix: Ccmix) -> None:
     said = json.loads(done.stdout)
     assert (said["ccmix"], said["commit"]) == (version().name, version().commit)
     programs = {program["name"]: program for program in said["programs"]}
-    assert list(programs) == [program.name for program in PROGRAMS]
+    assert list(programs) == list(PROGRAMS)
     for name, file in (("ccmix-iperf3", find_iperf3()), ("ccmix-sockmon", find_sockmon())):
         assert programs[name]["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
         assert programs[name]["path"] == str(file)
-    printed = subprocess.run([find_iperf3(), "--version"], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        [find_iperf3(), "--version"], check=True, capture_output=True, text=True
+    ).stdout
     assert programs["ccmix-iperf3"]["version"] == printed.splitlines()[0]
     assert programs["ccmix-sockmon"]["version"] is None
     text = ccmix("version").stdout
-    assert text.startswith(f"ccmix {version().name}\n")
-    assert f"ccmix-sockmon\n  sha256   {programs['ccmix-sockmon']['sha256']}\n  path     {find_sockmon()}\n" in text
+    assert text.startswith(f"ccmix {version().text}\n")
+    assert (
+        f"ccmix-sockmon\n  sha256   {programs['ccmix-sockmon']['sha256']}\n  path     "
+        f"{find_sockmon()}\n" in text
+    )
 
 
 def test_what_is_missing_is_said(ccmix: Ccmix, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CCMIX_RTT", "/nowhere/rtt")
     done = Ccmix(ccmix.folder)("version", "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
-    rtt = next(program for program in json.loads(done.stdout)["programs"] if program["name"] == "ccmix-rtt")
-    assert (rtt["sha256"], rtt["missing"]) == (None, "ccmix-rtt at /nowhere/rtt can't be run by this user")
+    rtt = next(
+        program for program in json.loads(done.stdout)["programs"] if program["name"] == "ccmix-rtt"
+    )
+    assert (rtt["sha256"], rtt["missing"]) == (
+        None,
+        "ccmix-rtt at /nowhere/rtt can't be run by this user",
+    )
     assert f"ccmix-rtt\n  missing  {rtt['missing']}\n" in Ccmix(ccmix.folder)("version").stdout
 
 
@@ -50,7 +60,11 @@ def test_a_userland_has_the_hash_that_its_build_noted(
         (root.parent / "build.json").write_text(noted)
         said = json.loads(Ccmix(ccmix.folder)("version", "--format", "json").stdout)["programs"]
         userland = next(program for program in said if program["name"] == "ccmix-userland")
-        assert (userland["sha256"], userland["path"], userland["missing"]) == (sha256, str(root), None)
+        assert (userland["sha256"], userland["path"], userland["missing"]) == (
+            sha256,
+            str(root),
+            None,
+        )
 
 
 def test_a_program_from_another_source_than_the_pinned_one_is_said(

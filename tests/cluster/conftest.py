@@ -1,11 +1,11 @@
-"""Provides a cluster, a grid of short runs, and what a campaign on a cluster must equal."""
+"""Provides a cluster, a grid of short runs, and the expected result of a campaign on a cluster."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dask_cluster import DaskCluster, dask_cluster
+from support.dask_cluster import DaskCluster, dask_cluster
 
 
 @pytest.fixture

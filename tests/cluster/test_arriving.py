@@ -1,4 +1,4 @@
-"""Tests what is done with what came from a worker: it is checked as an archive of others is."""
+"""Tests the handling of replies from a worker: they are checked like third-party archives."""
 
 import hashlib
 import io
@@ -11,30 +11,27 @@ from typing import Any
 
 import pytest
 
-from arriving_runs import made_with, packed
 from ccmix.archive import ArchiveError, RunFolder
 from ccmix.cluster import messages
-from ccmix.cluster.arriving import WrongReplyError, arrived
-from ccmix.cluster.messages import Job, Reply, decoded, encoded
-from ccmix.cluster.stragglers import Flight, Pace
+from ccmix.cluster.messages import KERNEL, USERLAND, Reply, decoded, encoded
+from ccmix.cluster.worker import WrongReplyError, arrived
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Group, GuestRoot, LabKernel, Run
-from ccmix.run.executor import Attempt
-from support import TOPOLOGY, iperf3_traffic
+from ccmix.run.campaign import Attempt
+from support.arriving_runs import made_with, packed
+from support.model import TOPOLOGY, iperf3_traffic
 
 WORKER = "tcp://10.0.0.7:4711"
 MADE_WITH = made_with("k" * 64, "u" * 64)
+NEEDED = {KERNEL: "k" * 64, USERLAND: "u" * 64, **(MADE_WITH.lab_programs or {})}
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
-    run = Run("e", {}, "receiver", 1, 7, iperf3_traffic((Group("cubic"),), 1, 1.0, 0.0, 0.1), TOPOLOGY)
+    run = Run(
+        "e", {}, "receiver", 1, 7, iperf3_traffic((Group("cubic"),), 1, 1.0, 0.0, 0.1), TOPOLOGY
+    )
     return Attempt(run, run, RunFolder.of(tmp_path / "out", run), (), lambda: None)
-
-
-@pytest.fixture
-def job(attempt: Attempt) -> Job:
-    return Job("key", "topic", attempt.run, {"stock": "k" * 64}, {}, "u" * 64, None)
 
 
 def zipped(**members: str) -> bytes:
@@ -45,9 +42,11 @@ def zipped(**members: str) -> bytes:
     return out.getvalue()
 
 
-def test_a_finished_run_is_put_in_its_place(attempt: Attempt, job: Job, tmp_path: Path) -> None:
-    reply = decoded(encoded(Reply("finished", WORKER, files=packed(tmp_path / "made", attempt.run, MADE_WITH))))
-    finished = arrived(replace(attempt, failures=("once",)), job, reply, None)
+def test_a_finished_run_is_put_in_its_place(attempt: Attempt, tmp_path: Path) -> None:
+    reply = decoded(
+        encoded(Reply("finished", WORKER, files=packed(tmp_path / "made", attempt.run, MADE_WITH)))
+    )
+    finished = arrived(replace(attempt, failures=("once",)), NEEDED, reply, None)
     assert finished.execution.retries == ("once",)
     assert attempt.folder.read() == finished
     assert (attempt.folder.path / "logs" / "guest.log").read_text() == "boots\n"
@@ -59,25 +58,29 @@ def test_a_finished_run_is_put_in_its_place(attempt: Attempt, job: Job, tmp_path
         (lambda whole: whole[:-100], "damaged"),
         (lambda whole: whole.replace(b"guest.log", b"guest.lag", 1), "damaged"),
         (lambda _: b"", "run.json"),
-        (lambda _: zipped(**{"../run.json": "{}"}), "is no path within a folder"),
+        (lambda _: zipped(**{"../run.json": "{}"}), "is not a path within a folder"),
         (lambda _: zipped(**{"run.json": "{}"}), "has no schema number"),
-        (lambda _: zipped(**{"run.json": json.dumps({"schema": 3})}), "Field required"),
+        (lambda _: zipped(**{"run.json": json.dumps({"schema": 4})}), "Field required"),
     ],
 )
 def test_what_is_no_finished_run_is_refused(
-    files: Callable[[bytes], bytes], said: str, attempt: Attempt, job: Job, tmp_path: Path
+    files: Callable[[bytes], bytes], said: str, attempt: Attempt, tmp_path: Path
 ) -> None:
-    reply = Reply("finished", WORKER, files=files(packed(tmp_path / "made", attempt.run, MADE_WITH)))
-    with pytest.raises(WrongReplyError, match=f"what {WORKER} sent is no finished run: .*{said}"):
-        arrived(attempt, job, reply, None)
+    reply = Reply(
+        "finished", WORKER, files=files(packed(tmp_path / "made", attempt.run, MADE_WITH))
+    )
+    with pytest.raises(
+        WrongReplyError, match=f"the reply of {WORKER} is not a finished run: .*{said}"
+    ):
+        arrived(attempt, NEEDED, reply, None)
     assert not attempt.folder.finished
     assert not (tmp_path / "run.json").exists()
 
 
-def test_another_run_is_refused(attempt: Attempt, job: Job, tmp_path: Path) -> None:
+def test_another_run_is_refused(attempt: Attempt, tmp_path: Path) -> None:
     files = packed(tmp_path / "made", replace(attempt.run, seed=8), MADE_WITH)
     with pytest.raises(WrongReplyError, match="sent another run than e all #1"):
-        arrived(attempt, job, Reply("finished", WORKER, files=files), None)
+        arrived(attempt, NEEDED, Reply("finished", WORKER, files=files), None)
     assert not attempt.folder.finished
 
 
@@ -89,71 +92,68 @@ def test_another_run_is_refused(attempt: Attempt, job: Job, tmp_path: Path) -> N
         ({"guest_root": GuestRoot("o" * 64, True)}, "another root of the guest: o{64}, not u{64}"),
         ({"guest_root": GuestRoot(None, False)}, "another root of the guest: None"),
         ({"guest_root": None}, "another root of the guest"),
+        ({"lab_programs": {"iperf3": "o" * 64}}, "another iperf3: o{64}, not i{64}"),
     ],
 )
 def test_a_run_that_was_made_with_other_files_is_refused(
-    change: dict[str, Any], said: str, attempt: Attempt, job: Job, tmp_path: Path
+    change: dict[str, Any], said: str, attempt: Attempt, tmp_path: Path
 ) -> None:
     files = packed(tmp_path / "made", attempt.run, replace(MADE_WITH, **change))
     with pytest.raises(WrongReplyError, match=f"{WORKER} made the run with {said}"):
-        arrived(attempt, job, Reply("finished", WORKER, files=files), None)
+        arrived(attempt, NEEDED, Reply("finished", WORKER, files=files), None)
     assert not attempt.folder.finished
 
 
 @pytest.mark.deep
-def test_a_shared_file_of_more_than_2_gib_is_read_whole(attempt: Attempt, job: Job, tmp_path: Path) -> None:
-    """Lets a file of zeros have the hash that was meant, so that only its content is refused."""
+def test_a_shared_file_of_more_than_2_gib_is_read_whole(attempt: Attempt, tmp_path: Path) -> None:
+    """Gives a file of zeros the expected hash, so that only its content is refused."""
     file = tmp_path / "large.zip"
     with file.open("wb") as content:
         content.truncate(2**31 + 1)
     with file.open("rb") as content:
         sha256 = hashlib.file_digest(content, "sha256").hexdigest()
     with pytest.raises(WrongReplyError, match="damaged"):
-        arrived(attempt, job, Reply("finished", WORKER, shared=file.name, sha256=sha256), tmp_path)
+        arrived(
+            attempt, NEEDED, Reply("finished", WORKER, shared=file.name, sha256=sha256), tmp_path
+        )
 
 
-def test_the_shared_folder_is_read_by_the_hash(attempt: Attempt, job: Job, tmp_path: Path) -> None:
+def test_the_shared_folder_is_read_by_the_hash(attempt: Attempt, tmp_path: Path) -> None:
     files, shared = packed(tmp_path / "made", attempt.run, MADE_WITH), tmp_path / "shared"
     shared.mkdir()
     (shared / "run.zip").write_bytes(files)
     there = Reply("finished", WORKER, shared="run.zip", sha256=hashlib.sha256(files).hexdigest())
     for wrong in (replace(there, sha256="0" * 64), replace(there, shared="../shared/run.zip")):
-        with pytest.raises(WrongReplyError, match="no finished run"):
-            arrived(attempt, job, wrong, shared)
-    assert arrived(attempt, job, there, shared).run == attempt.run
+        with pytest.raises(WrongReplyError, match="not a finished run"):
+            arrived(attempt, NEEDED, wrong, shared)
+    assert arrived(attempt, NEEDED, there, shared).run == attempt.run
     assert not list(shared.iterdir())
 
 
-def test_a_failed_run_names_its_folder_here(attempt: Attempt, job: Job, tmp_path: Path) -> None:
-    reply = Reply("failed", WORKER, reason="/w/run.partial/x: broken", folder="/w/run.partial", files=zipped(x="1"))
+def test_a_failed_run_names_its_folder_here(attempt: Attempt) -> None:
+    reply = Reply(
+        "failed",
+        WORKER,
+        reason="/w/run.partial/x: broken",
+        folder="/w/run.partial",
+        files=zipped(x="1"),
+    )
     with pytest.raises(GeneratorError, match=f"^{attempt.folder.partial}/x: broken$"):
-        arrived(attempt, job, reply, None)
+        arrived(attempt, NEEDED, reply, None)
     assert (attempt.folder.partial / "x").read_text() == "1"
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b"[]\n", b'{"outcome": "finished"}\n', "text", 7, None])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}\n", b"[]\n", b'{"outcome": "finished"}\n', "text", 7, None]
+)
 def test_what_is_no_reply_is_refused(content: object) -> None:
-    with pytest.raises(ArchiveError, match="what a worker answered"):
+    with pytest.raises(ArchiveError, match="the answer of a worker"):
         decoded(content)
 
 
 def test_a_reply_says_no_more_than_it_may() -> None:
-    said = json.loads(encoded(Reply("lacks", WORKER, lacks=("a",))).partition(b"\n")[0])
-    assert decoded(json.dumps(said).encode() + b"\n").lacks == ("a",)
+    said = json.loads(encoded(Reply("unfit", WORKER, reason="a")).partition(b"\n")[0])
+    assert decoded(json.dumps(said).encode() + b"\n").reason == "a"
     with pytest.raises(ArchiveError):
         decoded(json.dumps(said | {"outcome": "done"}).encode() + b"\n")
     assert messages.MOST_THROUGH_DASK_BYTES == 64 * 2**20
-
-
-def test_stragglers_are_judged_at_the_end_and_by_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets others take 5 s for 10 s of traffic: 40 s of traffic straggle after 60 s, and short ones after 10 s."""
-    now_s = [1000.0]
-    monkeypatch.setattr("ccmix.cluster.stragglers.time.monotonic", lambda: now_s[0])
-    pace, flights = Pace(), {"long": Flight(40.0, 1000.0), "short": Flight(1.0, 1000.0), "waits": Flight(1.0)}
-    for _ in range(3):
-        assert pace.stragglers(flights, threads=4) == []
-        pace.add(10.0, 5.0)
-    for seconds, late in ((9, []), (11, ["short"]), (59, ["short", "waits"]), (61, ["long", "short", "waits"])):
-        now_s[0] = 1000.0 + seconds
-        assert pace.stragglers(flights, threads=4) == late
-    assert pace.stragglers(flights, threads=2) == []

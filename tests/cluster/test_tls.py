@@ -1,4 +1,4 @@
-"""Tests campaigns on a Dask cluster whose parts know each other by certificates."""
+"""Tests campaigns on a Dask cluster whose parts recognise each other by certificates."""
 
 import subprocess
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster_support import executor, expect_same_as_local
-from dask_cluster import DaskCluster, dask_cluster
-from support import Ccmix
+from support.cluster import executor, expect_same_as_local
+from support.commands import Ccmix
+from support.dask_cluster import DaskCluster, dask_cluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
@@ -23,10 +23,25 @@ def certificates(tmp_path: Path) -> Path:
     folder = tmp_path / "tls"
     folder.mkdir()
     key, request = ("-newkey", "rsa:2048", "-nodes"), str(folder / "request.pem")
-    authority = ("-keyout", str(folder / "ca-key.pem"), "-out", str(folder / "ca.pem"), "-subj", "/CN=authority")
+    authority = (
+        "-keyout",
+        str(folder / "ca-key.pem"),
+        "-out",
+        str(folder / "ca.pem"),
+        "-subj",
+        "/CN=authority",
+    )
     openssl("req", "-x509", *key, *authority, "-days", "2")
     openssl("req", *key, "-keyout", str(folder / "key.pem"), "-out", request, "-subj", "/CN=ccmix")
-    signed = ("-CA", str(folder / "ca.pem"), "-CAkey", str(folder / "ca-key.pem"), "-CAcreateserial", "-days", "2")
+    signed = (
+        "-CA",
+        str(folder / "ca.pem"),
+        "-CAkey",
+        str(folder / "ca-key.pem"),
+        "-CAcreateserial",
+        "-days",
+        "2",
+    )
     openssl("x509", "-req", "-in", request, *signed, "-out", str(folder / "cert.pem"))
     return folder
 
@@ -40,16 +55,19 @@ def cluster(tmp_path: Path, certificates: Path) -> Iterator[DaskCluster]:
 
 
 def test_by_tls_alone(
-    cluster: DaskCluster, certificates: Path, ccmix: Ccmix, small_ini: Path, tmp_path: Path,
+    cluster: DaskCluster,
+    certificates: Path,
+    ccmix: Ccmix,
+    small_ini: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """Expects who has no certificate, or does not speak TLS, to be refused in a sentence."""
+) -> None:
+    """Expects a client without a certificate or without TLS to be refused with a sentence."""
     cluster.start_worker()
     where, spread = executor(cluster), tmp_path / "spread"
     plain = (where[0], where[1].replace("dask+tls", "dask"))
     for place in (plain, where):
-        refused = ccmix("run", small_ini, "--lab", "-o", spread, *place)
-        assert refused.returncode == 2, refused.stderr
+        refused = ccmix("run", small_ini, "--lab", "-o", spread, *place, status=2)
         assert "no scheduler of Dask answers there" in refused.stderr
         assert len(refused.stderr.splitlines()) == 1
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TLS__CA_FILE", str(certificates / "ca.pem"))

@@ -1,4 +1,4 @@
-"""Tests what a worker replies: a real worker of Dask in this process, whose lab is the test's."""
+"""Tests the replies of a real Dask worker in this process, whose lab is the test's."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ from ccmix.generators.results import GeneratorError
 from ccmix.lab import GuestError
 from ccmix.model import Group, Run
 from ccmix.tools import ToolError
-from support import TOPOLOGY, iperf3_traffic
+from support.model import TOPOLOGY, iperf3_traffic
 
 RUN = Run("e", {}, "receiver", 1, 7, iperf3_traffic((Group("cubic"),), 1, 1.0, 0.0, 0.1), TOPOLOGY)
 LIMIT_S = 60.0
-JOB = Job("key", "topic", RUN, {"stock": "k"}, {"iperf3": "i"}, "u", None)
+JOB = Job("key", "topic", RUN, None)
 
 
 class BrokenLab:
-    """Is a lab in which each run ends with an error."""
+    """A lab in which each run ends with an error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -34,7 +34,7 @@ class BrokenLab:
 
 
 class EndlessLab:
-    """Is a lab in which no run ends by itself."""
+    """A lab in which no run ends by itself."""
 
     def __init__(self) -> None:
         self.began, self.ended = asyncio.Event(), asyncio.Event()
@@ -52,7 +52,12 @@ async def _scheduler_with_a_worker() -> AsyncIterator[str]:
     """Yields the scheduler's address."""
     async with (
         Scheduler(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0") as scheduler,
-        Worker(scheduler.address, preload=["ccmix.cluster.worker"], host="127.0.0.1", dashboard_address=None),
+        Worker(
+            scheduler.address,
+            preload=["ccmix.cluster.worker"],
+            host="127.0.0.1",
+            dashboard_address=None,
+        ),
     ):
         yield scheduler.address
 
@@ -65,14 +70,6 @@ async def _reply(job: Job) -> Reply:
         return decoded(await client.submit(at_worker.make_run, job, key=job.key))
 
 
-@pytest.fixture
-def has_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the worker lack nothing."""
-    monkeypatch.setattr(at_worker.files, "found", lambda wanted: {sha256: Path(sha256) for sha256 in wanted})
-    monkeypatch.setattr(at_worker.files, "found_userland", Path)
-
-
-@pytest.mark.usefixtures("has_all")
 @pytest.mark.parametrize("by", ["cancelled", "client gone"])
 def test_a_run_that_nobody_waits_for_is_ended(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def begun_and_left() -> None:
@@ -90,16 +87,6 @@ def test_a_run_that_nobody_waits_for_is_ended(by: str, monkeypatch: pytest.Monke
     asyncio.run(begun_and_left())
 
 
-def test_what_a_worker_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(at_worker.files, "found", lambda _: {"k": Path("kernel")})
-    monkeypatch.setattr(at_worker.files, "found_userland", lambda _: None)
-    reply = asyncio.run(_reply(JOB))
-    assert (reply.outcome, reply.lacks) == ("lacks", ("i", "u"))
-    assert reply.worker.startswith("tcp://127.0.0.1:")
-    assert reply.worker_id.startswith("Worker-")
-
-
-@pytest.mark.usefixtures("has_all")
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
@@ -114,15 +101,20 @@ def test_what_a_worker_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
         (ValueError("nobody foresaw it"), "unfit"),
     ],
 )
-def test_what_goes_wrong_with_a_run(error: Exception, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Expects another worker to be tried where it may do better: a guest of the same memory runs out of it there, too.
+def test_what_goes_wrong_with_a_run(
+    error: Exception, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expects another worker to be tried if it may succeed; but a guest with the same memory runs
+    out of memory there, too.
 
-    The files of a run that failed come along.
+    The reply includes the files of a failed run.
     """
     monkeypatch.setattr(at_worker, "_machine", lambda *_: BrokenLab(error))
     reply = asyncio.run(_reply(JOB))
     said = error.strerror if isinstance(error, OSError) else str(error)
     assert said is not None
     assert said in reply.reason
-    assert reply.reason.startswith(f"{type(error).__name__}(") == isinstance(error, MemoryError | ValueError)
+    assert reply.reason.startswith(f"{type(error).__name__}(") == isinstance(
+        error, MemoryError | ValueError
+    )
     assert (reply.outcome, bool(reply.files)) == (outcome, outcome == "failed")

@@ -12,8 +12,8 @@ from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign, RunFolder
 from ccmix.model import Destination, Group, HostPath, Run, Topology
 from ccmix.model.results import FinishedRun, Status
-from finished_runs import FACTS, campaign_plan, finished_run, group_metrics, metrics
-from support import TOPOLOGY, iperf3_traffic, with_groups
+from support.finished_runs import FACTS, campaign_plan, finished_run, group_metrics, metrics
+from support.model import TOPOLOGY, iperf3_traffic, with_groups
 
 TRAFFIC = iperf3_traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0)
 PATH = HostPath("localhost", Destination("far", "192.0.2.1", "far"), "iperf3")
@@ -22,7 +22,11 @@ Make = Callable[..., Path]
 
 
 def make_run(
-    cca: str = "cubic", iteration: int = 1, path: Topology | HostPath = TOPOLOGY, entry: str = "one", **condition: str
+    cca: str = "cubic",
+    iteration: int = 1,
+    path: Topology | HostPath = TOPOLOGY,
+    entry: str = "one",
+    **condition: str,
 ) -> Run:
     dst = path.dst.name if isinstance(path, HostPath) else "receiver"
     traffic = with_groups(TRAFFIC, *(Group(name) for name in cca.split(",")))
@@ -32,7 +36,9 @@ def make_run(
 def finished(run: Run, goodput_bps: float, status: Status = "valid", **facts: Any) -> FinishedRun:
     ccas = [group.cca for group in run.traffic.groups]
     groups = [
-        group_metrics(cca, goodput_bps / len(ccas), streams=4, retransmission_rate=0.01, rtt_median_s=0.02)
+        group_metrics(
+            cca, goodput_bps / len(ccas), streams=4, retransmission_rate=0.01, rtt_median_s=0.02
+        )
         for cca in ccas
     ]
     pings = {"h1": (0.0101,)} if isinstance(run.path, Topology) else {"src": (0.0123, 0.012)}
@@ -42,8 +48,8 @@ def finished(run: Run, goodput_bps: float, status: Status = "valid", **facts: An
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Makes a campaign of (run, goodput), of which `facts` are known; the runs at `limited` are not valid, and an
-    entry's keys `unknown`.
+    """Makes a campaign of (run, goodput), of which `facts` are known; the runs at `limited` are not
+    valid, and an entry's keys `unknown`.
     """
 
     def made(
@@ -73,14 +79,18 @@ def make(tmp_path: Path) -> Make:
                 ]
             )
             series.write_parquet(folder.begin() / "intervals.parquet")
-            folder.finish(finished(run, goodput_bps, "limited" if number in limited else "valid", **facts))
+            folder.finish(
+                finished(run, goodput_bps, "limited" if number in limited else "valid", **facts)
+            )
         return outdir
 
     return made
 
 
 def iterations(values: Sequence[float], **settings: Any) -> list[tuple[Run, float]]:
-    return [(make_run(iteration=number, **settings), value) for number, value in enumerate(values, 1)]
+    return [
+        (make_run(iteration=number, **settings), value) for number, value in enumerate(values, 1)
+    ]
 
 
 def load(outdir: Path) -> Results:

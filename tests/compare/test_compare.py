@@ -1,24 +1,24 @@
-"""Compares campaigns of known numbers: which condition is which, what differs, and the verdicts."""
+"""Compares campaigns of known numbers: matched conditions, differences, and verdicts."""
 
 import csv
 import io
 import json
-import time
 from dataclasses import replace
 
 import polars as pl
 import pytest
 
-from ccmix.archive import RunFolder, campaign, campaign_index
 from ccmix.cli.compare import compared as print_compared
-from ccmix.compare import comparison_text, verdict_text
-from ccmix.compare.chart import specification
-from ccmix.compare.distributions import interval_goodputs
+from ccmix.compare import comparison_text
+from ccmix.compare.charts import specification
+from ccmix.compare.formats import terminal
+from ccmix.compare.groups import interval_goodputs
 from ccmix.compare.matching import cells, match
 from ccmix.compare.verdicts import Compared, compare
 from ccmix.index.context import of_condition
 from ccmix.model import BpfCca, CommandSource, Destination, Traffic
-from support import TOPOLOGY, Ccmix, with_senders
+from support.commands import Ccmix
+from support.model import TOPOLOGY, with_senders
 
 from .conftest import PATH, Make, finished, iterations, load, make_run
 
@@ -29,7 +29,7 @@ NEAR = [99e6, 100e6, 101e6]
 
 def verdict(compared: Compared) -> str:
     [condition] = compared.conditions
-    return verdict_text.condition(condition, compared.margin)
+    return comparison_text.condition_verdict(condition, compared.margin)
 
 
 def test_the_same(make: Make) -> None:
@@ -38,19 +38,24 @@ def test_the_same(make: Make) -> None:
     [condition] = compared.conditions
     assert condition.verdict == "same"
     assert verdict(compared).startswith("same within ±10%: B has 0.5% more (95% CI of B/A 0.9")
-    assert verdict_text.summary(compared) == (
+    assert comparison_text.summary(compared) == (
         "1 condition in both: goodput 1 same, 0 different, 0 undecided (margin ±10%)"
     )
 
 
 def test_different_by_how_much(make: Make) -> None:
     a, b = make("a", iterations(NEAR)), make("b", iterations([219e6, 220e6, 221e6]))
-    assert verdict(compare(load(a), load(b))).startswith("different: B has 2.2 times (95% CI of B/A 2.1")
-    assert verdict(compare(load(b), load(a))).startswith("different: B has 54.5% less (95% CI of B/A 0.4")
+    assert verdict(compare(load(a), load(b))).startswith(
+        "different: B has 2.2 times (95% CI of B/A 2.1"
+    )
+    assert verdict(compare(load(b), load(a))).startswith(
+        "different: B has 54.5% less (95% CI of B/A 0.4"
+    )
 
 
 def test_a_sure_difference_below_the_margin_is_the_same(make: Make) -> None:
-    a, b = make("a", iterations([99.9e6, 100e6, 100.1e6])), make("b", iterations([101.9e6, 102e6, 102.1e6]))
+    a = make("a", iterations([99.9e6, 100e6, 100.1e6]))
+    b = make("b", iterations([101.9e6, 102e6, 102.1e6]))
     assert verdict(compare(load(a), load(b))).startswith(
         "same within ±10%: B has 2% more, a significant difference within the margin"
     )
@@ -66,25 +71,37 @@ def test_who_can_t_tell_says_how_many_more_runs_would(make: Make) -> None:
     assert goodput.more_runs is not None
     assert f"about {goodput.more_runs} more runs of each would do" in verdict(compared)
     few = compare(load(wide), load(make("few", iterations([100e6, 101e6]))))
-    assert verdict(few).endswith("each campaign needs at least 3 valid runs, and one of them has 2")
+    assert verdict(few).endswith(
+        "each campaign needs at least 3 valid runs, and one campaign has 2"
+    )
 
 
 @pytest.mark.parametrize(
-    ("value", "where"), [(99e6, "below all of A"), (100.2e6, "among those of A"), (103e6, "above all of A")]
+    ("value", "where"),
+    [(99e6, "below all of A"), (100.2e6, "among those of A"), (103e6, "above all of A")],
 )
-def test_runs_that_are_all_alike_are_one_observation(value: float, where: str, make: Make, ccmix: Ccmix) -> None:
-    """Runs of the lab where nothing is random are such: they have neither an interval nor a verdict."""
+def test_runs_that_are_all_alike_are_one_observation(
+    value: float, where: str, make: Make, ccmix: Ccmix
+) -> None:
+    """Lab runs without anything random are alike: they have neither an interval nor a verdict."""
     a, b = make("a", iterations([100e6, 100.5e6, 101e6])), make("b", iterations([value] * 3))
     compared = compare(load(a), load(b))
     [condition] = compared.conditions
     [goodput] = condition.goodputs
     assert goodput.b
-    assert (condition.verdict, goodput.alike, goodput.b.ci95, goodput.more_runs) == ("can't tell", ("B",), None, None)
+    assert (condition.verdict, goodput.alike, goodput.b.ci95, goodput.more_runs) == (
+        "can't tell",
+        ("B",),
+        None,
+        None,
+    )
     assert goodput.found
     assert goodput.found.interval is None
     assert "all runs of B are alike: they are one observation" in verdict(compared)
     assert verdict(compared).endswith(f"the only observation of B is {where}")
-    assert "In 1 condition all runs of A or of B have the same goodput" in verdict_text.summary(compared)
+    assert "In 1 condition all runs of A or of B have the same goodput" in comparison_text.summary(
+        compared
+    )
     for form in ("table", "markdown", "html"):
         said = ccmix("compare", a, b, "--format", form).stdout
         assert "± 0.00" not in said
@@ -103,22 +120,27 @@ def test_runs_that_are_not_valid_are_left_out_and_counted(make: Make) -> None:
 
 
 def test_runs_that_are_not_valid_are_shown_with_their_goodput(make: Make, ccmix: Ccmix) -> None:
-    """Of A one of four runs is not valid, of B none is."""
+    """A has an invalid run among four, and B has only invalid runs."""
     a = make("a", iterations([*NEAR, 900e6]), limited=[3])
     b = make("b", iterations([1e9, 3e9], cca="cubic,bbr"), limited=[0, 1])
     b_alone = make("b-alone", iterations([1e9, 3e9]), limited=[0, 1])
     compared = compare(load(a), load(b_alone))
     [line] = comparison_text.overview(compared)
-    assert line[2] == "3 (1 not valid: ? 900 Mbit/s, unknown), 0 (2 not valid: ? 2.00 Gbit/s, unknown)"
+    assert (
+        line[2] == "3 (1 not valid: ? 900 Mbit/s, unknown), 0 (2 not valid: ? 2.00 Gbit/s, unknown)"
+    )
     [said] = compared.to_json()["conditions"]
-    assert said["b"]["not_valid"] == [{"meaning": "unknown", "limits": (), "runs": 2, "goodput_mean_bps": 2e9}]
+    assert said["b"]["not_valid"] == [
+        {"meaning": "unknown", "limits": (), "runs": 2, "goodput_mean_bps": 2e9}
+    ]
     for form in ("table", "markdown", "html"):
         assert "? 2.00 Gbit/s" in ccmix("compare", a, b_alone, "--format", form).stdout
     lines = csv.DictReader(io.StringIO(ccmix("compare", b, b, "--format", "csv").stdout))
     apart = [line for line in lines if line["what"] == "not valid"]
-    assert [(line["a_runs"], line["a_mean"], line["b_runs"], line["b_mean"], line["verdict"]) for line in apart] == [
-        ("2", "2000000000.0", "", "", "unknown"), ("", "", "2", "2000000000.0", "unknown"),
-    ]  # fmt: skip
+    assert [
+        (line["a_runs"], line["a_mean"], line["b_runs"], line["b_mean"], line["verdict"])
+        for line in apart
+    ] == [("2", "2000000000.0", "", "", "unknown"), ("", "", "2", "2000000000.0", "unknown")]
 
 
 def test_a_picture_has_the_runs_that_are_not_valid_lighter(make: Make) -> None:
@@ -128,7 +150,10 @@ def test_a_picture_has_the_runs_that_are_not_valid_lighter(make: Make) -> None:
     )
     picture = specification(compared, "a", "b")
     points = picture["data"]["values"]
-    assert [(point["line"], point["goodput_bps"]) for point in points] == [("A (unknown)", 9e8), ("B (unknown)", 2e9)]
+    assert [(point["line"], point["goodput_bps"]) for point in points] == [
+        ("A (unknown)", 9e8),
+        ("B (unknown)", 2e9),
+    ]
     [*_, mark] = picture["spec"]["layer"]
     assert mark["encoding"]["opacity"]["condition"]["value"] < 1
     valid = compare(load(make("c", iterations(NEAR))), load(make("d", iterations(NEAR))))
@@ -139,29 +164,47 @@ def test_a_picture_has_the_runs_that_are_not_valid_lighter(make: Make) -> None:
 def test_many_comparisons_need_more(make: Make) -> None:
     """A p of 1.9% is significant in one comparison, but not in 20."""
     a, b = [100e6, 102e6, 104e6, 106e6], [92e6, 94e6, 96e6, 98e6]
-    [alone] = compare(load(make("a", iterations(a))), load(make("b", iterations(b))), margin=0.01).conditions
+    [alone] = compare(
+        load(make("a", iterations(a))), load(make("b", iterations(b))), margin=0.01
+    ).conditions
     assert alone.verdict == "different"
     many = [
         load(make(name, [one for at in range(20) for one in iterations(values, delay=f"{at}ms")]))
         for name, values in (("many-a", a), ("many-b", b))
     ]
-    assert {one.verdict for one in compare(many[0], many[1], margin=0.01).conditions} == {"can't tell"}
+    assert {one.verdict for one in compare(many[0], many[1], margin=0.01).conditions} == {
+        "can't tell"
+    }
 
 
 def test_groups_are_compared_each(make: Make) -> None:
-    a, b = make("a", iterations(NEAR, cca="cubic,bbr")), make("b", iterations(NEAR, cca="cubic,bbr"))
+    a = make("a", iterations(NEAR, cca="cubic,bbr"))
+    b = make("b", iterations(NEAR, cca="cubic,bbr"))
     [condition] = compare(load(a), load(b)).conditions
     assert [one.group for one in condition.goodputs] == ["cubic", "bbr"]
-    assert verdict_text.condition(condition, 0.1).startswith("same. cubic: same within ±10%: B has as much")
+    assert comparison_text.condition_verdict(condition, 0.1).startswith(
+        "same. cubic: same within ±10%: B has as much"
+    )
 
 
 def test_a_real_path_and_its_twin_are_one_condition(make: Make) -> None:
-    """They match by the key of the index or, if entries have other names, by traffic that no other condition has."""
-    real = load(make("real", iterations(NEAR, path=PATH) + iterations(NEAR, path=PATH, cca="bbr", entry="two")))
+    """They match by the key of the index or, if entries have other names, by traffic that no other
+    condition has.
+    """
+    real = load(
+        make(
+            "real",
+            iterations(NEAR, path=PATH) + iterations(NEAR, path=PATH, cca="bbr", entry="two"),
+        )
+    )
     twin = load(make("twin", iterations(NEAR, cca="bbr", entry="two") + iterations(NEAR)))
     path = with_senders(TOPOLOGY, delay_s=0.006)
     renamed = load(
-        make("renamed", iterations(NEAR, path=path, cca="bbr", entry="x") + iterations(NEAR, path=path, entry="y"))
+        make(
+            "renamed",
+            iterations(NEAR, path=path, cca="bbr", entry="x")
+            + iterations(NEAR, path=path, entry="y"),
+        )
     )
     for emulated in (twin, renamed):
         compared = compare(real, emulated)
@@ -183,8 +226,9 @@ def test_destinations_are_told_apart(make: Make) -> None:
     a, b = make("a", both), make("b", list(reversed(both)))
     compared = compare(load(a), load(b))
     assert [(one.a.first.run.dst, one.b.first.run.dst) for one in compared.conditions] == [
-        ("far", "far"), ("near", "near"),
-    ]  # fmt: skip
+        ("far", "far"),
+        ("near", "near"),
+    ]
     # which of two destinations an emulated path stands for, nobody can tell
     twin = compare(load(a), load(make("twin", iterations(NEAR))))
     assert (len(twin.conditions), len(twin.only_a), len(twin.only_b)) == (0, 2, 1)
@@ -193,15 +237,31 @@ def test_destinations_are_told_apart(make: Make) -> None:
 def test_destinations_within_the_entry_s_name_have_names_of_their_own(make: Make) -> None:
     paths = [replace(PATH, dst=Destination(name, "192.0.2.2", name)) for name in ("dtn1", "dtn2")]
     runs = [one for path in paths for one in iterations(NEAR, path=path, entry="dtn1-dtn2")]
-    assert [cell.name for cell in cells(load(make("a", runs)).runs)] == ["dtn1-dtn2 all dtn1", "dtn1-dtn2 all dtn2"]
+    assert [cell.name for cell in cells(load(make("a", runs)).runs)] == [
+        "dtn1-dtn2 all dtn1",
+        "dtn1-dtn2 all dtn2",
+    ]
 
 
 def test_between_two_alike_nobody_guesses(make: Make) -> None:
-    """A has 5 and 44 ms; of B's, one has 44 ms, and two others might be A's 5 ms by their traffic."""
+    """A has 5 and 44 ms. In B a condition has 44 ms, and two others could match A's 5 ms by their
+    traffic.
+    """
     a = load(make("a", [one for delay in ("5ms", "44ms") for one in iterations(NEAR, delay=delay)]))
-    b = load(make("b", [one for delay in ("44ms", "6ms", "7ms") for one in iterations(NEAR, delay=delay, entry="b")]))
+    b = load(
+        make(
+            "b",
+            [
+                one
+                for delay in ("44ms", "6ms", "7ms")
+                for one in iterations(NEAR, delay=delay, entry="b")
+            ],
+        )
+    )
     matched = match(cells(a.runs), cells(b.runs))
-    assert [(pair.a.name, pair.b.name) for pair in matched.pairs] == [("one delay=44ms", "b delay=44ms")]
+    assert [(pair.a.name, pair.b.name) for pair in matched.pairs] == [
+        ("one delay=44ms", "b delay=44ms")
+    ]
     assert [cell.name for cell in matched.only_a] == ["one delay=5ms"]
     assert [cell.name for cell in matched.only_b] == ["b delay=6ms", "b delay=7ms"]
 
@@ -209,7 +269,10 @@ def test_between_two_alike_nobody_guesses(make: Make) -> None:
 def test_what_differs_comes_first(make: Make) -> None:
     a = make("a", iterations(NEAR, path=PATH), kernel="5.10.0", offloads={"far eth0 gro": True})
     b = make("b", iterations(NEAR), version="0.2.0", sysctls={"net.ipv4.tcp_sack": "0"})
-    found = {one.what: (one.a, one.b) for one in compare(load(a), load(b), made_by=("0.1.0", "0.2.0")).differences}
+    found = {
+        one.what: (one.a, one.b)
+        for one in compare(load(a), load(b), made_by=("0.1.0", "0.2.0")).differences
+    }
     assert next(iter(found)) == "ccmix"
     assert found["machine"] == (("hosts",), ("lab",))
     assert found["kernel release"] == (("5.10.0",), ("6.1.0",))
@@ -223,10 +286,15 @@ def test_what_differs_comes_first(make: Make) -> None:
 
 @pytest.mark.parametrize(
     ("queues", "shown"),
-    [({"h1": "fq limit 10000p"}, "h1 fq limit 10000p"), ({"h1": "fq", "h2": "pfifo"}, "h1 fq, h2 pfifo")],
+    [
+        ({"h1": "fq limit 10000p"}, "h1 fq limit 10000p"),
+        ({"h1": "fq", "h2": "pfifo"}, "h1 fq, h2 pfifo"),
+    ],
     ids=["of one host", "of two hosts"],
 )
-def test_queues_of_senders_beside_unknown_ones(queues: dict[str, str], shown: str, make: Make) -> None:
+def test_queues_of_senders_beside_unknown_ones(
+    queues: dict[str, str], shown: str, make: Make
+) -> None:
     a, b = make("a", iterations(NEAR)), make("b", iterations(NEAR), sender_qdiscs=queues)
     found = {one.what: (one.a, one.b) for one in compare(load(a), load(b)).differences}
     assert found["sender-queue"] == (("unknown",), (shown,))
@@ -235,9 +303,14 @@ def test_queues_of_senders_beside_unknown_ones(queues: dict[str, str], shown: st
 def test_other_programs_of_a_cca_and_other_parameters_differ(make: Make) -> None:
     a, b = (
         make(
-            name, iterations(NEAR, path=PATH), bpf_ccas={"bbr3": BpfCca(program, {"loss_thresh": thresh, "beta": "77"})}
+            name,
+            iterations(NEAR, path=PATH),
+            bpf_ccas={"bbr3": BpfCca(program, {"loss_thresh": thresh, "beta": "77"})},
         )
-        for name, program, thresh in (("a", "c9194834acdcb8df", "5"), ("b", "e840960fe3c41a43", "9"))
+        for name, program, thresh in (
+            ("a", "c9194834acdcb8df", "5"),
+            ("b", "e840960fe3c41a43", "9"),
+        )
     )
     found = {one.what: (one.a, one.b) for one in compare(load(a), load(b)).differences}
     assert found == {
@@ -247,14 +320,24 @@ def test_other_programs_of_a_cca_and_other_parameters_differ(make: Make) -> None
 
 
 def test_intervals_of_a_command_are_as_long_as_its_iperf3_made_them(make: Make) -> None:
-    """Two measured intervals of 0.2 s each are two values, and not one of the second that was planned."""
+    """Two measured intervals of 0.2 s each are two values, and not a value of the planned second."""
     [result] = load(make("a", iterations([100.0]))).runs
     traffic = Traffic((CommandSource("", "src", "transfer 192.0.2.1"),), None, 0.0, 1.0)
     run = replace(result.run, path=PATH, traffic=traffic)
-    output = {"start": {"connected": [], "test_start": {"omit": 0, "interval": 0.2}}, "intervals": [], "end": {}}
+    output = {
+        "start": {"connected": [], "test_start": {"omit": 0, "interval": 0.2}},
+        "intervals": [],
+        "end": {},
+    }
     (result.folder / "generators").mkdir()
     (result.folder / "generators" / "src-cmd.out").write_text(json.dumps(output))
-    intervals = {"time_s": [0.2, 0.4], "group": "cubic", "omitted": False, "seconds": 0.2, "goodput_bps": [1.0, 2.0]}
+    intervals = {
+        "time_s": [0.2, 0.4],
+        "group": "cubic",
+        "omitted": False,
+        "seconds": 0.2,
+        "goodput_bps": [1.0, 2.0],
+    }
     pl.DataFrame(intervals).write_parquet(result.folder / "intervals.parquet")
     made = replace(result, finished=replace(result.finished, run=run))
     assert interval_goodputs([made], unread=[])["cubic"].tolist() == [1.0, 2.0]
@@ -280,7 +363,8 @@ def test_a_campaign_that_carried_nothing_is_drawn(make: Make, ccmix: Ccmix) -> N
 
 
 def test_the_command(make: Make, ccmix: Ccmix) -> None:
-    a, b = make("a", iterations(NEAR)), make("b", iterations([219e6, 220e6, 221e6]), kernel="<b>7</b>")
+    a = make("a", iterations(NEAR))
+    b = make("b", iterations([219e6, 220e6, 221e6]), kernel="<b>7</b>")
     table = ccmix("compare", a, b)
     assert (table.returncode, table.stderr) == (0, "")
     assert table.stdout.index("kernel") < table.stdout.index("different: B has 2.2 times")
@@ -294,7 +378,10 @@ def test_the_command(make: Make, ccmix: Ccmix) -> None:
     assert page.count("<svg") == 1
     assert "Matched by: same entry, condition, CCAs, streams and destination" in page
     tables = ccmix("compare", a, b, "--format", "markdown").stdout
-    assert "| one all | one all | 3, 3 | cubic | 100 Mbit/s ± 2.48 Mbit/s | 220 Mbit/s ± 2.48 Mbit/s |" in tables
+    assert (
+        "| one all | one all | 3, 3 | cubic | 100 Mbit/s ± 2.48 Mbit/s | 220 Mbit/s ± 2.48 Mbit/s |"
+        in tables
+    )
     assert "| &lt;b&gt;7&lt;/b&gt; |" in tables
     for wrong in ("0%", "ten", "200%"):
         refused = ccmix("compare", a, b, "--margin", wrong)
@@ -303,22 +390,29 @@ def test_the_command(make: Make, ccmix: Ccmix) -> None:
 
 
 def test_the_drawing(make: Make, ccmix: Ccmix) -> None:
-    """A line for A and one for each of B are drawn, with A's margin behind; ccmix says if there is nothing to draw."""
+    """The chart has a line for A and for each condition of B, with A's margin behind them; ccmix
+    says if there is nothing to draw.
+    """
     a, b = make("a", iterations(NEAR)), make("b", iterations([219e6, 220e6, 221e6]))
     spec = specification(compare(load(a), load(b)), "a", "b")
     points = {one["line"]: one for one in spec["data"]["values"]}
     assert {line: one["goodput_bps"] for line, one in points.items()} == {"A": 100e6, "B": 220e6}
     assert {one["panel"] for one in spec["data"]["values"]} == {"one all"}
     assert points["B"]["least_bps"] == pytest.approx(90e6)
-    assert points["A"]["low_bps"] == pytest.approx(100e6 - 2.484e6, rel=1e-3)  # t(0.975, 2) / sqrt(3) Mbit/s
+    assert points["A"]["low_bps"] == pytest.approx(
+        100e6 - 2.484e6, rel=1e-3
+    )  # t(0.975, 2) / sqrt(3) Mbit/s
     of_another_name = make("d", iterations(NEAR, entry="other"))
     spec = specification(compare(load(a), load(of_another_name)), "a", "d")
     assert [(one["panel"], one["line"]) for one in spec["data"]["values"]] == [
-        ("A: one all", "A"), ("A: one all", "B: other all"),
-    ]  # fmt: skip
+        ("A: one all", "A"),
+        ("A: one all", "B: other all"),
+    ]
     drawn = ccmix("compare", a, b, "--format", "svg")
     assert (drawn.returncode, drawn.stdout.count("<svg")) == (0, 1)
-    elsewhere = ccmix("compare", a, make("c", iterations(NEAR, cca="bbr", entry="other")), "--format", "svg")
+    elsewhere = ccmix(
+        "compare", a, make("c", iterations(NEAR, cca="bbr", entry="other")), "--format", "svg"
+    )
     assert (elsewhere.returncode, elsewhere.stdout) == (2, "")
     assert "no condition in common" in elsewhere.stderr
 
@@ -326,29 +420,19 @@ def test_the_drawing(make: Make, ccmix: Ccmix) -> None:
 def test_paths_of_another_base_rtt_say_so(make: Make, ccmix: Ccmix) -> None:
     a = make("a", iterations(NEAR, path=PATH))
     b = make("b", iterations(NEAR, path=with_senders(TOPOLOGY, delay_s=0.006)))
-    assert "one all far and one all: 3 valid runs over 12 ms in A, 3 valid runs over 12 ms in B" in (
-        ccmix("compare", a, b).stdout
+    assert (
+        "one all far and one all: 3 valid runs over 12 ms in A, 3 valid runs over 12 ms in B"
+        in (ccmix("compare", a, b).stdout)
     )
 
 
-def test_a_comparison_reads_numbers_only(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the same as that of whole runs, and opens no run.json that the campaign's index knows."""
+def test_a_comparison_of_numbers_is_that_of_whole_runs(make: Make) -> None:
     mixed = iterations([100.0, 104.0, 103.0, 101.0], cca="cubic,bbr")
     sides = [
         make(name, [(run, factor * bps) for run, bps in mixed], limited=[1])
         for name, factor in (("a", 1.0), ("b", 1.2))
     ]
-    whole = comparison_text.render(compare(*map(load, sides), 0.1, ("0.1.0", "0.1.0")))
-    assert print_compared(*sides, 0.1, "table") == whole
-    monkeypatch.setattr(campaign, "INDEXED_FROM", 1)
-    monkeypatch.setattr(campaign_index, "SETTLES_NS", 0)
-    time.sleep(0.05)  # a tick of the file system's clock
-    assert print_compared(*sides, 0.1, "table") == whole
-
-    def refuse(folder: RunFolder) -> None:
-        raise AssertionError(folder.path)
-
-    monkeypatch.setattr(RunFolder, "read", refuse)
+    whole = terminal(compare(*map(load, sides), 0.1, ("0.1.0", "0.1.0")))
     assert print_compared(*sides, 0.1, "table") == whole
 
 
@@ -357,7 +441,8 @@ def test_settings_are_listed_once_for_runs_that_have_the_same(make: Make) -> Non
     other = replace(TOPOLOGY, mtu_bytes=9000)
     runs = [*iterations([1.0, 1.0, 1.0]), (make_run(iteration=4, path=other), 1.0)]
     listed = {
-        each.what: (each.a, each.b) for each in compare(load(make("a", runs)), load(make("b", runs[:3]))).differences
+        each.what: (each.a, each.b)
+        for each in compare(load(make("a", runs)), load(make("b", runs[:3]))).differences
     }
     assert listed["mtu"] == (("1500 B", "9000 B"), ("1500 B",))
 
@@ -365,5 +450,6 @@ def test_settings_are_listed_once_for_runs_that_have_the_same(make: Make) -> Non
 def test_each_group_of_a_run_has_its_own_distribution(make: Make) -> None:
     results = load(make("c", [(make_run("cubic,bbr"), 100.0)])).runs
     assert {name: of.tolist() for name, of in interval_goodputs(results, unread=[]).items()} == {
-        "cubic": [102.0, 103.0], "bbr": [102.0, 103.0],
-    }  # fmt: skip
+        "cubic": [102.0, 103.0],
+        "bbr": [102.0, 103.0],
+    }

@@ -1,4 +1,4 @@
-"""Compares campaigns that the lab really ran: another seed is no difference, twice the loss is one."""
+"""Compares campaigns that the lab really ran: another seed makes no difference, twice the loss does."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support import Ccmix
+from support.commands import Ccmix
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
@@ -38,7 +38,9 @@ iterations = 6
 
 @pytest.fixture(scope="module")
 def campaigns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Makes campaigns by name: the first, the same with another seed, the same with twice the loss."""
+    """Makes campaigns by name: the first, the same with another seed, the same with
+    twice the loss.
+    """
     folder = tmp_path_factory.mktemp("campaigns")
     ccmix = Ccmix(folder)
     made = {}
@@ -64,7 +66,9 @@ def verdicts(found: dict[str, Any]) -> dict[str, str]:
 def test_another_seed_is_no_difference(campaigns: dict[str, Path], ccmix: Ccmix) -> None:
     found = compared(ccmix, campaigns["first"], campaigns["again"])
     assert found["differences"] == []
-    assert verdicts(found)["full"] == "can't tell"  # nothing random happens: of each there is one observation
+    assert (
+        verdicts(found)["full"] == "can't tell"
+    )  # nothing random happens: of each there is one observation
     assert verdicts(found)["lossy"] != "different"
     [full, _] = found["conditions"]
     assert full["matched_by"] == "same entry, condition, CCAs, streams and destination"
@@ -72,8 +76,10 @@ def test_another_seed_is_no_difference(campaigns: dict[str, Path], ccmix: Ccmix)
     assert full["metrics"][0]["found"]["ratio"] == pytest.approx(1, abs=0.01)
 
 
-def test_twice_the_loss_is_different_by_about_the_root_of_two(campaigns: dict[str, Path], ccmix: Ccmix) -> None:
-    """CUBIC is as Reno where the BDP is small: its rate goes with 1 / sqrt(p)."""
+def test_twice_the_loss_is_different_by_about_the_root_of_two(
+    campaigns: dict[str, Path], ccmix: Ccmix
+) -> None:
+    """CUBIC behaves like Reno if the BDP is small: its rate is proportional to 1 / sqrt(p)."""
     found = compared(ccmix, campaigns["first"], campaigns["doubled"])
     assert [one["what"] for one in found["differences"]] == ["loss"]
     assert verdicts(found) == {"full": "can't tell", "lossy": "different"}

@@ -1,10 +1,10 @@
-"""Compares a campaign of the lab with the range of another one, whose file names what is not known."""
+"""Compares a campaign of the lab with the range of another campaign, whose file names unknown keys."""
 
 import json
 
 import pytest
 
-from support import Ccmix
+from support.commands import Ccmix
 
 pytestmark = pytest.mark.lab
 
@@ -29,7 +29,9 @@ def test_a_campaign_keeps_what_its_file_names_unknown(ccmix: Ccmix) -> None:
     for name, text, seed in (("path", PATH, 1), ("twin", TWIN, 2)):
         (ccmix.folder / f"{name}.ini").write_text(text)
         outdirs.append(ccmix.folder / name)
-        done = ccmix("run", ccmix.folder / f"{name}.ini", "--lab", "--seed", seed, "-o", outdirs[-1])
+        done = ccmix(
+            "run", ccmix.folder / f"{name}.ini", "--lab", "--seed", seed, "-o", outdirs[-1]
+        )
         assert done.returncode == 0, done.stderr
     said = ccmix("report", outdirs[-1]).stderr
     assert "one: buffer is not known, so conditions that differ in it alone are one range" in said

@@ -1,6 +1,8 @@
-"""Two campaigns whose entries have other settings: what differs is named for each condition, as the campaigns declare.
+"""Tests that two campaigns with other settings have each difference named for each condition, as
+the campaigns declare it.
 
-tests/data/compare has the files of both. Their runs are planned, and not made: what is declared needs no results.
+tests/data/compare has the files of both. Their runs are only planned: declared values need no
+results.
 """
 
 from pathlib import Path
@@ -10,11 +12,12 @@ import pytest
 from ccmix.analysis.results import Result, Results
 from ccmix.archive import Campaign
 from ccmix.compare import comparison_text
+from ccmix.compare.formats import terminal
 from ccmix.compare.verdicts import Compared, compare
 from ccmix.config import load
 from ccmix.plan import make_plan
-from finished_runs import campaign_plan, finished_run, group_metrics, metrics
-from support import REPOSITORY
+from support.commands import REPOSITORY
+from support.finished_runs import campaign_plan, finished_run, group_metrics, metrics
 
 SWAPPED = REPOSITORY / "tests" / "data" / "compare"
 HEAD = "[DEFAULT]\ntype = iperf3\nduration = 5s\n[topology t]\nrate = 10mbit\nrtt = 20ms\n"
@@ -45,7 +48,9 @@ def of_texts(folder: Path, a: str, b: str) -> Compared:
 
 
 def test_six_conditions_that_differ_are_not_called_the_same() -> None:
-    """Loss is swapped between two entries; the others have another start, rate of UDP or size of files."""
+    """Loss is swapped between two entries; the other entries differ in the start, the rate of UDP
+    or the size of files.
+    """
     compared = compare(results(SWAPPED / "swap-a.ini"), results(SWAPPED / "swap-b.ini"))
     assert lines(compared) == [
         ("topology", "t1", "t2", "e1 all"),
@@ -65,19 +70,22 @@ def test_six_conditions_that_differ_are_not_called_the_same() -> None:
         ("cca = cubic@2M", "cca = cubic@6M", ("cca", "cubic@2 Mbit/s", "cubic@6 Mbit/s", "all")),
         ("cca = bbr:1", "cca = bbr:1+1s", ("cca", "bbr", "bbr+1s", "all")),
         (
-            "flows.w = h1 workload web-search load 20%", "flows.w = h1 workload web-search load 60%",
+            "flows.w = h1 workload web-search load 20%",
+            "flows.w = h1 workload web-search load 60%",
             ("flows.w load", "2 Mbit/s", "6 Mbit/s", "all"),
         ),
         ("flows.x = h1 cubic:1", "flows.x = h1 udp@1M", ("flows.x type", "iperf3", "udp", "all")),
     ],
-)  # fmt: skip
-def test_traffic_that_differs_is_named(a: str, b: str, line: tuple[str, ...], tmp_path: Path) -> None:
+)
+def test_traffic_that_differs_is_named(
+    a: str, b: str, line: tuple[str, ...], tmp_path: Path
+) -> None:
     compared = of_texts(tmp_path, f"[e]\ntopology = t\n{a}\n", f"[e]\ntopology = t\n{b}\n")
     assert line in lines(compared)
 
 
 def test_none_is_a_value_beside_others(tmp_path: Path) -> None:
-    """Of a range of B it is one of its values; B has three conditions, of which A has one."""
+    """In a range of B it is one of its values; A has one of B's three conditions."""
     a = "[e]\ntopology = t\nsweep.loss = 1%, 2%\n"
     b = "[e]\ntopology = t\n"
     compared = of_texts(
@@ -91,8 +99,13 @@ def test_none_is_a_value_beside_others(tmp_path: Path) -> None:
 
 def test_a_setting_of_many_values_has_one_line(tmp_path: Path) -> None:
     """48 conditions have another rate each: the line has the first values, and the first names."""
-    entries = [f"[topology t{n}]\nrate = {{}}mbit\nrtt = 20ms\n[e{n}]\ntopology = t{n}\n" for n in range(48)]
-    a, b = ("".join(text.format(n + more) for n, text in enumerate(entries, 10)) for more in (0, 100))
+    entries = [
+        f"[topology t{n}]\nrate = {{}}mbit\nrtt = 20ms\n[e{n}]\ntopology = t{n}\n"
+        for n in range(48)
+    ]
+    a, b = (
+        "".join(text.format(n + more) for n, text in enumerate(entries, 10)) for more in (0, 100)
+    )
     compared = of_texts(tmp_path, a, b)
     [line] = lines(compared)
     assert line == (
@@ -104,23 +117,29 @@ def test_a_setting_of_many_values_has_one_line(tmp_path: Path) -> None:
     assert len(compared.differences) == 48
     [alone] = of_texts(tmp_path, a, "[other]\ntopology = t\ncca = bbr\n").to_json()["only_b"]  # type: ignore[misc]
     assert alone["entry"] == "other"
-    listed = dict(comparison_text.not_compared(of_texts(tmp_path, a, "[other]\ntopology = t\ncca = bbr\n")))
-    assert listed["In A alone"] == "e0 all, e1 all, e2 all, e3 all and 44 more"
+    listed = dict(
+        comparison_text.not_compared(of_texts(tmp_path, a, "[other]\ntopology = t\ncca = bbr\n"))
+    )
+    assert listed["Only in A"] == "e0 all, e1 all, e2 all, e3 all and 44 more"
 
 
 def test_nothing_differs_in_identical_campaigns(tmp_path: Path) -> None:
     text = "[e]\ntopology = t\nsweep.cca = cubic, bbr\n"
     compared = of_texts(tmp_path, text, text)
-    said = comparison_text.render(compared)
-    assert said.startswith("In the conditions that both have, hosts, kernels, tools, paths and traffic are the same")
+    said = terminal(compared)
+    assert said.startswith(
+        "In the conditions that both have, hosts, kernels, tools, paths and traffic are the same"
+    )
     assert "0% more" not in said
     assert "B has as much" in said
 
 
 def test_conditions_of_one_name_with_other_ccas_are_named_and_not_compared(tmp_path: Path) -> None:
-    compared = of_texts(tmp_path, "[e]\ntopology = t\ncca = cubic\n", "[e]\ntopology = t\ncca = bbr\n")
+    compared = of_texts(
+        tmp_path, "[e]\ntopology = t\ncca = cubic\n", "[e]\ntopology = t\ncca = bbr\n"
+    )
     assert compared.conditions == ()
     assert lines(compared) == [("cca", "cubic", "bbr", "all")]
     assert list(comparison_text.not_compared(compared)) == [
-        ("In both by their names, but with other traffic or another path", "e all")
+        ("In both by name, but with other traffic or another path", "e all")
     ]

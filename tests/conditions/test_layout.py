@@ -1,4 +1,4 @@
-"""How a topology is laid out, and that the guest's kernel and tc take all that it may have."""
+"""Tests the layout of topologies, and that the guest's kernel and tc accept all of its settings."""
 
 import json
 import sys
@@ -10,7 +10,8 @@ import pytest
 from ccmix.conditions.layout import Place, layout
 from ccmix.config import queues
 from ccmix.model import AckBottleneck, Buffer, Policer, Queue, Sender, Topology
-from support import REPOSITORY, Ccmix, one_sender
+from support.commands import REPOSITORY, Ccmix
+from support.model import one_sender
 
 PLAIN = one_sender(1e8, 0.005, None, Buffer(100, "packet"), 1500, offloads=False)
 THREE = replace(PLAIN, senders=tuple(Sender(f"h{number}", 0.005 * number) for number in (1, 2, 3)))
@@ -19,10 +20,18 @@ THREE = replace(PLAIN, senders=tuple(Sender(f"h{number}", 0.005 * number) for nu
 def test_one_sender_and_one_receiver() -> None:
     plan = layout(PLAIN)
     assert plan.namespaces == ("h1", "delay", "bottleneck", "receiver")
-    assert [device.what for device in plan.emulating] == ["sender-queue", "data-delay", "ack-delay", "bottleneck"]
+    assert [device.what for device in plan.emulating] == [
+        "sender-queue",
+        "data-delay",
+        "ack-delay",
+        "bottleneck",
+    ]
     assert [device.place for device in plan.emulating] == [
-        Place("h1", "eth0"), Place("delay", "east"), Place("delay", "west"), Place("bottleneck", "east"),
-    ]  # fmt: skip
+        Place("h1", "eth0"),
+        Place("delay", "east"),
+        Place("delay", "west"),
+        Place("bottleneck", "east"),
+    ]
 
 
 def test_each_sender_has_a_receiver_or_all_have_one() -> None:
@@ -33,10 +42,16 @@ def test_each_sender_has_a_receiver_or_all_have_one() -> None:
     assert "exit" not in one.namespaces
     for plan in (each, one):
         addresses = [pair.receiver_address for pair in plan.pairs]
-        assert len(set(addresses)) == 3, "by which the delay router tells the senders' packets apart"
-        assert [device.place.device for device in plan.emulating if device.what.startswith("data")] == [
-            "east1", "east2", "east3",
-        ]  # fmt: skip
+        assert len(set(addresses)) == 3, (
+            "by which the delay router tells the senders' packets apart"
+        )
+        assert [
+            device.place.device for device in plan.emulating if device.what.startswith("data")
+        ] == [
+            "east1",
+            "east2",
+            "east3",
+        ]
 
 
 def test_no_address_and_no_device_is_there_twice() -> None:
@@ -111,13 +126,22 @@ for text in sys.argv[1:]:
             print(shaper, *(one["kind"] for one in found), found[-1].get("options", {{}}).get("limit"))
 """
 QUEUES = {
-    "bfifo": 151400, "pfifo": 100, "pfifo_head_drop": 100, "codel ecn ce_threshold 24.2ms target 2ms": 100,
-    "fq_codel ecn flows 64 quantum 1514b drop_batch 8": 100, "fq maxrate 50mbit ce_threshold 5ms": 100,
-    "pie ecn alpha 2 beta 20 bytemode": 100, "fq_pie ecn ecn_prob 20%": 100, "red ecn min 30kb max 90kb": 151400,
-    "red adaptive": 151400, "sfq perturb 10 headdrop": 100, "choke ecn min 20 max 60": 100,
-    "sfb rehash 600 max 25 target 20": 100, "hhf hh_limit 100": 100,
+    "bfifo": 151400,
+    "pfifo": 100,
+    "pfifo_head_drop": 100,
+    "codel ecn ce_threshold 24.2ms target 2ms": 100,
+    "fq_codel ecn flows 64 quantum 1514b drop_batch 8": 100,
+    "fq maxrate 50mbit ce_threshold 5ms": 100,
+    "pie ecn alpha 2 beta 20 bytemode": 100,
+    "fq_pie ecn ecn_prob 20%": 100,
+    "red ecn min 30kb max 90kb": 151400,
+    "red adaptive": 151400,
+    "sfq perturb 10 headdrop": 100,
+    "choke ecn min 20 max 60": 100,
+    "sfb rehash 600 max 25 target 20": 100,
+    "hhf hh_limit 100": 100,
     "cake rtt 20ms besteffort flowblind": None,
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -128,8 +152,10 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_every_queue_discipline_is_one_that_the_guest_takes(ccmix: Ccmix, script: Path) -> None:
-    """Also under htb; with bursts of loss, jitter, reordering, and a slow device on the paths to it."""
-    done = ccmix("lab", "exec", "--host-root", "--memory", 512, "--", sys.executable, script, *QUEUES)
+    """Includes htb, and paths to it with bursts of loss, jitter, reordering, and a slow device."""
+    done = ccmix(
+        "lab", "exec", "--host-root", "--memory", 512, "--", sys.executable, script, *QUEUES
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = iter(done.stdout.splitlines())
     for text, limit in QUEUES.items():
@@ -141,12 +167,23 @@ def test_every_queue_discipline_is_one_that_the_guest_takes(ccmix: Ccmix, script
 
 
 def test_what_tc_refuses_is_told_by_its_key(ccmix: Ccmix, script: Path) -> None:
-    """The burst of RED is right or wrong by its min and by the size of packets, in a way of tc's own."""
+    """tc has its own rule for RED's burst, which depends on min and on the size of packets."""
     done = ccmix(
-        "lab", "exec", "--host-root", "--memory", 512, "--", sys.executable, script, "red min 30kb max 90kb burst 1"
+        "lab",
+        "exec",
+        "--host-root",
+        "--memory",
+        512,
+        "--",
+        sys.executable,
+        script,
+        "red min 30kb max 90kb burst 1",
     )
     assert done.returncode == 1
-    said = "ccmix-bottleneck: [topology t] qdisc: tc refuses 'qdisc add dev east parent 1:1 handle 2: red limit"
+    said = (
+        "ccmix-bottleneck: [topology t] qdisc: tc refuses 'qdisc add dev east parent 1:1 "
+        "handle 2: red limit"
+    )
     assert said in done.stdout
 
 
@@ -154,7 +191,7 @@ EACH_END = f"""
 import json, sys
 sys.path.insert(0, {str(REPOSITORY / "harness")!r})
 from ccmix.conditions.layout import BOTTLENECK, EmulatingDevice, Place, bottleneck_arguments
-from ccmix.conditions.tc_batch import run_tc
+from ccmix.conditions.tc import run_tc
 from ccmix.config.queues import read_queue
 from ccmix.hosts import LocalHost
 from ccmix.model import Buffer, Sender, Topology
@@ -170,11 +207,20 @@ for text in sys.argv[1:]:
     print(json.dumps([found["kind"], found["options"].get(text.split()[1])]))
     machine.run(["tc", "qdisc", "del", "dev", "d0", "root"])
 """
-AVERAGING = ("min", "max", "burst", "avpkt", "probability", "redflowlimit")  # of which each depends on the others
+AVERAGING = (
+    "min",
+    "max",
+    "burst",
+    "avpkt",
+    "probability",
+    "redflowlimit",
+)  # each of which depends on the others
 
 
 @pytest.mark.deep
-def test_the_ends_of_each_range_are_what_the_guest_takes_as_they_are(ccmix: Ccmix, tmp_path: Path) -> None:
+def test_the_ends_of_each_range_are_what_the_guest_takes_as_they_are(
+    ccmix: Ccmix, tmp_path: Path
+) -> None:
     file = tmp_path / "ends.py"
     file.write_text(EACH_END)
     ends = {
@@ -192,5 +238,6 @@ def test_the_ends_of_each_range_are_what_the_guest_takes_as_they_are(ccmix: Ccmi
         assert found == kind
         if isinstance(shown, int | float):
             assert any(
-                shown == pytest.approx(value * unit, rel=0.01, abs=2) for unit in (1, 1 / 8, 100, 1e3, 1e6, 1e9)
+                shown == pytest.approx(value * unit, rel=0.01, abs=2)
+                for unit in (1, 1 / 8, 100, 1e3, 1e6, 1e9)
             ), text

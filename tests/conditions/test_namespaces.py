@@ -1,9 +1,11 @@
-"""What is set and read in a network namespace without a process, beside what the tools tell of it."""
+"""Tests settings that are written and read in a network namespace without a process, against the
+output of the usual tools.
+"""
 
 from ccmix.conditions import namespaces
 from ccmix.conditions.sysctl import OF_TCP, read_sysctls
 from ccmix.hosts import NamespaceHost
-from ccmix.hosts.namespace import entered
+from ccmix.hosts.local import entered
 
 DEVICE = "eth0"
 
@@ -14,7 +16,10 @@ def offloads(namespace: NamespaceHost) -> dict[str, bool]:
 
 
 def by_ethtool(namespace: NamespaceHost) -> dict[str, bool]:
-    told = dict(line.strip().split(": ", 1) for line in namespace.run(["ethtool", "-k", DEVICE]).splitlines()[1:])
+    told = dict(
+        line.strip().split(": ", 1)
+        for line in namespace.run(["ethtool", "-k", DEVICE]).splitlines()[1:]
+    )
     return {name: told[name].startswith("on") for name in offloads(namespace)}
 
 
@@ -26,7 +31,10 @@ def test_offloads_are_those_that_ethtool_tells(namespace: NamespaceHost) -> None
     namespace.run(["ethtool", "-K", DEVICE, "gso", "off", "gro", "on"])
     changed = offloads(namespace)
     assert changed == by_ethtool(namespace)
-    assert (changed["generic-segmentation-offload"], changed["generic-receive-offload"]) == (False, True)
+    assert (changed["generic-segmentation-offload"], changed["generic-receive-offload"]) == (
+        False,
+        True,
+    )
     with entered(namespace.name):
         namespaces.offloads_off([DEVICE])
     assert offloads(namespace) == by_ethtool(namespace) == dict.fromkeys(before, False)

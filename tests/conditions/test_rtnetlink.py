@@ -1,16 +1,18 @@
-"""Tests that requests of rtnetlink leave devices as ip(8) leaves them."""
+"""Tests that requests of rtnetlink have the same effect as ip(8)."""
 
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from ccmix.agent.deadline import Deadline
 from ccmix.conditions import rtnetlink
 from ccmix.hosts import CommandError, NamespaceHost
-from ccmix.hosts.namespace import entered
+from ccmix.hosts.local import entered
 
 LINES = """
 link set lo up
@@ -22,7 +24,7 @@ route add 10.0.3.0/24 via 10.0.1.1
 route add default via 10.0.1.1
 route add 10.7.0.0/16 via 10.0.1.1 table 100
 """
-# What differs between any two pairs of devices: random addresses and moments
+# Fields that differ between any two pairs of devices: random addresses and times
 OF_THEIR_OWN = (
     "address",
     "broadcast",
@@ -36,7 +38,7 @@ OF_THEIR_OWN = (
 
 @pytest.fixture
 def other(namespace: NamespaceHost) -> Iterator[NamespaceHost]:
-    """A second network namespace of the test's own."""
+    """A second network namespace for the test."""
     name = f"{namespace.name}-other"
     subprocess.run(["ip", "netns", "add", name], check=True)
     yield NamespaceHost(name)
@@ -57,9 +59,12 @@ def requests() -> list[rtnetlink.RtnetlinkRequest]:
 
 
 def shown(host: NamespaceHost) -> dict[str, Any]:
-    """Returns what ip says of the namespace's devices, addresses, neighbours and routes."""
+    """Returns ip's output on the namespace's devices, addresses, neighbours and routes."""
     asked = ("addr", "neigh", "route show table all")
-    return {what: _common(json.loads(host.run(["ip", "-j", "-4", "-d", *what.split()]))) for what in asked}
+    return {
+        what: _common(json.loads(host.run(["ip", "-j", "-4", "-d", *what.split()])))
+        for what in asked
+    }
 
 
 def _common(value: Any) -> Any:
@@ -75,6 +80,11 @@ def test_requests_do_what_ip_does(namespace: NamespaceHost, other: NamespaceHost
     namespace.run(["ip", "-batch", "-"], stdin=LINES)
     with entered(other.name):
         rtnetlink.carry_out(requests())
+    for host in (namespace, other):
+        deadline = Deadline(10)
+        while json.loads(host.run(["ip", "-j", "link", "show", "eth0"]))[0]["operstate"] != "UP":
+            assert not deadline.expired, "the kernel does not call the device up"
+            time.sleep(0.02)
     assert shown(other) == shown(namespace)
     assert "10.7.0.0/16" in str(shown(other))
 
@@ -82,13 +92,18 @@ def test_requests_do_what_ip_does(namespace: NamespaceHost, other: NamespaceHost
 def test_many_requests_at_once(namespace: NamespaceHost) -> None:
     with entered(namespace.name):
         rtnetlink.carry_out([rtnetlink.up("lo")])
-        rtnetlink.carry_out([rtnetlink.address("lo", f"10.{at // 250}.{at % 250}.1/24") for at in range(1000)])
+        rtnetlink.carry_out(
+            [rtnetlink.address("lo", f"10.{at // 250}.{at % 250}.1/24") for at in range(1000)]
+        )
     assert len(shown(namespace)["addr"][0]["addr_info"]) == 1001
 
 
 def test_the_refused_request_is_named(namespace: NamespaceHost) -> None:
     some = [rtnetlink.address, rtnetlink.address]
-    with entered(namespace.name), pytest.raises(OSError, match=r"address 10\.0\.0\.1/24 of lo: File exists"):
+    with (
+        entered(namespace.name),
+        pytest.raises(OSError, match=r"address 10\.0\.0\.1/24 of lo: File exists"),
+    ):
         rtnetlink.carry_out([request("lo", "10.0.0.1/24") for request in some])
 
 

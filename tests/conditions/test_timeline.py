@@ -1,4 +1,4 @@
-"""Changes of an emulated path: what stops them is reported, and counters are read as tc reports them."""
+"""Tests changes of an emulated path: failures are reported, and counters come from tc's output."""
 
 import json
 import time
@@ -7,19 +7,30 @@ from typing import Any, cast
 import pytest
 
 from ccmix.conditions.dumbbell import Dumbbell
-from ccmix.conditions.qdisc_counters import qdisc_counters
+from ccmix.conditions.tc import qdisc_counters
 from ccmix.conditions.timeline import Timeline
 from ccmix.hosts import Host
 from ccmix.model import Buffer, RateChange
-from support import one_sender
+from support.model import one_sender
 
-PATH = one_sender(1e8, 0.005, None, Buffer(1.0, "bdp"), 1500, offloads=False, changes=(RateChange(0.001, 5e7),))
-QDISC = {"kind": "tbf", "handle": "1:", "root": True, "options": {"rate": 12500000, "limit": 50}, "bytes": 5,
-         "packets": 1, "drops": 0, "backlog": 0, "qlen": 0}  # fmt: skip
+PATH = one_sender(
+    1e8, 0.005, None, Buffer(1.0, "bdp"), 1500, offloads=False, changes=(RateChange(0.001, 5e7),)
+)
+QDISC = {
+    "kind": "tbf",
+    "handle": "1:",
+    "root": True,
+    "options": {"rate": 12500000, "limit": 50},
+    "bytes": 5,
+    "packets": 1,
+    "drops": 0,
+    "backlog": 0,
+    "qlen": 0,
+}
 
 
 class PretendedTc:
-    """A host of which tc reports one queue discipline."""
+    """A host whose tc reports one queue discipline."""
 
     name = "h1"
 
@@ -31,7 +42,9 @@ class PretendedTc:
 
 
 @pytest.mark.parametrize(("device", "reported"), [("east", {}), (None, {"dev": "east"})])
-def test_tc_leaves_out_the_device_that_it_is_asked_for(device: str | None, reported: dict[str, str]) -> None:
+def test_tc_leaves_out_the_device_that_it_is_asked_for(
+    device: str | None, reported: dict[str, str]
+) -> None:
     [counters] = qdisc_counters(cast("Host", PretendedTc(QDISC | reported)), device)
     assert (counters.device, counters.rate_bytes_per_s, counters.limit) == ("east", 12500000, 50)
 

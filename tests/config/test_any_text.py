@@ -1,4 +1,4 @@
-"""Whatever is in a file: it loads, or ConfigError says in one line for each mistake what is wrong. Nothing else."""
+"""Tests that any file either loads or raises ConfigError with one line for each mistake."""
 
 import contextlib
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ccmix.archive.folders import RunFolder
+from ccmix.archive.campaign import RunFolder
 from ccmix.config import ConfigError, Entry, load
 from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS
 from ccmix.model import HostPath, Topology
@@ -17,19 +17,109 @@ from ccmix.plan import make_plan
 KEYS = [*ENTRY_KEYS, *TOPOLOGY_KEYS]
 FRAGMENTS = st.sampled_from(
     [
-        "", "0", "1", "-1", "+2", "0.1", "1e400", "nan", "inf", "-inf", "٣", "²", "9" * 400, "9" * 5000,
-        "0." + "0" * 400, ".", "%", "1e3", "0x10", "1_000", "\n", "\n ", "\r", "\x1c", "\x85", "\u2028", "\x00", ",",
-        ", ", "on", "iperf3", "dtn", "cubic", "bbr", "bit", "kbit", "gbit", "tbit", "us", "ms", "s", "h", "b", "kb",
-        "gb", "gib", "p", "bdp", " ", "#", "=", ":", "[", "]", "rtt", "ſ", "{dst}", "{", "$(x)", ";", "'", '"', "-s",
-        "-w", "iperf3 -c {dst}", "-t", "h1", "netns:", "user@", "eth0", "gemodel", "m/parameters/p", "sys-module-list",
-        "sys-module-increment", "/day", "2TB", "01:00-05:00", " UTC", "../", "ssh", "all", "0-3", "::1", "10.0.0.1",
+        "",
+        "0",
+        "1",
+        "-1",
+        "+2",
+        "0.1",
+        "1e400",
+        "nan",
+        "inf",
+        "-inf",
+        "٣",
+        "²",
+        "9" * 400,
+        "9" * 5000,
+        "0." + "0" * 400,
+        ".",
+        "%",
+        "1e3",
+        "0x10",
+        "1_000",
+        "\n",
+        "\n ",
+        "\r",
+        "\x1c",
+        "\x85",
+        "\u2028",
+        "\x00",
+        ",",
+        ", ",
+        "on",
+        "iperf3",
+        "dtn",
+        "cubic",
+        "bbr",
+        "bit",
+        "kbit",
+        "gbit",
+        "tbit",
+        "us",
+        "ms",
+        "s",
+        "h",
+        "b",
+        "kb",
+        "gb",
+        "gib",
+        "p",
+        "bdp",
+        " ",
+        "#",
+        "=",
+        ":",
+        "[",
+        "]",
+        "rtt",
+        "ſ",
+        "{dst}",
+        "{",
+        "$(x)",
+        ";",
+        "'",
+        '"',
+        "-s",
+        "-w",
+        "iperf3 -c {dst}",
+        "-t",
+        "h1",
+        "netns:",
+        "user@",
+        "eth0",
+        "gemodel",
+        "m/parameters/p",
+        "sys-module-list",
+        "sys-module-increment",
+        "/day",
+        "2TB",
+        "01:00-05:00",
+        " UTC",
+        "../",
+        "ssh",
+        "all",
+        "0-3",
+        "::1",
+        "10.0.0.1",
     ]
-)  # fmt: skip
+)
 VALUES = st.lists(FRAGMENTS, max_size=4).map("".join)
-SETTINGS = st.tuples(st.sampled_from(["", "sweep.", "Sweep.", "  "]), st.sampled_from([*KEYS, "", "x"]), VALUES)
+SETTINGS = st.tuples(
+    st.sampled_from(["", "sweep.", "Sweep.", "  "]), st.sampled_from([*KEYS, "", "x"]), VALUES
+)
 SECTION = st.tuples(
     st.sampled_from(
-        ["[DEFAULT]", "[topology dtn]", "[topology ]", "[one]", "[two]", "[a]b]", " [x]", "[]", "[default]"]
+        [
+            "[DEFAULT]",
+            "[topology dtn]",
+            "[topology ]",
+            "[one]",
+            "[two]",
+            "[a]b]",
+            " [x]",
+            "[]",
+            "[default]",
+        ]
     ),
     st.lists(SETTINGS, max_size=6),
 )
@@ -41,7 +131,9 @@ UNSAFE = set(" \t\n\r;|&$`'\"\\<>(){}*?!~#,/\x00")
 
 
 def is_safe(path: HostPath) -> None:
-    """What is no command of the user's own can be an argument of one, and is no option."""
+    """Checks that values other than the user's own commands are safe as arguments and can't be
+    options.
+    """
     names = [
         path.src,
         path.dst.address,
@@ -79,7 +171,7 @@ def loads_or_tells(content: bytes) -> None:
         assert entries
         for entry in entries:
             assert entry.conditions
-            for condition in entry.conditions:  # what a run will ask for
+            for condition in entry.conditions:  # properties that a run will use
                 if isinstance(condition.path, Topology):
                     assert condition.path.buffer_bytes >= condition.path.packet_bytes
                     assert condition.traffic.seconds > 0
@@ -131,13 +223,23 @@ def test_any_value_of_a_right_file(key: str, value: str, sweep: bool) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40), min_size=1, max_size=4),
-       st.text(st.characters(exclude_categories=["Cs"]), max_size=40))  # fmt: skip
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40),
+        min_size=1,
+        max_size=4,
+    ),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+)
 @example(["../../x", "a/b", ".", ".."], "..")
 @example(["x=1,y=2", "%2e%2e", "x" * 50], "a b")
 def test_any_condition_and_alias_has_a_folder_of_its_own(commands: list[str], alias: str) -> None:
     lines = [" ".join(command.split()) for command in commands]
-    text = HOST_RIGHT + f"alias = {' '.join(alias.split())}\nsweep.pre-src-cmd =\n" + "".join(f"  {c}\n" for c in lines)
+    text = (
+        HOST_RIGHT
+        + f"alias = {' '.join(alias.split())}\nsweep.pre-src-cmd =\n"
+        + "".join(f"  {c}\n" for c in lines)
+    )
     try:
         runs = make_plan(load(Path("any.ini"), text).entries, seed=1)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Lines of traffic as people write them, right and wrong."""
+"""Tests lines of traffic as people write them, right and wrong."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,15 @@ import pytest
 
 from ccmix.config import Config, Problem
 from ccmix.generators.distributions import NAMED
-from ccmix.model import CommandSource, Group, HttpSource, Iperf3Source, TrafficSource, UdpSource, WorkloadSource
+from ccmix.model import (
+    CommandSource,
+    Group,
+    HttpSource,
+    Iperf3Source,
+    TrafficSource,
+    UdpSource,
+    WorkloadSource,
+)
 
 Files = Callable[..., Config]
 Told = Callable[..., tuple[Problem, ...]]
@@ -24,7 +32,9 @@ def flows(read: Files, text: str, default: str = "") -> tuple[TrafficSource, ...
 
 
 def test_groups_whose_weights_are_streams(read: Files) -> None:
-    assert flows(read, "duration = 40s\nflows.short = h1 bbr:1\nflows.long = h2..h3 cubic:8,bbr:4+30s\n") == (
+    assert flows(
+        read, "duration = 40s\nflows.short = h1 bbr:1\nflows.long = h2..h3 cubic:8,bbr:4+30s\n"
+    ) == (
         Iperf3Source("short", "h1", (Group("bbr"),), 1),
         Iperf3Source("long", "h2", (Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12),
         Iperf3Source("long", "h3", (Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12),
@@ -36,7 +46,8 @@ def test_other_generators(read: Files) -> None:
         "flows.noise = h1 udp@10M\nflows.more = h2 udp:2@1M+2s\n"
         "flows.web = h1 http requests 5000 size 15kb parallel 3 cca bbr +1s\n"
         "flows.load = h2 workload web-search load 30%\n"
-        "flows.tool = h3 command ./tool --to {dst} + 5s\nflows.server = h3-receiver command ./tool --serve\n"
+        "flows.tool = h3 command ./tool --to {dst} + 5s\nflows.server = h3-receiver command "
+        "./tool --serve\n"
     )
     assert flows(read, text) == (
         UdpSource("noise", "h1", 1e7, 1),
@@ -46,6 +57,13 @@ def test_other_generators(read: Files) -> None:
         CommandSource("tool", "h3", "./tool --to {dst} + 5s"),
         CommandSource("server", "h3-receiver", "./tool --serve"),
     )
+
+
+def test_a_host_that_sends_nothing_has_no_source(read: Files) -> None:
+    text = TOPOLOGY + ENTRY + "cca = bbr\nsweep.flows.others =\n  h2..h3 none\n  h2..h3 udp@10M\n"
+    [nobody, both] = (condition.traffic.sources for condition in read(text).entries[0].conditions)
+    assert nobody == (Iperf3Source("", "h1", (Group("bbr"),), 1),)
+    assert both == (*nobody, UdpSource("others", "h2", 1e7, 1), UdpSource("others", "h3", 1e7, 1))
 
 
 def test_files_of_lines_have_names_of_their_own() -> None:
@@ -61,7 +79,9 @@ def test_requests_are_dealt_out_to_clients() -> None:
 def test_a_distribution_of_one_s_own(read: Files, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("# bytes, share\n1000 0.5\n2000 1\n")
     [line] = flows(read, "flows.load = h1 workload mine.txt rate 5mbit cca cubic\n")
-    assert line == WorkloadSource(line.name, line.host, "mine.txt", ((1000.0, 0.5), (2000.0, 1.0)), 5e6, "cubic")
+    assert line == WorkloadSource(
+        line.name, line.host, "mine.txt", ((1000.0, 0.5), (2000.0, 1.0)), 5e6, "cubic"
+    )
 
 
 def test_a_line_is_swept(read: Files) -> None:
@@ -71,41 +91,61 @@ def test_a_line_is_swept(read: Files) -> None:
 
 
 def test_beside_a_test_every_other_source_is_cross_traffic(read: Files) -> None:
-    """The first sender sends the test; what others send may be swept as the test is."""
+    """The first sender sends the test. The other traffic may be swept like the test."""
     text = (
         "streams = 8\nsweep.cca =\n  cubic\n  cubic:8,bbr:8\n"
-        "flows.others = h3 udp@10M\nflows.web = h2 http requests 5 size 1mb\nflows.tool = h1 command ./tool\n"
+        "flows.others = h3 udp@10M\nflows.web = h2 http requests 5 size 1mb\nflows.tool = h1 "
+        "command ./tool\n"
         "sweep.flows.load =\n  h2 workload web-search load 10%\n  h2 udp@1M+2s\n"
     )
     conditions = read(TOPOLOGY + ENTRY + text).entries[0].conditions
     assert [condition.traffic.test for condition in conditions] == [
-        Iperf3Source("", "h1", groups, 8) for groups in ((Group("cubic"),), (Group("cubic", 8), Group("bbr", 8)))
+        Iperf3Source("", "h1", groups, 8)
+        for groups in ((Group("cubic"),), (Group("cubic", 8), Group("bbr", 8)))
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     for condition in conditions:
         traffic = condition.traffic
         assert traffic.sources == (traffic.test, *traffic.cross_traffic)
         assert {source.name: source.host for source in traffic.cross_traffic} == {
-            "others": "h3", "web": "h2", "tool": "h1", "load": "h2",
-        }  # fmt: skip
+            "others": "h3",
+            "web": "h2",
+            "tool": "h1",
+            "load": "h2",
+        }
 
 
-@pytest.mark.parametrize("own", ["cca = cubic", "streams = 1", "sweep.cca = cubic, bbr", "sweep.streams = 1, 2"])
+@pytest.mark.parametrize(
+    "own", ["cca = cubic", "streams = 1", "sweep.cca = cubic, bbr", "sweep.streams = 1, 2"]
+)
 def test_each_key_of_a_test_makes_one_beside_cross_traffic(read: Files, own: str) -> None:
-    for condition in read(TOPOLOGY + ENTRY + own + "\nflows.a = h2..h3 udp@1M\n").entries[0].conditions:
+    for condition in (
+        read(TOPOLOGY + ENTRY + own + "\nflows.a = h2..h3 udp@1M\n").entries[0].conditions
+    ):
         assert [source.kind for source in condition.traffic.sources] == ["iperf3", "udp", "udp"]
 
 
 @pytest.mark.parametrize("keys", ["cca = bbr\nstreams = 4\n", "sweep.cca = bbr, cubic\n"])
 def test_a_cca_of_default_makes_no_test_beside_lines(read: Files, keys: str) -> None:
-    for condition in read(f"[DEFAULT]\n{keys}" + TOPOLOGY + ENTRY + "flows.a = h2 udp@1M\n").entries[0].conditions:
+    for condition in (
+        read(f"[DEFAULT]\n{keys}" + TOPOLOGY + ENTRY + "flows.a = h2 udp@1M\n")
+        .entries[0]
+        .conditions
+    ):
         assert condition.traffic.sources == (UdpSource("a", "h2", 1e6, 1),)
 
 
 def test_pacing_holds_the_test_and_not_what_others_send(read: Files) -> None:
-    """So only the queue of the test's sender must be able to pace."""
-    hosts = "[topology t]\nrate = 100mbit\nhost.h1 = delay 5ms\nhost.h2 = delay 5ms sender-qdisc pfifo\n"
-    [condition] = read(hosts + ENTRY + "pacing = 5mbit\ncca = bbr\nflows.a = h2 udp@9M\n").entries[0].conditions
+    """So only the queue of the test's sender must support pacing."""
+    hosts = (
+        "[topology t]\nrate = 100mbit\nhost.h1 = delay 5ms\nhost.h2 = delay 5ms "
+        "sender-qdisc pfifo\n"
+    )
+    [condition] = (
+        read(hosts + ENTRY + "pacing = 5mbit\ncca = bbr\nflows.a = h2 udp@9M\n")
+        .entries[0]
+        .conditions
+    )
     assert [condition.traffic.paces(host) for host in ("h1", "h2")] == [True, False]
 
 
@@ -114,100 +154,9 @@ def test_pacing_holds_all_senders_without_cross_traffic(read: Files, told: Told)
     [condition] = read(TOPOLOGY + ENTRY + text).entries[0].conditions
     assert [condition.traffic.paces(host) for host in ("h1", "h2", "h3")] == [True] * 3
     assert not replace(condition.traffic, pacing_bps=None).paces("h1")
-    hosts = "[topology t]\nrate = 100mbit\nhost.h1 = delay 5ms\nhost.h2 = delay 5ms sender-qdisc pfifo\n"
+    hosts = (
+        "[topology t]\nrate = 100mbit\nhost.h1 = delay 5ms\nhost.h2 = delay 5ms "
+        "sender-qdisc pfifo\n"
+    )
     [problem] = told(hosts + ENTRY + text)
-    assert "needs fq, and h2 has sender-qdisc pfifo" in str(problem)
-
-
-AT_KEY = {
-    "no name": ("flows.1 = h1 bbr:1", "is no name of flows"),
-    "no traffic": ("flows.a = h1", "says nothing of its flows"),
-    "no host": ("flows.a = H_1 bbr:1", "'H_1' is no name of a host"),
-    "unknown CCA": ("flows.a = h1 bbrr:1", "unknown CCA 'bbrr'"),
-    "too many streams": ("flows.a = h1 cubic:100,bbr:100", "has 200 streams"),
-    "udp without a rate": ("flows.a = h1 udp", "which is no udp[:STREAMS]@RATE"),
-    "udp too fast": ("flows.a = h1 udp@9999T", "a rate of UDP that is not"),
-    "http without a size": ("flows.a = h1 http requests 5", "has no size"),
-    "http with a wrong word": ("flows.a = h1 http requests 5 sise 1kb", "did you mean 'size'?"),
-    "http without a value": ("flows.a = h1 http requests 5 size", "no value after size"),
-    "http with a word twice": ("flows.a = h1 http requests 5 size 1kb requests 6", "says requests twice"),
-    "http of nothing": ("flows.a = h1 http requests 5 size 0b", "has for size '0b', which is no size from 1b"),
-    "http of too much": ("flows.a = h1 http requests 5 size 2000gib", "has for size '2000gib', which is no size"),
-    "http without a number": ("flows.a = h1 http requests many size 1b", "has for requests 'many', which is not a"),
-    "workload with a word twice": ("flows.a = h1 workload web-search load 1% load 2%", "says load twice"),
-    "udp for half a second": ("flows.a = h1 udp@1M+2.5s", "begins after 2.5 s: iperf3 sends UDP for whole seconds"),
-    "more clients than requests": ("flows.a = h1 http requests 5 size 1kb parallel 6", "from 1 to 5"),
-    "workload without a load": ("flows.a = h1 workload web-search", "needs either load"),
-    "workload without a name": ("flows.a = h1 workload", "names no distribution: use one of web-search"),
-    "no load": ("flows.a = h1 workload web-search load 0%", "a load of 0%"),
-    "no command": ("flows.a = h1 command", "has no command"),
-}
-OF_ENTRY = {
-    "unknown host": ("flows.a = h4 bbr:1", "flows.a: is of the host 'h4'"),
-    "sender that receives": ("flows.a = h1-receiver bbr:1", "flows.a: is of the host 'h1-receiver'"),
-    "unknown distribution": ("flows.a = h1 workload web-serch load 1%", "a distribution is one of web-search"),
-    "unknown receiver": ("flows.a = h4-receiver command x", "flows.a: is of the host 'h4-receiver'"),
-    "too many arrivals": (
-        "flows.a = h1 workload web-search rate 1000tbit",
-        "flows.a: comes to 7.5e+08 flows, 1000000 at most",
-    ),
-    "group too late": (
-        "flows.a = h1 bbr:1,cubic:1+10s",
-        "flows.a: a group of cubic begins after 10 s, and the traffic",
-    ),
-    "CCA beside another test": (
-        "cca = bbr\nflows.a = h1 cubic:1",
-        "flows.a: is a test by iperf3 itself, and beside cca and streams there is only cross traffic",
-    ),
-    "swept streams beside another test": ("sweep.streams = 1, 2\nflows.a = h1 cubic:1", "flows.a: is a test by iperf3"),
-    "CCA beside a swept test": (
-        "cca = bbr\nflows.b = h2..h3 udp@1M\nsweep.flows.a =\n  h1 udp@1M\n  h1 cubic:1",
-        "sweep.flows.a: 'h1 cubic:1' is a test by iperf3 itself",
-    ),
-    "cross traffic that is called as a group": (
-        "cca = cubic\nflows.cubic = h2..h3 udp@1M",
-        "flows.cubic: has the name of the test's group cubic",
-    ),
-    "question to iperf3 beside a test": (
-        "rtt-probe = tcp:5203@1\ncca = bbr\nflows.a = h2..h3 udp@1M",
-        "rtt-probe: asks port 5203",
-    ),
-    "host that sends nothing beside a test": (
-        "sweep.cca = bbr, cubic\nflows.a = h2 udp@1M",
-        "sweep.cca: 'bbr' is sent by h1, and h3 sends nothing: give h3 a line of flows",
-    ),
-    "settled beside cross traffic without goodput": (
-        "cca = bbr\nflows.a = h2..h3 workload web-search load 5%\nduration = settled, at most 1m",
-        "flows.a: is workload, whose goodput nobody sees during a run: duration can't be settled",
-    ),
-    "question to iperf3": (
-        "rtt-probe = tcp:5202@1\nflows.a = h1 bbr:1\nflows.b = h2 bbr:1",
-        "rtt-probe: asks port 5202",
-    ),
-    "settled without goodput": (
-        "flows.a = h1 http requests 5 size 1mb\nduration = settled, at most 1m",
-        "flows.a: is http, whose goodput nobody sees during a run: duration can't be settled",
-    ),
-    "settled with traffic that comes later": (
-        "flows.a = h1 bbr:1+5s\nomit = 4s\nduration = settled, at most 1m",
-        "flows.a: begins after 5 s, and a run can settle only with all traffic: omit at least that",
-    ),
-    "too late": (
-        "flows.a = h1 udp@1M+10s",
-        "flows.a: begins after 10 s, and the traffic, omit and duration, takes 10 s",
-    ),
-}
-
-
-@pytest.mark.parametrize(("text", "sentence"), AT_KEY.values(), ids=AT_KEY)
-def test_a_mistake_is_told_at_its_key(told: Told, text: str, sentence: str) -> None:
-    [problem] = told(TOPOLOGY + ENTRY + text + "\n")
-    assert (problem.section, problem.key) == ("one", text.partition(" ")[0])
-    assert sentence in str(problem)
-
-
-@pytest.mark.parametrize(("text", "sentence"), OF_ENTRY.values(), ids=OF_ENTRY)
-def test_what_the_path_has_not_is_told_of_the_entry(told: Told, text: str, sentence: str) -> None:
-    [problem] = told(TOPOLOGY + ENTRY + text + "\n")
-    assert problem.section == "one"
-    assert sentence in str(problem)
+    assert "needs fq, but h2 has sender-qdisc pfifo" in str(problem)

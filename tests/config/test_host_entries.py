@@ -1,4 +1,4 @@
-"""Entries between real hosts: what each key comes to, and what is told of mistakes in them."""
+"""Tests entries between real hosts: the result of each key, and the messages about mistakes."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from ccmix.model import (
     NetemPlace,
     Traffic,
 )
-from support import iperf3_traffic
+from support.model import iperf3_traffic
 
 Files = Callable[..., Config]
 Told = Callable[..., tuple[Problem, ...]]
@@ -31,7 +31,9 @@ PROFILES = "profiles:\n  WAN:\n    interface: eth7\n    latency: 80ms\n    loss:
 
 def paths(read: Files, text: str, **more: str) -> list[HostPath]:
     [entry] = read(text, **more).entries
-    return [condition.path for condition in entry.conditions if isinstance(condition.path, HostPath)]
+    return [
+        condition.path for condition in entry.conditions if isinstance(condition.path, HostPath)
+    ]
 
 
 def path(read: Files, text: str, **more: str) -> HostPath:
@@ -43,7 +45,9 @@ def test_ccmix_s_own_iperf3_and_all_defaults(read: Files) -> None:
     [entry] = read(OWN).entries
     [condition] = entry.conditions
     assert condition.values == {}
-    assert condition.path == HostPath("localhost", Destination("10.1.2.3", "10.1.2.3", "10.1.2.3"), "iperf3")
+    assert condition.path == HostPath(
+        "localhost", Destination("10.1.2.3", "10.1.2.3", "10.1.2.3"), "iperf3"
+    )
     assert condition.traffic == iperf3_traffic((Group("cubic"),), 1, 10.0, 0.0, 0.5, host="src")
 
 
@@ -91,7 +95,11 @@ interval = 100ms
     [condition] = entry.conditions
     assert (entry.iterations, entry.repeat_order, entry.accept_limits) == (3, "shuffled", ("rtt",))
     assert condition.traffic == Traffic(
-        (CommandSource("", "src", "numactl -N 1 iperf3 -c 2001:db8::1 -t 60 -O 5 -J"),), 65.0, 0.0, 0.1, 2.4e9
+        (CommandSource("", "src", "numactl -N 1 iperf3 -c 2001:db8::1 -t 60 -O 5 -J"),),
+        65.0,
+        0.0,
+        0.1,
+        2.4e9,
     )
     assert condition.path == HostPath(
         src="op@dtn1",
@@ -111,7 +119,9 @@ interval = 100ms
         nic="eth1",
         netem=Netem(0.005, Loss("random", (0.001 / 100,)), 10000),
         netem_at=NetemPlace("netns:n1", "eth2", "eth3"),
-        capture=Capture(("-s", "128", "-i", "ens3", "host 2001:db8::1 and port 5201"), 2_000_000_000),
+        capture=Capture(
+            ("-s", "128", "-i", "ens3", "host 2001:db8::1 and port 5201"), 2_000_000_000
+        ),
         mpstat_cores="0-15",
         timeout_s=120.0,
         retries=2,
@@ -122,7 +132,11 @@ interval = 100ms
 
 
 def test_empty_values_and_keys_alone_are_unset(read: Files) -> None:
-    text = "[DEFAULT]\ndst-cmd = iperf3 -s\n" + COMMAND + "dst-cmd =\npre-src-cmd\npre =\nmpstat\nnetem-lat =\n"
+    text = (
+        "[DEFAULT]\ndst-cmd = iperf3 -s\n"
+        + COMMAND
+        + "dst-cmd =\npre-src-cmd\npre =\nmpstat\nnetem-lat =\n"
+    )
     [condition] = read(text).entries[0].conditions
     assert isinstance(condition.path, HostPath)
     assert condition.path.commands == Commands()
@@ -148,9 +162,13 @@ def test_where_commands_run(read: Files, keys: str, src: str, host: str) -> None
 
 @pytest.mark.parametrize(
     ("dst", "address", "host"),
-    [("op@b.example.org", "b.example.org", "op@b.example.org"), ("localhost", "localhost", "localhost"),
-     ("::1", "::1", "localhost"), ("fe80::1%eth0", "fe80::1%eth0", "fe80::1%eth0")],
-)  # fmt: skip
+    [
+        ("op@b.example.org", "b.example.org", "op@b.example.org"),
+        ("localhost", "localhost", "localhost"),
+        ("::1", "::1", "localhost"),
+        ("fe80::1%eth0", "fe80::1%eth0", "fe80::1%eth0"),
+    ],
+)
 def test_a_destination_s_address_and_host(read: Files, dst: str, address: str, host: str) -> None:
     got = path(read, OWN.replace("10.1.2.3", dst)).dst
     assert got == Destination(address, address, host)
@@ -159,12 +177,13 @@ def test_a_destination_s_address_and_host(read: Files, dst: str, address: str, h
 @pytest.mark.parametrize(
     ("text", "loss"),
     [
-        ("0.001", Loss("random", (0.00001,))), ("0.001%", Loss("random", (0.00001,))),
+        ("0.001", Loss("random", (0.00001,))),
+        ("0.001%", Loss("random", (0.00001,))),
         ("0.001 gemodel", Loss("gemodel", (0.00001,))),
         ("gemodel 1% 10% 70% 0.1%", Loss("gemodel", (0.01, 0.1, 0.7, 0.001))),
         ("gemodel 1 10", Loss("gemodel", (0.01, 0.1))),
     ],
-)  # fmt: skip
+)
 def test_losses(read: Files, text: str, loss: Loss) -> None:
     netem = path(read, OWN + f"netem-loss = {text}\nnetem-at = n:e\n").netem
     assert netem
@@ -174,7 +193,9 @@ def test_losses(read: Files, text: str, loss: Loss) -> None:
     assert (netem.delay_s, netem.limit_packets) == (0, None)
 
 
-@pytest.mark.parametrize(("text", "ccas"), [("bbr3", ("bbr3",)), ("bbr2 , bbr3", ("bbr2", "bbr3")), ("", ())])
+@pytest.mark.parametrize(
+    ("text", "ccas"), [("bbr3", ("bbr3",)), ("bbr2 , bbr3", ("bbr2", "bbr3")), ("", ())]
+)
 def test_the_ccas_that_are_loaded(read: Files, text: str, ccas: tuple[str, ...]) -> None:
     assert path(read, OWN + f"cca-load = {text}\n").cca_load == ccas
 
@@ -200,7 +221,9 @@ def test_sweeps_of_the_original_multiply_in_the_order_of_the_file(read: Files) -
         assert isinstance(got, HostPath)
         assert got.netem
         assert got.netem.limit_packets == int(condition.values["netem-limit"])
-        assert got.netem.delay_s == pytest.approx(float(condition.values["netem-lat"].removesuffix("ms")) / 1000)
+        assert got.netem.delay_s == pytest.approx(
+            float(condition.values["netem-lat"].removesuffix("ms")) / 1000
+        )
         assert got.module_parameter == ModuleParameter(
             "tcp_bbr2/parameters/loss_thresh", condition.values["loss_thresh"]
         )
@@ -218,28 +241,37 @@ def test_sweeps_of_the_original_multiply_in_the_order_of_the_file(read: Files) -
 )
 def test_parameter_sweeps(read: Files, text: str, element: int | None, values: list[str]) -> None:
     parameters = [one.module_parameter for one in paths(read, OWN + f"param-sweep = {text}\n")]
-    assert parameters == [ModuleParameter(text.partition(",")[0], value, element) for value in values]
+    assert parameters == [
+        ModuleParameter(text.partition(",")[0], value, element) for value in values
+    ]
 
 
 def test_any_key_can_be_swept(read: Files) -> None:
-    text = OWN + "sweep.pacing = none, 1gbit\nsweep.pre-src-cmd =\n    sysctl a=1,2\n    sysctl a=3\n"
+    text = (
+        OWN + "sweep.pacing = none, 1gbit\nsweep.pre-src-cmd =\n    sysctl a=1,2\n    sysctl a=3\n"
+    )
     [entry] = read(text).entries
     assert [(c.traffic.pacing_bps, c.path.commands.pre_src) for c in entry.conditions] == [  # type: ignore[union-attr]
-        (None, "sysctl a=1,2"), (None, "sysctl a=3"), (1e9, "sysctl a=1,2"), (1e9, "sysctl a=3"),
-    ]  # fmt: skip
+        (None, "sysctl a=1,2"),
+        (None, "sysctl a=3"),
+        (1e9, "sysctl a=1,2"),
+        (1e9, "sysctl a=3"),
+    ]
 
 
 def test_netem_at_of_the_command_line_stands_before_the_file_s(read: Files) -> None:
     text = OWN + "netem-lat = 5ms\n"
     assert path(read, text, netem_at="me@n:a,b").netem_at == NetemPlace("me@n", "a", "b")
-    assert path(read, text + "netem-at = n2:c,d\n", netem_at="2001:db8::1:a,b").netem_at == NetemPlace(
-        "2001:db8::1", "a", "b"
-    )
+    assert path(
+        read, text + "netem-at = n2:c,d\n", netem_at="2001:db8::1:a,b"
+    ).netem_at == NetemPlace("2001:db8::1", "a", "b")
     assert path(read, OWN, netem_at="n:a,b").netem_at is None
 
 
 def test_a_capture_without_filter_is_of_the_headers_to_and_from_dst(read: Files) -> None:
-    assert path(read, OWN + "tcpdump = on\n").capture == Capture(("-s", "128", "-i", "any", "host 10.1.2.3"), 10**9)
+    assert path(read, OWN + "tcpdump = on\n").capture == Capture(
+        ("-s", "128", "-i", "any", "host 10.1.2.3"), 10**9
+    )
     assert path(read, OWN + "tcpdump = on\n", nic="eth1").capture == Capture(
         ("-s", "128", "-i", "eth1", "host 10.1.2.3"), 10**9
     )
@@ -254,7 +286,12 @@ def test_a_profile(read: Files) -> None:
 
 
 def test_a_list_of_hosts_stands_before_dst_and_leaves_topologies_alone(read: Files) -> None:
-    text = OWN + "user = op\n" + TOPOLOGY + "[two]\ntype = iperf3\ntopology = dtn\n[three]\ntype=x\nsrc-cmd=sleep 1\n"
+    text = (
+        OWN
+        + "user = op\n"
+        + TOPOLOGY
+        + "[two]\ntype = iperf3\ntopology = dtn\n[three]\ntype=x\nsrc-cmd=sleep 1\n"
+    )
     config = read(text, hosts="hostname,alias\na.example.org,\nme@b,bee\n")
     one, two, three = config.entries
     assert [condition.path.dst for condition in one.conditions] == [  # type: ignore[union-attr]
@@ -268,7 +305,9 @@ def test_a_list_of_hosts_stands_before_dst_and_leaves_topologies_alone(read: Fil
 
 def test_what_an_entry_says_stands_before_default(read: Files) -> None:
     emulated = "[two]\ntype = iperf3\ntopology = dtn\n"
-    [one] = read("[DEFAULT]\ndst = 10.0.0.1\nsweep.netem-limit = 1,2\n" + TOPOLOGY + emulated).entries
+    [one] = read(
+        "[DEFAULT]\ndst = 10.0.0.1\nsweep.netem-limit = 1,2\n" + TOPOLOGY + emulated
+    ).entries
     assert not isinstance(one.conditions[0].path, HostPath)
     assert len(one.conditions) == 1, "a sweep that the entry doesn't know is not its own"
     [two] = read("[DEFAULT]\ntopology = dtn\nsweep.loss = 0%,1%\n" + TOPOLOGY + OWN).entries
@@ -278,7 +317,12 @@ def test_what_an_entry_says_stands_before_default(read: Files) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "seconds"),
-    [("", 60), ("duration = 30s\n", 30), ("duration = 1500ms\n", 1.5), ("src-cmd = ./mine\n", None)],
+    [
+        ("", 60),
+        ("duration = 30s\n", 30),
+        ("duration = 1500ms\n", 1.5),
+        ("src-cmd = ./mine\n", None),
+    ],
 )
 def test_how_long_a_command_takes(read: Files, keys: str, seconds: float | None) -> None:
     [entry] = read((OWN if "src-cmd" in keys else COMMAND) + keys).entries
@@ -286,202 +330,17 @@ def test_how_long_a_command_takes(read: Files, keys: str, seconds: float | None)
 
 
 def test_a_limit_is_the_time_until_the_run_has_ended(read: Files) -> None:
-    """Also where several are swept, each on a line of its own."""
+    """This also holds if several commands are swept, each on its own line."""
     text = OWN + "sweep.duration =\n    settled, at most 10m\n    settled at most 1h\n    20s\n"
     [entry] = read(text).entries
     traffics = [condition.traffic for condition in entry.conditions]
-    assert [(traffic.seconds, traffic.at_most_s) for traffic in traffics] == [(600, 600), (3600, 3600), (20, None)]
-
-
-NOTICES = {
-    "instrument": (COMMAND + "instrument = true\n", 5, "instrument", "sockets are always sampled"),
-    "ss off": (COMMAND + "ss = off\n", 5, "ss", "sockets are always sampled"),
-    "tcptrace": (COMMAND + "tcptrace = true\n", 5, "tcptrace", "connections.parquet has it"),
-    "statexec": (COMMAND + "statexec = true\n", 5, "statexec", "processes are always recorded"),
-    "in DEFAULT": ("[DEFAULT]\nss = on\n" + COMMAND, 2, "ss", "no effect any more"),
-    "filter without tcpdump": (COMMAND + "tcpdump-filt = -i lo\n", 5, "tcpdump-filt", "without tcpdump = on"),
-    "cca beside a command": (COMMAND + "cca = bbr\n", 5, "cca", "no effect beside src-cmd"),
-    "streams beside a command": (COMMAND + "streams = 2\n", 5, "streams", "no effect beside src-cmd"),
-}
-
-
-@pytest.mark.parametrize(("text", "line", "key", "sentence"), NOTICES.values(), ids=NOTICES)
-def test_what_has_no_effect_is_told(read: Files, text: str, line: int, key: str, sentence: str) -> None:
-    [notice] = read(text).notices
-    assert (notice.line, notice.key) == (line, key)
-    assert sentence in notice.message
-
-
-def test_a_list_of_hosts_for_nobody_is_told(read: Files) -> None:
-    [notice] = read(TOPOLOGY + "[two]\ntype = iperf3\ntopology = dtn\n", hosts="hostname\na\n").notices
-    assert notice.file.name == "hosts.csv"
-    assert "no enabled entry is between real hosts" in str(notice)
+    assert [(traffic.seconds, traffic.at_most_s) for traffic in traffics] == [
+        (600, 600),
+        (3600, 3600),
+        (20, None),
+    ]
 
 
 def test_what_is_off_or_of_a_disabled_entry_is_no_notice(read: Files) -> None:
     assert read(COMMAND + "tcptrace = false\nstatexec = off\n").notices == ()
     assert read(COMMAND + OWN.replace("one", "two") + "ss = on\nenabled = off\n").notices == ()
-
-
-META = [
-    "a b",
-    "a;b",
-    "$(id)",
-    "`id`",
-    "a|b",
-    "a&b",
-    "a>b",
-    "-oProxyCommand=x",
-    "a'b",
-    'a"b',
-    "a*b",
-    "a\\b",
-    "a/b",
-    "b$x",
-]
-AT = "netem-at = n:a,b\n"
-PARAMETER = OWN + "param-sweep = m/parameters/x, "
-FILTER = OWN + "tcpdump = on\ntcpdump-filt = "
-MISTAKES: dict[str, tuple[str, dict[str, str], int | None, str | None, str]] = {
-    "both paths": (TOPOLOGY + OWN + "topology = dtn\n", {}, 7, "topology", "dst = HOST a real one; remove one"),
-    "both in DEFAULT": (
-        "[DEFAULT]\ndst=a\ntopology=dtn\n" + TOPOLOGY + "[one]\ntype=iperf3\n", {}, 7, None, "stands beside dst"),
-    "neither path": ("[one]\ntype = x\nsrc-cmd = y\n", {}, 1, None, "give a list of hosts with -H"),
-    "key of the other sort": (TOPOLOGY + "[one]\ntype=iperf3\ntopology=dtn\nsrc-cmd=x\n", {}, 7, "src-cmd",
-                              "belongs to an entry with dst, and this is one with a topology"),
-    "CCA loaded for a topology": (
-        TOPOLOGY + "[one]\ntype = iperf3\ntopology = dtn\ncca-load = bbr3\n", {}, 7, "cca-load",
-        "the lab's kernel has bbr2 and bbr3 built in"),
-    "CCA that can't be loaded": (OWN + "cca-load = cubic\n", {}, 4, "cca-load", "write bbr2 or bbr3, or both"),
-    "CCA loaded twice": (OWN + "cca-load = bbr3,bbr3\n", {}, 4, "cca-load", "names a CCA twice"),
-    "CCA loaded where there is no shell": (
-        "[one]\ntype = perfSONAR\nsrc = a.example\ndst = b.example\ncca-load = bbr3\n", {}, 5, "cca-load",
-        "ccmix has no shell on a.example"),
-    "key of a topology": (OWN + "mtu = 9000\n", {}, 4, "mtu", "belongs to a [topology NAME] section, and this entry"),
-    "sweep of a topology's key": (OWN + "sweep.mtu = 1500,9000\n", {}, 4, "sweep.mtu", "mtu has no effect in this"),
-    "sweep of what the command decides": (COMMAND + "sweep.cca = bbr,cubic\n", {}, 5, "sweep.cca", "no effect in this"),
-    "unknown key": (OWN + "src-cmdd = x\n", {}, 4, "src-cmdd", "did you mean 'src-cmd'?"),
-    "unknown key alone": (OWN + "pre-src\n", {}, 4, "pre-src", "did you mean 'pre-src-cmd'?"),
-    "label without command": (OWN.replace("iperf3", "iperf3 4 streams"), {}, 2, "type", "is a label, and nothing says"),
-    "unknown generator": (OWN.replace("iperf3", "iperf4"), {}, 2, "type", "did you mean 'iperf3'?"),
-    "no type": ("[one]\ndst = a\n", {}, 1, "type", "is missing"),
-    "netem nowhere": (OWN + "netem-loss = 1\n", {}, 1, None, "write netem-at = HOST:DATA_DEVICE,ACK_DEVICE"),
-    "swept netem nowhere": (OWN + "lat-sweep = 1,2\n", {}, 1, None, "or give --netem-at"),
-    "delay on one device": (OWN + "netem-lat = 1\nnetem-at = n:a\n", {}, 1, None, "write n:a,ACK_DEVICE"),
-    "netem at one device twice": (OWN + "netem-lat = 1\nnetem-at = n:a,a\n", {}, 5, "netem-at", "one device twice"),
-    "netem at no device": (OWN + "netem-lat = 1\nnetem-at = n\n", {}, 5, "netem-at", "is no HOST:DATA_DEVICE"),
-    "netem at three": (OWN + "netem-lat = 1\nnetem-at = n:a,b,c\n", {}, 5, "netem-at", "is no HOST:DATA_DEVICE"),
-    "netem at a strange device": (OWN + "netem-lat = 1\nnetem-at = n:a;b\n", {}, 5, "netem-at", "is no network device"),
-    "netem at a strange host": (
-        OWN + "netem-lat = 1\nnetem-at = $x:a,b\n", {}, 5, "netem-at", "the host '$x', which"),
-    "--netem-at": (OWN, {"netem_at": "-x:a,b"}, None, None, "--netem-at '-x:a,b' has the host"),
-    "--nic": (OWN, {"nic": "eth0;reboot"}, None, None, "--nic 'eth0;reboot' has"),
-    "delay of minutes": (OWN + AT + "netem-lat = 2m\n", {}, 5, "netem-lat", "more than 60 s"),
-    "negative delay in a sweep": (OWN + AT + "lat-sweep = 1,-2\n", {}, 5, "lat-sweep", "is negative"),
-    "the same delay twice": (OWN + AT + "lat-sweep = 2,2\n", {}, 5, "lat-sweep", "names a value twice"),
-    "one key swept twice": (
-        OWN + AT + "lat-sweep = 2\nsweep.netem-lat = 3\n", {}, 6, "sweep.netem-lat", "a second time"),
-    "all lost": (OWN + AT + "netem-loss = 100\n", {}, 5, "netem-loss", "lets nothing pass"),
-    "two losses": (OWN + AT + "netem-loss = 1 2\n", {}, 5, "netem-loss", "is no loss"),
-    "five parts of gemodel": (OWN + AT + "netem-loss = gemodel 1 2 3 4 5\n", {}, 5, "netem-loss", "is no loss"),
-    "limit 0": (OWN + AT + "limit-sweep = 0,5\n", {}, 5, "limit-sweep", "'0' is not a whole number from 1"),
-    "parameter outside": (OWN + "param-sweep = ../../etc/parameters/x, sys-module-list,1\n", {}, 4, "param-sweep",
-                          "is no module parameter"),
-    "parameter of a shell": (OWN + "param-sweep = m/parameters/$x, sys-module-list,1\n", {}, 4, "param-sweep",
-                             "is no module parameter"),
-    "parameter with more": (OWN + "param-sweep = m/parameters/x;id, sys-module-list,1\n", {}, 4, "param-sweep",
-                            "is no module parameter"),
-    "profile file with a strange name": (
-        OWN + "profile-file = a\n  b\u2028c\n", {}, None, None, "a\ufffdb\ufffdc: can't be read"),
-    "parameter without kind": (OWN + "param-sweep = m/parameters/x\n", {}, 4, "param-sweep", "unknown kind ''"),
-    "parameter of no values": (PARAMETER + "sys-module-list\n", {}, 4, "param-sweep", "no values"),
-    "step 0": (PARAMETER + "sys-module-increment,1,5,0\n", {}, 4, "param-sweep", "STEP at least 1"),
-    "end before start": (
-        PARAMETER + "sys-module-increment,5,1,1\n", {}, 4, "param-sweep", "START is at most END"),
-    "no step": (PARAMETER + "sys-module-increment,5,1\n", {}, 4, "param-sweep", "START,END,STEP"),
-    "too many steps": (
-        PARAMETER + "sys-module-increment,0,999999999999,1\n", {}, 4, "param-sweep", "more than"),
-    "element 0": (PARAMETER + "sys-module-vector-list,0,1\n", {}, 4, "param-sweep", "from 1 to"),
-    "a word as value": (PARAMETER + "sys-module-list,a\n", {}, 4, "param-sweep", "no whole number"),
-    "quotation mark": (FILTER + "-i lo \"a\n", {}, 5, "tcpdump-filt", "quotation mark too few"),
-    "tcpdump that runs": (FILTER + "-z reboot\n", {}, 5, "tcpdump-filt", "option -z not"),
-    "tcpdump that writes": (FILTER + "-nw/etc/x\n", {}, 5, "tcpdump-filt", "option -w not"),
-    "tcpdump that reads": (FILTER + "lo -r x\n", {}, 5, "tcpdump-filt", "option -r not"),
-    "cores": (OWN + "mpstat = 0-15; x\n", {}, 4, "mpstat", "names no cores"),
-    "port": (OWN + "port = 65536\n", {}, 4, "port", "from 1 to 65535"),
-    "server": (OWN + "server = sh\n", {}, 4, "server", "did you mean 'ssh'?"),
-    "budget without period": (OWN + "rate-budget = 2TB\n", {}, 4, "rate-budget", "write for instance 2TB/day"),
-    "budget of bits": (OWN + "rate-budget = 2tbit/day\n", {}, 4, "rate-budget", "unknown unit 'tbit'"),
-    "window of local time": (OWN + "time-window = 01:00-05:00\n", {}, 4, "time-window", "01:00-05:00 UTC"),
-    "window of 25 hours": (OWN + "time-window = 01:00-25:00 UTC\n", {}, 4, "time-window", "no time of the day"),
-    "empty window": (OWN + "time-window = 01:00-01:00 UTC\n", {}, 4, "time-window", "ends when it begins"),
-    "no limit": (OWN + "duration = settled\n", {}, 4, "duration", "write for instance settled, at most 10m"),
-    "a limit of nothing": (OWN + "duration = settled, at most 0s\n", {}, 4, "duration", "is zero"),
-    "a command that settles": (COMMAND + "duration = settled at most 1m\n", {}, 5, "duration", "decides when it ends"),
-    "timeout below a limit": (
-        OWN + "timeout = 5m\nduration = settled, at most 10m\n", {}, 4, "timeout", "is less than a run takes, 600 s"),
-    "timeout below duration": (OWN + "timeout = 5s\n", {}, 4, "timeout", "5 s is less than a run takes, 10 s"),
-    "timeout below a command": (COMMAND + "timeout = 59s\n", {}, 5, "timeout", "59 s is less than a run takes, 60 s"),
-    "interval of a command": (COMMAND + "interval = 100us\n", {}, 5, "interval", "from 1ms to 60s"),
-    "own iperf3's streams": (OWN + "cca = bbr,cubic\n", {}, 4, "cca", "2 groups, and with streams = 1"),
-    "user": (OWN + "user = -l\n", {}, 4, "user", "is no login"),
-    "alias": (OWN + "alias = a/b\n", {}, 4, "alias", "is no alias"),
-    "alias that no folder has": (OWN + f"alias = {'ü' * 41}\n", {}, 4, "alias", "write up to 80 letters"),
-    "condition that no folder has": (OWN + f"sweep.pre-src-cmd = {'ü' * 40}\n", {}, 1, None, "is too long"),
-    "namespace": (OWN + "src = netns:../x\n", {}, 4, "src", "names no network namespace"),
-    "dst as address of another src": (OWN.replace("10.1.2.3", "127.0.0.1") + "src = a\n", {}, 3, "dst", "itself"),
-    "no address": (OWN.replace("10.1.2.3", "10.1.2.300"), {}, 3, "dst", "is no IP address"),
-    "half an address": (OWN.replace("10.1.2.3", "10.1"), {}, 3, "dst", "is no IP address"),
-    "control character": (OWN + "pre = a\x07b\n", {}, 4, "pre", "'a\ufffdb' has the control character 0x07"),
-    "one command, swept": (
-        OWN + "sweep.dst-cmd = a,b\ndst-cmd-once = on\n", {}, 5, "dst-cmd-once", "sweep.dst-cmd has several"),
-    "profile without file": (OWN + "profile = WAN\n", {}, 4, "profile", "[one] has no profile-file"),
-    "unknown profile": (
-        OWN + "profile = WAM\nprofile-file = p.yml\n", {"p_yml": PROFILES}, 4, "profile", "did you mean 'WAN'?"),
-    "profile file that is not there": (
-        OWN + "profile = WAN\nprofile-file = q.yml\n", {}, None, None, "q.yml: can't be read: No such file"),
-    "wrong profile file of two entries": (
-        OWN + "profile = W\nprofile-file = p.yml\n" + OWN.replace("one", "two") + "profile = W\nprofile-file = p.yml\n",
-        {"p_yml": "profiles: x\n"}, 1, None, "p.yml:1: profiles is no mapping"),
-    "profiles of nobody": (
-        OWN + "profile = W\nprofile-file = p.yml\n", {"p_yml": "profiles: {}\n"}, 4, "profile", "'W' is no profile of"),
-    "profile and pacing": (
-        OWN + "profile = WAN\nprofile-file = p.yml\npacing = 1gbit\n", {"p_yml": PROFILES, "nic": "eth7"}, 6, "pacing",
-        "act on one device, eth7: leave one out"),
-    "profile and pacing somewhere": (
-        OWN + "profile = WAN\nprofile-file = p.yml\npacing = 1gbit\n", {"p_yml": PROFILES}, 6, "pacing",
-        "give -i NIC, the sending device, which may not be eth7"),
-    "netem and pacing": (
-        OWN + "netem-lat = 1\nnetem-at = localhost:eth1,eth2\npacing = 1gbit\n", {"nic": "eth1"}, 5, "netem-at",
-        "eth1 of localhost has pacing or a profile already"),
-    "hosts that are not there": (OWN, {"hosts": ""}, None, None, "has no host: write a header"),
-    "host with an unknown profile": (
-        OWN + "profile-file = p.yml\n", {"p_yml": PROFILES, "hosts": "hostname,profile\na,\nb,WAM\n"}, 3, "profile",
-        "'WAM' is no profile of p.yml; did you mean 'WAN'?"),
-    "host with a profile and no file": (
-        OWN, {"hosts": "hostname,profile\na,WAN\n"}, 2, "profile", "and [one] has no profile-file"),
-    "too many hosts": (
-        OWN + "iterations = 10000\n", {"hosts": "hostname\n" + "".join(f"h{n}\n" for n in range(11))}, 1, None,
-        "make 110000 runs"),
-}  # fmt: skip
-for meta in META:
-    for key in ("dst", "src", "dst-host"):
-        base = OWN.replace("10.1.2.3", meta) if key == "dst" else OWN + f"{key} = {meta}\n"
-        MISTAKES[f"{key} = {meta}"] = (base, {}, 3 if key == "dst" else 4, key, " is no ")
-
-
-@pytest.mark.parametrize(("text", "more", "line", "key", "sentence"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_once_with_its_place(
-    told: Told, text: str, more: dict[str, str], line: int | None, key: str | None, sentence: str
-) -> None:
-    [problem] = told(text, **more)
-    assert (problem.line, problem.key) == (line, key)
-    assert sentence in str(problem)
-
-
-def test_mistakes_of_all_files_are_told_at_once(told: Told) -> None:
-    text = OWN + "port = x\nprofile = WAN\nprofile-file = p.yml\n" + OWN.replace("one", "two") + "mpstat = y\n"
-    problems = told(text, p_yml="profiles:\n  WAN:\n    interfaces: x\n", hosts="hostname\na b\n")
-    assert [(problem.file.name, problem.line) for problem in problems] == [
-        ("test.ini", 4), ("test.ini", 10), ("hosts.csv", 2), ("p.yml", 3),
-    ]  # fmt: skip

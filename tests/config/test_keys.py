@@ -1,4 +1,6 @@
-"""The table of keys: each can be read as its own example says, and docs/reference/keys.md says the same."""
+"""Tests the table of keys: each key can read its own example, and docs/reference/keys.md agrees
+with the table.
+"""
 
 import re
 from collections.abc import Mapping
@@ -16,13 +18,16 @@ from ccmix.config.keys import (
     TOPOLOGY_KEYS,
     Key,
 )
-from support import REPOSITORY
+from ccmix.config.sections import MEANT
+from support.commands import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "reference" / "keys.md"
 SECTIONS = {
     "Every entry": EVERY_ENTRY,
     "An entry on an emulated path": TOPOLOGY_ENTRY,
-    "An entry between real hosts": {name: key for name, key in HOST_ENTRY.items() if not key.obsolete},
+    "An entry between real hosts": {
+        name: key for name, key in HOST_ENTRY.items() if not key.obsolete
+    },
     "An entry of type perfSONAR": PSCHEDULER_ENTRY,
     "Without an effect": {name: key for name, key in HOST_ENTRY.items() if key.obsolete},
     "A topology": TOPOLOGY_KEYS,
@@ -30,14 +35,19 @@ SECTIONS = {
 
 
 def row(key: Key) -> str:
-    """As the page says it."""
+    """Returns a row of the page."""
     default = "must be given" if key.required else f"`{key.default}`" if key.default else "unset"
     meaning = key.obsolete or key.meaning
-    return f"| `{key.name}` | {meaning} | {key.kind.name} | {key.kind.unit} | {default} | `{key.example}` |"
+    return (
+        f"| `{key.name}` | {meaning} | {key.kind.name} | {key.kind.unit} | {default} | "
+        f"`{key.example}` |"
+    )
 
 
 @pytest.mark.parametrize(("heading", "keys"), SECTIONS.items(), ids=SECTIONS)
-def test_the_page_has_a_row_for_each_key_that_says_what_the_table_says(heading: str, keys: Mapping[str, Key]) -> None:
+def test_the_page_has_a_row_for_each_key_that_says_what_the_table_says(
+    heading: str, keys: Mapping[str, Key]
+) -> None:
     section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     assert rows == [row(key) for key in keys.values()]
@@ -53,9 +63,11 @@ def test_the_page_has_all_keys_and_the_words_that_are_no_keys() -> None:
     }
     assert "`[DEFAULT]`" in text
     for name in DECIDED_BY_COMMAND:
-        assert f"`{name}`" in text.partition("beside `src-cmd`")[0].rpartition("\n\n")[2]
+        assert f"`{name}`" in text.partition("with `src-cmd`")[0].rpartition("\n\n")[2]
     for name in DONE_BY_PSCHEDULER:
-        assert f"`{name}`" in text.partition("## An entry of type perfSONAR\n")[2].partition("\n|")[0]
+        assert (
+            f"`{name}`" in text.partition("## An entry of type perfSONAR\n")[2].partition("\n|")[0]
+        )
 
 
 @pytest.mark.parametrize("key", ALL_KEYS.values(), ids=ALL_KEYS)
@@ -66,3 +78,9 @@ def test_example_and_default_are_right(key: Key) -> None:
     assert key.meaning
     assert key.kind.name
     assert not (key.required and key.default)
+
+
+def test_every_named_key_exists_and_each_word_means_one_thing() -> None:
+    words = [word for _, others in MEANT for word in others]
+    assert len(words) == len(set(words))
+    assert all(key in ALL_KEYS for keys, _ in MEANT for key in keys)

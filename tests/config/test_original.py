@@ -1,7 +1,8 @@
-"""INI files, host lists and profiles as people wrote them for the original harness are planned as they are."""
+"""Tests that INI files, host lists and profiles that people wrote for the original harness can be
+planned unchanged.
+"""
 
 import json
-import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -12,39 +13,91 @@ import pytest
 from ccmix.config import Overrides, load
 from ccmix.config.problems import ConfigError
 from ccmix.model import HostPath
-from support import Ccmix
+from support.commands import Ccmix
 
 FOLDER = Path(__file__).parent / "original"
 ALPHA_COMMAND = (FOLDER / "alpha.ini").read_text().rpartition("src-cmd = ")[2].strip()
 KEYS = [
-    "type", "enabled", "iterations", "src", "dst", "user", "alias", "src-cmd", "dst-cmd", "src-cmd-once",
-    "dst-cmd-once", "pre", "post", "pre-src-cmd", "pre-dst-cmd", "post-src-cmd", "post-dst-cmd", "instrument", "ss",
-    "tcpdump", "tcpdump-filt", "tcptrace", "mpstat", "statexec", "netem-loss", "netem-lat", "netem-limit", "lat-sweep",
-    "limit-sweep", "pacing", "param-sweep", "profile", "profile-file",
-]  # fmt: skip
+    "type",
+    "enabled",
+    "iterations",
+    "src",
+    "dst",
+    "user",
+    "alias",
+    "src-cmd",
+    "dst-cmd",
+    "src-cmd-once",
+    "dst-cmd-once",
+    "pre",
+    "post",
+    "pre-src-cmd",
+    "pre-dst-cmd",
+    "post-src-cmd",
+    "post-dst-cmd",
+    "instrument",
+    "ss",
+    "tcpdump",
+    "tcpdump-filt",
+    "tcptrace",
+    "mpstat",
+    "statexec",
+    "netem-loss",
+    "netem-lat",
+    "netem-limit",
+    "lat-sweep",
+    "limit-sweep",
+    "pacing",
+    "param-sweep",
+    "profile",
+    "profile-file",
+]
 
-# The file, the options, how many runs each entry has, the seconds of all, and the notices' keys
+# The file, the options, the number of runs of each entry, the total seconds, and the notices' keys
 PLANS: dict[str, tuple[str, list[str], dict[str, int], float, list[str]]] = {
-    "labels": ("iperf3-label.ini", ["-H", "hosts.csv"], {"one_stream": 10, "four_streams,zerocopy": 4}, 380, []),
+    "labels": (
+        "iperf3-label.ini",
+        ["-H", "hosts.csv"],
+        {"one_stream": 10, "four_streams,zerocopy": 4},
+        380,
+        [],
+    ),
     "pscheduler": (
-        "pscheduler.ini", [], {"throughput": 1, "paced": 6}, 85 + 6 * 55,
+        "pscheduler.ini",
+        [],
+        {"throughput": 1, "paced": 6},
+        85 + 6 * 55,
         ["src-cmd-once", "instrument", "ss", "tcpdump-filt"],
     ),
     "netem": (
-        "netem.ini", ["--netem-at", "netem1:eth2,eth3", "-i", "ens2"],
-        {"delays": 60, "limits-of-a-burst": 3, "thresholds": 5, "gains": 8, "lists": 10}, 60 * 325 + 260,
+        "netem.ini",
+        ["--netem-at", "netem1:eth2,eth3", "-i", "ens2"],
+        {"delays": 60, "limits-of-a-burst": 3, "thresholds": 5, "gains": 8, "lists": 10},
+        60 * 325 + 260,
         ["instrument", "tcptrace", "statexec"],
     ),
     "profile": ("profile.ini", [], {"wide_area": 1}, 10, ["ss"]),
     "agents and lists": ("alpha.ini", ["-H", "hosts.csv"], {"reference": 4}, 4 * 35, ["[default]"]),
     "profiles of hosts": (
-        "profile.ini", ["-H", "hosts-with-profiles.csv"], {"wide_area": 3}, 30, ["dst", "ss", "alias"]),
-}  # fmt: skip
+        "profile.ini",
+        ["-H", "hosts-with-profiles.csv"],
+        {"wide_area": 3},
+        30,
+        ["dst", "ss", "alias"],
+    ),
+}
 
 
-@pytest.mark.parametrize(("file", "options", "runs", "seconds", "notices"), PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize(
+    ("file", "options", "runs", "seconds", "notices"), PLANS.values(), ids=PLANS
+)
 def test_it_is_planned(
-    file: str, options: list[str], runs: dict[str, int], seconds: float, notices: list[str], ccmix: Ccmix
+    file: str,
+    options: list[str],
+    runs: dict[str, int],
+    seconds: float,
+    notices: list[str],
+    ccmix: Ccmix,
 ) -> None:
     options = [str(FOLDER / option) if option.endswith(".csv") else option for option in options]
     done = ccmix("plan", FOLDER / file, *options, "--format", "json")
@@ -83,20 +136,25 @@ def test_a_command_over_several_lines_is_one() -> None:
     assert isinstance(path, HostPath)
     assert command
     assert command.line == (
-        "pscheduler task --format json throughput --parallel 4 --duration PT60S --congestion cubic --dest 10.9.8.7"
+        "pscheduler task --format json throughput --parallel 4 --duration PT60S --congestion "
+        "cubic --dest 10.9.8.7"
     )
     assert path.commands.pre is path.commands.post is path.commands.pre_dst is None
 
 
 def test_doubled_braces_reach_the_command_as_the_original_passed_them(tmp_path: Path) -> None:
-    """The original formatted the command and split it at spaces, without a shell: so the word kept its quotes."""
+    """The original formatted the command and split it at spaces, without a shell, so the word kept
+    its quotes.
+    """
     entries = load(FOLDER / "alpha.ini", overrides=Overrides(hosts=FOLDER / "hosts.csv")).entries
     command = entries[0].conditions[0].traffic.command
     assert command
     printed = subprocess.run(
         ["/bin/sh", "-c", command.line.replace("pscheduler task", "printf '%s\\n'")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     original = ALPHA_COMMAND.format(dst=entries[0].conditions[0].path.dst.address).split(" ")  # type: ignore[union-attr]
     assert printed.stdout.splitlines() == original[2:]
 
@@ -119,27 +177,6 @@ def test_other_braces_stay_as_they_are(command: str, tmp_path: Path) -> None:
     assert kept.line == command
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ("pacing = 1gbit, 2gbit", "is a list, and one rate holds for a run: write sweep.pacing = 1gbit, 2gbit"),
-        ("pacing = dynamic", "is chosen by no model here: try several rates, such as sweep.pacing = 1gbit, 2gbit"),
-    ],
-)
-def test_pacing_that_is_no_rate_points_to_the_sweep(line: str, why: str, tmp_path: Path) -> None:
-    file = tmp_path / "pacing.ini"
-    file.write_text(f"[e]\ntype = iperf3\ndst = dtn.example.org\n{line}\n")
-    with pytest.raises(ConfigError, match=re.escape(why)):
-        load(file)
-
-
 def test_a_comment_as_a_value_without_a_list_of_hosts(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"names no path: .* or give a list of hosts with -H"):
+    with pytest.raises(ConfigError, match=r"has no path: .* or give a list of hosts with -H"):
         load(FOLDER / "alpha.ini")
-
-
-def test_a_section_of_defaults_in_small_letters(tmp_path: Path) -> None:
-    file = tmp_path / "small.ini"
-    file.write_text("[default]\nduration = 5s\n[e]\ntype = iperf3\ndst = dtn.example.org\n")
-    with pytest.raises(ConfigError, match=r"gives defaults only in capitals: write \[DEFAULT\]"):
-        load(file)

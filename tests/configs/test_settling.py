@@ -1,4 +1,6 @@
-"""Tests that the samples in configs/ settle, by `ccmix plan` and published results, or say which do not, and why."""
+"""Tests that the samples in configs/ settle, by `ccmix plan` and published results, or say which
+do not, and why.
+"""
 
 import csv
 import re
@@ -7,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.analysis.lengths import changes_by_design, too_short
-from ccmix.analysis.periods import slowest
+from ccmix.analysis.lengths import changes_by_design, slowest, too_short
 from ccmix.config import load
 from ccmix.plan import make_plan
-from support import REPOSITORY, Ccmix
+from support.commands import REPOSITORY, Ccmix
 
 SAMPLES = sorted((REPOSITORY / "configs").glob("*.ini"))
 # The published results of a sample, if it has some
@@ -26,13 +27,25 @@ SAID = re.compile(r"Not settled: ([^ ,]+(?:, [^ ,]+)*)\. (?P<why>[A-Z0-9][^.]+)"
 
 
 def comments(file: Path) -> str:
-    return " ".join(line.removeprefix("#").strip() for line in file.read_text().splitlines() if line.startswith("#"))
+    return " ".join(
+        line.removeprefix("#").strip()
+        for line in file.read_text().splitlines()
+        if line.startswith("#")
+    )
 
 
 def too_short_entries(file: Path) -> set[str]:
-    """Returns the entries with runs whose time is too short, as far as that is known before they are made."""
-    runs = (run for run in make_plan(load(file).entries, seed=1) if run.traffic.duration_s is not None)
-    return {run.entry for run in runs if not changes_by_design(run) and any(too_short(run, slowest(run)))}
+    """Returns the entries with runs whose time is too short, as far as that is known before
+    they are made.
+    """
+    runs = (
+        run for run in make_plan(load(file).entries, seed=1) if run.traffic.duration_s is not None
+    )
+    return {
+        run.entry
+        for run in runs
+        if not changes_by_design(run) and any(too_short(run, slowest(run)))
+    }
 
 
 def unsettled_entries(lines: Iterable[str]) -> set[str]:
@@ -57,5 +70,8 @@ def test_a_sample_says_which_entries_do_not_settle_and_why(file: Path, ccmix: Cc
 
 
 def test_every_published_result_of_a_sample_is_looked_at() -> None:
-    archives = {file.name.partition(".")[0].removesuffix("-lab") for file in (REPOSITORY / "archive").iterdir()}
+    archives = {
+        file.name.partition(".")[0].removesuffix("-lab")
+        for file in (REPOSITORY / "archive").iterdir()
+    }
     assert archives & {file.stem for file in SAMPLES} == set(PUBLISHED)

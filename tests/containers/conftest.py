@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from containers_support import OWNER, Docker
-from support import REPOSITORY
+from support.commands import REPOSITORY
+from support.containers import OWNER, Docker
 
 ENGINE = REPOSITORY / "container/private-engine"
 NO_ENGINE = 69
@@ -20,16 +20,26 @@ NO_ENGINE = 69
 
 @pytest.fixture(scope="session")
 def docker() -> Iterator[Docker]:
-    """Docker's client, with an engine. Only that none can be had here skips; REQUIRE_DOCKER=1 makes that a failure."""
+    """Docker's client, with an engine. Skips only if no engine is available here;
+    REQUIRE_DOCKER=1 makes that a failure.
+    """
     with private_engine() as found:
         yield found
 
 
 @contextmanager
 def private_engine() -> Iterator[Docker]:
-    tell = [sys.executable, "-c", "import json,os; print(json.dumps(dict(os.environ)), flush=True); input()"]
+    tell = [
+        sys.executable,
+        "-c",
+        "import json,os; print(json.dumps(dict(os.environ)), flush=True); input()",
+    ]
     process = subprocess.Popen(
-        [ENGINE, *tell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [ENGINE, *tell],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdin
     assert process.stdout

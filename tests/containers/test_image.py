@@ -1,8 +1,7 @@
-"""What is in the final image, and what is not."""
+"""Tests which files are in the final image, and which are not."""
 
 import json
 import re
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ccmix.version import of_sources
-from containers_support import Docker
+from ccmix.version import of_sources, version
+from support.commands import run_program
+from support.containers import Docker
 
 MOST_BYTES = 650_000_000  # 634 MB were measured, with the lab's userland and Dask in it
 BAD = "requests==2.19.0"  # not of the image: CVE-2018-18074 and others
@@ -23,7 +23,10 @@ def test_size(docker: Docker, harness: str, capsys: pytest.CaptureFixture[str]) 
     size = docker.inspect(harness)["Size"]
     base = docker.inspect("debian:trixie-slim")["Size"]
     with capsys.disabled():
-        print(f"\n{harness}: {size / 1e6:.0f} MB unpacked, {base / 1e6:.0f} MB of them are the stand-in for its base")
+        print(
+            f"\n{harness}: {size / 1e6:.0f} MB unpacked, {base / 1e6:.0f} MB of them are the "
+            "stand-in for its base"
+        )
     assert size < MOST_BYTES
 
 
@@ -34,19 +37,27 @@ def test_it_says_what_it_is(docker: Docker, harness: str) -> None:
     for name in ("title", "description", "licenses", "revision"):
         assert config["Labels"][f"org.opencontainers.image.{name}"]
     assert config["Labels"]["org.opencontainers.image.version"] == of_sources()
-    assert docker.in_image(harness, "ccmix", "--version", user="ccmix") == f"ccmix, version {of_sources()}\n"
+    assert (
+        docker.in_image(harness, "ccmix", "--version", user="ccmix") == f"ccmix {version().text}\n"
+    )
 
 
 def test_programs(docker: Docker, harness: str) -> None:
-    """The patched iperf3 beside the stock one, the probes, what ccmix starts on hosts, and the lab's kernel."""
+    """The patched and the stock iperf3, the probes, the programs that ccmix starts on hosts, and
+    the lab's kernel.
+    """
     said = docker.in_image(
-        harness, "sh", "-ec",
-        "ccmix-iperf3 --version | head -n 1; iperf3 --version | head -n 1; ccmix-lab-kernel --version;"
+        harness,
+        "sh",
+        "-ec",
+        "ccmix-iperf3 --version | head -n 1; iperf3 --version | head -n 1; ccmix-lab-kernel "
+        "--version;"
         "ccmix-cca --version;"
         "for name in ccmix-sockmon ccmix-rtt ccmix-capflow; do $name --help >/dev/null; done;"
-        "for name in tcpdump ethtool numactl tc ss ip ping zstd ssh sysctl setpriv taskset; do command -v $name; done",
+        "for name in tcpdump ethtool numactl tc ss ip ping zstd ssh sysctl setpriv taskset; do "
+        "command -v $name; done",
         user="ccmix",
-    )  # fmt: skip
+    )
     patched, stock, kernel, cca, *paths = said.splitlines()
     assert "+ccmix" in patched
     assert stock.startswith("iperf 3")
@@ -58,61 +69,95 @@ def test_programs(docker: Docker, harness: str) -> None:
 
 def test_nothing_of_the_build_is_left(docker: Docker, harness: str) -> None:
     said = docker.in_image(
-        harness, "sh", "-c",
-        "command -v gcc cc make flex bison patch pip pip3; ls /var/lib/apt/lists /src /tmp/cache 2>/dev/null;"
+        harness,
+        "sh",
+        "-c",
+        "command -v gcc cc make flex bison patch pip pip3; ls /var/lib/apt/lists /src /tmp/cache "
+        "2>/dev/null;"
         "find / -xdev '(' -name '*.deb' -o -name '*.o' -o -name setuptools ')'",
-    )  # fmt: skip
+    )
     assert said == "/var/lib/apt/lists:\n" or said.strip() == ""
 
 
 def test_files_that_give_rights(docker: Docker, harness: str) -> None:
-    """None is setuid, setgid or has capabilities; none but temporary folders can be written by everybody."""
+    """No file is setuid, setgid or has capabilities, and everybody can write only to temporary
+    folders.
+    """
     assert docker.in_image(harness, "find", "/", "-xdev", "-type", "f", "-perm", "/6000") == ""
-    assert docker.in_image(
-        harness, "python3", "-c",
-        "import os\n"
-        "for folder, _, names in os.walk('/usr'):\n"
-        "    for name in names:\n"
-        "        path = os.path.join(folder, name)\n"
-        "        if not os.path.islink(path) and 'security.capability' in os.listxattr(path): print(path)",
-    ) == ""  # fmt: skip
-    writable = docker.in_image(harness, "find", "/", "-xdev", "-not", "-type", "l", "-perm", "-2", "-not", "-type", "c")
+    assert (
+        docker.in_image(
+            harness,
+            "python3",
+            "-c",
+            "import os\n"
+            "for folder, _, names in os.walk('/usr'):\n"
+            "    for name in names:\n"
+            "        path = os.path.join(folder, name)\n"
+            "        if not os.path.islink(path) and 'security.capability' in "
+            "os.listxattr(path): print(path)",
+        )
+        == ""
+    )
+    writable = docker.in_image(
+        harness, "find", "/", "-xdev", "-not", "-type", "l", "-perm", "-2", "-not", "-type", "c"
+    )
     # all with the sticky bit; /dev/shm and /dev/mqueue are file systems of their own
     assert set(writable.split()) <= {"/tmp", "/var/tmp", "/run/lock", "/var/lock"}
-    sticky = docker.in_image(harness, "find", "/", "-xdev", "-type", "d", "-perm", "-2", "-not", "-perm", "-1000")
+    sticky = docker.in_image(
+        harness, "find", "/", "-xdev", "-type", "d", "-perm", "-2", "-not", "-perm", "-1000"
+    )
     assert sticky == ""
 
 
 def test_no_secrets(docker: Docker, harness: str) -> None:
-    """No private key, token or password, in no file and in no layer's history."""
+    """There is no private key, token or password in a file or a layer's history."""
     found = docker.in_image(
-        harness, "sh", "-c",
-        "grep -rlIE '^-----BEGIN [A-Z ]*PRIVATE KEY-----' /etc /opt /root /home /usr /var /work || true;"
-        "find / -xdev '(' -name 'id_*' -o -name '*.key' -o -name .netrc -o -name .pgpass -o -name pip.conf ')'",
-    )  # fmt: skip
+        harness,
+        "sh",
+        "-c",
+        "grep -rlIE '^-----BEGIN [A-Z ]*PRIVATE KEY-----' /etc /opt /root /home /usr /var /work "
+        "|| true;"
+        "find / -xdev '(' -name 'id_*' -o -name '*.key' -o -name .netrc -o -name .pgpass -o "
+        "-name pip.conf ')'",
+    )
     assert found == ""
     history = docker.good("history", "--no-trunc", "--format", "{{.CreatedBy}}", harness)
     assert not re.search(r"(?i)password|token|secret|://[^/ ]*@|PIP_", history)
 
 
 def audit(requirements: Path, service: str) -> list[dict[str, Any]]:
-    """What pip-audit's service knows of each package; nothing where it can't be reached."""
-    done = subprocess.run(
-        [Path(sys.prefix, "bin", "pip-audit"), "--vulnerability-service", service, "--requirement", requirements,
-         "--no-deps", "--disable-pip", "--progress-spinner=off", "--format=json"],
-        capture_output=True, text=True, check=False, timeout=240,
-    )  # fmt: skip
+    """The vulnerabilities of each package in pip-audit's service; empty if it can't be reached."""
+    done = run_program(
+        [
+            Path(sys.prefix, "bin", "pip-audit"),
+            "--vulnerability-service",
+            service,
+            "--requirement",
+            requirements,
+            "--no-deps",
+            "--disable-pip",
+            "--progress-spinner=off",
+            "--format=json",
+        ],
+        timeout=240,
+    )
     found: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"] if done.stdout else []
     return found
 
 
-def test_python_packages_without_known_vulnerabilities(docker: Docker, harness: str, tmp_path: Path) -> None:
-    """By pip-audit, which asks the first of its services that is to be had: one that knows an old and bad package."""
+def test_python_packages_without_known_vulnerabilities(
+    docker: Docker, harness: str, tmp_path: Path
+) -> None:
+    """Asks pip-audit's first available service. A service is available if it knows an old, bad
+    package.
+    """
     listed = docker.in_image(
-        harness, "/opt/ccmix/bin/python", "-c",
+        harness,
+        "/opt/ccmix/bin/python",
+        "-c",
         "from importlib.metadata import distributions\n"
         "for one in distributions(): print(f'{one.name}=={one.version}')",
-    )  # fmt: skip
+    )
     names = tmp_path / "installed.txt"
     installed = [line for line in listed.splitlines() if not line.startswith("ccmix==")]
     names.write_text("\n".join([BAD, *installed]))
@@ -122,8 +167,12 @@ def test_python_packages_without_known_vulnerabilities(docker: Docker, harness: 
         if bad and bad[0]["vulns"]:
             break
     else:
-        reason = f"THE IMAGE'S PYTHON PACKAGES ARE NOT AUDITED: no advisory on {BAD} is to be had here"
+        reason = (
+            f"THE IMAGE'S PYTHON PACKAGES ARE NOT AUDITED: no advisory on {BAD} is to be had here"
+        )
         warnings.warn(reason, stacklevel=1)
         pytest.skip(reason)
     assert len(audited) == len(installed) + 1
-    assert [one for one in audited if one not in bad and ("skip_reason" in one or one["vulns"])] == []
+    assert [
+        one for one in audited if one not in bad and ("skip_reason" in one or one["vulns"])
+    ] == []

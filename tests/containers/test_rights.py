@@ -1,4 +1,4 @@
-"""What a container may do, what it says of what it may not, and its health."""
+"""Tests the rights of a container, its messages about missing rights, and its health."""
 
 import json
 import re
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cca_bpf import turn
-from containers_support import DTN, Docker, clone
-from support import REPOSITORY
+from support.cca_bpf import turn
+from support.commands import REPOSITORY
+from support.containers import DTN, Docker, clone
 
 pytestmark = pytest.mark.timeout(3000)
 BARE = ("--rm", "--cap-drop=ALL", "--read-only", "--network=none")
@@ -23,14 +23,22 @@ tcpdump = on
 """
 
 
-def doctor(docker: Docker, image: str, work: Path, *options: str, config: str = "") -> dict[str, tuple[str, str]]:
-    """Status and first way out of each use of a container."""
+def doctor(
+    docker: Docker, image: str, work: Path, *options: str, config: str = ""
+) -> dict[str, tuple[str, str]]:
+    """Status and first suggested fix of each use of a container."""
     words = ["doctor", "--format", "json"]
     if config:
         (work / "one.ini").write_text(config)
         words.append("one.ini")
-    bare = [option for option in BARE if not (option == "--network=none" and "--network=host" in options)]
-    reports = json.loads(docker("run", *bare, f"--volume={work}:/work", *options, image, *words).stdout)
+    bare = [
+        option
+        for option in BARE
+        if not (option == "--network=none" and "--network=host" in options)
+    ]
+    reports = json.loads(
+        docker("run", *bare, f"--volume={work}:/work", *options, image, *words).stdout
+    )
     return {
         one["check"].removeprefix("container: "): (one["status"], "".join(one["instead"][:1]))
         for one in reports[0]["checks"]
@@ -38,11 +46,14 @@ def doctor(docker: Docker, image: str, work: Path, *options: str, config: str = 
     }
 
 
-def test_the_doctor_says_what_is_missing_and_for_what(docker: Docker, harness: str, work: Path) -> None:
+def test_the_doctor_says_what_is_missing_and_for_what(
+    docker: Docker, harness: str, work: Path
+) -> None:
     bare = doctor(docker, harness, work)
     assert bare["captures"] == ("warn", "docker run --user root --cap-add NET_RAW ...")
     assert bare["topologies without --lab"][1].startswith(
-        "docker run --user root --cap-add NET_ADMIN --cap-add SYS_ADMIN --security-opt systempaths=unconfined"
+        "docker run --user root --cap-add NET_ADMIN --cap-add SYS_ADMIN --security-opt "
+        "systempaths=unconfined"
     )
     assert bare["network"] == ("warn", "docker run --network host ...")
     assert doctor(docker, harness, work, config=CAPTURE)["captures"][0] == "fail"
@@ -57,7 +68,7 @@ def test_the_doctors_way_out_leads_out(docker: Docker, harness: str, work: Path)
         assert doctor(docker, harness, work, *options)[use][0] == "ok", use
 
 
-# What each use does, in a private network; none changes anything of the machine's
+# The command of each use, in a private network; none changes anything on the machine
 DEEDS = {
     "captures": "timeout 1 tcpdump -Z root -i lo -w /tmp/pcap; test -s /tmp/pcap",
     "pacing, netem, any CCA": "tc qdisc replace dev lo root pfifo",
@@ -69,21 +80,35 @@ DEEDS = {
 }
 
 
-def test_each_use_works_with_what_the_doctor_asks_for_and_not_without(docker: Docker, harness: str, work: Path) -> None:
+def test_each_use_works_with_what_the_doctor_asks_for_and_not_without(
+    docker: Docker, harness: str, work: Path
+) -> None:
     found = doctor(docker, harness, work)
     assert set(DEEDS) == set(found) - {"network"}
     for use, deed in DEEDS.items():
         options = found[use][1].removeprefix("docker run ").removesuffix(" ...").split()
-        base = (*BARE, "--tmpfs=/tmp:exec", "--tmpfs=/run", f"--volume={work}:/work", "--entrypoint=sh")
+        base = (
+            *BARE,
+            "--tmpfs=/tmp:exec",
+            "--tmpfs=/run",
+            f"--volume={work}:/work",
+            "--entrypoint=sh",
+        )
         done = docker("run", *base, *options, harness, "-c", deed)
         assert done.returncode == 0, (use, done.stderr)
         assert docker("run", *base, "--user=root", harness, "-c", deed).returncode != 0, use
 
 
-def test_the_doctor_in_the_container_of_production_tests(docker: Docker, harness: str, work: Path) -> None:
-    """compose's service `dtn` has all but what topologies without --lab take, and its journals outlive it."""
+def test_the_doctor_in_the_container_of_production_tests(
+    docker: Docker, harness: str, work: Path
+) -> None:
+    """compose's service `dtn` has all rights except those of topologies without --lab, and its
+    journals outlive it.
+    """
     found = doctor(docker, harness, work, *DTN)
-    assert {use for use, (status, _) in found.items() if status != "ok"} == {"topologies without --lab"}
+    assert {use for use, (status, _) in found.items() if status != "ok"} == {
+        "topologies without --lab"
+    }
     assert found["topologies without --lab"][1].startswith("docker run --cap-add SYS_ADMIN ...")
     without = doctor(docker, harness, work, *(option for option in DTN if "state:" not in option))
     assert without["restore after a kill"] == ("warn", "docker run -v state:/var/lib/ccmix ...")
@@ -94,7 +119,8 @@ OF_PROC_SYS = ("net/ipv4/tcp_rmem", "net/core/rmem_max", "kernel/core_pattern", 
 # Each gets the value that it has
 WRITE_BACK = (
     "cd /proc/sys; for file in " + " ".join(OF_PROC_SYS) + "; do "
-    'value=$(cat $file) && { printf "%s\\n" "$value" >$file; } 2>/dev/null && echo $file; done; true'
+    'value=$(cat $file) && { printf "%s\\n" "$value" >$file; } 2>/dev/null && echo $file; done; '
+    "true"
 )
 GUIDE = REPOSITORY / "docs/howto/run-in-containers.md"
 
@@ -107,7 +133,7 @@ ANY_IMAGE = """services:
 
 
 def writable(docker: Docker, work: Path, service: str, override: str = "") -> list[str]:
-    """Returns which of OF_PROC_SYS a service of compose can write."""
+    """Returns those of OF_PROC_SYS that a service of compose can write."""
     (work / "image.yaml").write_text(ANY_IMAGE)
     (work / "compose.override.yaml").write_text(override or "services: {}\n")
     files = ("-f", "compose.yaml", "-f", "compose.override.yaml", "-f", "image.yaml")
@@ -117,12 +143,15 @@ def writable(docker: Docker, work: Path, service: str, override: str = "") -> li
 
 def guides_override() -> str:
     """Returns the compose.override.yaml of the guide, which takes rights from the service dtn."""
+    override: str
     [override] = re.findall(r"```yaml\n(services:\n  dtn:\n.*?)```", GUIDE.read_text(), re.DOTALL)
     return override
 
 
 def test_what_services_of_compose_can_write_below_proc_sys(docker: Docker, work: Path) -> None:
-    """The guide says that `dtn` is trusted with root on the machine, names core_pattern, and how to take that away."""
+    """The guide says that `dtn` is trusted with root on the machine, names core_pattern, and
+    explains how to withdraw that right.
+    """
     clone(work)
     assert "`/proc/sys/kernel/core_pattern`" in GUIDE.read_text()
     assert writable(docker, work, "dtn") == list(OF_PROC_SYS)
@@ -131,9 +160,14 @@ def test_what_services_of_compose_can_write_below_proc_sys(docker: Docker, work:
 
 
 def test_the_doctor_of_the_lab(docker: Docker, harness: str, work: Path) -> None:
-    """A read-only container has no place for a guest's memory but what it is given."""
-    for options, expected in (((), "docker run --tmpfs /tmp:exec ..."), (("--tmpfs=/tmp:exec",), None)):
-        said = docker("run", *BARE, *options, f"--volume={work}:/work", harness, "doctor", "--format", "json").stdout
+    """A read-only container has no place for a guest's memory except the given one."""
+    for options, expected in (
+        ((), "docker run --tmpfs /tmp:exec ..."),
+        (("--tmpfs=/tmp:exec",), None),
+    ):
+        said = docker(
+            "run", *BARE, *options, f"--volume={work}:/work", harness, "doctor", "--format", "json"
+        ).stdout
         checks = [one for one in json.loads(said)[0]["checks"] if one["check"].startswith("lab: ")]
         bad = [one for one in checks if one["status"] != "ok"]
         if expected is None:
@@ -144,13 +178,19 @@ def test_the_doctor_of_the_lab(docker: Docker, harness: str, work: Path) -> None
 
 def test_a_hosts_network_is_told_from_a_private_one(docker: Docker, harness: str) -> None:
     said = docker("run", "--rm", "--network=host", harness, "doctor", "--format", "json").stdout
-    [network] = [one for one in json.loads(said)[0]["checks"] if one["check"] == "container: network"]
+    [network] = [
+        one for one in json.loads(said)[0]["checks"] if one["check"] == "container: network"
+    ]
     assert network["status"] == "ok"
 
 
-def test_ccmix_cca_with_the_capabilities_that_the_guide_names_and_without(docker: Docker, harness: str) -> None:
-    """It loads into the machine's kernel, also from a container with a network of its own."""
-    commands = "ccmix-cca check && ccmix-cca load bbr3 && ccmix-cca list --json && ccmix-cca unload bbr3"
+def test_ccmix_cca_with_the_capabilities_that_the_guide_names_and_without(
+    docker: Docker, harness: str
+) -> None:
+    """It loads into the machine's kernel, also from a container with a separate network."""
+    commands = (
+        "ccmix-cca check && ccmix-cca load bbr3 && ccmix-cca list --json && ccmix-cca unload bbr3"
+    )
     base = ("run", *BARE, "--entrypoint=sh", "--user=root")
     with turn():
         done = docker(*base, "--cap-add=SYS_ADMIN", "--cap-add=NET_ADMIN", harness, "-ec", commands)
@@ -160,14 +200,23 @@ def test_ccmix_cca_with_the_capabilities_that_the_guide_names_and_without(docker
             refused = docker(*base, f"--cap-add={kept}", harness, "-ec", "ccmix-cca load bbr3")
             assert refused.returncode == 1
             assert f"the capability CAP_{missing} is missing" in refused.stderr
-        listed = docker(*base, "--cap-add=SYS_ADMIN", "--cap-add=NET_ADMIN", harness, "-ec", "ccmix-cca list --json")
+        listed = docker(
+            *base,
+            "--cap-add=SYS_ADMIN",
+            "--cap-add=NET_ADMIN",
+            harness,
+            "-ec",
+            "ccmix-cca list --json",
+        )
         assert listed.stdout == "[]\n"
 
 
 def test_health(docker: Docker, harness: str) -> None:
-    """Of a server, whether it listens; of a campaign, whether results can be written."""
+    """A server is healthy if it listens, a campaign if results can be written."""
     check = ("exec", "--", "/opt/ccmix/container/healthcheck")
-    server = docker.start("--network=none", "--entrypoint=tini", harness, "--", "ccmix-iperf3", "-s")
+    server = docker.start(
+        "--network=none", "--entrypoint=tini", harness, "--", "ccmix-iperf3", "-s"
+    )
     try:
         deadline = time.monotonic() + 30
         while docker("exec", server, *check[2:], "5201").returncode != 0:
@@ -180,9 +229,21 @@ def test_health(docker: Docker, harness: str) -> None:
         docker.good("rm", "--force", server)
 
 
-def test_what_is_not_root_becomes_the_owner_of_the_folder(docker: Docker, harness: str, work: Path) -> None:
-    """As the service `harness` of compose: with the rights to change the user, and none afterwards."""
-    options = ("--user=root", "--cap-add=SETUID", "--cap-add=SETGID", "--env=CCMIX_AS=owner", "--tmpfs=/tmp:exec")
-    said = docker("run", *BARE, *options, f"--volume={work}:/work", harness, "doctor", "--format", "json").stdout
+def test_what_is_not_root_becomes_the_owner_of_the_folder(
+    docker: Docker, harness: str, work: Path
+) -> None:
+    """As the service `harness` of compose: with the right to change the user, and without rights
+    afterwards.
+    """
+    options = (
+        "--user=root",
+        "--cap-add=SETUID",
+        "--cap-add=SETGID",
+        "--env=CCMIX_AS=owner",
+        "--tmpfs=/tmp:exec",
+    )
+    said = docker(
+        "run", *BARE, *options, f"--volume={work}:/work", harness, "doctor", "--format", "json"
+    ).stdout
     uses = {one["check"]: one["seen"] for one in json.loads(said)[0]["checks"]}
     assert uses["container: captures"] == "user 4711 is not root, no NET_RAW"

@@ -1,4 +1,6 @@
-"""ccmix in its container: the demo, the lab without any right, a test between two, a capture, stop and kill."""
+"""ccmix in its container: the demo, the lab without any right, a test between two, a capture,
+stop and kill.
+"""
 
 import hashlib
 import json
@@ -7,18 +9,40 @@ from pathlib import Path
 
 import pytest
 
-from containers_support import DEFAULT, DTN, OWNER, PARAMETER, SWEEP, Docker, clone, wait_for, wait_for_change
-from repeated_runs import same_bytes
-from support import CCMIX, REPOSITORY, SMALL, Ccmix
+from support.commands import CCMIX, REPOSITORY, SMALL, Ccmix, long
+from support.containers import (
+    DEFAULT,
+    DTN,
+    OWNER,
+    PARAMETER,
+    SWEEP,
+    Docker,
+    clone,
+    wait_for,
+    wait_for_change,
+)
+from support.repeated_runs import same_bytes
 
 pytestmark = pytest.mark.timeout(3000)
 
-# Without any right, and with nowhere to write but the working directory and memory from which guests may be executed
+# Without any right, and with nowhere to write but the working directory and memory from which
+# guests may be executed
 CONFINED = (
-    "--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only", "--tmpfs=/tmp:exec", "--network=none",
-)  # fmt: skip
+    "--cap-drop=ALL",
+    "--security-opt=no-new-privileges",
+    "--read-only",
+    "--tmpfs=/tmp:exec",
+    "--network=none",
+)
 
-PROGRAMS = ("ccmix-capflow", "ccmix-confine", "ccmix-iperf3", "ccmix-lab-kernel", "ccmix-rtt", "ccmix-sockmon")
+PROGRAMS = (
+    "ccmix-capflow",
+    "ccmix-confine",
+    "ccmix-iperf3",
+    "ccmix-lab-kernel",
+    "ccmix-rtt",
+    "ccmix-sockmon",
+)
 
 
 def as_owner(work: Path) -> tuple[str, ...]:
@@ -26,13 +50,18 @@ def as_owner(work: Path) -> tuple[str, ...]:
 
 
 def belongs_to_owner(folder: Path) -> bool:
-    return all((one.lstat().st_uid, one.lstat().st_gid) == OWNER for one in (folder, *folder.rglob("*")))
+    return all(
+        (one.lstat().st_uid, one.lstat().st_gid) == OWNER for one in (folder, *folder.rglob("*"))
+    )
 
 
 class TestInTheLab:
     @pytest.mark.parametrize(
         ("words", "name", "runs"),
-        [(("demo", "--quick"), "demo-quick", 3), pytest.param(("demo",), "demo", 60, marks=pytest.mark.long)],
+        [
+            (("demo", "--quick"), "demo-quick", 3),
+            long(("demo",), "demo", 60),
+        ],
         ids=["quick", "whole"],
     )
     def test_demo_of_compose(
@@ -43,7 +72,8 @@ class TestInTheLab:
         said = docker.good("compose", "run", "--rm", "harness", *words, cwd=work, timeout_s=1200)
         assert f"results/{name}/report.html" in said
         verdicts = [
-            json.loads(file.read_text())["verdict"]["status"] for file in (work / "results" / name).rglob("run.json")
+            json.loads(file.read_text())["verdict"]["status"]
+            for file in (work / "results" / name).rglob("run.json")
         ]
         assert verdicts == ["valid"] * runs
         assert belongs_to_owner(work / "results")
@@ -51,26 +81,66 @@ class TestInTheLab:
     def test_quick_demo_and_programs_are_those_of_the_clone(
         self, docker: Docker, harness: str, work: Path, ccmix: Ccmix, tmp_path: Path
     ) -> None:
-        """The image is built on Debian 13, the clone wherever this runs."""
-        said = docker.in_image(harness, "sh", "-c", f"cd /opt/ccmix/bin && sha256sum {' '.join(PROGRAMS)}")
+        """The image is built on Debian 13, the clone on this machine."""
+        said = docker.in_image(
+            harness, "sh", "-c", f"cd /opt/ccmix/bin && sha256sum {' '.join(PROGRAMS)}"
+        )
         for name, line in zip(PROGRAMS, said.splitlines(), strict=True):
-            assert hashlib.sha256(Path(CCMIX).with_name(name).read_bytes()).hexdigest() == line.split()[0], name
-        docker.good("run", "--rm", *CONFINED, *as_owner(work), harness, "demo", "--quick", "-o", "quick")
+            assert (
+                hashlib.sha256(Path(CCMIX).with_name(name).read_bytes()).hexdigest()
+                == line.split()[0]
+            ), name
+        docker.good(
+            "run", "--rm", *CONFINED, *as_owner(work), harness, "demo", "--quick", "-o", "quick"
+        )
         assert ccmix("demo", "--quick", "-o", tmp_path / "quick").returncode == 0
         same_bytes(work / "quick", tmp_path / "quick")
 
-    def test_netem_as_an_ordinary_user_without_a_capability(self, docker: Docker, harness: str, work: Path) -> None:
-        lossy = "ip link set lo up; tc qdisc add dev lo root netem delay 20ms; ping -c 2 -i 0.2 127.0.0.1; id -u"
-        said = docker.good("run", "--rm", *CONFINED, *as_owner(work), harness, "lab", "exec", "--", "sh", "-c", lossy)
+    def test_netem_as_an_ordinary_user_without_a_capability(
+        self, docker: Docker, harness: str, work: Path
+    ) -> None:
+        lossy = (
+            "ip link set lo up; tc qdisc add dev lo root netem delay 20ms; ping -c 2 -i 0.2 "
+            "127.0.0.1; id -u"
+        )
+        said = docker.good(
+            "run",
+            "--rm",
+            *CONFINED,
+            *as_owner(work),
+            harness,
+            "lab",
+            "exec",
+            "--",
+            "sh",
+            "-c",
+            lossy,
+        )
         assert "time=40.0 ms" in said
         capabilities = docker.good(
-            "run", "--rm", *CONFINED, *as_owner(work), "--entrypoint=grep", harness, "Cap", "/proc/self/status"
+            "run",
+            "--rm",
+            *CONFINED,
+            *as_owner(work),
+            "--entrypoint=grep",
+            harness,
+            "Cap",
+            "/proc/self/status",
         )
         assert {line.split()[1] for line in capabilities.splitlines()} == {"0" * 16}
 
     def test_stopped_and_resumed(self, docker: Docker, harness: str, work: Path) -> None:
         (work / "small.ini").write_text(SMALL.replace("iterations = 2", "iterations = 40"))
-        command = (*CONFINED, *as_owner(work), harness, "run", "small.ini", "--lab", "-o", "results")
+        command = (
+            *CONFINED,
+            *as_owner(work),
+            harness,
+            "run",
+            "small.ini",
+            "--lab",
+            "-o",
+            "results",
+        )
         container = docker.start("--name=stopped", *command)
         wait_for(work, "run.json", 2)
         docker.good("stop", "--time=30", container)
@@ -97,7 +167,9 @@ def test_profiles_of_compose(docker: Docker, work: Path, profile: str, services:
     clone(work)
     shutil.copytree(REPOSITORY / "elk", work / "elk", dirs_exist_ok=True)
     chosen = ("--profile", profile) if profile else ()
-    found = json.loads(docker.good("compose", *chosen, "config", "--format=json", cwd=work))["services"]
+    found = json.loads(docker.good("compose", *chosen, "config", "--format=json", cwd=work))[
+        "services"
+    ]
     assert " ".join(sorted(found)) == services
     missing = [
         mount["source"]
@@ -141,7 +213,9 @@ class TestBetweenContainers:
 
 
 class TestOnTheHost:
-    """With what a production test takes: the host's network, and the host's kernel to be changed and put back."""
+    """With the options of a production test: the host's network, and the host's kernel, which is
+    changed and restored.
+    """
 
     @pytest.fixture
     def campaign(self, docker: Docker, harness: str, work: Path) -> tuple[str, ...]:
@@ -156,7 +230,9 @@ class TestOnTheHost:
         assert PARAMETER.read_text() == DEFAULT
         assert docker.inspect(container)["State"]["ExitCode"] == 130
         docker.good("rm", container)
-        docker("run", "--rm", *campaign, "run", "sweep.ini", "-o", "results/a", "--resume")  # sleeping is no valid run
+        docker(
+            "run", "--rm", *campaign, "run", "sweep.ini", "-o", "results/a", "--resume"
+        )  # fails: a run that only sleeps is not valid
         assert len(list(work.rglob("run.json"))) == 2
         assert PARAMETER.read_text() == DEFAULT
         assert belongs_to_owner(work / "results")
@@ -171,6 +247,8 @@ class TestOnTheHost:
         assert "left by dead runs" in said.stdout
         docker.good("run", "--rm", *campaign, "restore")
         assert PARAMETER.read_text() == DEFAULT
-        docker("run", "--rm", *campaign, "run", "sweep.ini", "-o", "results/a", "--resume")  # sleeping is no valid run
+        docker(
+            "run", "--rm", *campaign, "run", "sweep.ini", "-o", "results/a", "--resume"
+        )  # fails: a run that only sleeps is not valid
         assert len(list(work.rglob("run.json"))) == 2
         assert belongs_to_owner(work / "results")

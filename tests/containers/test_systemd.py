@@ -1,4 +1,6 @@
-"""The units of packaging/systemd: systemd understands them, and they start containers as compose.yaml does."""
+"""The units of packaging/systemd: systemd understands them, and they start containers as
+compose.yaml does.
+"""
 
 import os
 import re
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import REPOSITORY
+from support.commands import REPOSITORY, run_program
 
 UNITS = REPOSITORY / "packaging/systemd"
 INSTANCES = {"ccmix@.service": "my-test", "ccmix@.timer": "my-test", "ccmix-cca@.service": "bbr3"}
@@ -23,7 +25,9 @@ ANALYZED = pytest.mark.skipif(
 
 
 def verify(folder: Path, changed: str = "") -> subprocess.CompletedProcess[str]:
-    """By systemd-analyze, as an instance and beside a docker.service that this machine need not have."""
+    """Verifies an instance of each unit with systemd-analyze, together with a docker.service that
+    this machine need not have.
+    """
     for unit in UNITS.iterdir():
         text = unit.read_text().replace("/usr/sbin/ccmix-cca", f"{folder}/ccmix-cca")
         if unit.suffix == ".service":  # before [Install]
@@ -34,11 +38,13 @@ def verify(folder: Path, changed: str = "") -> subprocess.CompletedProcess[str]:
     for program in (folder / "docker", folder / "ccmix-cca"):
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)
-    names = [str(folder / name.replace("@", f"@{instance}")) for name, instance in INSTANCES.items()]
-    return subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *names], capture_output=True, text=True, check=False,
+    names = [
+        str(folder / name.replace("@", f"@{instance}")) for name, instance in INSTANCES.items()
+    ]
+    return run_program(
+        ["systemd-analyze", "verify", "--man=no", *names],
         env={"PATH": f"{folder}:/usr/bin:/bin", "SYSTEMD_UNIT_PATH": f"{folder}:"},
-    )  # fmt: skip
+    )
 
 
 @ANALYZED
@@ -60,21 +66,38 @@ def test_systemd_understands_them(tmp_path: Path) -> None:
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
 def test_the_units_own_processes_may_do_little(file: Path, most: float, tmp_path: Path) -> None:
-    """Tests what `systemd-analyze security` calls their exposure, of 10; the container is no process of the unit."""
-    for changed, allowed in (("", True), ("CapabilityBoundingSet=~\nNoNewPrivileges=no\nDynamicUser=no\n", False)):
+    """Tests the exposure, of 10, that `systemd-analyze security` reports. The container is not a
+    process of the unit.
+    """
+    for changed, allowed in (
+        ("", True),
+        ("CapabilityBoundingSet=~\nNoNewPrivileges=no\nDynamicUser=no\n", False),
+    ):
         unit = tmp_path / file.name.replace("@", f"@{INSTANCES.get(file.name)}")
-        text = file.read_text().replace("@CLASSES@", "/usr/lib")  # which building the package fills in
+        text = file.read_text().replace(
+            "@CLASSES@", "/usr/lib"
+        )  # which building the package fills in
         unit.write_text(text.replace("UMask=0077\n", f"UMask=0077\n{changed}"))
-        argv = ["systemd-analyze", "security", "--offline=yes", f"--threshold={most * 10:.0f}", unit]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        argv = [
+            "systemd-analyze",
+            "security",
+            "--offline=yes",
+            f"--threshold={most * 10:.0f}",
+            unit,
+        ]
+        done = run_program(argv)
         assert (done.returncode == 0) is allowed, done.stdout + done.stderr
 
 
 def test_a_container_gets_what_the_service_dtn_gets() -> None:
     dtn = yaml.safe_load((REPOSITORY / "compose.yaml").read_text())["services"]["dtn"]
-    [start] = re.findall(r"^ExecStart=(.*?[^\\])$", (UNITS / "ccmix@.service").read_text(), re.MULTILINE | re.DOTALL)
+    [start] = re.findall(
+        r"^ExecStart=(.*?[^\\])$", (UNITS / "ccmix@.service").read_text(), re.MULTILINE | re.DOTALL
+    )
     assert re.findall(r"--cap-add (\w+)", start) == dtn["cap_add"]
-    assert re.findall(r"--security-opt (\S+)", start) == [one.removesuffix(":true") for one in dtn["security_opt"]]
+    assert re.findall(r"--security-opt (\S+)", start) == [
+        one.removesuffix(":true") for one in dtn["security_opt"]
+    ]
     assert re.findall(r"--network (\w+)", start) == [dtn["network_mode"]]
     assert "--volume /sys/module:/sys/module" in start
     assert "/sys/module:/sys/module" in dtn["volumes"]

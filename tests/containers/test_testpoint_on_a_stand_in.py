@@ -1,28 +1,33 @@
-"""The target testpoint, on a STAND-IN for perfSONAR's image: what of it doesn't take a running pScheduler."""
+"""Tests the target testpoint on a STAND-IN for perfSONAR's image, as far as that needs no running
+pScheduler.
+"""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from containers_support import Docker, clone
-from plugin_runner import check, throughput
-from support import REPOSITORY
+from support.commands import REPOSITORY, run_program
+from support.containers import Docker, clone
+from support.plugin_runner import check, throughput
 
 pytestmark = pytest.mark.timeout(3600)
 STAND_IN = "ccmix-tests/stand-in-for-testpoint"
 TOOL = "/usr/lib/pscheduler/classes/tool/iperf3mix"
-# 554 MB were measured: Polars 132, SciPy 87, vl-convert 84, the lab's userland 74, NumPy 48, Ubuntu's Python 3.11 with
-# its byte code 21; the rest are smaller packages, as Dask, and static programs
+# 554 MB were measured: Polars 132, SciPy 87, vl-convert 84, the lab's userland 74, NumPy 48,
+# Ubuntu's Python 3.11 with its byte code 21; the rest are smaller packages, as Dask, and static
+# programs
 MOST_BYTES_ADDED = 570_000_000
 
 
 @pytest.fixture(scope="module")
 def testpoint(docker: Docker, harness: str) -> str:
     if not docker.good("images", "--quiet", "ubuntu:22.04").strip():
-        reason = "THE TEST POINT'S IMAGE IS NOT TESTED: Ubuntu, on which its stand-in is built, is out of reach"
+        reason = (
+            "THE TEST POINT'S IMAGE IS NOT TESTED: Ubuntu, on which its stand-in is built, "
+            "is out of reach"
+        )
         if docker.environment.get("REQUIRE_DOCKER") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
@@ -32,29 +37,45 @@ def testpoint(docker: Docker, harness: str) -> str:
 
 
 def method(docker: Docker, image: str, name: str, given: object = None) -> Any:
-    """What a method of the tool says, called as pScheduler does: as a user without rights."""
-    done = subprocess.run(
-        ["docker", "run", "--rm", "--interactive", "--network=none", "--cap-drop=ALL", "--user=postgres",
-         f"--entrypoint={TOOL}/{name}", image],
-        env=dict(docker.environment), input=json.dumps(given), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    """The answer of a method of the tool, called as pScheduler does: as a user without rights."""
+    done = run_program(
+        [
+            "docker",
+            "run",
+            "--rm",
+            "--interactive",
+            "--network=none",
+            "--cap-drop=ALL",
+            "--user=postgres",
+            f"--entrypoint={TOOL}/{name}",
+            image,
+        ],
+        env=dict(docker.environment),
+        input=json.dumps(given),
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def test_the_plugin_is_installed_from_its_package(docker: Docker, testpoint: str) -> None:
     said = docker.in_image(testpoint, "dpkg", "--listfiles", "pscheduler-tool-iperf3mix")
-    assert docker.in_image(testpoint, "/usr/sbin/ccmix-cca", "--version").startswith("ccmix-cca, build ")
+    assert docker.in_image(testpoint, "/usr/sbin/ccmix-cca", "--version").startswith(
+        "ccmix-cca, build "
+    )
     methods = {"enumerate", "can-run", "duration", "participant-data", "run", "merged-results"}
     assert methods <= {line.removeprefix(f"{TOOL}/") for line in said.splitlines()}
     wrong = docker.in_image(testpoint, "dpkg", "--verify", "pscheduler-tool-iperf3mix").splitlines()
     # Ubuntu's minimal image has its packages' manuals left out
-    assert [line for line in wrong if "/usr/share/doc" not in line and "/usr/share/man" not in line] == []
+    assert [
+        line for line in wrong if "/usr/share/doc" not in line and "/usr/share/man" not in line
+    ] == []
 
 
 def test_it_is_registered(docker: Docker, testpoint: str) -> None:
     """The package's trigger has run the warm boot."""
-    registered = json.loads(docker.in_image(testpoint, "cat", "/var/lib/pscheduler-stand-in/iperf3mix.json"))
+    registered = json.loads(
+        docker.in_image(testpoint, "cat", "/var/lib/pscheduler-stand-in/iperf3mix.json")
+    )
     check(registered, "enumerate")
     assert registered["name"] == "iperf3mix"
     assert registered["tests"] == ["throughput"]
@@ -74,9 +95,12 @@ def test_methods(docker: Docker, testpoint: str) -> None:
 def test_ccmix_is_there_and_changes_nothing_for_the_base(docker: Docker, testpoint: str) -> None:
     """Its commands are on the PATH, its Python is not."""
     script = (
-        "ccmix --version; ccmix-iperf3 --version | head -n 1; ccmix-lab-kernel --version; command -v python3;"
-        "for name in ccmix-sockmon ccmix-rtt ccmix-capflow; do $name --help >/dev/null || echo no $name; done;"
-        "for name in tcpdump ethtool numactl tc ss; do command -v $name >/dev/null || echo no $name; done;"
+        "ccmix --version; ccmix-iperf3 --version | head -n 1; ccmix-lab-kernel --version; "
+        "command -v python3;"
+        "for name in ccmix-sockmon ccmix-rtt ccmix-capflow; do $name --help >/dev/null || echo "
+        "no $name; done;"
+        "for name in tcpdump ethtool numactl tc ss; do command -v $name >/dev/null || echo no "
+        "$name; done;"
         "command -v gcc make pip3"
     )
     version, iperf3, kernel, python, *rest = docker(
@@ -95,10 +119,21 @@ def test_ccmix_is_there_and_changes_nothing_for_the_base(docker: Docker, testpoi
 
 def test_the_lab_works_there(docker: Docker, testpoint: str) -> None:
     said = docker.good(
-        "run", "--rm", "--network=none", "--cap-drop=ALL", "--user=4711:4711", "--tmpfs=/tmp:exec",
-        "--entrypoint=ccmix", testpoint, "lab", "exec", "--",
-        "sh", "-c", "ip link set lo up; tc qdisc add dev lo root netem delay 20ms; ping -c 1 127.0.0.1",
-    )  # fmt: skip
+        "run",
+        "--rm",
+        "--network=none",
+        "--cap-drop=ALL",
+        "--user=4711:4711",
+        "--tmpfs=/tmp:exec",
+        "--entrypoint=ccmix",
+        testpoint,
+        "lab",
+        "exec",
+        "--",
+        "sh",
+        "-c",
+        "ip link set lo up; tc qdisc add dev lo root netem delay 20ms; ping -c 1 127.0.0.1",
+    )
     assert "time=40.0 ms" in said
 
 
@@ -115,7 +150,9 @@ def test_labels(docker: Docker, testpoint: str) -> None:
 
 
 def test_the_profile_of_compose(docker: Docker, testpoint: str, work: Path) -> None:
-    """It starts, is healthy by the image's own check, and has a doctor, as docs/howto/run-in-containers.md says."""
+    """It starts, is healthy by the image's own check, and has a doctor, as
+    docs/howto/run-in-containers.md says.
+    """
     clone(work)
     compose = ("compose", "--profile", "testpoint")
     try:
@@ -123,10 +160,18 @@ def test_the_profile_of_compose(docker: Docker, testpoint: str, work: Path) -> N
         [container] = docker.good(*compose, "ps", "--quiet", "testpoint", cwd=work).split()
         state = docker.inspect(container)["State"]
         assert (state["Running"], state["Health"]["Status"]) == (True, "starting")
-        docker.good("exec", container, *docker.inspect(testpoint)["Config"]["Healthcheck"]["Test"][1:])
-        said = docker(*compose, "exec", "-T", "testpoint", "ccmix", "doctor", "--format", "json", cwd=work).stdout
-        [network] = [one for one in json.loads(said)[0]["checks"] if one["check"] == "container: network"]
+        docker.good(
+            "exec", container, *docker.inspect(testpoint)["Config"]["Healthcheck"]["Test"][1:]
+        )
+        said = docker(
+            *compose, "exec", "-T", "testpoint", "ccmix", "doctor", "--format", "json", cwd=work
+        ).stdout
+        [network] = [
+            one for one in json.loads(said)[0]["checks"] if one["check"] == "container: network"
+        ]
         assert network["status"] == "ok"
-        docker.good(*compose, "exec", "-T", "testpoint", "pscheduler", "internal", "warmboot", cwd=work)
+        docker.good(
+            *compose, "exec", "-T", "testpoint", "pscheduler", "internal", "warmboot", cwd=work
+        )
     finally:
         docker.good(*compose, "down", "--volumes", "--timeout=5", cwd=work)

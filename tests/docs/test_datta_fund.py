@@ -1,4 +1,6 @@
-"""Tests that the page on a published testbed has the tables that archive/ gives, and that the lab gives one again."""
+"""Tests that the page on a published testbed has the tables of archive/, and that the lab
+reproduces a cell.
+"""
 
 import csv
 import subprocess
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.units import parse_rate
-from support import REPOSITORY, Ccmix
+from support.commands import REPOSITORY, Ccmix
 
 ARCHIVE = REPOSITORY / "archive"
 OF_LAB = ARCHIVE / "datta-fund-lab.csv"
@@ -16,7 +18,7 @@ CELL = {"rate": "100mbit", "ack-delay": "200ms", "sender-qdisc": "fq_codel"}
 
 
 def score(report: Path) -> str:
-    argv = [REPOSITORY / "bench" / "datta-fund", report]
+    argv = [REPOSITORY / "bench" / "datta_fund.py", report]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
@@ -39,11 +41,16 @@ def test_every_cell_was_measured_in_each_variant() -> None:
     for row in rows_of_lab():
         rate = row["condition.rate"].replace("1gbit", "1000mbit").removesuffix("mbit")
         cell = (float(rate), float(row["condition.ack-delay"].removesuffix("ms")))
-        variants.setdefault((row["entry"], row["condition.sender-qdisc"], row["cca"]), set()).add(cell)
+        variants.setdefault((row["entry"], row["condition.sender-qdisc"], row["cca"]), set()).add(
+            cell
+        )
     assert variants.keys() == {
-        ("shallow", "fq", "cubic"), ("shallow", "fq", "bbr"), ("shallow", "fq_codel", "cubic"),
-        ("shallow", "fq_codel", "bbr"), ("acks-in-slots", "", "cubic"),
-    }  # fmt: skip
+        ("shallow", "fq", "cubic"),
+        ("shallow", "fq", "bbr"),
+        ("shallow", "fq_codel", "cubic"),
+        ("shallow", "fq_codel", "bbr"),
+        ("acks-in-slots", "", "cubic"),
+    }
     assert all(measured == cells for measured in variants.values())
 
 
@@ -62,12 +69,16 @@ def test_a_wrong_goodput_changes_the_score(tmp_path: Path) -> None:
 
 
 def is_cell(row: dict[str, str]) -> bool:
-    return row["cca"] == "cubic" and all(row[f"condition.{key}"] == value for key, value in CELL.items())
+    return row["cca"] == "cubic" and all(
+        row[f"condition.{key}"] == value for key, value in CELL.items()
+    )
 
 
 def agreeing(tables: str) -> int:
-    """Returns how many cells agree with CUBIC of kernel 5.13 where the sender has fq_codel."""
-    [line] = [line for line in tables.splitlines() if line.startswith("| cubic | 5.13 | fq_codel |")]
+    """Returns how many cells agree with CUBIC of kernel 5.13 if the sender has fq_codel."""
+    [line] = [
+        line for line in tables.splitlines() if line.startswith("| cubic | 5.13 | fq_codel |")
+    ]
     return int(line.split(" | ")[4])
 
 
@@ -76,7 +87,9 @@ def test_the_page_has_the_cells_of_the_papers(ccmix: Ccmix) -> None:
     """BBRv2, and a buffer of 10 MB: counts how many cells agree."""
     archive = ARCHIVE / "papers" / "datta-fig2.zip"
     lab = {
-        (row["entry"], row["cca"], row["condition.rate"], row["condition.ack-delay"]): float(row["goodput_mean_bps"])
+        (row["entry"], row["cca"], row["condition.rate"], row["condition.ack-delay"]): float(
+            row["goodput_mean_bps"]
+        )
         for row in csv.DictReader(ccmix("report", archive, "--format", "csv").stdout.splitlines())
     }
     with (REPOSITORY / "configs" / "papers" / "published" / "datta-fig2.csv").open() as file:
@@ -100,7 +113,9 @@ def test_the_page_has_the_cells_of_the_papers(ccmix: Ccmix) -> None:
     ]
     assert [row["rate"] for row in more_than_the_rate] == ["10mbit"] * 2
     page = " ".join(PAGE.read_text().split())
-    assert f"BBRv2 agrees in {agreeing_cells('shallow', '100 KB, kernel 5.13', 'bbr2')} cells" in page
+    assert (
+        f"BBRv2 agrees in {agreeing_cells('shallow', '100 KB, kernel 5.13', 'bbr2')} cells" in page
+    )
     assert (
         f"BBR agrees in {agreeing_cells('deep', '10 MB, kernel 4.15', 'bbr')} cells, "
         f"BBRv2 in {agreeing_cells('deep', '10 MB, kernel 5.13', 'bbr2')}, "
@@ -119,14 +134,29 @@ def test_the_page_has_the_cells_of_the_papers(ccmix: Ccmix) -> None:
     ],
 )
 def test_the_lab_gives_a_cell_again(ccmix: Ccmix, tmp_path: Path, run: str) -> None:
-    """The second is of 41 Mbit/s; without slots it would be of 110.
+    """The second cell has 41 Mbit/s; without slots it would have 110.
 
-    Other builds of the probe or of iperf3 move the numbers of single runs: they stay within a tenth.
+    Other builds of the probe or of iperf3 change the numbers of single runs: they stay within a
+    tenth.
     """
-    done = ccmix("run", REPOSITORY / "configs" / "datta-fund.ini", "--lab", "--run", run, "-o", tmp_path / "cell")
+    done = ccmix(
+        "run",
+        REPOSITORY / "configs" / "datta-fund.ini",
+        "--lab",
+        "--run",
+        run,
+        "-o",
+        tmp_path / "cell",
+    )
     assert done.returncode == 0, done.stderr
     report = ccmix("report", tmp_path / "cell", "--format", "csv")
     [row] = csv.DictReader(report.stdout.splitlines())
-    condition = {name: value for name, value in row.items() if name.startswith("condition.") or name == "entry"}
+    condition = {
+        name: value
+        for name, value in row.items()
+        if name.startswith("condition.") or name == "entry"
+    }
     [published] = [row for row in rows_of_lab() if condition.items() <= row.items()]
-    assert float(row["goodput_mean_bps"]) == pytest.approx(float(published["goodput_mean_bps"]), rel=0.1)
+    assert float(row["goodput_mean_bps"]) == pytest.approx(
+        float(published["goodput_mean_bps"]), rel=0.1
+    )

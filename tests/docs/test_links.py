@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 PAGES = sorted(
     REPOSITORY / name
     for name in subprocess.check_output(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], cwd=REPOSITORY, text=True
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=REPOSITORY,
+        text=True,
     ).splitlines()
     if (REPOSITORY / name).is_file()
 )
@@ -30,7 +32,9 @@ def without_code(text: str) -> str:
 
 
 def anchor(heading: str) -> str:
-    """Returns the anchor that Git servers give a heading: lower case, hyphens for spaces, no punctuation."""
+    """Returns the anchor that Git servers give a heading: lower case, hyphens for spaces, no
+    punctuation.
+    """
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
@@ -59,16 +63,11 @@ MENTIONED = re.compile(r"(?<![\w./-])(docs/[\w./-]+\.(?:md|svg|png|ini))(?![\w-]
 
 
 def test_every_page_that_the_code_names_exists() -> None:
-    """Docstrings, messages and configurations name pages by their path from the repository's root."""
+    """Docstrings, messages and configurations name pages by their path from the
+    repository's root.
+    """
     found = subprocess.check_output(
-        [
-            "git",
-            "grep",
-            "-IohE",
-            r"docs/[A-Za-z0-9_./-]+\.(md|svg|png|ini)",
-            "--",
-            ":!archive",
-        ],
+        ["git", "grep", "-IohE", r"docs/[A-Za-z0-9_./-]+\.(md|svg|png|ini)", "--", ":!archive"],
         cwd=REPOSITORY,
         text=True,
     )
@@ -83,9 +82,14 @@ PATH = re.compile(r"`([\w./-]+(?:/|\.(?:py|md|ini|toml|c|h|svg)))`")
 
 
 def files(cell: str, folder: Path = PACKAGE) -> list[Path]:
-    """Returns what the paths of a table's cell may be: below the repository, the package, or a folder of it."""
+    """Returns the files that the paths in a table's cell may mean: below the repository, the
+    package, or a folder of it.
+    """
     return [
-        next((root / path for root in (REPOSITORY, PACKAGE, folder) if (root / path).exists()), folder / path)
+        next(
+            (root / path for root in (REPOSITORY, PACKAGE, folder) if (root / path).exists()),
+            folder / path,
+        )
         for path in PATH.findall(cell)
     ]
 
@@ -94,13 +98,19 @@ def test_the_development_page_names_files_that_exist() -> None:
     missing = []
     for line in without_fences(DEVELOPMENT).splitlines():
         package = re.match(r"\| `(\w+)`", line)
-        missing += [file for file in files(line, PACKAGE / package[1] if package else PACKAGE) if not file.exists()]
+        missing += [
+            file
+            for file in files(line, PACKAGE / package[1] if package else PACKAGE)
+            if not file.exists()
+        ]
     assert missing == []
 
 
 def test_names_of_the_example_are_in_the_files_beside_them() -> None:
     section = DEVELOPMENT.partition("## Where loss is\n")[2].partition("\n## ")[0]
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith(("| Where", "| What"))]
+    rows = [
+        line.split(" | ") for line in section.splitlines() if line.startswith(("| Where", "| What"))
+    ]
     assert len(rows) > 10
     for _, paths, names in rows:
         text = "".join(file.read_text() for file in files(paths))

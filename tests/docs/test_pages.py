@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -31,7 +31,10 @@ def test_lines_of_prose_are_short(page: Path) -> None:
 
 def test_every_page_has_a_kind_and_is_listed() -> None:
     listed = set(re.findall(r"\]\(([^)#]+\.md)\)", (DOCS / "README.md").read_text()))
+    of_papers = set(re.findall(r"\]\((papers/\w+\.md)#", (DOCS / "papers.md").read_text()))
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
+    assert {page for page in pages if page.startswith("papers/")} == of_papers
+    pages -= of_papers
     assert {page.split("/")[0] for page in pages if "/" in page} == KINDS
     assert listed == pages
     assert {page for page in pages if "/" not in page} == {"development.md", "papers.md"}

@@ -1,4 +1,4 @@
-"""Tests that the page on settling has the numbers that archive/ gives of runs of twice the duration."""
+"""Tests that the page on settling has the numbers in archive/ of runs with twice the duration."""
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ccmix.analysis.comparison import MARGIN, MetricSample, unpaired
-from ccmix.analysis.distributions import t_quantile
-from ccmix.analysis.metric_text import shown
-from support import REPOSITORY
+from ccmix.analysis.intervals import t_quantile
+from ccmix.analysis.statistics import shown
+from support.commands import REPOSITORY
 
 ARCHIVE = REPOSITORY / "archive"
 PAGE = (REPOSITORY / "docs" / "explanation" / "settling.md").read_text()
@@ -22,7 +22,11 @@ Key = tuple[str, ...]
 def rows_of(lines: Iterable[str]) -> dict[Key, Row]:
     """Returns the rows of `ccmix report --format csv` by entry, condition and group."""
     return {
-        (row["entry"], *(value for name, value in row.items() if name.startswith("condition.")), row["group"]): row
+        (
+            row["entry"],
+            *(value for name, value in row.items() if name.startswith("condition.")),
+            row["group"],
+        ): row
         for row in csv.DictReader(lines)
     }
 
@@ -73,7 +77,10 @@ def numbers(shorter: Row, longer: Row) -> Iterator[str]:
 
 
 def table(shorter: Mapping[Key, Row], longer: Mapping[Key, Row], names: Mapping[Key, str]) -> str:
-    lines = (" | ".join(["", names[key], *numbers(row, longer[key]), ""]).strip() for key, row in shorter.items())
+    lines = (
+        " | ".join(["", names[key], *numbers(row, longer[key]), ""]).strip()
+        for key, row in shorter.items()
+    )
     return "\n".join(lines)
 
 
@@ -101,7 +108,10 @@ def test_the_page_has_the_tutorial_with_twice_the_duration() -> None:
     assert len(shorter) == len(longer) == 10
     assert table(shorter, longer, tutorial_names(shorter)) in PAGE
     assert those_without_1(shorter, longer) == []
-    assert those_that_moved(shorter, longer) == [("share", "1bdp", "cubic"), ("share", "1bdp", "bbr")]
+    assert those_that_moved(shorter, longer) == [
+        ("share", "1bdp", "cubic"),
+        ("share", "1bdp", "bbr"),
+    ]
 
 
 def test_the_page_has_the_demo_with_twice_the_duration(demo: dict[Key, Row]) -> None:
@@ -110,12 +120,21 @@ def test_the_page_has_the_demo_with_twice_the_duration(demo: dict[Key, Row]) -> 
     assert table(demo, longer, demo_names(demo)) in PAGE
     assert {row["invalid"] for row in (*demo.values(), *longer.values())} == {"0"}
     assert {row["not_settled"] for row in longer.values()} == {"0"}
-    unsettled = {key[:3]: row["not_settled"] for key, row in demo.items() if row["not_settled"] != "0"}
+    unsettled = {
+        key[:3]: row["not_settled"] for key, row in demo.items() if row["not_settled"] != "0"
+    }
     assert unsettled == {("mixed-bbr2", "5ms", "0.1%"): "1"}
     same = [28 - len(those(demo, longer)) for those in (those_without_1, those_that_moved)]
-    assert "By the first reading {} of 28 rows are the same, by the second {}.".format(*same) in PROSE
+    assert (
+        "By the first reading {} of 28 rows are the same, by the second {}.".format(*same) in PROSE
+    )
     assert all(abs(mean_bps(longer[key]) / mean_bps(row) - 1) < 0.05 for key, row in demo.items())
-    assert {key[0] for key in those_that_moved(demo, longer)} == {"all-cubic", "all-bbr2", "mixed", "mixed-bbr2"}
+    assert {key[0] for key in those_that_moved(demo, longer)} == {
+        "all-cubic",
+        "all-bbr2",
+        "mixed",
+        "mixed-bbr2",
+    }
 
 
 def test_twelve_runs_of_the_demo_are_the_same_as_the_longer_ones(demo: dict[Key, Row]) -> None:
@@ -123,7 +142,10 @@ def test_twelve_runs_of_the_demo_are_the_same_as_the_longer_ones(demo: dict[Key,
     assert {row["runs"] for row in twelve.values()} == {"12"}
     assert {(row["invalid"], row["not_settled"]) for row in twelve.values()} == {("0", "0")}
     names = demo_names(twelve)
-    table = [f"| {names[key]} | {' | '.join([*numbers(row, longer[key])][:-1])} |" for key, row in twelve.items()]
+    table = [
+        f"| {names[key]} | {' | '.join([*numbers(row, longer[key])][:-1])} |"
+        for key, row in twelve.items()
+    ]
     assert "\n".join(table) in PAGE
     assert those_without_1(twelve, {key: longer[key] for key in twelve}) == []
     beside = ("mixed-bbr2", "44ms", "0.1%", "cubic")
@@ -134,7 +156,9 @@ def test_twelve_runs_of_the_demo_are_the_same_as_the_longer_ones(demo: dict[Key,
     ("shorter", "longer", "count"),
     [("tutorial-1bdp", "tutorial-1bdp-twice", 2), ("demo-twelve", "demo-twelve-twice", 4)],
 )
-def test_the_means_of_twelve_runs_move_less_than_their_interval(shorter: str, longer: str, count: int) -> None:
+def test_the_means_of_twelve_runs_move_less_than_their_interval(
+    shorter: str, longer: str, count: int
+) -> None:
     after = archived(f"{longer}.csv")
     before = {key: row for key, row in archived(f"{shorter}.csv").items() if key in after}
     assert {row["runs"] for row in (*before.values(), *after.values())} == {"12"}
@@ -143,9 +167,14 @@ def test_the_means_of_twelve_runs_move_less_than_their_interval(shorter: str, lo
     assert len(before) == count
     for key, row in before.items():
         if key[-1] == "cubic":
-            means = [f"{shown('goodput_bps', mean_bps(each))} ± {shown('goodput_bps', half_bps(each))}"
-                     for each in (row, after[key])]  # fmt: skip
-            assert f"from {means[0]} to {means[1]}, by {moved(row, after[key]):.2f} of half the interval" in PROSE
+            means = [
+                f"{shown('goodput_bps', mean_bps(each))} ± {shown('goodput_bps', half_bps(each))}"
+                for each in (row, after[key])
+            ]
+            assert (
+                f"from {means[0]} to {means[1]}, by {moved(row, after[key]):.2f} of half the "
+                "interval" in PROSE
+            )
 
 
 @pytest.mark.parametrize(("runs", "of"), [(3, 38), (12, 100)])

@@ -1,4 +1,4 @@
-"""The tutorial: each command does what the page says that it does, in order, from an empty folder."""
+"""The tutorial: its commands, run in order from an empty folder, do what the page says."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.analysis.results import load_results
-from tutorial_page import CHART, DRAWN, Step, goodputs_bps, run_tutorial, wording
+from support.tutorial_page import CHART, DRAWN, Step, goodputs_bps, run_tutorial, wording
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
@@ -28,9 +28,11 @@ def test_the_commands_print_what_the_page_shows(steps: list[Step]) -> None:
 
 
 def test_goodputs_are_those_of_the_page(steps: list[Step]) -> None:
-    """Other builds of the tools move them a little: they are within a tenth of the link's rate."""
+    """Other builds of the tools change them a little: they are within a tenth of the link's rate."""
     for step in steps:
-        assert goodputs_bps(step.printed) == pytest.approx(goodputs_bps(step.shown), abs=10e6), step.command
+        assert goodputs_bps(step.printed) == pytest.approx(goodputs_bps(step.shown), abs=10e6), (
+            step.command
+        )
 
 
 def test_a_repeated_run_gives_its_numbers_again(steps: list[Step], folder: Path) -> None:

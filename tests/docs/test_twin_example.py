@@ -1,10 +1,10 @@
-"""Tests the how-to on the twin of a path: its example is what its commands print."""
+"""Tests the guide on the twin of a path: its example is the output of its commands."""
 
 from pathlib import Path
 
 import pytest
 
-from support import REPOSITORY, Ccmix
+from support.commands import REPOSITORY, Ccmix
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(900)]
 

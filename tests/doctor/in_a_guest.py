@@ -1,6 +1,7 @@
-"""Runs in a guest of the lab: two namespaces and a user with wrong settings, the doctor before and after its commands.
+"""Runs in a guest of the lab: two namespaces and a user with wrong settings, the doctor before and
+after its commands.
 
-Prints a JSON object: for each stage, the checks before and after, as {check: [status, mend]}.
+Prints a JSON object: for each stage, the checks before and after, as {check: [status, remedy]}.
 """
 
 import json
@@ -13,9 +14,9 @@ from collections.abc import Sequence
 
 from ccmix.doctor.checks import DoctorOptions
 from ccmix.doctor.examine import examine
-from ccmix.doctor.report_text import to_json
+from ccmix.doctor.report import to_json
 from ccmix.model import Run
-from support import host_run
+from support.model import host_run
 
 NOBODY = 65534
 Checks = dict[str, tuple[str, list[str]]]
@@ -29,14 +30,14 @@ def sh(*lines: str) -> None:
 def checks(runs: Sequence[Run]) -> Checks:
     reports = json.loads(to_json(examine(DoctorOptions(tuple(runs), None))))
     return {
-        f"{report['host']} {check['check']}": (check["status"], check["mend"])
+        f"{report['host']} {check['check']}": (check["status"], check["remedy"])
         for report in reports
         for check in report["checks"]
     }
 
 
 def settings() -> set[str]:
-    """Returns in lines what the doctor could have changed."""
+    """Returns the state that the doctor could have changed, as lines."""
     files = "grep -s '' /proc/sys/net/core/* /proc/sys/net/ipv4/tcp_* | grep -v fastopen_key"
     lines = [f'ip netns exec {name} sh -c "tc qdisc; ip -o link; {files}"' for name in "ab"]
     script = "; ".join([*lines, "ip netns exec a ethtool -k va", "ls /sys/module"])
@@ -44,15 +45,20 @@ def settings() -> set[str]:
     return {re.sub(r"direct_packets_stat \d+", "", line) for line in output.splitlines()}
 
 
-def mended(runs: Sequence[Run], also: str = "nothing") -> dict[str, object]:
-    """Runs the commands that mend what fails, and this one check if it only warns."""
+def fixed(runs: Sequence[Run], also: str = "nothing") -> dict[str, object]:
+    """Runs the remedies of failed checks, and of this check even if it only warns."""
     was = settings()
     before = checks(runs)
     changed = sorted(was ^ settings())
     for name, (status, commands) in before.items():
         if status == "fail" or name == also:
             sh(*commands)
-    return {"before": before, "after": checks(runs), "settings": len(was), "changed_by_looking": changed}
+    return {
+        "before": before,
+        "after": checks(runs),
+        "settings": len(was),
+        "changed_by_looking": changed,
+    }
 
 
 def between_namespaces() -> dict[str, dict[str, object]]:
@@ -60,19 +66,25 @@ def between_namespaces() -> dict[str, dict[str, object]]:
         "ip netns add a; ip netns add b; ip link add va netns a type veth peer name vb netns b",
         "ip -n a addr add 10.9.0.1/24 dev va; ip -n b addr add 10.9.0.2/24 dev vb",
         "ip -n a link set va up; ip -n b link set vb up; ip -n b link set vb mtu 1000",
+        # the kernel says a moment later that they are up
+        "until ip -n a -o link | grep -q 'va.*state UP' && ip -n b -o link | grep -q 'vb.*state UP'; "
+        "do sleep 0.1; done",
         "ip netns exec a ethtool -K va gro on",
         "ip netns exec a sysctl -w net.ipv4.tcp_wmem='4096 16384 65536'",
         "ip netns exec b sysctl -w net.ipv4.tcp_rmem='4096 8192 8192'",
         "tc -n a qdisc add dev va root handle 1: htb",
     )
     run = host_run("netns:a", "netns:b", "10.9.0.2", pacing_bps=1e9, netem="va")
-    stages = {"wrong": mended([run])}
+    stages = {"wrong": fixed([run])}
     # More packets of a flow than fq takes
     sh("tc -n a qdisc replace dev va root fq flow_limit 2 maxrate 100kbit")
-    flood = "s = socket.socket(type=socket.SOCK_DGRAM); [s.sendto(b'x' * 400, ('10.9.0.2', 9)) for _ in range(50)]"
+    flood = (
+        "s = socket.socket(type=socket.SOCK_DGRAM); [s.sendto(b'x' * 400, ('10.9.0.2', 9)) "
+        "for _ in range(50)]"
+    )
     sh(f'ip netns exec a python3 -c "import socket; {flood}"')
     sh("tc -n a qdisc change dev va root fq maxrate 10gbit")
-    stages["drops"] = mended([run], "netns:a fq va flow_limit")
+    stages["drops"] = fixed([run], "netns:a fq va flow_limit")
     return stages
 
 

@@ -1,4 +1,6 @@
-"""Tests that a check ends in findings or in ValueError, whatever a host answers, and never in a traceback."""
+"""Tests that a check ends in findings or in ValueError, whatever a host answers, and never in a
+traceback.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -9,24 +11,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tool_outputs as outputs
 from ccmix.config import load
-from ccmix.doctor import buffers, ccas, clock, device, disk, kernel, login, needs, processors, programs, queues, way
+from ccmix.doctor import device, kernel, needs, paths, resources, rights
 from ccmix.doctor.checks import DoctorOptions
 from ccmix.doctor.examine import examine
-from ccmix.doctor.findings import DoctorFinding, Status, plain
-from ccmix.doctor.report import Report
-from ccmix.doctor.report_text import render, to_json
+from ccmix.doctor.report import DoctorFinding, Report, Status, plain, render, to_json
 from ccmix.hosts import CommandError, Process
 from ccmix.plan import make_plan
-from support import REPOSITORY, host_run
+from support import tool_outputs as outputs
+from support.commands import REPOSITORY
+from support.model import host_run
 
 DTN = device.device_of(outputs.DTN_LINK, "100000", outputs.DTN_DRIVER, "1", "0-1")
 JUDGES: dict[str, Callable[[str], object]] = {
-    "ccas": lambda text: ccas.ccas_of({"/proc/sys/net/ipv4/tcp_available_congestion_control": text}),
+    "ccas": lambda text: kernel.ccas_of(
+        {"/proc/sys/net/ipv4/tcp_available_congestion_control": text}
+    ),
     "kernel": kernel.parts_of,
-    "capabilities": lambda text: login.capabilities(text, "Eff"),
-    "mounts": login.read_only,
+    "capabilities": lambda text: rights.capabilities(text, "Eff"),
+    "mounts": rights.read_only,
     "link": lambda text: device.device_of(text, "", "", "", ""),
     "speed": lambda text: device.device_of(outputs.DTN_LINK, text, text, text, text),
     "rings": lambda text: list(device.judge_rings(DTN, text)),
@@ -34,27 +37,37 @@ JUDGES: dict[str, Callable[[str], object]] = {
     "route": device.route_device,
     "routes": device.default_device,
     "addresses": lambda text: device.device_with(text, ["192.0.2.2"]),
-    "fq": lambda text: list(queues.judge_sending("eth0", text, "fq", True, True)),
-    "netem": lambda text: list(queues.judge_netem("eth0", text)),
-    "buffers": lambda text: buffers.buffers_of(dict.fromkeys(buffers.FILES, text), text),
-    "ahosts": way.addresses_of,
-    "ping": way.base_rtt_s,
-    "path mtu": lambda text: way.path_mtu(lambda size: (False, text), 9000),
-    "governors": lambda text: list(processors.judge_governors({"a": text})),
-    "near": lambda text: list(processors.judge_near(DTN, text)),
-    "clock": lambda text: list(clock.judge_clock(text)),
-    "programs": lambda text: programs.programs_of(text, ["tc"]),
-    "df": disk.free_bytes,
+    "fq": lambda text: list(device.judge_sending("eth0", text, "fq", True, True)),
+    "netem": lambda text: list(device.judge_netem("eth0", text)),
+    "buffers": lambda text: paths.buffers_of(dict.fromkeys(paths.FILES, text), text),
+    "ahosts": paths.addresses_of,
+    "ping": paths.base_rtt_s,
+    "path mtu": lambda text: paths.path_mtu(lambda size: (False, text), 9000),
+    "governors": lambda text: list(resources.judge_governors({"a": text})),
+    "near": lambda text: list(resources.judge_near(DTN, text)),
+    "clock": lambda text: list(resources.judge_clock(text)),
+    "programs": lambda text: resources.programs_of(text, ["tc"]),
+    "df": resources.free_bytes,
     "line of a user": needs.programs_in,
 }
 REAL = [value for name, value in vars(outputs).items() if name.isupper()]
 
 
 JSON = (
-    "[1]", "[null]", "{}", '[{"kind":1}]', '[{"root":true,"handle":0,"kind":"fq"}]', '[{"dev":[],"dst":"default"}]',
-    '[{"addr_info":[1]}]', '[{"addr_info":{},"ifname":1}]', '[{"ifname":"a","flags":1,"mtu":"x"}]', "[" * 9999,
-    '[{"root":true,"handle":"1:","kind":"fq","flows_plimit":"9","options":[]}]', '{"state":"0","status":[]}', "null",
-)  # fmt: skip
+    "[1]",
+    "[null]",
+    "{}",
+    '[{"kind":1}]',
+    '[{"root":true,"handle":0,"kind":"fq"}]',
+    '[{"dev":[],"dst":"default"}]',
+    '[{"addr_info":[1]}]',
+    '[{"addr_info":{},"ifname":1}]',
+    '[{"ifname":"a","flags":1,"mtu":"x"}]',
+    "[" * 9999,
+    '[{"root":true,"handle":"1:","kind":"fq","flows_plimit":"9","options":[]}]',
+    '{"state":"0","status":[]}',
+    "null",
+)
 
 
 @st.composite
@@ -62,7 +75,9 @@ def damaged(draw: st.DrawFn) -> str:
     """Returns a real answer, cut off, with something else in its middle."""
     text = draw(st.sampled_from(REAL))
     begin, end = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
-    junk = draw(st.sampled_from(["", "[", "{}", "null", '"', "-1", "9" * 30, "\0", "\x1b[2J", "٣", "1e999"]))
+    junk = draw(
+        st.sampled_from(["", "[", "{}", "null", '"', "-1", "9" * 30, "\0", "\x1b[2J", "٣", "1e999"])
+    )
     return text[:begin] + junk + text[end:]
 
 
@@ -75,7 +90,7 @@ def test_a_judgement(name: str, text: str) -> None:
 
 
 class Babbler:
-    """Gives the same answer, whatever it is asked."""
+    """Gives the same answer to everything."""
 
     name = "localhost"
 
@@ -114,16 +129,24 @@ class Babbler:
     ids=["nothing", "zero", "JSON", "binary", "endless", "refuses"],
 )
 def test_a_host_that_babbles(host: Babbler) -> None:
-    runs = (host_run("localhost", "localhost"), host_run("localhost", "localhost", pacing_bps=1e9, netem="eth0"))
+    runs = (
+        host_run("localhost", "localhost"),
+        host_run("localhost", "localhost", pacing_bps=1e9, netem="eth0"),
+    )
     reports = examine(DoctorOptions(runs, None), lambda name: host)  # type: ignore[arg-type, return-value]
-    assert sum(finding.status is Status.UNKNOWN for report in reports for finding in report.findings) >= 3
+    assert (
+        sum(finding.status is Status.UNKNOWN for report in reports for finding in report.findings)
+        >= 3
+    )
     assert to_json(reports).isascii()
     assert all(char.isprintable() or char == "\n" for char in render(reports))
 
 
 def test_what_a_host_says_stays_in_its_line() -> None:
     report = Report(
-        "localhost", 0, [DoctorFinding("clock", Status.WARN, "a\nok     fq\x1b[31m " + "x" * 999, "Why\nnot.")]
+        "localhost",
+        0,
+        [DoctorFinding("clock", Status.WARN, "a\nok     fq\x1b[31m " + "x" * 999, "Why\nnot.")],
     )
     [host, check, why] = render([report]).splitlines()
     assert host == "localhost"
@@ -133,9 +156,11 @@ def test_what_a_host_says_stays_in_its_line() -> None:
 
 
 def test_an_endless_plan_is_asked_once_a_way() -> None:
-    """Looks at each destination once in a sweep of many conditions."""
+    """Examines each destination once in a sweep of many conditions."""
     runs = make_plan(load(REPOSITORY / "configs" / "demo.ini").entries, 1)
     assert len(needs.needs_of(runs)["localhost"].topologies) == 4
-    many = [host_run("localhost", "localhost", pacing_bps=float(rate)) for rate in range(1000, 1100)]
+    many = [
+        host_run("localhost", "localhost", pacing_bps=float(rate)) for rate in range(1000, 1100)
+    ]
     [sending] = needs.needs_of(many)["localhost"].sendings
     assert len(sending.loads) == 100

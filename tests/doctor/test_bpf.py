@@ -1,12 +1,12 @@
-"""Tests the checks of what BPF programs need, with the real ccmix-cca on this machine."""
+"""Tests the checks for BPF programs, with the real ccmix-cca on this machine."""
 
 import os
 
 import pytest
 
-from ccmix.doctor.bpf import BpfNeed, judge_needs, read_needs
 from ccmix.doctor.examine import ExaminedMachine
-from ccmix.doctor.findings import Status
+from ccmix.doctor.kernel import BpfNeed, judge_needs, read_needs
+from ccmix.doctor.report import Status
 
 NEEDS = ("kernel", "BTF", "JIT", "rights")
 
@@ -30,9 +30,10 @@ def test_what_is_missing_is_named(ccas: list[str], status: Status) -> None:
     needs = [BpfNeed(name, name not in ("BTF", "JIT"), f"no {name}") for name in NEEDS]
     btf, jit = judge_needs(needs, ccas)
     assert [(finding.check, finding.status, finding.seen) for finding in (btf, jit)] == [
-        ("BPF: BTF", status, "no BTF"), ("BPF: JIT", status, "no JIT"),
-    ]  # fmt: skip
-    assert (btf.mend, jit.mend) == ((), ("sysctl -w net.core.bpf_jit_enable=1",))
+        ("BPF: BTF", status, "no BTF"),
+        ("BPF: JIT", status, "no JIT"),
+    ]
+    assert (btf.remedy, jit.remedy) == ((), ("sysctl -w net.core.bpf_jit_enable=1",))
 
 
 def test_an_answer_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

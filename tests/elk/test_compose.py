@@ -1,6 +1,8 @@
-"""Tests elk/compose.yaml as far as possible without Docker: its form, what it promises, its services' script.
+"""Tests elk/compose.yaml as far as possible without Docker: its form, its promises, and the script
+of its services.
 
-The script talks to a server that writes down what it is asked: neither the images nor Kibana can be had here.
+The script talks to a server that records its requests: neither the images nor Kibana are available
+here.
 """
 
 import base64
@@ -20,9 +22,9 @@ from typing import Any
 import pytest
 import yaml
 
-from elasticsearch_node import VERSION, Node
-from published_archives import DEMO_FILE
-from support import REPOSITORY, Ccmix
+from support.commands import REPOSITORY, Ccmix
+from support.elasticsearch_node import VERSION, Node
+from support.published_archives import DEMO_FILE
 
 ELK = REPOSITORY / "elk"
 FILE = ELK / "compose.yaml"
@@ -48,10 +50,21 @@ def test_docker_compose_understands_it(compose: Compose, tmp_path: Path) -> None
     if version.startswith("1."):
         del known["name"]  # of the specification, but not known to Debian 12's docker-compose
     (tmp_path / "compose.yaml").write_text(yaml.safe_dump(known))
-    argv = ["docker-compose", "--file", str(tmp_path / "compose.yaml"), "--project-directory", str(ELK), "config"]
+    argv = [
+        "docker-compose",
+        "--file",
+        str(tmp_path / "compose.yaml"),
+        "--project-directory",
+        str(ELK),
+        "config",
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert set(yaml.safe_load(done.stdout)["services"]) >= {"elasticsearch", "kibana", "kibana-setup"}
+    assert set(yaml.safe_load(done.stdout)["services"]) >= {
+        "elasticsearch",
+        "kibana",
+        "kibana-setup",
+    }
 
 
 def test_the_images_are_official_and_of_the_version_that_is_tested(compose: Compose) -> None:
@@ -81,15 +94,27 @@ def test_what_stays_is_healthy_and_what_depends_on_it_waits(compose: Compose) ->
 
 
 def test_files_that_are_mounted_are_there(compose: Compose) -> None:
-    mounts = [mount.split(":") for service in compose["services"].values() for mount in service.get("volumes", ())]
-    assert {source for source, *_ in mounts if not source.startswith(".")} == set(compose["volumes"])
+    mounts = [
+        mount.split(":")
+        for service in compose["services"].values()
+        for mount in service.get("volumes", ())
+    ]
+    assert {source for source, *_ in mounts if not source.startswith(".")} == set(
+        compose["volumes"]
+    )
     assert all((ELK / source).exists() for source, *_ in mounts if source.startswith("."))
 
 
 def test_no_password_is_written_anywhere() -> None:
-    texts = [FILE.read_text(), SETUP.read_text(), *(file.read_text() for file in ELK.glob("logstash/**/*.*"))]
+    texts = [
+        FILE.read_text(),
+        SETUP.read_text(),
+        *(file.read_text() for file in ELK.glob("logstash/**/*.*")),
+    ]
     given = [
-        match for text in texts for match in re.findall(r"password\"?(?: =>|:|=) *\"?([^\s\"]+)", text, re.IGNORECASE)
+        match
+        for text in texts
+        for match in re.findall(r"password\"?(?: =>|:|=) *\"?([^\s\"]+)", text, re.IGNORECASE)
     ]
     assert all(value.startswith(("${", "%s", "/secrets/")) for value in given), given
 
@@ -107,13 +132,18 @@ def test_passwords_are_made_once_and_for_the_images_user_alone(secrets: Path) ->
     assert set(made) == set(SECRETS)
     assert len(set(made.values())) == len(SECRETS)
     assert all(re.fullmatch("[A-Za-z0-9]{32}", password) for password in made.values())
-    assert all((file.stat().st_uid, stat.S_IMODE(file.stat().st_mode)) == (1000, 0o400) for file in secrets.iterdir())
+    assert all(
+        (file.stat().st_uid, stat.S_IMODE(file.stat().st_mode)) == (1000, 0o400)
+        for file in secrets.iterdir()
+    )
     subprocess.run([SETUP, "secrets", secrets], check=True)
     assert {file.name: file.read_text() for file in secrets.iterdir()} == made
 
 
 class Asked(http.server.ThreadingHTTPServer):
-    """Says yes to everything and keeps (method and path, user and password, body); asks `node` what it can answer."""
+    """Accepts every request and keeps (method and path, user and password, body); passes on to
+    `node` the requests that a node can answer.
+    """
 
     def __init__(self) -> None:
         self.node: Node | None = None
@@ -131,7 +161,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        login = base64.b64decode((self.headers["Authorization"] or "").removeprefix("Basic ")).decode()
+        login = base64.b64decode(
+            (self.headers["Authorization"] or "").removeprefix("Basic ")
+        ).decode()
         self.server.requests.append((f"{self.command} {self.path}", login, body))
         status, answer = 200, self.server.answer
         known = self.path.startswith(("/_index_template/", "/ccmix-")) and "/_ilm/" not in self.path
@@ -154,7 +186,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 def _without_lifecycle(body: bytes) -> Any:
-    """Removes the lifecycle, which the node of the tests doesn't know."""
+    """Removes the lifecycle, which the tests' node doesn't support."""
     if not body:
         return None
     template = json.loads(body)
@@ -174,10 +206,14 @@ def server() -> Iterator[Asked]:
 
 def run(what: str, secrets: Path, server: Asked) -> "subprocess.CompletedProcess[str]":
     environment = os.environ | {"ELASTICSEARCH": server.url, "KIBANA": server.url}
-    return subprocess.run([SETUP, what, secrets], env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [SETUP, what, secrets], env=environment, capture_output=True, text=True, check=False
+    )
 
 
-def test_elasticsearch_gets_users_roles_policies_and_templates(secrets: Path, server: Asked) -> None:
+def test_elasticsearch_gets_users_roles_policies_and_templates(
+    secrets: Path, server: Asked
+) -> None:
     done = run("elasticsearch", secrets, server)
     assert done.returncode == 0, done.stderr
     password = (secrets / "elastic").read_text()
@@ -187,8 +223,16 @@ def test_elasticsearch_gets_users_roles_policies_and_templates(secrets: Path, se
         "password": (secrets / "kibana_system").read_text()
     }
     assert bodies["PUT /_security/user/ccmix"]["password"] == (secrets / "ccmix").read_text()
-    for kind, place in (("role", "_security/role"), ("template", "_index_template"), ("policy", "_ilm/policy")):
-        folder = ELK / "elasticsearch" / {"role": "roles", "template": "index-templates", "policy": "ilm"}[kind]
+    for kind, place in (
+        ("role", "_security/role"),
+        ("template", "_index_template"),
+        ("policy", "_ilm/policy"),
+    ):
+        folder = (
+            ELK
+            / "elasticsearch"
+            / {"role": "roles", "template": "index-templates", "policy": "ilm"}[kind]
+        )
         files = list(folder.glob("*.json"))
         assert files
         for file in files:
@@ -200,7 +244,9 @@ def test_elasticsearch_gets_users_roles_policies_and_templates(secrets: Path, se
 def test_what_is_set_up_so_takes_a_campaign(
     secrets: Path, server: Asked, elasticsearch: Node, ccmix: Ccmix, tmp_path: Path
 ) -> None:
-    """The commands of docs/howto/kibana.md, with a real Elasticsearch behind; at the second start, nothing is lost."""
+    """Runs the commands of docs/howto/kibana.md with a real Elasticsearch; at the second start,
+    nothing is lost.
+    """
     server.node = elasticsearch
     try:
         assert run("elasticsearch", secrets, server).returncode == 0

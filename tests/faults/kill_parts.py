@@ -1,14 +1,16 @@
-"""Kills parts of a campaign between the namespaces near, router and far at random moments, until it is whole.
+"""Kills parts of a campaign between the namespaces near, router and far at random moments, until it
+is complete.
 
     kill_parts.py INI FOLDER KILLS SEED STATE [--ssh]
 
-It starts `ccmix run INI`, kills one process after the other by SIGKILL, and resumes what a kill has ended; a campaign
-that is whole is followed by the next. Whenever no campaign runs, every process on the hosts must have ended, and what
-the shell command STATE prints must be as before; where an agent was killed, after `ccmix restore`. Each kill is a line
-of the output, and the last line is a summary in JSON. Exit status: 0 unless something was not as it must be.
+It starts `ccmix run INI`, kills one process after the other by SIGKILL, and resumes a campaign that
+a kill has ended; the next campaign follows a complete one. Whenever no campaign runs, every process
+on the hosts must have ended, and the shell command STATE must print the same as before; if an agent
+was killed, after `ccmix restore`. Each kill is a line of the output, and the last line is a summary
+in JSON. Exit status: 0 if all of these checks passed.
 
-With --ssh, the hosts are reached by an sshd in each namespace, under the namespace's name. It is among what is killed,
-and is started again.
+With --ssh, the hosts are reached by an sshd in each namespace, under the namespace's name. The sshd
+is also killed, and started again.
 """
 
 import argparse
@@ -23,8 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from kills import Killer
-from sshd import SSHD, start_sshd, write_configuration
+from support.kills import Killer
+from support.sshd import SSHD, start_sshd, write_configuration
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
 HOSTS = ("near", "router", "far")
@@ -33,8 +35,8 @@ ENDS_WITHIN_S = 120.0
 
 
 def _let_root_log_in(folder: Path) -> None:
-    """Gives a guest that an ordinary user has started a list of passwords: it can't read this machine's, and sshd lets
-    nobody in whose account it can't look up.
+    """Gives a list of passwords to a guest that an ordinary user has started. The guest can't read
+    this machine's list, and sshd refuses users whose account it can't look up.
     """
     passwords = Path("/etc/shadow")
     try:
@@ -52,12 +54,25 @@ class SshServers:
         self._folder = folder
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         configurations = []
-        environment = {name: os.environ[name] for name in ("CCMIX_STATE", "TMPDIR")}  # a guest has no other /tmp
+        environment = {
+            name: os.environ[name] for name in ("CCMIX_STATE", "TMPDIR")
+        }  # a guest has no other /tmp
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         _let_root_log_in(folder)
         for number, host in enumerate(HOSTS):
             ours, its = f"10.9.{number}.1", f"10.9.{number}.2"
-            ip("link", "add", f"to-{host}", "type", "veth", "peer", "name", "control", "netns", host)
+            ip(
+                "link",
+                "add",
+                f"to-{host}",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "control",
+                "netns",
+                host,
+            )
             ip("addr", "add", f"{ours}/24", "dev", f"to-{host}")
             ip("link", "set", f"to-{host}", "up")
             ip("-n", host, "addr", "add", f"{its}/24", "dev", "control")
@@ -71,7 +86,7 @@ class SshServers:
         self.keep()
 
     def keep(self) -> None:
-        """Starts those that do not run."""
+        """Starts each sshd that does not run."""
         for host in HOSTS:
             if host not in self._servers or self._servers[host].poll() is not None:
                 self._servers[host] = start_sshd(self._folder / host, "ip", "netns", "exec", host)
@@ -93,7 +108,9 @@ def processes() -> dict[int, tuple[str, int]]:
     """Returns the command line and the parent of each process on the hosts."""
     found = {}
     for host in HOSTS:
-        pids = subprocess.run(["ip", "netns", "pids", host], capture_output=True, text=True, check=True).stdout
+        pids = subprocess.run(
+            ["ip", "netns", "pids", host], capture_output=True, text=True, check=True
+        ).stdout
         for pid in pids.split():
             try:
                 line = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
@@ -106,7 +123,7 @@ def processes() -> dict[int, tuple[str, int]]:
 
 
 class Parts:
-    """Finds the parts of a campaign, and looks whether the hosts are as before."""
+    """Finds the parts of a campaign, and checks whether the hosts are as before."""
 
     def __init__(self, state: str, servers: SshServers | None) -> None:
         self._state = state
@@ -114,27 +131,42 @@ class Parts:
         self._before = self._says()
 
     def _says(self) -> str:
-        return subprocess.run(["sh", "-c", self._state], capture_output=True, text=True, check=False).stdout
+        return subprocess.run(
+            ["sh", "-c", self._state], capture_output=True, text=True, check=False
+        ).stdout
 
     def victims(self, harness: int) -> dict[str, list[int]]:
-        """Returns the processes of each part. A keeper has the command line of its agent, which forked it."""
+        """Returns the processes of each part. A keeper has the command line of its agent, which
+        forked it.
+        """
         if self._servers:
             self._servers.keep()
         found = processes()
-        forked = {pid for pid, (line, parent) in found.items() if found.get(parent, ("",))[0] == line}
-        agents = [pid for pid, (line, _) in found.items() if "python3" in line.split()[0] and pid not in forked]
+        forked = {
+            pid for pid, (line, parent) in found.items() if found.get(parent, ("",))[0] == line
+        }
+        agents = [
+            pid
+            for pid, (line, _) in found.items()
+            if "python3" in line.split()[0] and pid not in forked
+        ]
         programs = {
-            part: [pid for pid, (line, _) in found.items() if part in line.split()[0]] for part in ("sockmon", "iperf3")
+            part: [pid for pid, (line, _) in found.items() if part in line.split()[0]]
+            for part in ("sockmon", "iperf3")
         }
         victims = {
-            "harness": [harness], "agent": agents, "keeper": [pid for pid in forked if found[pid][1] in agents],
-        } | programs  # fmt: skip
+            "harness": [harness],
+            "agent": agents,
+            "keeper": [pid for pid in forked if found[pid][1] in agents],
+        } | programs
         if self._servers:
-            victims["sshd"] = [pid for pid, (line, _) in found.items() if line.startswith(("sshd", SSHD))]
+            victims["sshd"] = [
+                pid for pid, (line, _) in found.items() if line.startswith(("sshd", SSHD))
+            ]
         return victims
 
     def check(self, killed: set[str]) -> Iterator[str]:
-        """Yields what is not as before, after waiting for what ends by itself."""
+        """Yields the differences from before, after waiting for processes that end by themselves."""
         servers = set()
         if self._servers:
             self._servers.keep()
@@ -173,10 +205,20 @@ def main() -> int:
             stack.callback(servers.close)
         parts = Parts(options.state, servers)
         killer = Killer(
-            options.folder, start, parts.victims, parts.check, seed=options.seed, longest_wait_s=LONGEST_WAIT_S
+            options.folder,
+            start,
+            parts.victims,
+            parts.check,
+            seed=options.seed,
+            longest_wait_s=LONGEST_WAIT_S,
         )
         kills = killer.make(options.kills)
-    summary = {"kills": kills.by_kind, "starts": kills.starts, "campaigns": kills.campaigns, "faults": kills.faults}
+    summary = {
+        "kills": kills.by_kind,
+        "starts": kills.starts,
+        "campaigns": kills.campaigns,
+        "faults": kills.faults,
+    }
     print(json.dumps(summary))
     return 1 if kills.faults else 0
 

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Run one long campaign between the namespaces near and far, injecting faults, and see what its controller holds.
+"""Run one long campaign between the namespaces near and far, inject faults, and record the memory
+and descriptors of its controller.
 
-    tests/faults/soak.py FOLDER --seconds N [--runs N] [--every S] [--seed N] [--pause TIME] [--samples-each S]
-        [--set-clock | --preload-clock]
+    tests/faults/soak.py FOLDER --seconds N [--runs N] [--every S] [--seed N] [--pause TIME]
+        [--samples-each S] [--set-clock | --preload-clock]
 
-FOLDER, which is made, gets the campaign, and samples.jsonl: what the controller holds, and each fault. The namespaces
-exist, and are joined by devices eth0. After the last fault the campaign is resumed until it is whole. The last line of
-the output is a summary in JSON. Chance chooses the order of the faults; each kind comes once before one comes again.
---set-clock has this machine's clock set back an hour, and forward again: only in a guest. --preload-clock does so to
-the campaign and all that it starts, by a library that each of them preloads (clock.c).
-Exit status: 0 if every run was made exactly once, and the hosts are as before; 1 otherwise.
+FOLDER, which is made, gets the campaign, and samples.jsonl with the controller's memory and
+descriptors, and with each fault. The namespaces must exist, joined by devices eth0. After the last
+fault the campaign is resumed until it is complete. The last line of the output is a summary in
+JSON. The order of the faults is random, but each kind comes once before one comes again.
+--set-clock sets this machine's clock back an hour, and forward again: only in a guest.
+--preload-clock does the same for the campaign and all processes that it starts, by a library that
+they preload (clock.c). Exit status: 0 if every run was made exactly once, and the hosts are as
+before; 1 otherwise.
 """
 
 import argparse
@@ -30,7 +33,7 @@ from pathlib import Path
 from ccmix.tools import find_iperf3
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
-SILENCE_S = 60.0  # after which an agent takes its controller for lost
+SILENCE_S = 60.0  # after which an agent considers its controller lost
 DISK = "200m"
 CLOCK = Path(__file__).parent / "clock.c"
 OFFSET = struct.Struct("q")  # what CLOCK reads: seconds
@@ -76,7 +79,7 @@ def kill(pids: list[int]) -> None:
 
 
 def state() -> str:
-    """Returns what a run changes on the hosts."""
+    """Returns the settings of the hosts that a run changes."""
     parts = []
     for name in ("near", "far"):
         parts += [output("ip", "netns", "exec", name, "sysctl", "net.ipv4.tcp_reordering")]
@@ -85,7 +88,7 @@ def state() -> str:
 
 
 class Soak:
-    """Keeps a campaign going, and does things to it and to its hosts."""
+    """Keeps a campaign going, and injects faults into it and its hosts."""
 
     def __init__(self, folder: Path, options: argparse.Namespace) -> None:
         self._folder = folder
@@ -100,15 +103,29 @@ class Soak:
         self.faults: Counter[str] = Counter()
         self.samples: list[dict[str, float]] = []
         self.starts = 0
-        [address] = re.findall(r"inet ([0-9.]+)", output("ip", "-n", "far", "addr", "show", "dev", "eth0"))
+        [address] = re.findall(
+            r"inet ([0-9.]+)", output("ip", "-n", "far", "addr", "show", "dev", "eth0")
+        )
         self._ini.write_text(
-            INI.format(address=address, runs=options.runs, pause=options.pause, changed=CHANGED, unchanged=UNCHANGED,
-                       iperf3=find_iperf3())
-        )  # fmt: skip
+            INI.format(
+                address=address,
+                runs=options.runs,
+                pause=options.pause,
+                changed=CHANGED,
+                unchanged=UNCHANGED,
+                iperf3=find_iperf3(),
+            )
+        )
         self._kinds: list[Callable[[], None]] = [
-            self.link_down, self.controller_stopped, self.disk_full, self.reboot_stand_in, self.agent_killed,
-            self.iperf3_killed, self.second_controller, self.controller_killed,
-        ]  # fmt: skip
+            self.link_down,
+            self.controller_stopped,
+            self.disk_full,
+            self.reboot_stand_in,
+            self.agent_killed,
+            self.iperf3_killed,
+            self.second_controller,
+            self.controller_killed,
+        ]
         self._coming: list[Callable[[], None]] = []
         self._environment = dict(os.environ)
         self._offset = folder.resolve() / "offset"
@@ -123,7 +140,9 @@ class Soak:
 
     def begin(self) -> None:
         self._disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", self._disk], check=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", self._disk], check=True
+        )
 
     def close(self) -> None:
         if self._campaign and self._campaign.poll() is None:
@@ -143,7 +162,7 @@ class Soak:
         if self._campaign is None or self._campaign.poll() is not None:
             self.starts += 1
             with (self._folder / "campaign.log").open("ab") as log:
-                argv = [CCMIX, "run", self._ini, "-o", self._outdir, "--resume"]
+                argv: list[str | Path] = [CCMIX, "run", self._ini, "-o", self._outdir, "--resume"]
                 self._campaign = subprocess.Popen(
                     argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
                 )
@@ -158,12 +177,17 @@ class Soak:
         campaign = self.keep_going()
         process = Path(f"/proc/{campaign.pid}")
         try:
-            status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+            status = dict(
+                line.split(":", 1) for line in (process / "status").read_text().splitlines()
+            )
             sample: dict[str, float] = {
-                "s": round(time.monotonic() - self._began, 1), "start": self.starts, "finished": self.finished(),
-                "rss_kib": int(status["VmRSS"].split()[0]), "threads": int(status["Threads"]),
+                "s": round(time.monotonic() - self._began, 1),
+                "start": self.starts,
+                "finished": self.finished(),
+                "rss_kib": int(status["VmRSS"].split()[0]),
+                "threads": int(status["Threads"]),
                 "descriptors": len(list((process / "fd").iterdir())),
-            }  # fmt: skip
+            }
         except (OSError, KeyError):  # it has just ended
             return
         self.samples.append(sample)
@@ -190,17 +214,22 @@ class Soak:
 
     def disk_full(self) -> None:
         filler = self._disk / "filler"
-        subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=1M"], stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            ["dd", "if=/dev/zero", f"of={filler}", "bs=1M"], stderr=subprocess.DEVNULL, check=False
+        )
         time.sleep(self._random.uniform(1, 8))
         filler.unlink()
 
     def reboot_stand_in(self) -> None:
-        """Does to the near host what a reboot does: all processes die, settings are the kernel's, the boot is another.
+        """Imitates a reboot of the near host: all processes die, settings are the kernel's, the
+        boot is another.
 
-        A stand-in: the machine goes on, and journals get the boot id of an earlier boot instead.
+        The machine does not restart. Instead, journals get the id of an earlier boot.
         """
         kill(processes("near"))
-        output("ip", "netns", "exec", "near", "sysctl", "-qw", f"net.ipv4.tcp_reordering={UNCHANGED}")
+        output(
+            "ip", "netns", "exec", "near", "sysctl", "-qw", f"net.ipv4.tcp_reordering={UNCHANGED}"
+        )
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         for journal in Path(os.environ["CCMIX_STATE"]).glob("undo-*.jsonl"):
             journal.write_text(journal.read_text().replace(boot_id, "of-an-earlier-boot"))
@@ -213,9 +242,11 @@ class Soak:
         kill([pid for pid in processes("near", "far") if "iperf3" in command_line(pid)])
 
     def second_controller(self) -> None:
-        argv = [CCMIX, "run", self._ini, "-o", self._folder / "second"]
+        argv: list[str | Path] = [CCMIX, "run", self._ini, "-o", self._folder / "second"]
         self.keep_going()
-        second = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        second = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         time.sleep(5)
         second.send_signal(signal.SIGINT)
         second.wait()
@@ -272,14 +303,24 @@ def main() -> int:
         status = soak.resume()
         subprocess.run([CCMIX, "restore"], check=False, stdout=subprocess.DEVNULL)
         whole, as_before = soak.whole(options.runs), state() == before
-        longest = max(Counter(sample["start"] for sample in soak.samples).items(), key=lambda item: item[1])[0]
+        longest = max(
+            Counter(sample["start"] for sample in soak.samples).items(), key=lambda item: item[1]
+        )[0]
         of_longest = [sample for sample in soak.samples if sample["start"] == longest]
         # while it makes runs, and not its report
-        kept = [one for one, next_ in pairwise(of_longest) if next_["finished"] > one["finished"]] or of_longest
+        kept = [
+            one for one, next_ in pairwise(of_longest) if next_["finished"] > one["finished"]
+        ] or of_longest
         summary = {
-            "seconds": options.seconds, "faults": dict(soak.faults), "starts": soak.starts, "runs": by_faults,
-            "status": status, "whole": whole, "as_before": as_before, "longest": [kept[len(kept) // 4], kept[-1]],
-        }  # fmt: skip
+            "seconds": options.seconds,
+            "faults": dict(soak.faults),
+            "starts": soak.starts,
+            "runs": by_faults,
+            "status": status,
+            "whole": whole,
+            "as_before": as_before,
+            "longest": [kept[len(kept) // 4], kept[-1]],
+        }
         print(json.dumps(summary))
     finally:
         soak.close()

@@ -1,7 +1,8 @@
-"""Kills harness, agents, keepers, sockmon, iperf3 and sshd at random moments, with every kind of change of a run.
+"""Kills harness, agents, keepers, sockmon, iperf3 and sshd at random moments, with every kind of
+change of a run.
 
-The hosts are namespaces of a guest of the lab. Its time is virtual, and passes while the campaign waits and sends: so
-kills hit it there, and not while a process computes.
+The hosts are namespaces of a guest of the lab. Its virtual time passes only while the campaign
+waits and sends, so kills hit it then, not while a process computes.
 """
 
 import json
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ccmix.tools import find_iperf3
-from hosts_in_guest import DEFAULT, HOSTS, MEMORY_MIB, PROFILES, STATE
-from support import REPOSITORY, Ccmix
+from support.commands import REPOSITORY, Ccmix, long
+from support.hosts_in_guest import DEFAULT, HOSTS, MEMORY_MIB, PROFILES, STATE
 
 pytestmark = pytest.mark.lab
 
@@ -39,10 +40,8 @@ profile-file = profiles.yml
 @pytest.mark.parametrize(
     ("reached", "kills", "iterations"),
     [
-        pytest.param("in namespaces", 5, 1, marks=pytest.mark.deep, id="in namespaces-5"),
-        pytest.param("over SSH", 5, 1, marks=pytest.mark.long, id="over SSH-5"),
-        pytest.param("in namespaces", 100, 4, marks=pytest.mark.long, id="in namespaces-100"),
-        pytest.param("over SSH", 100, 4, marks=pytest.mark.long, id="over SSH-100"),
+        long("in namespaces", 100, 4, id="in namespaces-100"),
+        long("over SSH", 100, 4, id="over SSH-100"),
     ],
 )
 @pytest.mark.timeout(7200)
@@ -55,7 +54,18 @@ def test_kills_leave_every_run_once_and_every_host_as_before(
     (tmp_path / "profiles.yml").write_text(PROFILES)
     script = tmp_path / "script.sh"
     script.write_text(f'set -u\n{HOSTS}\nmkdir out\nPYTHONPATH={REPOSITORY}/tests exec "$@"\n')
-    argv = ["sh", script, sys.executable, PROGRAM, tmp_path / "test.ini", "out", kills, SEED, STATE, *ssh]
+    argv = [
+        "sh",
+        script,
+        sys.executable,
+        PROGRAM,
+        tmp_path / "test.ini",
+        "out",
+        kills,
+        SEED,
+        STATE,
+        *ssh,
+    ]
     done = ccmix("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", *argv, timeout=7000)
     assert done.stdout, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])

@@ -1,21 +1,21 @@
-"""Tests that a long campaign with injected faults ends whole, memory and descriptors flat; soak.py has the faults.
+"""Tests that a long campaign with injected faults ends complete, while memory and descriptors stay
+flat. soak.py has the faults.
 
-In real time the hosts are namespaces of this machine, and a library sets the campaign's clock back. In a guest of the
-lab a day passes in minutes, and the machine's clock can be set. A reboot is a stand-in: its processes die, and its
-journals are of another boot.
+In real time the hosts are namespaces of this machine, and a library sets the campaign's clock back.
+In a guest of the lab a day passes in minutes, and the machine's clock can be set. Reboots are only
+imitated: processes die, and the journals get another boot's identity.
 """
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hosts_in_guest import MEMORY_MIB
-from support import Ccmix
+from support.commands import Ccmix, long, run_program
+from support.hosts_in_guest import MEMORY_MIB
 
 PROGRAM = Path(__file__).parent / "soak.py"
 HALF_AN_HOUR_S, A_DAY_S = 1800, 86400
@@ -33,7 +33,7 @@ def soak(prefix: list[object], folder: Path, *options: object, timeout: float) -
     script = folder / "hosts.sh"
     script.write_text(HOSTS)
     argv = [*map(str, prefix), "sh", str(script), sys.executable, str(PROGRAM), *map(str, options)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False)
+    done = run_program(argv, timeout=timeout)
     assert done.stdout, done.stderr
     summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     print(summary)
@@ -55,14 +55,31 @@ def check(summary: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("seconds", "runs", "every"),
     [
-        pytest.param(30, 8, 6, marks=pytest.mark.deep, id="half a minute"),
-        pytest.param(HALF_AN_HOUR_S, 320, 45, marks=pytest.mark.long, id="half an hour"),
+        long(30, 8, 6, id="half a minute"),
+        long(HALF_AN_HOUR_S, 320, 45, id="half an hour"),
     ],
 )
 @pytest.mark.timeout(6000)
 def test_faults_in_real_time(seconds: int, runs: int, every: int, tmp_path: Path) -> None:
-    unshared: list[object] = ["unshare", "--net", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /run && exec "$@"', "sh"]
-    options = (tmp_path / "soak", "--seconds", seconds, "--runs", runs, "--every", every, "--preload-clock")
+    unshared: list[object] = [
+        "unshare",
+        "--net",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs tmpfs /run && exec "$@"',
+        "sh",
+    ]
+    options = (
+        tmp_path / "soak",
+        "--seconds",
+        seconds,
+        "--runs",
+        runs,
+        "--every",
+        every,
+        "--preload-clock",
+    )
     check(soak(unshared, tmp_path, *options, timeout=5900))
 
 
@@ -70,9 +87,22 @@ def test_faults_in_real_time(seconds: int, runs: int, every: int, tmp_path: Path
 @pytest.mark.lab
 @pytest.mark.timeout(6000)
 def test_a_day_of_virtual_time(ccmix: Ccmix, tmp_path: Path) -> None:
-    """Makes a run each half an hour, with a fault every 50 minutes, and the clock set back among them."""
+    """Makes a run each half an hour, with a fault every 50 minutes, and the clock set back
+    among them.
+    """
     (tmp_path / "hosts.sh").write_text(HOSTS)
-    options = ("--seconds", A_DAY_S, "--runs", 44, "--pause", "30m", "--every", 3000, "--samples-each", 600)
+    options = (
+        "--seconds",
+        A_DAY_S,
+        "--runs",
+        44,
+        "--pause",
+        "30m",
+        "--every",
+        3000,
+        "--samples-each",
+        600,
+    )
     argv = ["sh", tmp_path / "hosts.sh", sys.executable, PROGRAM, "soak", *options, "--set-clock"]
     done = ccmix("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", *argv, timeout=5900)
     summaries = re.findall(r"^\{.*\}$", done.stdout, re.MULTILINE)

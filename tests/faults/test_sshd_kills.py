@@ -1,4 +1,6 @@
-"""Kills sshd's processes at random moments of a campaign over SSH: every run once, and the host as before."""
+"""Kills sshd's processes at random moments of a campaign over SSH: every run once, and the host
+as before.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,17 +8,20 @@ from pathlib import Path
 import pytest
 
 from ccmix.tools import find_iperf3
-from kills import Killer
-from sshd import CHANGES, SshServer
-from support import Ccmix, wait_for
+from support.commands import Ccmix, wait_for
+from support.kills import Killer
+from support.sshd import CHANGES, SshServer
 
 ITERATIONS = 5
+KILLS = 60
 ENDS_WITHIN_S = 120.0
 
 
-@pytest.mark.parametrize("kills", [pytest.param(4, marks=pytest.mark.deep), pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.long
 @pytest.mark.timeout(5400)
-def test_killed_connections_cost_no_run_twice(kills: int, sshd: SshServer, ccmix: Ccmix, tmp_path: Path) -> None:
+def test_killed_connections_cost_no_run_twice(
+    sshd: SshServer, ccmix: Ccmix, tmp_path: Path
+) -> None:
     entry = f"""[killed]
 type = x
 iterations = {ITERATIONS}
@@ -38,6 +43,6 @@ src-cmd = {find_iperf3()} -c {{dst}} -n 200K -b 2M
         check,
         seed=20261123,
         longest_wait_s=3.0,
-    ).make(kills)
+    ).make(KILLS)
     assert made.faults == []
     print(made)

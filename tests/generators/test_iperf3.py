@@ -1,4 +1,4 @@
-"""Tests how an iperf3 test is started, and the errors when it goes wrong; with hosts that only pretend."""
+"""Tests the start of an iperf3 test, and errors if it fails, with simulated hosts."""
 
 import itertools
 import json
@@ -14,9 +14,11 @@ from ccmix.generators.iperf3 import Iperf3Ends, longest_s, run_test
 from ccmix.generators.results import GeneratorError, load_json
 from ccmix.hosts import LocalHost
 from ccmix.model import Group
-from support import iperf3_traffic
+from support.model import iperf3_traffic
 
-TRAFFIC = iperf3_traffic(groups=(Group("cubic"), Group("bbr")), streams=8, duration_s=20.0, omit_s=3.0, interval_s=0.5)
+TRAFFIC = iperf3_traffic(
+    groups=(Group("cubic"), Group("bbr")), streams=8, duration_s=20.0, omit_s=3.0, interval_s=0.5
+)
 GOOD = '{"end": {}}'
 
 
@@ -38,9 +40,11 @@ class Ended:
 
 
 class PretendedHost(LocalHost):
-    """Writes what iperf3 would write instead of starting it; `listens` is ss's output."""
+    """Writes iperf3's output instead of starting it; `listens` is the output of ss."""
 
-    def __init__(self, name: str, says: str = GOOD, errors: str = "", listens: Sequence[str] = ("LISTEN 0",)) -> None:
+    def __init__(
+        self, name: str, says: str = GOOD, errors: str = "", listens: Sequence[str] = ("LISTEN 0",)
+    ) -> None:
         self.name = name
         self.commands: list[list[str]] = []
         self.waited: list[float] = []
@@ -62,7 +66,9 @@ class PretendedHost(LocalHost):
         yield Ended(self.waited)
 
 
-def run(sender: PretendedHost, receiver: PretendedHost, folder: Path) -> tuple[list[str], list[str]]:
+def run(
+    sender: PretendedHost, receiver: PretendedHost, folder: Path
+) -> tuple[list[str], list[str]]:
     ends = Iperf3Ends(sender, "/opt/iperf3", receiver, "/opt/iperf3", "10.0.3.2")
     client, server = run_test(ends, TRAFFIC, longest_s(TRAFFIC, 0.5, 8), folder)
     assert (client.role, server.role) == ("client", "server")
@@ -94,7 +100,9 @@ def test_the_client_waits_for_the_server_to_listen(tmp_path: Path) -> None:
 def test_a_server_that_does_not_listen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iperf3, "STARTS_WITHIN_S", 0.1)
     sender = PretendedHost("h1")
-    with pytest.raises(GeneratorError, match=r"the iperf3 server on receiver does not listen after 0\.1 s"):
+    with pytest.raises(
+        GeneratorError, match=r"the iperf3 server on receiver does not listen after 0\.1 s"
+    ):
         run(sender, PretendedHost("receiver", listens=[]), tmp_path)
     assert sender.commands == []
 
@@ -102,17 +110,35 @@ def test_a_server_that_does_not_listen(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("client", "server", "sentence"),
     [
-        (PretendedHost("h1", says='{"error": "unable to connect"}'), PretendedHost("r"),
-         "h1-iperf3-client: unable to connect"),
-        (PretendedHost("h1"), PretendedHost("r", says='{"error": "control socket has closed"}'),
-         "h1-iperf3-server: control socket has closed"),
-        (PretendedHost("h1", says="", errors="first\nbad option\n"), PretendedHost("r"),
-         "iperf3 left no result in h1-iperf3-client.json: Expecting value: line 1 column 1 (char 0): bad option"),
-        (PretendedHost("h1", says='{"intervals": ['), PretendedHost("r"), "iperf3 left no result in h1-iperf3-client"),
-        (PretendedHost("h1", says="[]"), PretendedHost("r"), "h1-iperf3-client.json: it is not a JSON object"),
+        (
+            PretendedHost("h1", says='{"error": "unable to connect"}'),
+            PretendedHost("r"),
+            "h1-iperf3-client: unable to connect",
+        ),
+        (
+            PretendedHost("h1"),
+            PretendedHost("r", says='{"error": "control socket has closed"}'),
+            "h1-iperf3-server: control socket has closed",
+        ),
+        (
+            PretendedHost("h1", says="", errors="first\nbad option\n"),
+            PretendedHost("r"),
+            "iperf3 left no result in h1-iperf3-client.json: Expecting value: line 1 column 1 "
+            "(char 0): bad option",
+        ),
+        (
+            PretendedHost("h1", says='{"intervals": ['),
+            PretendedHost("r"),
+            "iperf3 left no result in h1-iperf3-client",
+        ),
+        (
+            PretendedHost("h1", says="[]"),
+            PretendedHost("r"),
+            "h1-iperf3-client.json: it is not a JSON object",
+        ),
     ],
     ids=["client's error", "server's error", "no result", "half a result", "no object"],
-)  # fmt: skip
+)
 def test_what_iperf3_says_of_a_failure(
     tmp_path: Path, client: PretendedHost, server: PretendedHost, sentence: str
 ) -> None:

@@ -1,4 +1,6 @@
-"""Tests that raw files of an archive, which others may have made, are read through no link and from no pipe."""
+"""Tests that raw files of a possibly third-party archive are not read through a link or from a
+pipe.
+"""
 
 import os
 from collections.abc import Callable
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.archive import ArchiveError
-from ccmix.generators.kept_results import of_pscheduler, of_src_command
+from ccmix.generators.command import of_pscheduler, of_src_command
 from ccmix.model import CommandSource, Traffic, run_files
 
 TRAFFIC = Traffic((CommandSource("", "src", "true"),), 1.0, 0.0, 0.5)
@@ -38,7 +40,7 @@ def test_a_raw_file_of_others_that_leads_elsewhere_is_refused(
         generators.symlink_to(tmp_path / "outside")
     else:
         os.mkfifo(generators / name)
-    with pytest.raises(ArchiveError, match=r"is a link|is no regular file"):
+    with pytest.raises(ArchiveError, match=r"is a link|is not a regular file"):
         FILES[name](generators)
 
 

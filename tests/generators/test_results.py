@@ -17,7 +17,11 @@ IPERF3 = {
     "intervals": [],
     "end": {"streams": []},
 }
-SERVER = {"start": {"connected": [], "accepted_connection": {"host": "h"}}, "intervals": [], "end": {"streams": []}}
+SERVER = {
+    "start": {"connected": [], "accepted_connection": {"host": "h"}},
+    "intervals": [],
+    "end": {"streams": []},
+}
 DIAGS = (
     f"Participant 0:\n/usr/bin/iperf3 -c 10.0.0.2 -p 5201\n\n{json.dumps(IPERF3, indent=4)}\n"
     f"Participant 1:\n/usr/bin/iperf3 -s -1\n\n{json.dumps(SERVER, indent=4)}\n"
@@ -26,7 +30,12 @@ DIAGS = (
 
 def test_iperf3_s_own_result() -> None:
     result = read_result(json.dumps(IPERF3, indent=1))
-    assert (result.kind, result.client, result.server, result.error) == ("iperf3", IPERF3, None, None)
+    assert (result.kind, result.client, result.server, result.error) == (
+        "iperf3",
+        IPERF3,
+        None,
+        None,
+    )
 
 
 def test_the_server_s_result_in_the_client_s() -> None:
@@ -36,12 +45,14 @@ def test_the_server_s_result_in_the_client_s() -> None:
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
 def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
     text = json.dumps(IPERF3 | {"end": {"streams": [], "seconds": 0.5}}).replace("0.5", number)
-    with pytest.raises(GeneratorError, match=rf"can't be used: {number} is no finite number"):
+    with pytest.raises(GeneratorError, match=rf"can't be used: {number} is not a finite number"):
         read_result(text)
 
 
 def test_an_error_in_iperf3_s_result() -> None:
-    result = read_result(json.dumps({"start": {}, "intervals": [], "end": {}, "error": f"{ERROR}\nsecond line"}))
+    result = read_result(
+        json.dumps({"start": {}, "intervals": [], "end": {}, "error": f"{ERROR}\nsecond line"})
+    )
     assert (result.kind, result.error) == ("iperf3", f"{ERROR} second line")
 
 
@@ -66,7 +77,9 @@ def test_a_result_in_pieces() -> None:
 
 
 def test_pscheduler_s_result_has_both_ends() -> None:
-    result = read_result(json.dumps({"succeeded": True, "summary": {}, "intervals": [], "diags": DIAGS}))
+    result = read_result(
+        json.dumps({"succeeded": True, "summary": {}, "intervals": [], "diags": DIAGS})
+    )
     assert (result.kind, result.client, result.server) == ("pscheduler", IPERF3, SERVER)
 
 
@@ -76,13 +89,26 @@ def test_a_failed_run_of_pscheduler_whose_exit_status_is_0() -> None:
 
 
 def test_pscheduler_with_another_tool() -> None:
-    result = read_result(json.dumps({"succeeded": True, "diags": "Participant 0:\nnuttcp -T 10\n\n1 MB\n"}))
+    result = read_result(
+        json.dumps({"succeeded": True, "diags": "Participant 0:\nnuttcp -T 10\n\n1 MB\n"})
+    )
     assert (result.kind, result.client, result.error) == ("pscheduler", None, None)
 
 
 @pytest.mark.parametrize(
     "output",
-    ["", "error: no\n", "[1]", "12", "null", "{", '{"a": 1}', '{"start": {}}', "no error here\n", "[" * 100_000],
+    [
+        "",
+        "error: no\n",
+        "[1]",
+        "12",
+        "null",
+        "{",
+        '{"a": 1}',
+        '{"start": {}}',
+        "no error here\n",
+        "[" * 100_000,
+    ],
 )
 def test_the_word_error_is_no_error(output: str) -> None:
     result = read_result(output)
@@ -94,16 +120,41 @@ def test_a_long_reason_is_cut() -> None:
     assert len(result.error or "") < 400
 
 
-@given(st.text() | st.recursive(st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(
-    st.sampled_from(["start", "end", "error", "succeeded", "diags", "event", "data", "server_output_json"]), inner
-)).map(json.dumps))  # fmt: skip
+@given(
+    st.text()
+    | st.recursive(
+        st.none() | st.booleans() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "start",
+                        "end",
+                        "error",
+                        "succeeded",
+                        "diags",
+                        "event",
+                        "data",
+                        "server_output_json",
+                    ]
+                ),
+                inner,
+            )
+        ),
+    ).map(json.dumps)
+)
 def test_any_output_is_read(output: str) -> None:
     assert read_result(output).kind in ("iperf3", "pscheduler", "other")
 
 
 def test_the_archived_run_s_shape(tmp_path: Path) -> None:
-    """Builds a result as `pscheduler task --format json` prints it, around a real test of this iperf3."""
-    server = subprocess.Popen([find_iperf3(), "-s", "-1", "-p", "5398", "--json"], stdout=subprocess.PIPE, text=True)
+    """Builds a result as `pscheduler task --format json` prints it, around a real test of
+    this iperf3.
+    """
+    server = subprocess.Popen(
+        [find_iperf3(), "-s", "-1", "-p", "5398", "--json"], stdout=subprocess.PIPE, text=True
+    )
     try:
         for _ in range(100):
             argv = [find_iperf3(), "-c", "127.0.0.1", "-p", "5398", "-t", "1", "--json"]

@@ -1,8 +1,8 @@
-"""Tests that docs/reference/hosts.md lists the caps as they are."""
+"""Tests that docs/reference/hosts.md lists the present caps."""
 
 from ccmix.hosts.caps import CAPS, Cap
 from ccmix.units import format_bytes
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "reference" / "hosts.md"
 

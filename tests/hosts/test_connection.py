@@ -1,4 +1,6 @@
-"""Tests what a connection takes of the controller's memory and time. A stand-in for an agent sends the messages."""
+"""Tests how much of the controller's memory and time a connection takes. A stand-in for an agent
+sends the messages.
+"""
 
 import sys
 import threading
@@ -12,7 +14,7 @@ from ccmix.hosts import connection as connection_module
 from ccmix.hosts.agent_host import AgentHost
 from ccmix.hosts.connection import READ_BYTES, Connection
 from ccmix.hosts.errors import CommandError, HostLost
-from support import wait_for
+from support.commands import wait_for
 
 MESSAGES = 50
 STAND_IN = f"""
@@ -35,7 +37,7 @@ def stand_in() -> Iterator[Connection]:
 
 
 def test_a_small_message_needs_no_large_piece_of_the_heap(stand_in: Connection) -> None:
-    """Such pieces left gaps: a campaign's memory grew by 130 KiB with each run."""
+    """Such pieces left gaps, and a campaign's memory grew by 130 KiB with each run."""
     heard: list[AgentMessage] = []
     stand_in.listen(heard.append)
     wait_for(lambda: heard, 60, "the first message")
@@ -50,21 +52,30 @@ def test_a_small_message_needs_no_large_piece_of_the_heap(stand_in: Connection) 
 
 
 def deaf(reads: str) -> list[str]:
-    """Returns the command of an agent that beats, and reads as slowly as the statement says."""
-    beats = "import os, sys, time\nwhile True:\n    print('{\"beat\": true}', flush=True)\n    time.sleep(0.1)\n    "
+    """Returns the command of an agent that sends heartbeats, and reads as slowly as the statement
+    does.
+    """
+    beats = (
+        "import os, sys, time\nwhile True:\n    print('{\"beat\": true}', flush=True)\n    "
+        "time.sleep(0.1)\n    "
+    )
     return [sys.executable, "-c", beats + reads]
 
 
 @pytest.mark.parametrize("reads", ["pass", "os.read(0, 1000)"])
-def test_an_agent_stand_in_that_beats_and_does_not_read_is_lost(reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that reads a little now and then could last for days, with all threads that send to it."""
+def test_an_agent_stand_in_that_beats_and_does_not_read_is_lost(
+    reads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that reads a little now and then could block all sending threads for days."""
     monkeypatch.setattr(connection_module, "SLOWEST_BYTES_PER_S", 10_000_000)
     connection = Connection("stand-in", deaf(reads), b"", silence_s=1)
     reasons: list[str] = []
 
     def send() -> None:
         with pytest.raises(HostLost) as lost:
-            connection.send({"op": "start", "id": 1, "argv": [], "stdin": "x" * 5_000_000, "privileged": False})
+            connection.send(
+                {"op": "start", "id": 1, "argv": [], "stdin": "x" * 5_000_000, "privileged": False}
+            )
         reasons.append(lost.value.reason)
 
     connection.listen(lambda _: None)

@@ -1,5 +1,8 @@
-"""Tests commands on this machine and in a network namespace: their errors, and that none outlives its context."""
+"""Tests commands on this machine and in a network namespace: their errors, and that none outlives
+its context.
+"""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.agent.journal import Journal
-from ccmix.hosts import CommandError, LocalHost, NamespaceHost
+from ccmix.hosts import CommandError, Host, LocalHost, NamespaceHost, Process
 from ccmix.hosts import local as local_module
 
 HOST = LocalHost()
@@ -26,7 +29,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """Returns whether the process runs; a zombie that nobody has waited for has ended."""
+    """Returns whether the process runs; a zombie that was not waited for has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -36,6 +39,12 @@ def alive(pid: int) -> bool:
 def pid_from(file: Path) -> int:
     assert wait_until(lambda: file.exists() and file.read_text().endswith("\n"))
     return int(file.read_text())
+
+
+def started(
+    argv: list[str], folder: Path, host: Host = HOST
+) -> contextlib.AbstractContextManager[Process]:
+    return host.start(argv, stdout=folder / "o", stderr=folder / "e")
 
 
 def test_output_and_input_of_a_command() -> None:
@@ -48,13 +57,22 @@ def test_output_and_input_of_a_command() -> None:
         (["no-such-program", "-x"], "localhost: no-such-program -x: No such file or directory"),
         (["false"], "localhost: false: exit status 1"),
         (["sh", "-c", "exit 3"], "localhost: sh -c exit 3: exit status 3"),
-        (["sh", "-c", "echo a >&2; echo b >&2; exit 4"],
-         "localhost: sh -c echo a >&2; echo b >&2; exit 4: exit status 4: a / b"),
+        (
+            ["sh", "-c", "echo a >&2; echo b >&2; exit 4"],
+            "localhost: sh -c echo a >&2; echo b >&2; exit 4: exit status 4: a / b",
+        ),
         (["sh", "-c", "echo out; exit 5"], "localhost: sh -c echo out; exit 5: exit status 5: out"),
         (["sh", "-c", "echo 1\nexit 6"], "localhost: sh -c echo 1 exit 6: exit status 6: 1"),
     ],
-    ids=["missing program", "status", "status of a shell", "standard error", "standard output", "several lines"],
-)  # fmt: skip
+    ids=[
+        "missing program",
+        "status",
+        "status of a shell",
+        "standard error",
+        "standard output",
+        "several lines",
+    ],
+)
 def test_a_failed_command_is_reported_in_one_line(argv: list[str], message: str) -> None:
     with pytest.raises(CommandError) as caught:
         HOST.run(argv)
@@ -71,13 +89,17 @@ def test_a_command_that_does_not_end_is_killed(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("text")
     assert HOST.read(f"{tmp_path}/there") == "text"
-    with pytest.raises(CommandError, match=f"localhost: read {tmp_path}/missing: No such file or directory"):
+    with pytest.raises(
+        CommandError, match=f"localhost: read {tmp_path}/missing: No such file or directory"
+    ):
         HOST.read(f"{tmp_path}/missing")
 
 
 def test_a_started_command_writes_its_outputs_and_ends_by_itself(tmp_path: Path) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
-    with HOST.start(["sh", "-c", "echo out; echo err >&2; exit 7"], stdout=out, stderr=err) as process:
+    with HOST.start(
+        ["sh", "-c", "echo out; echo err >&2; exit 7"], stdout=out, stderr=err
+    ) as process:
         assert process.wait(30) == 7
         assert process.ended()
     assert (out.read_text(), err.read_text()) == ("out\n", "err\n")
@@ -87,7 +109,7 @@ def test_a_started_command_ends_with_its_context_also_on_exceptions(tmp_path: Pa
     file = tmp_path / "pid"
 
     def run_and_fail() -> None:
-        with HOST.start(["sh", "-c", f"echo $$ > {file}; exec sleep 60"], stdout=tmp_path / "o", stderr=tmp_path / "e"):
+        with started(["sh", "-c", f"echo $$ > {file}; exec sleep 60"], tmp_path):
             assert alive(pid_from(file))
             raise KeyError
 
@@ -97,27 +119,30 @@ def test_a_started_command_ends_with_its_context_also_on_exceptions(tmp_path: Pa
 
 
 def test_waiting_has_an_end(tmp_path: Path) -> None:
-    with HOST.start(["sleep", "60"], stdout=tmp_path / "o", stderr=tmp_path / "e") as process:
+    with started(["sleep", "60"], tmp_path) as process:
         with pytest.raises(CommandError, match=r"localhost: sleep 60: has not ended after 0\.05 s"):
             process.wait(0.05)
         assert not process.ended()
 
 
-def test_a_command_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_ignores_sigterm_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(local_module, "ENDS_WITHIN_S", 0.3)
     file = tmp_path / "pid"
     deaf = (
-        f"import os, signal, time; signal.signal(15, signal.SIG_IGN); open('{file}', 'w').write(f'{{os.getpid()}}\\n')"
+        f"import os, signal, time; signal.signal(15, signal.SIG_IGN); open('{file}', "
+        f"'w').write(f'{{os.getpid()}}\\n')"
     )
     begin = time.monotonic()
-    with HOST.start([sys.executable, "-c", f"{deaf}; time.sleep(60)"], stdout=tmp_path / "o", stderr=tmp_path / "e"):
+    with started([sys.executable, "-c", f"{deaf}; time.sleep(60)"], tmp_path):
         pid = pid_from(file)
     assert not alive(pid)
     assert time.monotonic() - begin < 10
 
 
 def test_a_missing_program_is_reported_in_the_error_file(tmp_path: Path) -> None:
-    with HOST.start(["no-such-program"], stdout=tmp_path / "o", stderr=tmp_path / "e") as process:
+    with started(["no-such-program"], tmp_path) as process:
         assert process.wait(30) == 127
     assert "no-such-program: No such file" in (tmp_path / "e").read_text()
 
@@ -153,11 +178,16 @@ def test_a_namespace_has_devices_and_files_of_its_own(namespace: NamespaceHost) 
 def test_an_error_in_a_namespace_names_it(namespace: NamespaceHost) -> None:
     with pytest.raises(CommandError) as caught:
         namespace.run(["ip", "link", "set", "eth7", "up"])
-    assert str(caught.value) == f'{namespace.name}: ip link set eth7 up: exit status 1: Cannot find device "eth7"'
+    assert (
+        str(caught.value)
+        == f'{namespace.name}: ip link set eth7 up: exit status 1: Cannot find device "eth7"'
+    )
 
 
-def test_a_command_started_in_a_namespace_ends_with_its_context(namespace: NamespaceHost, tmp_path: Path) -> None:
-    with namespace.start(["sleep", "60"], stdout=tmp_path / "o", stderr=tmp_path / "e") as process:
+def test_a_command_started_in_a_namespace_ends_with_its_context(
+    namespace: NamespaceHost, tmp_path: Path
+) -> None:
+    with started(["sleep", "60"], tmp_path, namespace) as process:
         assert wait_until(lambda: namespace_pids(namespace) != [])
         [pid] = namespace_pids(namespace)
         assert not process.ended()
@@ -169,7 +199,10 @@ def namespace_pids(namespace: NamespaceHost) -> list[int]:
 
 
 def test_a_change_gives_its_output_and_needs_a_journal(state: Path) -> None:
-    with Journal(state) as journal, LocalHost(journal).changed("a", ["echo", "out"], ["true"]) as output:
+    with (
+        Journal(state) as journal,
+        LocalHost(journal).changed("a", ["echo", "out"], ["true"]) as output,
+    ):
         assert output == "out\n"
 
     def change() -> None:

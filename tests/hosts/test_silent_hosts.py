@@ -1,4 +1,4 @@
-"""Tests hosts that take the connection and then let one wait; a shell script stands in for ssh."""
+"""Tests hosts that accept the connection and then do not answer. A shell script replaces ssh."""
 
 import json
 import os
@@ -8,15 +8,14 @@ import pytest
 
 from ccmix.hosts import pool as pool_module
 from ccmix.hosts.address import parse_host
-from ccmix.hosts.connect import connect
 from ccmix.hosts.errors import ConnectError, HostSilent
-from ccmix.hosts.pool import Hosts
-from fuzzed_messages import HELLO
+from ccmix.hosts.pool import Hosts, connect
+from support.fuzzed_messages import HELLO
 
 
 @pytest.fixture
 def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns where a test writes the stand-in."""
+    """Returns the path at which a test writes the script."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return tmp_path / "ssh"
 
@@ -26,15 +25,22 @@ def write(ssh: Path, script: str) -> None:
     ssh.chmod(0o755)
 
 
-def test_a_host_stand_in_that_hangs_is_remembered(ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_stand_in_that_hangs_is_remembered(
+    ssh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tries = ssh.with_name("tries")
     write(ssh, f"echo >>{tries}; exec sleep 60")
-    monkeypatch.setattr("ccmix.hosts.connect.TELLS_AFTER_S", 0.1)
+    monkeypatch.setattr("ccmix.hosts.pool.TELLS_AFTER_S", 0.1)
     sentences: list[str] = []
     with Hosts("a test", tell=sentences.append) as hosts:
-        with pytest.raises(HostSilent, match=r"^far: it took the connection, and no agent answered within 1 s: look "):
+        with pytest.raises(
+            HostSilent,
+            match=r"^far: it accepted the connection, but no agent answered within 1 s: check ",
+        ):
             hosts.get(parse_host("far"), within_s=1)
-        with pytest.raises(HostSilent, match=r"it is not tried again before ([1-5]\d|60) s have passed$"):
+        with pytest.raises(
+            HostSilent, match=r"it is not tried again before ([1-5]\d|60) s have passed$"
+        ):
             hosts.get(parse_host("far"), within_s=1)
         assert tries.read_text() == "\n"
         assert sentences == ["far: no answer after 0.1 s; ccmix waits 1 s (connect-timeout)"]
@@ -44,16 +50,20 @@ def test_the_distances_between_attempts_grow(ssh: Path, monkeypatch: pytest.Monk
     write(ssh, "exec sleep 60")
     distances_s = [pool_module.distance_s(former_s) for former_s in (None, 60.0, 120.0, 2000.0)]
     assert distances_s == [60.0, 120.0, 240.0, 3600.0]
-    monkeypatch.setattr(pool_module, "distance_s", lambda former_s: 0.0 if former_s is None else 1000.0)
+    monkeypatch.setattr(
+        pool_module, "distance_s", lambda former_s: 0.0 if former_s is None else 1000.0
+    )
     with Hosts("a test") as hosts:
         for _ in range(2):
-            with pytest.raises(HostSilent, match="look whether"):
+            with pytest.raises(HostSilent, match="check that 'ssh"):
                 hosts.get(parse_host("far"), within_s=0.1)
         with pytest.raises(HostSilent, match=r"not tried again before (9\d\d|1000) s"):
             hosts.get(parse_host("far"), within_s=0.1)
 
 
-def test_a_host_stand_in_that_answers_again_is_forgotten(ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_stand_in_that_answers_again_is_forgotten(
+    ssh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(ssh, "exec sleep 60")
     monkeypatch.setattr(pool_module, "SILENT_S", (0.0, 0.0))
     with Hosts("a test") as hosts:
@@ -65,9 +75,12 @@ def test_a_host_stand_in_that_answers_again_is_forgotten(ssh: Path, monkeypatch:
 
 
 def test_an_agent_stand_in_that_says_why_it_waits_is_waited_for(ssh: Path) -> None:
-    """Lets the hello come later than the time for the first message."""
+    """Lets the hello come later than the time limit for the first message."""
     sentences: list[str] = []
-    write(ssh, f"""echo '{{"waits": "it undoes"}}'; sleep 6; echo '{json.dumps(HELLO)}'; exec cat >/dev/null""")
+    write(
+        ssh,
+        f"""echo '{{"waits": "it undoes"}}'; sleep 6; echo '{json.dumps(HELLO)}'; exec cat >/dev/null""",
+    )
     host = connect(parse_host("far"), "a test", within_s=5, tell=sentences.append)
     host.abandon()
     assert sentences[-1] == "far: it undoes; ccmix waits up to 120 s"
@@ -77,15 +90,15 @@ def test_an_agent_stand_in_that_says_why_it_waits_is_waited_for(ssh: Path) -> No
     ("line", "reason"),
     [
         ('{"refused": 5}', "its refused can't be 5"),
-        ('{"hello": 5}', "its hello is not a JSON object"),
-        ('{"hello": {}, "reply": []}', "its hello is not a JSON object alone"),
+        ('{"hello": 5}', "its hello is not a single JSON object"),
+        ('{"hello": {}, "reply": []}', "its hello is not a single JSON object"),
         ('{"hello": {"pid": 1}}', "its hello lacks uid"),
         ('{"surprise": 1}', "it sends 'surprise', which no message of an agent has"),
         ('{"id": true}', "its id can't be True"),
         ('{"id": 1, "stdout": 5}', "its stdout can't be 5"),
-        ('{"reply": 7}', "it answers what nobody has asked"),
+        ('{"reply": 7}', "it answers a question that was not asked"),
         ('{"left": [5]}', r"its left can't be \[5\]"),
-        ('{"beat": NaN}', "NaN is no finite number"),
+        ('{"beat": NaN}', "NaN is not a finite number"),
         ('{"beat', "Unterminated string"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Tests hosts over OpenSSH, with a real sshd: its agents, what cuts them off, and why some hosts have none."""
+"""Tests hosts over OpenSSH, with a real sshd: their agents, lost connections, and hosts that can't
+have an agent.
+"""
 
 import contextlib
 import os
@@ -12,11 +14,10 @@ import pytest
 from ccmix.hosts import CommandError
 from ccmix.hosts.address import AddressKind, HostAddress, parse_host
 from ccmix.hosts.agent_host import AgentHost
-from ccmix.hosts.connect import connect
 from ccmix.hosts.errors import ConnectError, HostLost, HostSilent, HostUnreachable
-from ccmix.hosts.pool import Hosts
-from sshd import SshServer
-from support import commands_in, wait_for
+from ccmix.hosts.pool import Hosts, connect
+from support.commands import commands_in, wait_for
+from support.sshd import SshServer
 
 SACK = "net.ipv4.tcp_sack"
 SET_SACK = ["sysctl", "-q", "-w", f"{SACK}=0"]
@@ -56,7 +57,9 @@ def test_a_command_over_ssh(sshd: SshServer, dtn: AgentHost, tmp_path: Path) -> 
     assert dtn.run(["cat"], stdin="  a 'b\" $c\n") == "  a 'b\" $c\n"
     with pytest.raises(CommandError, match="dtn: sh -c exit 3: exit status 3"):
         dtn.run(["sh", "-c", "exit 3"])
-    with dtn.start(["ip", "-o", "addr"], stdout=tmp_path / "out", stderr=tmp_path / "err") as process:
+    with dtn.start(
+        ["ip", "-o", "addr"], stdout=tmp_path / "out", stderr=tmp_path / "err"
+    ) as process:
         assert process.wait(30) == 0
     assert sshd.address in (tmp_path / "out").read_text()
     with dtn.changed("sack", SET_SACK, UNSET_SACK):
@@ -92,7 +95,7 @@ def test_a_connection_that_is_cut(
 
     with pytest.raises(HostLost, match=r"^connection to dtn lost: ."):
         change()
-    assert time.monotonic() - began[0] < 50  # and not after the 60 s of what it runs
+    assert time.monotonic() - began[0] < 50  # and not after the 60 s of its command
     with pytest.raises(HostLost):
         dtn.run(["true"])
     wait_for(lambda: is_as_before(sshd), 15, "the agent has ended and undone everything")
@@ -107,7 +110,9 @@ def lose_client(server: SshServer, host: AgentHost) -> None:
 
 
 def test_the_pool_connects_again_to_a_host_that_was_lost(sshd: SshServer) -> None:
-    """Connects at once: the agent that is cut off does not know it yet, but knows its own controller's token."""
+    """Connects at once: the agent that was cut off does not know it yet, but knows its controller's
+    token.
+    """
     with Hosts("a test", silence_s=30) as hosts:
         first = hosts.get(parse_host("dtn"))
         assert hosts.get(parse_host("dtn")) is first
@@ -122,15 +127,22 @@ def test_the_pool_connects_again_to_a_host_that_was_lost(sshd: SshServer) -> Non
         assert second.run(["echo", "again"]) == "again\n"
 
 
-def test_an_unreachable_host_is_tried_three_times(sshd: SshServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_host_is_tried_three_times(
+    sshd: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ccmix.hosts.pool.WAITS_S", (0.1, 0.2))
     with sshd.client_config.open("a") as config:
-        config.write(f"Host closed\n    HostName {sshd.address}\n    Port 23\n    ProxyCommand none\n")
+        config.write(
+            f"Host closed\n    HostName {sshd.address}\n    Port 23\n    ProxyCommand none\n"
+        )
     with pytest.raises(HostUnreachable, match=r"^closed: .*Connection refused$"):
         connect(parse_host("closed"), "a test")
     tries = sshd.folder / "tries"
     with sshd.client_config.open("a") as config:
-        config.write(f"Host third\n    ProxyCommand sh -c 'echo >>{tries}; echo Connection refused >&2; exit 1'\n")
+        config.write(
+            f"Host third\n    ProxyCommand sh -c 'echo >>{tries}; echo Connection refused >&2; "
+            "exit 1'\n"
+        )
     with Hosts("a test") as hosts, pytest.raises(HostUnreachable):
         hosts.get(parse_host("third"))
     assert tries.read_text() == "\n\n\n"
@@ -148,7 +160,7 @@ def test_a_user_who_may_use_sudo(sshd: SshServer, tmp_path: Path) -> None:
             [journal] = sshd.state.iterdir()
             assert '["sudo", "-n", "sysctl"' in journal.read_text()
         assert sack(sshd) == "1"
-        with pytest.raises(CommandError, match="sudo"):  # what the rules don't have
+        with pytest.raises(CommandError, match="sudo"):  # traffic that the rules don't have
             host.run(["cat", "/etc/shadow"], privileged=True)
         deaf = ["env", "--ignore-signal=TERM", "sleep", "60"]
         with host.start(deaf, stdout=tmp_path / "o", stderr=tmp_path / "e", privileged=True):
@@ -169,13 +181,18 @@ def test_undos_through_sudo_after_a_lost_connection(sshd: SshServer) -> None:
 
 def test_a_host_key_that_is_not_known(sshd: SshServer) -> None:
     (sshd.folder / "known_hosts").write_text("")
-    with pytest.raises(ConnectError, match=r"^dtn: Host key verification failed\. .*accept it first: ssh dtn$"):
+    with pytest.raises(
+        ConnectError, match=r"^dtn: Host key verification failed\. .*accept it first: ssh dtn$"
+    ):
         connect(parse_host("dtn"), "a test")
 
 
 def test_a_user_who_is_not_let_in(sshd: SshServer) -> None:
     sshd.reconfigure("AllowUsers dtn")
-    with pytest.raises(ConnectError, match=r"^nobody@dtn: .*Permission denied .*'ssh nobody@dtn' must work with a key"):
+    with pytest.raises(
+        ConnectError,
+        match=r"^nobody@dtn: .*Permission denied .*'ssh nobody@dtn' must work with a key",
+    ):
         connect(parse_host("nobody@dtn"), "a test")
 
 
@@ -183,10 +200,22 @@ def test_a_user_who_is_not_let_in(sshd: SshServer) -> None:
 @pytest.mark.parametrize(
     ("server_line", "message"),
     [
-        ("SetEnv PATH={folder}", r"^dtn@dtn: no python3 there \(.*not found\): ccmix needs Python 3\.9 or newer$"),
-        ("SetEnv PATH={folder}/old", r"^dtn@dtn: its python3 is 3\.6: ccmix needs Python 3\.9 or newer there$"),
-        ("ForceCommand echo only backups", r"^dtn@dtn: .*it answered 'only backups', and did not run python3$"),
-        ("ForceCommand echo go away >&2; exit 1", r"^dtn@dtn: ccmix's agent did not start: go away$"),
+        (
+            "SetEnv PATH={folder}",
+            r"^dtn@dtn: no python3 there \(.*not found\): ccmix needs Python 3\.9 or newer$",
+        ),
+        (
+            "SetEnv PATH={folder}/old",
+            r"^dtn@dtn: its python3 is 3\.6: ccmix needs Python 3\.9 or newer there$",
+        ),
+        (
+            "ForceCommand echo only backups",
+            r"^dtn@dtn: .*it answered 'only backups', but did not run python3$",
+        ),
+        (
+            "ForceCommand echo go away >&2; exit 1",
+            r"^dtn@dtn: ccmix's agent did not start: go away$",
+        ),
     ],
     ids=["no python3", "old python3", "another command", "a refusal"],
 )
@@ -194,7 +223,8 @@ def test_a_host_without_a_python3_that_can(server_line: str, message: str, sshd:
     old = sshd.folder / "old" / "python3"
     old.parent.mkdir()
     old.write_text(
-        "#!/usr/bin/python3\nimport sys\nsys.version_info = (3, 6, 8)\nexec(sys.argv[sys.argv.index('-c') + 1])\n"
+        "#!/usr/bin/python3\nimport sys\nsys.version_info = (3, 6, "
+        "8)\nexec(sys.argv[sys.argv.index('-c') + 1])\n"
     )
     old.chmod(0o755)
     sshd.reconfigure(server_line.format(folder=sshd.folder))
@@ -204,7 +234,9 @@ def test_a_host_without_a_python3_that_can(server_line: str, message: str, sshd:
 
 def test_a_host_that_takes_the_connection_and_hangs(sshd: SshServer) -> None:
     sshd.reconfigure("ForceCommand exec timeout 20 sleep 1000")  # it would outlive its connection
-    with pytest.raises(HostSilent, match=r"^dtn: it took the connection, and no agent answered within 4 s"):
+    with pytest.raises(
+        HostSilent, match=r"^dtn: it accepted the connection, but no agent answered within 4 s"
+    ):
         connect(parse_host("dtn"), "a test", within_s=4)
 
 
@@ -216,8 +248,10 @@ def test_what_a_login_shell_prints_is_no_message(sshd: SshServer) -> None:
 
 
 def test_names_of_hosts_are_never_options() -> None:
-    """Checks both parse_host and OpenSSH, for an address made elsewhere: -V would print its version."""
-    with pytest.raises(ValueError, match="is no host"):
+    """Checks both parse_host and OpenSSH, with an address that was made in another way: -V would
+    print its version.
+    """
+    with pytest.raises(ValueError, match="is not a host"):
         parse_host("-V")
     with pytest.raises(ConnectError) as caught:
         connect(HostAddress(AddressKind.SSH, "-V"), "a test")

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from ccmix.cli.main import main
 from ccmix.tools import find_iperf3
-from importing_support import RATE_MBPS, SECONDS, STREAMS, TESTS, Import, Outcome, Outputs
-from ports import await_listening, free_port
+from support.commands import invoke
+from support.imports import RATE_MBPS, SECONDS, STREAMS, TESTS, Import, Outcome, Outputs
+from support.ports import await_listening, free_port
 
 
 @pytest.fixture
@@ -22,21 +22,14 @@ def outdir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def here() -> Callable[..., Result]:
-    """A command of ccmix within this process; what it raises but for its own end is a fault of it."""
-    return command
-
-
-def command(*arguments: object) -> Result:
-    done = CliRunner().invoke(main, list(map(str, arguments)))
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
+    """Calls a command of ccmix within this process. Any exception except its exit is a fault."""
+    return invoke
 
 
 @pytest.fixture
 def imported(outdir: Path) -> Import:
     def run(*arguments: object) -> Outcome:
-        done = command("import", *arguments, "-o", outdir)
+        done = invoke("import", *arguments, "-o", outdir)
         assert (done.exit_code, done.stdout) == (0, ""), done.output
         return Outcome(outdir, done.stderr)
 
@@ -45,10 +38,10 @@ def imported(outdir: Path) -> Import:
 
 @pytest.fixture
 def refused(outdir: Path) -> Callable[..., str]:
-    """The one line that says why nothing was imported."""
+    """Returns the only line of output, which says why nothing was imported."""
 
     def run(*arguments: object) -> str:
-        done = command("import", *arguments, "-o", outdir)
+        done = invoke("import", *arguments, "-o", outdir)
         assert (done.exit_code, done.stdout) == (2, ""), done.output
         assert not list(outdir.parent.glob(".imported.import-*"))
         assert not outdir.exists()
@@ -59,7 +52,7 @@ def refused(outdir: Path) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def iperf3_outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outputs]:
-    """By the names in TESTS."""
+    """Outputs of real tests, by their names in TESTS."""
     stock = Path("/usr/bin/iperf3")
     if not stock.exists():
         pytest.skip(f"{stock} is missing: install the Debian package iperf3")
@@ -102,7 +95,9 @@ def _test(binary: str, form: str, words: list[str], client: Path, server: Path) 
 
 @pytest.fixture(scope="session")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What ss said of the same test each 0.1 s: in two lines a socket, as the ESnet harness asked it, and in one."""
+    """Logs of ss from the same test, each 0.1 s: with two lines for each socket, as in the ESnet
+    harness, and with one.
+    """
     folder = tmp_path_factory.mktemp("ss")
     port = str(free_port())
     server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL)
@@ -132,7 +127,14 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         with files["two"].open("w") as two, files["one"].open("w") as one:
             while client.poll() is None:
                 for form, out in (("two", two), ("one", one)):
-                    told = ["ss", *options[form], "dst", "127.0.0.1", "and", f"( dport = {port} or sport = {port} )"]
+                    told = [
+                        "ss",
+                        *options[form],
+                        "dst",
+                        "127.0.0.1",
+                        "and",
+                        f"( dport = {port} or sport = {port} )",
+                    ]
                     said = subprocess.run(told, capture_output=True, text=True, check=True).stdout
                     out.write(f"# {time.time():.6f}\n{said}")
                 time.sleep(0.1)

@@ -1,6 +1,5 @@
-"""Output folders of the ESnet testing harness, laid out as its code does, with results of a real test."""
+"""Output folders with the layout of the ESnet testing harness, and with results of a real test."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from importing_support import RATE_MBPS, STREAMS, Import, Outputs
-from support import REPOSITORY
+from support.commands import REPOSITORY
+from support.imports import RATE_MBPS, STREAMS, Import, Outputs, read_json, written
 
 HOST = "dtn.example.org"
 
@@ -20,13 +19,22 @@ def job(folder: Path, **about: Any) -> Path:
     place = folder / "2021-08-09:18:50" / "iperf3_bbr_p3"
     place.mkdir(parents=True)
     told = {
-        "uuid": "u", "name": "iperf3_bbr_p3", "type": "iperf3", "src": "127.0.0.1", "hostname": "tbn-1", "MTU": "9000",
-        "src_cmd": "iperf3 -c {dst} -J -C bbr -P 3", "lat": None, "loss": None, "pacing": None,
-        "hosts": [{"hostname": HOST, "alias": "far", "profile": None}], "parent": None,
-    }  # fmt: skip
-    (place / "jobmeta.json").write_text(json.dumps(told | about))
-    (place / f"{HOST}-meta.json").write_text(
-        json.dumps({"hostname": HOST, "alias": "far", "rtt": 73, "iter_uuids": []})
+        "uuid": "u",
+        "name": "iperf3_bbr_p3",
+        "type": "iperf3",
+        "src": "127.0.0.1",
+        "hostname": "tbn-1",
+        "MTU": "9000",
+        "src_cmd": "iperf3 -c {dst} -J -C bbr -P 3",
+        "lat": None,
+        "loss": None,
+        "pacing": None,
+        "hosts": [{"hostname": HOST, "alias": "far", "profile": None}],
+        "parent": None,
+    }
+    written(place / "jobmeta.json", told | about)
+    written(
+        place / f"{HOST}-meta.json", {"hostname": HOST, "alias": "far", "rtt": 73, "iter_uuids": []}
     )
     return place
 
@@ -39,14 +47,18 @@ def test_a_run_with_its_sockets(logs: dict[str, Path], imported: Import, tmp_pat
     (place / f"ss:{HOST}:1.json").write_text('{"interval": {}}\n')
     (place / f"mpstat-sender:{HOST}:1.json").write_text("{}")
     (place / "pacing.out").write_text("")
-    received_bps = json.loads(logs["client"].read_text())["end"]["sum_received"]["bits_per_second"]
+    received_bps = read_json(logs["client"])["end"]["sum_received"]["bits_per_second"]
     outcome = imported(tmp_path / "data")
     with_ss, without = outcome.summaries
     for number, summary in enumerate((with_ss, without), 1):
         run = summary["run"]
         assert (run["entry"], run["dst"], run["iteration"]) == ("iperf3_bbr_p3", "far", number)
         assert (run["path"]["src"], run["path"]["dst"]["address"]) == ("tbn-1", HOST)
-        assert run["condition"] == {"cca": "bbr", "streams": str(STREAMS), "bitrate": f"{RATE_MBPS}mbit"}
+        assert run["condition"] == {
+            "cca": "bbr",
+            "streams": str(STREAMS),
+            "bitrate": f"{RATE_MBPS}mbit",
+        }
         assert summary["ping_rtt_s"] == {"src": [0.073]}
         assert dict(summary["facts"]["imported"]["details"])["job MTU"] == "9000"
         assert summary["metrics"]["goodput_bps"] == pytest.approx(received_bps, rel=0.01)
@@ -61,8 +73,12 @@ def test_a_run_with_its_sockets(logs: dict[str, Path], imported: Import, tmp_pat
     assert (outcome.folders[0] / "intervals.parquet").exists()
 
 
-def test_sweeps_are_conditions(iperf3_outputs: dict[str, Outputs], imported: Import, tmp_path: Path) -> None:
-    """RTTs in names are twice the delay that was asked for; the ping was taken before netem added it."""
+def test_sweeps_are_conditions(
+    iperf3_outputs: dict[str, Outputs], imported: Import, tmp_path: Path
+) -> None:
+    """RTTs in names are twice the configured delay. The ping was made before netem added the
+    delay.
+    """
     place = job(tmp_path, loss="0.001%", pacing="1gbit")
     result = iperf3_outputs["tcp"].client
     for end in ("1:20.0ms", "2:20.0ms", "1:100.0ms", "1:tcp_x:7", "1:tcp_x:8:20.0ms", "10", "9"):
@@ -70,7 +86,11 @@ def test_sweeps_are_conditions(iperf3_outputs: dict[str, Outputs], imported: Imp
     found = {}
     for summary in imported(place).summaries:
         condition = summary["run"]["condition"]
-        assert (condition.pop("cca"), condition.pop("streams"), condition.pop("bitrate")) == ("reno", "2", "50mbit")
+        assert (condition.pop("cca"), condition.pop("streams"), condition.pop("bitrate")) == (
+            "reno",
+            "2",
+            "50mbit",
+        )
         assert (condition.pop("netem-loss"), condition.pop("pacing")) == ("0.001%", "1gbit")
         assert summary["run"]["traffic"]["pacing_bps"] == 1e9
         found[tuple(condition.items()), summary["run"]["iteration"]] = (
@@ -89,32 +109,45 @@ def test_sweeps_are_conditions(iperf3_outputs: dict[str, Outputs], imported: Imp
     }
 
 
-def test_results_of_pscheduler_and_text(iperf3_outputs: dict[str, Outputs], imported: Import, tmp_path: Path) -> None:
+def test_results_of_pscheduler_and_text(
+    iperf3_outputs: dict[str, Outputs], imported: Import, tmp_path: Path
+) -> None:
     place = job(tmp_path)
     message = REPOSITORY / "tests" / "data" / "pscheduler" / "task-format-json.json"
-    (place / f"src-cmd:{HOST}:1").write_text("Submitting task...\nWaiting for result...\n" + message.read_text())
+    (place / f"src-cmd:{HOST}:1").write_text(
+        "Submitting task...\nWaiting for result...\n" + message.read_text()
+    )
     shutil.copy(iperf3_outputs["tcp"].text, place / f"src-cmd:{HOST}:2")
     (place / f"src-cmd:{HOST}:3").write_text("bash: iperf3: command not found\n")
     outcome = imported(place)
     kinds = [summary["facts"]["generator"] for summary in outcome.summaries]
     assert kinds == ["pscheduler", "iperf3"]
-    assert "src-cmd:dtn.example.org:3: is neither iperf3's nor pScheduler's result" in outcome.stderr
+    assert (
+        "src-cmd:dtn.example.org:3: is neither a result of iperf3 nor of pScheduler"
+        in outcome.stderr
+    )
 
 
 def test_sockets_alone(logs: dict[str, Path], imported: Import, tmp_path: Path) -> None:
     place = job(tmp_path)
     shutil.copy(logs["two"], place / f"ss:{HOST}:pacing:100mbit:1")
-    (summary,) = imported(place).summaries
-    assert summary["run"]["condition"] == {"cca": "bbr", "streams": str(STREAMS), "pacing": "100mbit"}
+    summary = imported(place).summary
+    assert summary["run"]["condition"] == {
+        "cca": "bbr",
+        "streams": str(STREAMS),
+        "pacing": "100mbit",
+    }
     assert (summary["run"]["dst"], summary["facts"]["generator"]) == ("far", "ss")
 
 
-def test_a_server_s_result_joins(iperf3_outputs: dict[str, Outputs], imported: Import, tmp_path: Path) -> None:
+def test_a_server_s_result_joins(
+    iperf3_outputs: dict[str, Outputs], imported: Import, tmp_path: Path
+) -> None:
     place = job(tmp_path)
     shutil.copy(iperf3_outputs["mix"].client, place / f"src-cmd:{HOST}:1")
     shutil.copy(iperf3_outputs["mix"].server, place / f"dst-cmd:{HOST}:1")
     outcome = imported(place)
-    (summary,) = outcome.summaries
+    summary = outcome.summary
     assert "goodput_bps of intervals" not in summary["facts"]["imported"]["estimated"]
     assert [group["group"] for group in summary["metrics"]["groups"]] == ["cubic", "reno"]
 
@@ -125,4 +158,4 @@ def test_damaged_meta_files_are_named(
     place = job(tmp_path)
     shutil.copy(iperf3_outputs["mix"].client, place / f"src-cmd:{HOST}:1")
     (place / "jobmeta.json").write_text('{"name": ')
-    assert "iperf3_bbr_p3/jobmeta.json: is no JSON" in refused(place)
+    assert "iperf3_bbr_p3/jobmeta.json: is not valid JSON" in refused(place)

@@ -1,4 +1,4 @@
-"""Anything may be in a file: nothing but an archive that reports can read, or one clear line, may come of it."""
+"""Files with arbitrary content: the outcome is an archive that reports can read, or one clear line."""
 
 import copy
 import json
@@ -16,24 +16,45 @@ from hypothesis import strategies as st
 from ccmix.analysis.results import load_results
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.cli.import_ import ImportOptions, import_into_archive
-from ccmix.importing.kinds import KINDS
-from importing_support import DATA, Import, Outputs
-from support import REPOSITORY
+from ccmix.importing.sources import KINDS
+from support.commands import REPOSITORY
+from support.imports import DATA, Import, Outputs, read_json, written
 
 pytestmark = pytest.mark.slow
 
 OFTEN = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 LONG = settings(OFTEN, max_examples=1500)
 WRONG = [
-    None, True, -1, -1e308, 1e308, 10**40, float("nan"), float("inf"), "", "x" * 5000, "NaN", "\ud800", "../..", [], {},
-    [[]], 0, 0.5, 2**63,
-]  # fmt: skip
+    None,
+    True,
+    -1,
+    -1e308,
+    1e308,
+    10**40,
+    float("nan"),
+    float("inf"),
+    "",
+    "x" * 5000,
+    "NaN",
+    "\ud800",
+    "../..",
+    [],
+    {},
+    [[]],
+    0,
+    0.5,
+    2**63,
+]
 
 
 def outcome(content: bytes, kind: str | None = None, name: str = "file") -> str | None:
-    """Imports a file; what it says where nothing came of it, else None after a look at all that came."""
+    """Imports a file. Returns the message if nothing was imported; otherwise checks the archive and
+    returns None.
+    """
     with tempfile.TemporaryDirectory() as place:
         file, outdir = Path(place, name), Path(place, "out")
         file.write_bytes(content)
@@ -69,15 +90,21 @@ def numbers(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Of every value within a JSON document."""
-    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    """Yields the path of every value in a JSON document."""
+    below = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, one in below:
         yield (*path, key)
         yield from places(one, (*path, key))
 
 
 def changed(document: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """The document with another value there, or without it."""
+    """Returns the document with another value at this path, or without the value."""
     made = copy.deepcopy(document)
     at = made
     for key in path[:-1]:
@@ -94,10 +121,12 @@ LEFT_OUT = object()
 
 @pytest.fixture(scope="module")
 def documents(iperf3_outputs: dict[str, Outputs]) -> list[Any]:
-    """Of real tests, with few intervals."""
-    found = [json.loads(iperf3_outputs[name].client.read_text()) for name in ("tcp", "bidir", "udp", "mix")]
-    found.append(json.loads(iperf3_outputs["tcp"].server.read_text()))
-    pscheduler = json.loads((REPOSITORY / "tests" / "data" / "pscheduler" / "iperf3mix" / "forward.json").read_text())
+    """Documents of real tests, with few intervals."""
+    found = [read_json(iperf3_outputs[name].client) for name in ("tcp", "bidir", "udp", "mix")]
+    found.append(read_json(iperf3_outputs["tcp"].server))
+    pscheduler = json.loads(
+        (REPOSITORY / "tests" / "data" / "pscheduler" / "iperf3mix" / "forward.json").read_text()
+    )
     bare = {"test": pscheduler["test"], "run": {"result-merged": dict(pscheduler["result"])}}
     del bare["run"]["result-merged"]["diags"]
     return [*found, pscheduler, bare]
@@ -126,7 +155,7 @@ def test_json_with_many_wrong_values(documents: list[Any], data: st.DataObject) 
 
 @pytest.fixture(scope="module")
 def files(iperf3_outputs: dict[str, Outputs], logs: dict[str, Path]) -> list[bytes]:
-    """One of each kind of text."""
+    """One file of each kind of text."""
     log = b"# " + b"# ".join(logs["two"].read_bytes().split(b"# ")[1:6])
     return [
         iperf3_outputs["tcp"].text.read_bytes(),
@@ -139,13 +168,17 @@ def files(iperf3_outputs: dict[str, Outputs], logs: dict[str, Path]) -> list[byt
 
 
 def of_text(files: list[bytes], data: st.DataObject) -> None:
-    """Cut off, with a piece of another file, of garbage, or of huge numbers in it."""
+    """Files that are cut off, or contain a piece of another file, garbage or huge numbers."""
     content = data.draw(st.sampled_from(files))
     at, end = sorted(data.draw(st.tuples(*[st.integers(0, len(content))] * 2)))
     pieces = [b"", b"\n", b"-", b"9" * 400, b"1e999", b"nan", b"\x00", b"\xff\xfe", b"{" * 50]
     times = [b"\n# 1\n", b"\n# 9999999999.9\n"]
     garbage = st.binary(max_size=50) | st.sampled_from([*pieces, *times])
-    outcome(content[:at] + data.draw(garbage) + content[data.draw(st.sampled_from([at, end, len(content)])) :])
+    outcome(
+        content[:at]
+        + data.draw(garbage)
+        + content[data.draw(st.sampled_from([at, end, len(content)])) :]
+    )
 
 
 @OFTEN
@@ -193,9 +226,12 @@ def test_garbage_that_is_said_to_be_something(content: bytes, kind: str) -> None
 )
 def test_any_counters_of_ss(info: list[tuple[str, Any]], times: list[float]) -> None:
     words = " ".join(f"{name}:{value}" for name, value in info)
-    socket = "ESTAB 0 0 10.0.0.1:40000 10.0.0.2:5201\n\t cubic rto:204 {words} bytes_acked:{acked}\n"
+    socket = (
+        "ESTAB 0 0 10.0.0.1:40000 10.0.0.2:5201\n\t cubic rto:204 {words} bytes_acked:{acked}\n"
+    )
     lines = [
-        f"# {time_s:.6f}\n" + socket.format(words=words, acked=number * 10**6) for number, time_s in enumerate(times)
+        f"# {time_s:.6f}\n" + socket.format(words=words, acked=number * 10**6)
+        for number, time_s in enumerate(times)
     ]
     outcome("".join(lines).encode(), "ss")
 
@@ -203,15 +239,18 @@ def test_any_counters_of_ss(info: list[tuple[str, Any]], times: list[float]) -> 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"start": {"test_start": ', "file:1: is no JSON: Expecting value, where the text ends: it was cut off"),
-        (b'\n\n{"start": {},\n "end": }', "file:4: is no JSON"),
+        (
+            b'{"start": {"test_start": ',
+            "file:1: is not valid JSON: Expecting value, where the text ends: it was cut off",
+        ),
+        (b'\n\n{"start": {},\n "end": }', "file:4: is not valid JSON"),
         (b'{"start":' * 200_000, "is nested too deeply"),
         (b"[" * 200_000, "is nested too deeply"),
-        (b'{"start": {"a": ' + b"9" * 5000 + b"}}", "file:1: has a number that is none"),
-        (b'{"hello": "world"}', "file:1: is no result of a test"),
-        (b"\x1f\x8b\x08\x00" + bytes(range(256)), "is of no known kind"),
-        (b"\x7fELF" + bytes(5000), "is of no known kind"),
-        (b"", "is of no known kind"),
+        (b'{"start": {"a": ' + b"9" * 5000 + b"}}", "file:1: has an invalid number"),
+        (b'{"hello": "world"}', "file:1: is not the result of a test"),
+        (b"\x1f\x8b\x08\x00" + bytes(range(256)), "is of an unknown kind"),
+        (b"\x7fELF" + bytes(5000), "is of an unknown kind"),
+        (b"", "is of an unknown kind"),
     ],
 )
 def test_what_is_said_of_it(content: bytes, said: str) -> None:
@@ -219,13 +258,15 @@ def test_what_is_said_of_it(content: bytes, said: str) -> None:
 
 
 def test_enormous_lines(tmp_path: Path) -> None:
-    """Of 10 MB, of which no part may be looked at again and again."""
+    """Files of 10 MB, whose parts must not be read again and again."""
     for line in (b"[  5] " * 1_600_000, b"{" + b" " * 10**7, b"# " + b"1" * 10**7, b"\n" * 10**7):
         assert outcome(line) is not None
         assert outcome(b"# 1628535057.69\nState Recv-Q\n" + line, "ss") is not None
 
 
-def test_a_file_that_is_too_large_to_be_read_whole(tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_a_file_that_is_too_large_to_be_read_whole(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
     file = tmp_path / "large.json"
     with file.open("wb") as out:
         out.write(b'{"start": {}')
@@ -233,15 +274,16 @@ def test_a_file_that_is_too_large_to_be_read_whole(tmp_path: Path, refused: Call
     assert "large.json: is larger than 256 MiB: split it" in refused(file)
 
 
-def test_numbers_that_are_none_are_gaps(iperf3_outputs: dict[str, Outputs], imported: Import, tmp_path: Path) -> None:
-    """One stream without anything but a rate at the sender."""
-    test = json.loads(iperf3_outputs["tcp"].client.read_text())
+def test_numbers_that_are_none_are_gaps(
+    iperf3_outputs: dict[str, Outputs], imported: Import, tmp_path: Path
+) -> None:
+    """One stream has only a rate at the sender."""
+    test = read_json(iperf3_outputs["tcp"].client)
     first = test["end"]["streams"][0]
     first["sender"] |= {"retransmits": -5, "bytes": "many"}
     first["receiver"]["bits_per_second"] = 1e308
-    file = tmp_path / "odd.json"
-    file.write_text(json.dumps(test))
-    (summary,) = imported(file).summaries
+    file = written(tmp_path / "odd.json", test)
+    summary = imported(file).summary
     odd, good = summary["metrics"]["flows"]
     assert (odd["retransmits"], odd["goodput_bps"]) == (None, first["sender"]["bits_per_second"])
     assert good["goodput_bps"] == test["end"]["streams"][1]["receiver"]["bits_per_second"]

@@ -1,4 +1,6 @@
-"""pScheduler's results, by transcripts of real servers: tests/data/pscheduler/README.md says what came out of each."""
+"""Results of pScheduler, from transcripts of real servers. tests/data/pscheduler/README.md lists
+the outcome of each.
+"""
 
 import copy
 import json
@@ -10,8 +12,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from importing_support import Import
-from support import REPOSITORY
+from support.commands import REPOSITORY
+from support.imports import Import, read_json, written
 
 DATA = REPOSITORY / "tests" / "data" / "pscheduler"
 
@@ -31,7 +33,7 @@ def test_results_of_real_servers(
     file: str, src: str | None, dst: str, rates_mbps: dict[str, int], imported: Import
 ) -> None:
     outcome = imported(DATA / file)
-    (summary,) = outcome.summaries
+    summary = outcome.summary
     groups = {group["cca"]: group for group in summary["metrics"]["groups"]}
     assert {cca: round(group["goodput_bps"] / 1e6) for cca, group in groups.items()} == rates_mbps
     path = summary["run"]["path"]
@@ -39,8 +41,8 @@ def test_results_of_real_servers(
     assert all(group["retransmission_rate"] is not None for group in groups.values())
     assert all(0.006 < group["rtt_median_s"] < 0.01 for group in groups.values())
     assert (outcome.folders[0] / "intervals.parquet").exists()
-    kept = json.loads((outcome.folders[0] / "generators" / "pscheduler.json").read_text())
-    assert kept == json.loads((DATA / file).read_text())
+    kept = read_json(outcome.folders[0] / "generators" / "pscheduler.json")
+    assert kept == read_json(DATA / file)
 
 
 def test_copies_of_a_result_are_one_observation(imported: Import, tmp_path: Path) -> None:
@@ -51,23 +53,31 @@ def test_copies_of_a_result_are_one_observation(imported: Import, tmp_path: Path
     assert "left out: 2.json:1: is a copy of 1.json:1" in outcome.stderr
 
 
-@pytest.mark.parametrize("file", ["iperf3mix/forward.json", "iperf3mix/reverse.json", "iperf3.json"])
-def test_pscheduler_s_own_format_says_the_same(file: str, imported: Import, tmp_path: Path, outdir: Path) -> None:
-    """Without iperf3's JSON in the diagnostics, as of other tools."""
-    document = json.loads((DATA / file).read_text())
+@pytest.mark.parametrize(
+    "file", ["iperf3mix/forward.json", "iperf3mix/reverse.json", "iperf3.json"]
+)
+def test_pscheduler_s_own_format_says_the_same(
+    file: str, imported: Import, tmp_path: Path, outdir: Path
+) -> None:
+    """The diagnostics have no JSON from iperf3, as with other tools."""
+    document = read_json(DATA / file)
     (whole,) = imported(DATA / file).summaries
     outdir.rename(tmp_path / "whole")
     bare = without_diags(document)
     copied = tmp_path / Path(file).name
     copied.write_text(json.dumps(bare))
     outcome = imported(copied)
-    (summary,) = outcome.summaries
-    assert "iperf3's own JSON is not there" in summary["verdict"]["findings"][0]["detail"]
-    for of_iperf3, group in zip(whole["metrics"]["groups"], summary["metrics"]["groups"], strict=True):
+    summary = outcome.summary
+    assert "iperf3's own JSON is missing" in summary["verdict"]["findings"][0]["detail"]
+    for of_iperf3, group in zip(
+        whole["metrics"]["groups"], summary["metrics"]["groups"], strict=True
+    ):
         assert (group["group"], group["streams"]) == (of_iperf3["group"], of_iperf3["streams"])
         assert group["goodput_bps"] == pytest.approx(of_iperf3["goodput_bps"], rel=0.02)
         assert group["throughput_bps"] == pytest.approx(of_iperf3["throughput_bps"], rel=0.002)
-    assert summary["metrics"]["rtt_median_s"] == pytest.approx(whole["metrics"]["rtt_median_s"], rel=0.05)
+    assert summary["metrics"]["rtt_median_s"] == pytest.approx(
+        whole["metrics"]["rtt_median_s"], rel=0.05
+    )
     assert summary["run"]["traffic"]["duration_s"] == 5
     assert summary["began_s"] == whole["began_s"]
     intervals = pl.read_parquet(outcome.folders[0] / "intervals.parquet")
@@ -81,40 +91,52 @@ def without_diags(value: Any) -> Any:
 
 
 def test_a_stream_of_messages_is_one_entry(imported: Import, tmp_path: Path) -> None:
-    """As an archiver that appends them to a file leaves them, a line each."""
+    """Messages from an archiver that appends them to a file, a line each."""
     files = ("forward", "reverse", "repeated-second-run", "unknown-cca")
-    messages = [json.loads((DATA / "iperf3mix" / f"{name}.json").read_text()) for name in files]
+    messages = [read_json(DATA / "iperf3mix" / f"{name}.json") for name in files]
     log = tmp_path / "archive.ndjson"
     log.write_text("".join(json.dumps(message) + "\n" for message in messages))
     outcome = imported(log)
     found = [(one["run"]["dst"], one["run"]["iteration"]) for one in outcome.summaries]
     assert found == [("psb", 1), ("psa", 1), ("psb", 2)]
-    assert "left out: archive.ndjson:4: the run failed: participant 0 (source): iperf3: unable to set" in outcome.stderr
+    assert (
+        "left out: archive.ndjson:4: the run failed: participant 0 (source): iperf3: unable to set"
+        in outcome.stderr
+    )
 
 
 def test_other_tests_are_left_out(refused: Callable[..., str], tmp_path: Path) -> None:
-    message = copy.deepcopy(json.loads((DATA / "iperf3mix" / "forward.json").read_text()))
+    message = copy.deepcopy(read_json(DATA / "iperf3mix" / "forward.json"))
     message["test"]["type"] = "rtt"
-    file = tmp_path / "rtt.json"
-    file.write_text(json.dumps(message))
-    assert "rtt.json:1: is pScheduler's result of rtt, and only those of throughput are imported" in refused(file)
+    file = written(tmp_path / "rtt.json", message)
+    assert (
+        "rtt.json:1: is pScheduler's result of rtt, and only those of throughput are imported"
+        in refused(file)
+    )
 
 
 def test_a_tool_that_tells_a_sum_only(imported: Import, tmp_path: Path) -> None:
-    result = {"succeeded": True, "summary": {"summary": {"throughput-bits": 9.5e9, "end": 30}, "streams": []}}
-    file = tmp_path / "nuttcp.json"
-    file.write_text(json.dumps(result))
-    (summary,) = imported(file, "--cca", "cubic", "--dst", "geneva").summaries
+    result = {
+        "succeeded": True,
+        "summary": {"summary": {"throughput-bits": 9.5e9, "end": 30}, "streams": []},
+    }
+    file = written(tmp_path / "nuttcp.json", result)
+    summary = imported(file, "--cca", "cubic", "--dst", "geneva").summary
     (group,) = summary["metrics"]["groups"]
     assert (group["cca"], group["streams"], group["goodput_bps"]) == ("cubic", 1, 9.5e9)
     assert summary["facts"]["imported"]["estimated"] == ["goodput_bps"]
     assert summary["run"]["traffic"]["duration_s"] == 30
 
 
-def test_the_cca_of_the_specification_is_not_the_user_s_to_change(imported: Import, tmp_path: Path) -> None:
-    result = {"succeeded": True, "summary": {"summary": {"throughput-bits": 9.5e9, "end": 30}, "streams": []}}
+def test_the_cca_of_the_specification_is_not_the_user_s_to_change(
+    imported: Import, tmp_path: Path
+) -> None:
+    result = {
+        "succeeded": True,
+        "summary": {"summary": {"throughput-bits": 9.5e9, "end": 30}, "streams": []},
+    }
     file = tmp_path / "nuttcp.json"
     test = {"type": "throughput", "spec": {"congestion": "bbr"}}
     file.write_text(json.dumps({"test": test, "run": {"result-merged": result}}))
-    (summary,) = imported(file, "--cca", "cubic").summaries
+    summary = imported(file, "--cca", "cubic").summary
     assert [group["cca"] for group in summary["metrics"]["groups"]] == ["bbr"]

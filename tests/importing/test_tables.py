@@ -1,4 +1,6 @@
-"""Tables as CSV: an excerpt of the one published with Tierney et al. 2021, and what can be wrong with one."""
+"""Tables as CSV: an excerpt of the table published with Tierney et al. 2021, and possible mistakes
+in tables.
+"""
 
 import csv
 import statistics
@@ -8,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from importing_support import DATA, Here, Import, rows
+from support.imports import DATA, Here, Import, rows, written
 
 TIERNEY = DATA / "tierney-2021-excerpt.csv"
 
@@ -39,13 +41,19 @@ def test_a_published_table_is_reported_as_it_stands(
             for row in rows(here, outcome.outdir)
             if (row["dst"], row["condition"], row["cca"]) == (host, condition, cca)
         ]
-        assert (row["runs"], row["invalid"], row["streams"]) == (len(there), 0, int(streams) // len(ccas))
+        assert (row["runs"], row["invalid"], row["streams"]) == (
+            len(there),
+            0,
+            int(streams) // len(ccas),
+        )
         rates = [float(one["throughput_Gbps"]) * 1e9 for one in there]
         assert row["goodput_mean_bps"] == pytest.approx(statistics.fmean(rates), rel=1e-12)
         assert row["goodput_cv"] == pytest.approx(statistics.stdev(rates) / statistics.fmean(rates))
         again = statistics.fmean(float(one["retransmit_rate"]) for one in there)
         assert row["retransmission_rate_mean"] == pytest.approx(again)
-        assert row["rtt_median_s"] == pytest.approx(statistics.fmean(float(one["rtt_ms"]) for one in there) / 1e3)
+        assert row["rtt_median_s"] == pytest.approx(
+            statistics.fmean(float(one["rtt_ms"]) for one in there) / 1e3
+        )
 
 
 def test_what_a_table_lacks_is_marked_and_nothing_is_made_up(imported: Import, here: Here) -> None:
@@ -55,15 +63,28 @@ def test_what_a_table_lacks_is_marked_and_nothing_is_made_up(imported: Import, h
         assert summary["verdict"]["status"] == "unknown"
         (finding,) = summary["verdict"]["findings"]
         assert (finding["kind"], finding["accepted"]) == ("imported", True)
-        assert "no probe observed the hosts; a table has no series, the duration is not known" in finding["detail"]
+        assert (
+            "no probe observed the hosts; a table has no series, the duration is not known"
+            in finding["detail"]
+        )
         assert (summary["began_s"], summary["ended_s"], summary["ping_rtt_s"]) == (None, None, {})
         assert summary["facts"]["imported"]["estimated"] == ["goodput_bps"]
-        unknown = ("utilisation", "fairness", "bytes_sent", "rtt_p95_s", "convergence_s", "bottleneck", "startup_s")
+        unknown = (
+            "utilisation",
+            "fairness",
+            "bytes_sent",
+            "rtt_p95_s",
+            "convergence_s",
+            "bottleneck",
+            "startup_s",
+        )
         assert {summary["metrics"][name] for name in unknown} == {None}
         assert summary["metrics"]["flows"] == []
     assert not list(outcome.outdir.rglob("*.parquet"))
     told = here("report", outcome.outdir)
-    assert "50 runs were imported: ccmix did not check whether their hosts limited them" in told.stderr
+    assert (
+        "50 runs were imported: ccmix did not check whether their hosts limited them" in told.stderr
+    )
 
 
 def table_rows(summary: dict[str, Any]) -> list[dict[str, str]]:
@@ -88,16 +109,23 @@ def test_each_run_keeps_its_lines(imported: Import) -> None:
 
 
 def test_what_the_user_tells_is_taken(imported: Import) -> None:
-    outcome = imported(TIERNEY, "--src", "a", "--dst", "b", "--entry", "e", "--rtt", "5ms", "--rate", "40gbit")
+    outcome = imported(
+        TIERNEY, "--src", "a", "--dst", "b", "--entry", "e", "--rtt", "5ms", "--rate", "40gbit"
+    )
     summary = outcome.summaries[0]
-    assert (summary["run"]["entry"], summary["run"]["dst"], summary["run"]["path"]["src"]) == ("e", "b", "a")
+    assert (summary["run"]["entry"], summary["run"]["dst"], summary["run"]["path"]["src"]) == (
+        "e",
+        "b",
+        "a",
+    )
     assert summary["facts"]["imported"]["base_rtt_s"] == 0.005
     assert summary["metrics"]["utilisation"] == summary["metrics"]["goodput_bps"] / 40e9
 
 
-def test_the_cca_that_the_user_tells_is_of_tests_without_one(imported: Import, tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text("host,test,cca,throughput_Gbps\nh,1,bbr,1\nh,2,,1\n")
+def test_the_cca_that_the_user_tells_is_of_tests_without_one(
+    imported: Import, tmp_path: Path
+) -> None:
+    table = written(tmp_path / "t.csv", "host,test,cca,throughput_Gbps\nh,1,bbr,1\nh,2,,1\n")
     summaries = imported(table, "--cca", "cubic").summaries
     assert [summary["run"]["condition"]["cca"] for summary in summaries] == ["bbr", "cubic"]
 
@@ -114,51 +142,64 @@ def test_base_rtts_that_the_user_tells_make_buckets(imported: Import, here: Here
     outcome = imported(TIERNEY, "--rtt", "88ms")
     told = here("report", outcome.outdir, "--rtt-buckets")
     assert "≥ 30ms" in told.stdout
-    assert "unknown" not in told.stdout.partition("┏")[2]  # the heading says that nobody named the sender
+    assert (
+        "unknown" not in told.stdout.partition("┏")[2]
+    )  # the heading says that the sender has no name
 
 
 def test_columns_that_are_settings(imported: Import, tmp_path: Path) -> None:
-    table = tmp_path / "sweep.csv"
-    table.write_text(
-        "buffer_KB,test,cca,goodput_mean_Mbps,trials\n100,1,bbr,9.5,5\n100,1,cubic,9.6,5\n1000,2,bbr,9.7,5\n"
+    table = written(
+        tmp_path / "sweep.csv",
+        "buffer_KB,test,cca,goodput_mean_Mbps,trials\n100,1,bbr,9.5,5\n100,1,cubic,9.6,5\n1000,2,bbr,9.7,5\n",
     )
     outcome = imported(table, "--setting", "buffer_KB", "--dst", "h2")
-    assert [summary["run"]["condition"] for summary in outcome.summaries] == [
+    assert outcome.conditions == [
         {"cca": "bbr,cubic", "streams": "unknown", "buffer_KB": "100"},
         {"cca": "bbr", "streams": "unknown", "buffer_KB": "1000"},
     ]
-    assert [group["goodput_bps"] for group in outcome.summaries[0]["metrics"]["groups"]] == [9.5e6, 9.6e6]
+    assert [group["goodput_bps"] for group in outcome.summaries[0]["metrics"]["groups"]] == [
+        9.5e6,
+        9.6e6,
+    ]
     assert outcome.summaries[0]["facts"]["imported"]["estimated"] == []
 
 
 def test_without_a_test_each_line_is_one_and_what_is_unclear_is_told(
     imported: Import, here: Here, tmp_path: Path
 ) -> None:
-    """Whether CCAs ran at the same time, nothing but a column 'test' can tell."""
-    table = tmp_path / "t.csv"
-    table.write_text("host,cca,throughput_Gbps\na,bbr,1\na,cubic,2\nb,cubic,3\nc,cubic,4\n")
+    """Only a column 'test' can tell whether CCAs ran at the same time."""
+    table = written(
+        tmp_path / "t.csv", "host,cca,throughput_Gbps\na,bbr,1\na,cubic,2\nb,cubic,3\nc,cubic,4\n"
+    )
     outcome = imported(table)
-    assert [summary["run"]["condition"]["cca"] for summary in outcome.summaries] == ["bbr", *["cubic"] * 3]
-    assert outcome.stderr.count("t.csv: lines that follow each other differ in CCA and results alone") == 1
+    assert [summary["run"]["condition"]["cca"] for summary in outcome.summaries] == [
+        "bbr",
+        *["cubic"] * 3,
+    ]
+    assert outcome.stderr.count("t.csv: consecutive lines differ only in CCA and results") == 1
     told = [len(summary["execution"]["diagnostics"]) for summary in outcome.summaries]
-    assert told == [2, 2, 1, 1]  # one says that goodput is the sender's
+    assert told == [2, 2, 1, 1]  # one says that goodput is from the sender
     table.write_text("host,test,cca,throughput_Gbps\na,1,bbr,1\na,1,cubic,2\na,,bbr,3\n")
     tests = here("import", table, "-o", tmp_path / "tests", "--dry-run")
     assert (tests.exit_code, tests.stderr.strip(), len(tests.stdout.splitlines())) == (0, "", 1 + 2)
 
 
 def test_two_columns_of_one_name_are_refused(refused: Callable[..., str], tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text("host,host,throughput_Gbps\na,b,1\n")
+    table = written(tmp_path / "t.csv", "host,host,throughput_Gbps\na,b,1\n")
     assert "t.csv:1: several columns are named 'host'" in refused(table)
 
 
-def test_a_long_setting_is_answered_with_what_shortens_it(refused: Callable[..., str], tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text(f"host,note,throughput_Gbps\na,{'n' * 300},1\n")
-    assert "shorten note in the file or leave out its --setting" in refused(table, "--setting", "note")
+def test_a_long_setting_is_answered_with_what_shortens_it(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    table = written(tmp_path / "t.csv", f"host,note,throughput_Gbps\na,{'n' * 300},1\n")
+    assert "shorten note in the file or leave out its --setting" in refused(
+        table, "--setting", "note"
+    )
     table.write_text("host,throughput_Gbps\na,1\n")
-    assert "bytes too long for a folder's name: give another one with --cca" in refused(table, "--cca", "c" * 300)
+    assert "bytes too long for a folder's name: give another one with --cca" in refused(
+        table, "--cca", "c" * 300
+    )
     table.write_text(f"host,src,throughput_Gbps\na,x,1\na,{'s' * 250},1\n")
     assert "bytes too long for a folder's name: give another one with --src" in refused(table)
 
@@ -166,20 +207,20 @@ def test_a_long_setting_is_answered_with_what_shortens_it(refused: Callable[...,
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("h,1,bbr,fast,5", "t.csv:3: throughput_Gbps: 'fast' is no number"),
-        ("h,1,bbr,1_000,5", "t.csv:3: throughput_Gbps: '1_000' is no number"),
-        ("h,1,bbr,١,5", "t.csv:3: throughput_Gbps: '١' is no number"),
-        ("h,1,bbr,nan,5", "t.csv:3: throughput_Gbps: 'nan' is no finite number"),
-        ("h,1,bbr,1e308,5", "t.csv:3: throughput_Gbps: '1e308' is no finite number"),
-        ("h,1,bbr,1e300,5", "t.csv:3: throughput_Gbps: '1e300' is no finite number"),
+        ("h,1,bbr,fast,5", "t.csv:3: throughput_Gbps: 'fast' is not a number"),
+        ("h,1,bbr,1_000,5", "t.csv:3: throughput_Gbps: '1_000' is not a number"),
+        ("h,1,bbr,١,5", "t.csv:3: throughput_Gbps: '١' is not a number"),
+        ("h,1,bbr,nan,5", "t.csv:3: throughput_Gbps: 'nan' is not a finite number"),
+        ("h,1,bbr,1e308,5", "t.csv:3: throughput_Gbps: '1e308' is not a finite number"),
         ("h,1,bbr,-1,5", "t.csv:3: throughput_Gbps: '-1' is not from 0 to 1e+15"),
-        ("h,1,bbr,fast,5", "t.csv:3: throughput_Gbps: 'fast' "),
-        ("h,1,bbr,,5", "t.csv:3: has no goodput and no throughput"),
-        ("h,0,bbr,1,5", "t.csv:3: streams: 0 is no number of streams"),
-        ("h,1.5,bbr,1,5", "t.csv:3: streams: 1.5 is no number of streams"),
+        ("h,1,bbr,,5", "t.csv:3: has neither goodput nor throughput"),
+        ("h,1.5,bbr,1,5", "t.csv:3: streams: 1.5 is not a number of streams"),
         ("h,1,bbr,1", "t.csv:3: has 4 columns and the header 5"),
         ("h,1,bbr,1,-5", "t.csv:3: rtt_ms: '-5' is not from 0"),
-        (f"{'h' * 300},1,bbr,1,5", "is 45 bytes too long for a folder's name: give another one with --dst"),
+        (
+            f"{'h' * 300},1,bbr,1,5",
+            "is 45 bytes too long for a folder's name: give another one with --dst",
+        ),
         (f"h,1,{'c' * 300},1,5", "bytes too long for a folder's name: shorten cca in the file"),
         (f"{'h' * 200_000},1,bbr,1,5", "t.csv:3: is not CSV: field larger than field limit"),
     ],
@@ -187,8 +228,9 @@ def test_a_long_setting_is_answered_with_what_shortens_it(refused: Callable[...,
 def test_a_wrong_line_is_named_and_nothing_is_written(
     line: str, said: str, refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text(f"host,streams,cca,throughput_Gbps,rtt_ms\nh,1,bbr,2,5\n{line}\n")
+    table = written(
+        tmp_path / "t.csv", f"host,streams,cca,throughput_Gbps,rtt_ms\nh,1,bbr,2,5\n{line}\n"
+    )
     assert said in refused(table)
 
 
@@ -197,7 +239,7 @@ def test_names_from_a_table_stay_names(imported: Import, tmp_path: Path) -> None
     names = ["../../../evil", "..", "/etc/passwd", "ü 漢", "[red]x[/]", ""]
     table.write_text("host,cca,throughput_Gbps\n" + "".join(f"{name},../..,1\n" for name in names))
     outcome = imported(table)
-    assert [summary["run"]["dst"] for summary in outcome.summaries] == [*names[:-1], "unknown"]
+    assert outcome.of_runs("dst") == [*names[:-1], "unknown"]
     assert all(folder.resolve().is_relative_to(outcome.outdir) for folder in outcome.folders)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["imported", "t.csv"]
 
@@ -205,11 +247,15 @@ def test_names_from_a_table_stay_names(imported: Import, tmp_path: Path) -> None
 def test_control_characters_reach_no_terminal_and_no_chart(
     imported: Import, refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    table = tmp_path / "t\x1b.csv"
-    table.write_text("host,entry,cca,throughput_Gbps,a\x1b\nh\x1b[31m,e\x07,c\x00,\x1b[2J,v\x9b\n")
-    assert "t?.csv:2: throughput_Gbps: '?[2J' is no number" in refused(table, "--setting", "a\x1b")
+    table = written(
+        tmp_path / "t\x1b.csv",
+        "host,entry,cca,throughput_Gbps,a\x1b\nh\x1b[31m,e\x07,c\x00,\x1b[2J,v\x9b\n",
+    )
+    assert "t?.csv:2: throughput_Gbps: '?[2J' is not a number" in refused(
+        table, "--setting", "a\x1b"
+    )
     table.write_text(table.read_text().replace("\x1b[2J", "1"))
-    [summary] = imported(table, "--setting", "a\x1b").summaries
+    summary = imported(table, "--setting", "a\x1b").summary
     run = summary["run"]
     assert (run["dst"], run["entry"]) == ("h?[31m", "e?")
     assert run["condition"] == {"cca": "c?", "streams": "unknown", "a?": "v?"}
@@ -220,7 +266,9 @@ def test_control_characters_reach_no_terminal_and_no_chart(
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_tables_of_other_programs(encoding: str, ends: str, delimiter: str, imported: Import, tmp_path: Path) -> None:
+def test_tables_of_other_programs(
+    encoding: str, ends: str, delimiter: str, imported: Import, tmp_path: Path
+) -> None:
     lines = ["Host,CCA,Throughput (Mbps)", "zürich,cubic,10", "genève,bbr,20"]
     table = tmp_path / "t.csv"
     table.write_bytes((ends.join(lines) + ends).replace(",", delimiter).encode(encoding))
@@ -242,21 +290,28 @@ DAT = """[["far", "bbr2", 1, "bbr2", 0.279, "0.00000872", 0, 117], ["far", "both
 
 def test_rows_of_the_harness_s_own_script(imported: Import, here: Here, tmp_path: Path) -> None:
     file = tmp_path / "20210803_bost_40g.dat"
-    file.write_text(DAT + "far,bbr2,1,bbr2,0.279,0.00000872,0,117\n")  # its CSV of the same rows follows
+    file.write_text(
+        DAT + "far,bbr2,1,bbr2,0.279,0.00000872,0,117\n"
+    )  # its CSV of the same rows follows
     outcome = imported(file, "--src", "bost")
-    assert [(row["cca"], row["streams"], row["goodput_mean_bps"], row["rtt_median_s"])
-            for row in rows(here, outcome.outdir)] == [
-        ("bbr2", 1, 279e6, 0.117), ("cubic", 8, 52e6, 0.152), ("bbr2", 8, 297e6, 0.152), ("cubic", 2, 7e9, 1e-3),
-    ]  # fmt: skip
-    assert [summary["run"]["dst"] for summary in outcome.summaries] == ["far", "far", "near"]
+    assert [
+        (row["cca"], row["streams"], row["goodput_mean_bps"], row["rtt_median_s"])
+        for row in rows(here, outcome.outdir)
+    ] == [
+        ("bbr2", 1, 279e6, 0.117),
+        ("cubic", 8, 52e6, 0.152),
+        ("bbr2", 8, 297e6, 0.152),
+        ("cubic", 2, 7e9, 1e-3),
+    ]
+    assert outcome.of_runs("dst") == ["far", "far", "near"]
 
 
 def test_rows_with_other_columns(imported: Import, here: Here, tmp_path: Path) -> None:
-    file = tmp_path / "mine.dat"
-    file.write_text('[["far", "bbr", 25.5]]')
-    assert [(row["cca"], row["goodput_mean_bps"]) for row in rows(
-        here, imported(file, "--columns", "dst, cca, goodput_mbps").outdir
-    )] == [("bbr", 25.5e6)]  # fmt: skip
+    file = written(tmp_path / "mine.dat", '[["far", "bbr", 25.5]]')
+    assert [
+        (row["cca"], row["goodput_mean_bps"])
+        for row in rows(here, imported(file, "--columns", "dst, cca, goodput_mbps").outdir)
+    ] == [("bbr", 25.5e6)]
 
 
 THEIRS = """,ALIAS,TIMESTAMP,PACING,THROUGHPUT (Receiver),LATENCY (mean),CONGESTION (Sender)
@@ -269,19 +324,28 @@ OURS = "THROUGHPUT (Receiver)=goodput_bps,LATENCY (mean)=rtt_us,CONGESTION (Send
 
 
 def test_columns_of_other_names(imported: Import, here: Here, tmp_path: Path) -> None:
-    file = tmp_path / "statistics-5.csv"
-    file.write_text(THEIRS)
+    file = written(tmp_path / "statistics-5.csv", THEIRS)
     outcome = imported(file, "--columns", OURS)
     (row,) = rows(here, outcome.outdir)
-    assert (row["cca"], row["runs"], row["goodput_mean_bps"]) == ("cubic", 4, pytest.approx(1310534734.4))
+    assert (row["cca"], row["runs"], row["goodput_mean_bps"]) == (
+        "cubic",
+        4,
+        pytest.approx(1310534734.4),
+    )
     assert outcome.summaries[0]["metrics"]["rtt_median_s"] == pytest.approx(0.0301855)
-    assert [summary["began_s"] for summary in outcome.summaries] == [1624906380.826, 1624906453.558, None, None]
+    assert [summary["began_s"] for summary in outcome.summaries] == [
+        1624906380.826,
+        1624906453.558,
+        None,
+        None,
+    ]
     assert "PACING has several values" in here("report", outcome.outdir).output
 
 
-def test_a_column_of_another_name_as_a_setting(imported: Import, here: Here, tmp_path: Path) -> None:
-    file = tmp_path / "statistics-5.csv"
-    file.write_text(THEIRS)
+def test_a_column_of_another_name_as_a_setting(
+    imported: Import, here: Here, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "statistics-5.csv", THEIRS)
     outcome = imported(file, "--columns", OURS, "--setting", "PACING")
     assert [row["condition"]["PACING"] for row in rows(here, outcome.outdir)] == ["1gbit", "2gbit"]
     assert "several values" not in here("report", outcome.outdir).output
@@ -295,26 +359,31 @@ def test_a_column_of_another_name_as_a_setting(imported: Import, here: Here, tmp
         (THEIRS, "goodput_bps", "is not THEIRS=OURS"),
         (THEIRS, "ALIAS=", "is not THEIRS=OURS"),
         (THEIRS, "", "is not THEIRS=OURS"),
-        (DAT, "host=dst", "rows without a header need the names alone"),
-        (DAT, "dst,goodput_bps", "row 1 has 8 values, and there are 2 columns"),
-        ("[[1, 2], 3]", "dst,goodput_bps", "row 2 is no list of values"),
-        ("[[[1], 2]]", "dst,goodput_bps", "row 1 is no list of values"),
-        ("[[1, 2]", "dst,goodput_bps", "is no JSON"),
+        (DAT, "host=dst", "rows without a header need only the names"),
+        (DAT, "dst,goodput_bps", "row 1 has 8 values for 2 columns"),
+        ("[[1, 2], 3]", "dst,goodput_bps", "row 2 is not a list of values"),
+        ("[[[1], 2]]", "dst,goodput_bps", "row 1 is not a list of values"),
+        ("[[1, 2]", "dst,goodput_bps", "is not valid JSON"),
         ("[[]]", None, "row 1 has 0 values"),
-        ('[["a", "both", 16, "cubic", "fast", 0, 0, 1]]', None, "throughput_Gbps: 'fast' is no number"),
+        (
+            '[["a", "both", 16, "cubic", "fast", 0, 0, 1]]',
+            None,
+            "throughput_Gbps: 'fast' is not a number",
+        ),
     ],
 )
 def test_columns_that_are_none(
     content: str, columns: str | None, why: str, refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    file = tmp_path / "table.csv"
-    file.write_text(content)
+    file = written(tmp_path / "table.csv", content)
     options = ("--as", "table") if columns is None else ("--columns", columns)
     assert why in refused(file, *options)
 
 
-def test_copies_of_a_table_are_one_observation_and_are_named(imported: Import, here: Here, tmp_path: Path) -> None:
-    """Lines of one table that are alike are different tests."""
+def test_copies_of_a_table_are_one_observation_and_are_named(
+    imported: Import, here: Here, tmp_path: Path
+) -> None:
+    """Equal lines of one table are different tests."""
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("dst,cca,goodput_mbps\nx,cubic,5\nx,cubic,5\n")
     (tmp_path / "c.csv").write_text("dst,cca,goodput_mbps\nx,cubic,6\nx,cubic,5\n")

@@ -1,5 +1,7 @@
-"""A server for each test, of the one node that all share."""
+"""Provides a server for each test, on a node that all tests share."""
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,13 +9,14 @@ import pytest
 
 from ccmix.index.server import ElasticsearchServer
 from ccmix.index.target import Target
-from elasticsearch_node import Node
-from index_support import Index
+from support.elasticsearch_node import Node
+from support.index import Index
+from support.published_archives import DEMO
 
 
 @pytest.fixture
 def server(elasticsearch: Node) -> Iterator[Node]:
-    """A node that runs, without anything of ccmix in it before and after."""
+    """Yields a running node, without any ccmix objects in it before and after."""
     elasticsearch.clear()
     yield elasticsearch
     elasticsearch.clear()
@@ -21,8 +24,21 @@ def server(elasticsearch: Node) -> Iterator[Node]:
 
 @pytest.fixture
 def index(server: Node, tmp_path: Path) -> Index:
-    """On a server that was set up."""
+    """Returns the client of a server that was set up."""
     connected = ElasticsearchServer(Target(server.url))
     connected.set_up()
     connected.close()
     return Index(server, tmp_path / "state")
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's runs of one condition, one of each of its entries."""
+    outdir = tmp_path_factory.mktemp("small") / "out"
+    shutil.copytree(DEMO, outdir)
+    plan = json.loads((outdir / "campaign.json").read_text())
+    plan["runs"] = [
+        run for run in plan["runs"] if run["condition"] == {"delay": "5ms", "loss": "0%"}
+    ]
+    (outdir / "campaign.json").write_text(json.dumps(plan))
+    return outdir

@@ -1,19 +1,24 @@
-"""`index = URL` in an entry: runs are sent as they finish; no server can fail or stop a campaign."""
+"""Tests `index = URL` in an entry: runs are sent as they finish, and no server can fail or stop a
+campaign.
+"""
 
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 
-from ccmix.index import beside
-from cluster_support import executor
-from dask_cluster import dask_cluster
-from elasticsearch_node import Node
-from index_support import Index, of_archive, of_index
-from ports import free_port
-from proxy import Forward, Reply, Request, proxy
-from published_archives import DEMO
-from support import SMALL, Ccmix
+from ccmix.index import target
+from support.cluster import executor
+from support.commands import SMALL, Ccmix, wait_for
+from support.dask_cluster import dask_cluster
+from support.elasticsearch_node import Node
+from support.index import Index, of_archive, of_index
+from support.ports import free_port
+from support.proxy import Forward, Reply, Request, proxy
+from support.published_archives import DEMO
+
+LIMIT_S = 240  # the sender has the lowest priority
 
 
 def _ini(folder: Path, url: str) -> Path:
@@ -23,29 +28,41 @@ def _ini(folder: Path, url: str) -> Path:
 
 
 @pytest.mark.lab
-def test_runs_are_sent_as_they_finish(index: Index, server: Node, ccmix: Ccmix, tmp_path: Path) -> None:
-    """The first ones before the last one ends: here a run takes longer than to send the one before."""
+@pytest.mark.timeout(900)
+def test_runs_are_sent_as_they_finish(
+    index: Index, server: Node, ccmix: Ccmix, tmp_path: Path
+) -> None:
+    """The campaign is stopped after its first run until the index has that run."""
     out = tmp_path / "out"
-    seen_before_the_end: list[bool] = []
+    sent: list[bytes] = []
 
     async def look(request: Request, forward: Forward) -> Reply | None:
         if b'"_index":"ccmix-runs"' in request.body:
-            seen_before_the_end.append(len(list(out.rglob("run.json"))) < 6)
+            sent.append(request.body)
         return await forward()
 
     with proxy(server.port, look) as between:
         ini = _ini(tmp_path, between.url)
         ini.write_text(ini.read_text().replace("iterations = 2", "iterations = 6"))
-        made = ccmix("run", ini, "--lab", "-j", "1", "-o", out)
-    assert made.returncode == 0, made.stderr
-    assert "has 6 runs" in made.stderr
-    assert seen_before_the_end[0]
+        campaign = ccmix.start("run", ini, "--lab", "-j", "1", "-o", out)
+        wait_for(lambda: any(out.rglob("run.json")), LIMIT_S, "a run")
+        campaign.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: bool(sent), LIMIT_S, "a run in the index")
+            assert len(list(out.rglob("run.json"))) < 6
+        finally:
+            campaign.send_signal(signal.SIGCONT)
+        _, errors = campaign.communicate(timeout=LIMIT_S)
+    assert campaign.returncode == 0, errors
+    assert "has 6 runs" in errors
     assert of_index(server) == of_archive(out)
 
 
 @pytest.mark.lab
 @pytest.mark.deep
-def test_runs_of_a_cluster_are_sent_as_they_finish(index: Index, server: Node, ccmix: Ccmix, tmp_path: Path) -> None:
+def test_runs_of_a_cluster_are_sent_as_they_finish(
+    index: Index, server: Node, ccmix: Ccmix, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     with dask_cluster(tmp_path / "cluster") as cluster:
         cluster.start_worker()
@@ -62,8 +79,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.lab
 @pytest.mark.usefixtures("impatient")
-def test_no_server_fails_no_campaign(ccmix: Ccmix, tmp_path: Path, server: Node, index: Index) -> None:
-    """What was not sent is told with the command that sends it."""
+def test_no_server_fails_no_campaign(
+    ccmix: Ccmix, tmp_path: Path, server: Node, index: Index
+) -> None:
+    """A message names the command that sends the rest."""
     url = f"http://127.0.0.1:{free_port()}"
     ini = _ini(tmp_path, url)
     out = tmp_path / "out"
@@ -80,10 +99,10 @@ def test_a_server_that_never_answers_is_not_waited_for_without_a_limit(
 ) -> None:
     """The server accepts connections, and is silent: longer than the campaign waits."""
     monkeypatch.setenv("CCMIX_STATE", str(tmp_path))
-    monkeypatch.setattr(beside, "MOST_WAIT_S", 1.0)
+    monkeypatch.setattr(target, "MOST_WAIT_S", 1.0)
     reports: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with beside.sending(DEMO, {url: []}, reports.append):
+        with target.sending(DEMO, {url: []}, reports.append):
             pass
-    assert f"'ccmix index {DEMO} --url {url}' sends it" in reports[-1]
+    assert f"To send the rest: ccmix index {DEMO} --url {url}" in reports[-1]

@@ -1,4 +1,6 @@
-"""A damaged file of the archive leads to a sentence, and costs neither the rest nor what was indexed before."""
+"""Tests that a damaged file of the archive leads to a message, and that the rest is indexed and
+earlier documents are kept.
+"""
 
 import json
 import shutil
@@ -8,23 +10,16 @@ from pathlib import Path
 import pytest
 
 from ccmix.index.spool import Spool
-from elasticsearch_node import Node
-from index_support import Index, of_archive, of_index
-from published_archives import DEMO
+from support.elasticsearch_node import Node
+from support.index import Index, of_archive, of_index
 
 CONDITION = "delay=5ms,loss=0%"
 OF_CAMPAIGNS = ("ccmix-campaigns", "ccmix-conditions")
 
 
 @pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    """The published archive, three of its runs."""
-    outdir = tmp_path / "archive"
-    shutil.copytree(DEMO, outdir)
-    plan = json.loads((outdir / "campaign.json").read_text())
-    plan["runs"] = [run for run in plan["runs"] if run["condition"] == {"delay": "5ms", "loss": "0%"}]
-    (outdir / "campaign.json").write_text(json.dumps(plan))
-    return outdir
+def archive(small: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(small, tmp_path / "archive")
 
 
 def _run_of(archive: Path, entry: str) -> Path:
@@ -33,7 +28,7 @@ def _run_of(archive: Path, entry: str) -> Path:
 
 @pytest.mark.parametrize("series", ["sockets", pytest.param("counters", marks=pytest.mark.deep)])
 def test_series_that_cannot_be_read(index: Index, server: Node, archive: Path, series: str) -> None:
-    """`counters` is read with the summaries, for the hosts."""
+    """The file `counters` is read with the summaries, for the hosts."""
     whole = of_archive(archive)
     file = _run_of(archive, "mixed") / f"{series}.parquet"
     content = file.read_bytes()
@@ -44,7 +39,9 @@ def test_series_that_cannot_be_read(index: Index, server: Node, archive: Path, s
     assert "Traceback" not in made.stderr
     there = of_index(server)
     lacking = set(whole) - set(there)
-    assert {place[0].split("-")[1] for place in lacking} == {"sockets" if series == "sockets" else "hosts"}
+    assert {place[0].split("-")[1] for place in lacking} == {
+        "sockets" if series == "sockets" else "hosts"
+    }
     assert {place: whole[place] for place in there} == there
     assert index.spooled() == []
     file.write_bytes(content)
@@ -77,7 +74,9 @@ def test_summary_that_cannot_be_read(
     file = folder / "run.json"
     text = file.read_text()
     file.unlink()
-    expected = {place: value for place, value in of_archive(archive).items() if place[0] not in OF_CAMPAIGNS}
+    expected = {
+        place: value for place, value in of_archive(archive).items() if place[0] not in OF_CAMPAIGNS
+    }
     assert {place[0].split("-")[1] for place in expected} >= {"runs", "flows", "sockets"}
     file.write_text(DAMAGES[damage](text))
     made = index(archive, *options)
@@ -85,12 +84,14 @@ def test_summary_that_cannot_be_read(
     assert "Traceback" not in made.stderr
     assert f"not indexed: {folder}" in made.stderr
     there = of_index(server)
-    assert {place: value for place, value in there.items() if place[0] not in OF_CAMPAIGNS} == expected
+    assert {
+        place: value for place, value in there.items() if place[0] not in OF_CAMPAIGNS
+    } == expected
     assert "ccmix-conditions" not in {place[0] for place in there}
 
 
 def test_half_a_line_of_what_was_kept_aside(tmp_path: Path) -> None:
-    """As a process leaves it that is killed while it writes."""
+    """A process that is killed while it writes leaves such a folder."""
     places = [{"_index": "ccmix-flows", "_id": f"run-{number}"} for number in range(2)]
     with Spool(tmp_path) as spool:
         for place in places:

@@ -1,7 +1,8 @@
-"""Whatever the server or the network does, the index is the archive's in the end; what is never taken is kept aside."""
+"""Tests that the index equals the archive in the end, whatever the server or the network does, and
+that documents that are never accepted are kept aside.
+"""
 
 import asyncio
-import json
 import random
 import shutil
 import signal
@@ -15,29 +16,18 @@ import polars as pl
 import pytest
 
 from ccmix.archive import Campaign, RunFolder
-from elasticsearch_node import Node
-from index_support import Index, of_archive, of_index
-from proxy import CUT, Fault, Forward, Reply, Request, proxy, rejection, said
-from published_archives import DEMO
-from support import small_disk, wait_for
+from support.commands import small_disk, wait_for
+from support.elasticsearch_node import Node
+from support.index import Index, of_archive, of_index
+from support.proxy import CUT, Fault, Forward, Reply, Request, proxy, rejection, said
+from support.published_archives import DEMO
 
 KILLS, KILLS_IN_CI = 20, 1
 OF_CAMPAIGNS = ("ccmix-campaigns", "ccmix-conditions")
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The published archive, three of its runs."""
-    outdir = tmp_path_factory.mktemp("small") / "out"
-    shutil.copytree(DEMO, outdir)
-    plan = json.loads((outdir / "campaign.json").read_text())
-    plan["runs"] = [run for run in plan["runs"] if run["condition"] == {"delay": "5ms", "loss": "0%"}]
-    (outdir / "campaign.json").write_text(json.dumps(plan))
-    return outdir
-
-
 def _first(times: int, reply: Reply | None) -> Fault:
-    """This instead of an answer to the first requests, which the server gets all the same."""
+    """Replaces the answer to the first requests, which the server still gets."""
 
     async def fault(request: Request, forward: Forward) -> Reply | None:
         answer = await forward()
@@ -47,7 +37,7 @@ def _first(times: int, reply: Reply | None) -> Fault:
 
 
 def _instead(times: int, reply: Reply | None) -> Fault:
-    """This instead of the server for the first requests."""
+    """Replaces the server for the first requests."""
 
     async def fault(request: Request, forward: Forward) -> Reply | None:
         return reply if request.number < times else await forward()
@@ -57,11 +47,15 @@ def _instead(times: int, reply: Reply | None) -> Fault:
 
 async def _half_an_answer(request: Request, forward: Forward) -> Reply | None:
     answer = await forward()
-    return Reply(answer.status, answer.body, cut_at=len(answer.body) // 2) if request.number < 3 else answer
+    return (
+        Reply(answer.status, answer.body, cut_at=len(answer.body) // 2)
+        if request.number < 3
+        else answer
+    )
 
 
 async def _half_a_body(request: Request, forward: Forward) -> Reply | None:
-    """The server gets and answers the first half of the documents, and the client never hears of it."""
+    """The server gets and answers the first half of the documents, but the answer is lost."""
     if request.number >= 3:
         return await forward()
     lines = request.body.splitlines(keepends=True)
@@ -85,7 +79,9 @@ async def _too_busy_for_some(request: Request, forward: Forward) -> Reply | None
     object.__setattr__(request, "body", b"".join(line for pair in pairs[::3] for line in pair))
     await forward()
     busy = rejection(429, "es_rejected_execution_exception")
-    return said([busy if number % 3 else {"index": {"status": 201}} for number in range(len(pairs))])
+    return said(
+        [busy if number % 3 else {"index": {"status": 201}} for number in range(len(pairs))]
+    )
 
 
 FAULTS: dict[str, Fault] = {
@@ -93,7 +89,9 @@ FAULTS: dict[str, Fault] = {
     "connection cut after the request": _first(3, CUT),
     "half an answer": _half_an_answer,
     "half a body": _half_a_body,
-    "too busy": _instead(3, Reply(429, b'{"error":{"type":"es_rejected_execution_exception","reason":"full"}}')),
+    "too busy": _instead(
+        3, Reply(429, b'{"error":{"type":"es_rejected_execution_exception","reason":"full"}}')
+    ),
     "gone for a while": _instead(4, Reply(503, b"no server")),
     "another answer": _instead(2, Reply(200, b"<html>hello</html>")),
     "too busy for some": _too_busy_for_some,
@@ -101,13 +99,16 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-# One for each way in which the index can come out wrong: something twice, in part, or not at all
+# A fault for each way in which the index can be wrong: documents twice, in part, or not at all
 QUICKLY = ("connection cut after the request", "half a body", "too busy for some")
 
 
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(fault, id=name, marks=() if name in QUICKLY else pytest.mark.long) for name, fault in FAULTS.items()],
+    [
+        pytest.param(fault, id=name, marks=() if name in QUICKLY else pytest.mark.long)
+        for name, fault in FAULTS.items()
+    ],
 )
 def test_same_index_in_the_end(index: Index, server: Node, small: Path, fault: Fault) -> None:
     with proxy(server.port, fault) as between:
@@ -131,7 +132,9 @@ def test_body_too_large_is_sent_in_parts(index: Index, server: Node, small: Path
 
 
 @pytest.mark.deep
-def test_a_document_too_large_is_kept_aside_with_what_to_do(index: Index, server: Node, small: Path) -> None:
+def test_a_document_too_large_is_kept_aside_with_what_to_do(
+    index: Index, server: Node, small: Path
+) -> None:
     async def none(request: Request, forward: Forward) -> Reply | None:
         if b"runs_planned" in request.body:
             return Reply(413, b'{"error":{"type":"x","reason":"too large"}}')
@@ -145,8 +148,10 @@ def test_a_document_too_large_is_kept_aside_with_what_to_do(index: Index, server
     assert "client_max_body_size" in made.stderr
 
 
-def test_rejected_documents_are_kept_aside_with_the_reason(index: Index, server: Node, small: Path) -> None:
-    """A server whose mapping of a field is another one: those documents alone are left out, and are told."""
+def test_rejected_documents_are_kept_aside_with_the_reason(
+    index: Index, server: Node, small: Path
+) -> None:
+    """The server has another mapping of a field: only documents with it are left out, and reported."""
     assert index(small).returncode == 0
     _break_field(server, "ccmix-flows", "ccmix.flow.stream")
     made = index(small)
@@ -155,10 +160,16 @@ def test_rejected_documents_are_kept_aside_with_the_reason(index: Index, server:
     expected = of_archive(small)
     flows = {place: value for place, value in expected.items() if place[0] == "ccmix-flows"}
     assert {(one["action"]["_index"], one["action"]["_id"]) for one in rejected} == set(flows)
-    assert all("strict" in one["reason"] and one["document"]["event"]["dataset"] == "ccmix.flows" for one in rejected)
+    assert all(
+        "strict" in one["reason"] and one["document"]["event"]["dataset"] == "ccmix.flows"
+        for one in rejected
+    )
     assert f"{len(flows)} documents were not accepted" in made.stderr
-    assert of_index(server) == {place: value for place, value in expected.items() if place not in flows}
-    # once more changes nothing, and what was kept aside is there once; on a mended server nothing is
+    assert of_index(server) == {
+        place: value for place, value in expected.items() if place not in flows
+    }
+    # indexing again changes nothing, and keeps the documents aside only once; with a repaired
+    # server none is kept aside
     assert index(small).returncode == 1
     assert len(index.rejected()) == len(flows)
     server("DELETE", "/ccmix-flows")
@@ -169,7 +180,7 @@ def test_rejected_documents_are_kept_aside_with_the_reason(index: Index, server:
 
 
 def _break_field(server: Node, index: str, field: str) -> None:
-    """The index made anew without this field, which is strict."""
+    """Makes the index again, which is strict, without this field."""
     mapping = server("GET", f"/{index}/_mapping")[index]["mappings"]
     server("DELETE", f"/{index}")
     place = mapping["properties"]
@@ -186,7 +197,7 @@ def _break_field(server: Node, index: str, field: str) -> None:
 
 
 def test_index_without_room_is_waited_for(index: Index, server: Node, small: Path) -> None:
-    """The block that Elasticsearch lays on indices when its disk is nearly full."""
+    """Sets the block that Elasticsearch sets on indices when its disk is nearly full."""
     server("PUT", "/ccmix-flows/_settings", {"index.blocks.read_only_allow_delete": True})
     running = index.start(small)
     assert running.stderr
@@ -204,16 +215,20 @@ async def _flood_stage(request: Request, forward: Forward) -> Reply | None:
     return said([rejection(429, "cluster_block_exception") for _ in lines[::2]])
 
 
-def test_patience_ends_with_a_server_that_answers_and_takes_nothing(index: Index, server: Node, small: Path) -> None:
+def test_patience_ends_with_a_server_that_answers_and_takes_nothing(
+    index: Index, server: Node, small: Path
+) -> None:
     with proxy(server.port, _flood_stage) as between:
         made = index(small, "--patience", "2", url=between.url)
     assert made.returncode == 1
-    assert "nothing was taken for 2 s" in made.stderr
+    assert "nothing was accepted for 2 s" in made.stderr
     assert index(small).returncode == 0
     assert of_index(server) == of_archive(small)
 
 
-def test_ctrl_c_ends_the_wait_for_a_server_that_takes_nothing(index: Index, server: Node, small: Path) -> None:
+def test_ctrl_c_ends_the_wait_for_a_server_that_takes_nothing(
+    index: Index, server: Node, small: Path
+) -> None:
     with proxy(server.port, _flood_stage) as between:
         running = index.start(small, "--patience", "10000", url=between.url)
         assert running.stderr
@@ -227,23 +242,33 @@ def test_ctrl_c_ends_the_wait_for_a_server_that_takes_nothing(index: Index, serv
 def test_server_that_is_down_loses_nothing_and_patience_ends(
     index: Index, server: Node, small: Path, tmp_path: Path
 ) -> None:
-    """All that was made lies in the spool then, and the next process sends it, whatever else it is asked for."""
+    """All documents are then in the spool, and the next process sends them, whatever else it
+    indexes.
+    """
     with proxy(server.port, _instead(10**6, Reply(503, b"down"))) as between:
         made = index(small, "--patience", "2", "--spool", tmp_path / "spool", url=between.url)
     assert made.returncode == 1
-    assert "nothing was taken for 2 s" in made.stderr
+    assert "nothing was accepted for 2 s" in made.stderr
     empty = tmp_path / "empty"
     empty.mkdir()
     shutil.copy(small / "campaign.json", empty)
     assert _spooled(tmp_path)
     assert index(empty, "--spool", tmp_path / "spool").returncode == 0
-    runs = {place: value for place, value in of_archive(small).items() if place[0] not in OF_CAMPAIGNS}
-    assert {place: value for place, value in of_index(server).items() if place[0] not in OF_CAMPAIGNS} == runs
+    runs = {
+        place: value for place, value in of_archive(small).items() if place[0] not in OF_CAMPAIGNS
+    }
+    assert {
+        place: value for place, value in of_index(server).items() if place[0] not in OF_CAMPAIGNS
+    } == runs
     assert _spooled(tmp_path) == []
 
 
 def _spooled(folder: Path) -> list[Path]:
-    return [file for file in (folder / "spool").rglob("*") if file.suffix in (".bulk", ".end", ".partial")]
+    return [
+        file
+        for file in (folder / "spool").rglob("*")
+        if file.suffix in (".bulk", ".end", ".partial")
+    ]
 
 
 def test_killed_client_goes_on(index: Index, server: Node, small: Path) -> None:
@@ -273,7 +298,9 @@ def _hundreds(small: Path, outdir: Path, count: int) -> Path:
     return outdir
 
 
-def test_hundreds_of_runs_are_all_there_after_a_kill(index: Index, server: Node, small: Path, tmp_path: Path) -> None:
+def test_hundreds_of_runs_are_all_there_after_a_kill(
+    index: Index, server: Node, small: Path, tmp_path: Path
+) -> None:
     """SIGKILL when some of them can be searched, and then once to the end."""
     count = 200
     outdir = _hundreds(small, tmp_path / "hundreds", count)
@@ -293,11 +320,14 @@ def test_hundreds_of_runs_are_all_there_after_a_kill(index: Index, server: Node,
 
 
 def _kill_node_in_bulks(index: Index, server: Node, outdir: Path, times: int) -> None:
-    """The node is killed when it has got a bulk's first half, and again when it has answered one nobody hears of."""
+    """The node is killed when it has received the first half of a bulk request, and again when it
+    has sent an answer that is lost.
+    """
     chosen = random.Random(8)
     longest_s = 240 + 150 * times
     killed = 0
-    dead = False  # the client has several bulks on the way: while one of them kills the node, others find none
+    # the client has several bulk requests under way: while one kills the node, others find no node
+    dead = False
 
     async def fault(request: Request, forward: Forward) -> Reply | None:
         nonlocal killed, dead
@@ -315,7 +345,9 @@ def _kill_node_in_bulks(index: Index, server: Node, outdir: Path, times: int) ->
 
     with proxy(server.port, fault) as between:
         while killed < times:
-            running = index.start(outdir, "--patience", longest_s, url=between.url)  # a slow node may take nothing long
+            running = index.start(
+                outdir, "--patience", longest_s, url=between.url
+            )  # a slow node may accept nothing for a long time
             said = running.communicate(timeout=longest_s)
             assert running.returncode == 0, said
     assert killed == times
@@ -340,7 +372,9 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-def test_full_disk_of_the_spool_costs_nothing(index: Index, server: Node, small: Path, tiny_disk: Path) -> None:
+def test_full_disk_of_the_spool_costs_nothing(
+    index: Index, server: Node, small: Path, tiny_disk: Path
+) -> None:
     made = index(small, "--spool", tiny_disk)
     assert made.returncode == 0, made.stderr
     assert "No space left" in made.stderr
@@ -350,13 +384,15 @@ def test_full_disk_of_the_spool_costs_nothing(index: Index, server: Node, small:
 
 @pytest.mark.long
 def test_memory_is_bounded(index: Index, server: Node, small: Path, tmp_path: Path) -> None:
-    """A run of two hundred times as many samples takes little more."""
+    """A run with two hundred times as many samples needs little more memory."""
     large = tmp_path / "large"
     shutil.copytree(small, large)
     rows = 0
     for file in large.glob("*/delay=5ms,loss=0%/receiver/001/sockets.parquet"):
         table = pl.read_parquet(file)
-        many = pl.concat([table.with_columns(pl.col("time_s") + 100 * number) for number in range(200)])
+        many = pl.concat(
+            [table.with_columns(pl.col("time_s") + 100 * number) for number in range(200)]
+        )
         many.write_parquet(file)
         rows += many.height
     usages = [_peak_bytes(index, outdir) for outdir in (small, large)]
@@ -370,14 +406,23 @@ def _peak_bytes(index: Index, outdir: Path) -> int:
     peak = 0
     while running.poll() is None:
         status = Path(f"/proc/{running.pid}/status").read_text()
-        peak = max([peak, *(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))])
+        peak = max(
+            [
+                peak,
+                *(
+                    int(line.split()[1]) * 1024
+                    for line in status.splitlines()
+                    if line.startswith("VmHWM")
+                ),
+            ]
+        )
         time.sleep(0.05)
     assert running.returncode == 0
     return peak
 
 
 def test_two_clients_at_once(index: Index, server: Node, small: Path) -> None:
-    """Each has a spool of its own."""
+    """Each process has its own spool."""
     running = [index.start(small) for _ in range(2)]
     for one in running:
         one.communicate(timeout=250)
@@ -385,7 +430,9 @@ def test_two_clients_at_once(index: Index, server: Node, small: Path) -> None:
     assert of_index(server) == of_archive(small)
 
 
-def test_spool_left_by_a_dead_client_is_found(index: Index, small: Path, server: Node, tmp_path: Path) -> None:
+def test_spool_left_by_a_dead_client_is_found(
+    index: Index, small: Path, server: Node, tmp_path: Path
+) -> None:
     with proxy(server.port, _instead(10**6, CUT)) as between:
         running = index.start(small, "--spool", tmp_path / "spool", url=between.url)
         wait_for(lambda: len(_spooled(tmp_path)) > 2, 60, "documents in the spool")

@@ -1,4 +1,6 @@
-"""Documents of what the demo doesn't have: captures, RTT probes, requests, and runs between hosts and by pScheduler."""
+"""Tests documents that the demo lacks: captures, RTT probes, requests, and runs between hosts and by
+pScheduler.
+"""
 
 import json
 from collections.abc import Mapping
@@ -10,14 +12,14 @@ import polars as pl
 import pytest
 
 from ccmix.archive import Campaign
-from ccmix.index import estimates
+from ccmix.index import context
+from ccmix.index.bulk import finished, run_lines
 from ccmix.index.fields import FIELDS
-from ccmix.index.send import finished, run_lines
 from ccmix.index.summaries import campaign_documents, run_documents
 from ccmix.twin.twin import twins_of_runs
-from elasticsearch_node import Node
-from filled_index import RECORDED
-from index_support import Index, documents, of_archive, of_index
+from support.elasticsearch_node import Node
+from support.filled_index import RECORDED
+from support.index import Index, documents, of_archive, of_index
 
 EMULATED, REAL, PSCHEDULER, LATER, PATH, TWIN = RECORDED
 PACED = REAL / "paced" / "cca=reno:1@2M,bbr:1@2M" / "far" / "001"
@@ -26,16 +28,20 @@ REQUESTS = EMULATED / "requests" / "all" / "receiver" / "001"
 
 
 def of_run(folder: Path, kind: str) -> list[dict[str, Any]]:
-    """The documents of a kind, in the order of their rows."""
+    """Returns the documents of a kind, in the order of their rows."""
     outdir = next(parent for parent in folder.parents if (parent / "campaign.json").exists())
     campaign = Campaign.load(outdir)
     result = next(result for result in finished(campaign) if result.folder == folder)
-    found = [document for name, _, document in documents(run_lines("x", campaign, result)) if name == kind]
+    found = [
+        document
+        for name, _, document in documents(run_lines("x", campaign, result))
+        if name == kind
+    ]
     return sorted(found, key=lambda document: int(document["ccmix"]["row"]))
 
 
 def at(document: Mapping[str, Any], field: str) -> Any:
-    """The value of a field, or None."""
+    """Returns the value of a field, or None."""
     value: Any = document
     for name in field.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -51,10 +57,20 @@ def test_an_index_of_all_of_them_is_what_the_archives_are(index: Index, server: 
     expected = of_archive(*RECORDED)
     assert of_index(server) == expected
     rows = {
-        kind: sum(pl.read_parquet(file).height for outdir in RECORDED for file in outdir.rglob(f"{name}.parquet"))
-        for kind, name in {"packets": "packets", "rtts": "rtt", "completions": "completions"}.items()
+        kind: sum(
+            pl.read_parquet(file).height
+            for outdir in RECORDED
+            for file in outdir.rglob(f"{name}.parquet")
+        )
+        for kind, name in {
+            "packets": "packets",
+            "rtts": "rtt",
+            "completions": "completions",
+        }.items()
     }
-    counted = {kind: sum(name.startswith(f"ccmix-{kind}-") for name, _ in expected) for kind in rows}
+    counted = {
+        kind: sum(name.startswith(f"ccmix-{kind}-") for name, _ in expected) for kind in rows
+    }
     assert counted == rows
     assert all(rows.values())
 
@@ -63,8 +79,12 @@ def test_a_measured_path_has_its_estimates() -> None:
     """The path has 20 Mbit/s, a base RTT of 20 ms, a buffer of 50 kB and a loss of 0.1%."""
     (run,) = of_run(PATH / "measured" / "all" / "receiver" / "001", "runs")
     stem = "ccmix.path.estimate"
-    for name, unit, truth in (("rate", "_bps", 20e6), ("base_rtt", "_s", 0.02), ("buffer", "_bytes", 5e4),
-                              ("loss", "", 0.001)):  # fmt: skip
+    for name, unit, truth in (
+        ("rate", "_bps", 20e6),
+        ("base_rtt", "_s", 0.02),
+        ("buffer", "_bytes", 5e4),
+        ("loss", "", 0.001),
+    ):
         low, value, high = (at(run, f"{stem}.{name}{end}{unit}") for end in ("_low", "", "_high"))
         assert low < value < high
         assert low < truth < high
@@ -78,8 +98,8 @@ def test_every_estimate_has_fields() -> None:
     [result] = finished(Campaign.load(PATH))
     [twin] = twins_of_runs([(result.finished, result.folder)])
     names = {each.quantity for each in twin.estimates} - {"losses seen"}
-    assert names == {*estimates.NAMES, *estimates.WORDS}
-    assert set(estimates.estimates(result)) <= set(FIELDS)
+    assert names == {*context.NAMES, *context.WORDS}
+    assert set(context.estimates(result)) <= set(FIELDS)
 
 
 def test_runs_of_no_path_have_no_estimates() -> None:
@@ -87,26 +107,45 @@ def test_runs_of_no_path_have_no_estimates() -> None:
 
 
 def test_conditions_of_a_twin_say_what_is_not_known() -> None:
-    """The conditions of a range have the known key of the real path's condition, and one is the best estimate."""
-    found = [document for kind, document in campaign_documents(Campaign.load(TWIN)) if kind == "conditions"]
-    real = [document for kind, document in campaign_documents(Campaign.load(REAL)) if kind == "conditions"]
+    """The conditions of a range have the known key of the real path's condition, and one is the
+    best estimate.
+    """
+    found = [
+        document
+        for kind, document in campaign_documents(Campaign.load(TWIN))
+        if kind == "conditions"
+    ]
+    real = [
+        document
+        for kind, document in campaign_documents(Campaign.load(REAL))
+        if kind == "conditions"
+    ]
     for document in found:
         assert document["ccmix.condition.unknown"] == ["buffer"]
-        assert document["ccmix.condition.best_estimate"] == ("buffer=2bdp" in document["ccmix.condition.name"])
+        assert document["ccmix.condition.best_estimate"] == (
+            "buffer=2bdp" in document["ccmix.condition.name"]
+        )
         assert "buffer" not in document["ccmix.condition.known_key"]
         assert "buffer" in document["ccmix.condition.key"]
-    paced = {document["ccmix.condition.key"] for document in real if document["ccmix.entry"] == "paced"}
+    paced = {
+        document["ccmix.condition.key"] for document in real if document["ccmix.entry"] == "paced"
+    }
     assert len(found) == 4
     assert {document["ccmix.condition.known_key"] for document in found} < paced
     for document in real:
         assert document["ccmix.condition.known_key"] == document["ccmix.condition.key"]
-        assert (document["ccmix.condition.unknown"], document["ccmix.condition.best_estimate"]) == (None, True)
+        assert (document["ccmix.condition.unknown"], document["ccmix.condition.best_estimate"]) == (
+            None,
+            True,
+        )
 
 
 def test_states_of_bbr_s_later_versions_are_their_phases() -> None:
     recorded = pl.read_parquet(VERSIONS / "sockets.parquet")
     bounds = ("cycle", "bw_lo_bps", "inflight_hi_packets", "inflight_lo_packets")
-    found = columns(of_run(VERSIONS, "sockets"), "ccmix.bbr.state", *(f"ccmix.bbr.{name}" for name in bounds))
+    found = columns(
+        of_run(VERSIONS, "sockets"), "ccmix.bbr.state", *(f"ccmix.bbr.{name}" for name in bounds)
+    )
     assert found == recorded.select("bbr_phase", *(f"bbr_{name}" for name in bounds)).rows()
     assert set(recorded["bbr_phase"]) >= {"startup", "drain", "probe_bw_refill", "probe_rtt"}
 
@@ -115,11 +154,21 @@ def test_packets_are_those_of_the_capture() -> None:
     captured = pl.read_parquet(PACED / "packets.parquet")
     began_s = json.loads((PACED / "run.json").read_text())["began_s"]
     found = of_run(PACED, "packets")
-    names = ("payload_bytes", "retransmitted_bytes", "in_flight_max_bytes", "duplicate_acks", "ack_rtt_mean_s")
-    assert columns(found, *(f"ccmix.packets.{name}" for name in names)) == captured.select(names).rows()
+    names = (
+        "payload_bytes",
+        "retransmitted_bytes",
+        "in_flight_max_bytes",
+        "duplicate_acks",
+        "ack_rtt_mean_s",
+    )
+    assert (
+        columns(found, *(f"ccmix.packets.{name}" for name in names))
+        == captured.select(names).rows()
+    )
     ends = ("source_address", "source_port", "destination_address", "destination_port")
     assert (
-        columns(found, "source.ip", "source.port", "destination.ip", "destination.port") == captured.select(ends).rows()
+        columns(found, "source.ip", "source.port", "destination.ip", "destination.port")
+        == captured.select(ends).rows()
     )
     elapsed = [at(document, "ccmix.elapsed_s") for document in found]
     assert elapsed == pytest.approx((captured["time_s"] - began_s).to_list())
@@ -174,7 +223,10 @@ def test_completions_are_those_of_requests_and_short_flows() -> None:
     completed = pl.read_parquet(REQUESTS / "completions.parquet")
     found = of_run(REQUESTS, "completions")
     names = ("number", "bytes", "connect_s", "first_byte_s")
-    assert columns(found, *(f"ccmix.completion.{name}" for name in names)) == completed.select(names).rows()
+    assert (
+        columns(found, *(f"ccmix.completion.{name}" for name in names))
+        == completed.select(names).rows()
+    )
     times = columns(found, "ccmix.group.name", "host.name", "ccmix.seconds", "ccmix.elapsed_s")
     assert times == completed.select("group", "host", "seconds", "start_s").rows()
     assert {group for group, *_ in times} == {"web", "short"}
@@ -203,17 +255,26 @@ PATHS = {
     "a path between hosts": (PACED, "real", "netns:near > far", "netns:near", "10.213.7.2", "far"),
     "an emulated path": (
         EMULATED / "paced" / "cca=reno:1@2M,bbr:1@2M" / "receiver" / "001",
-        "emulated", "h1 > receiver", "h1", "receiver", "receiver",
+        "emulated",
+        "h1 > receiver",
+        "h1",
+        "receiver",
+        "receiver",
     ),
     "a path of pScheduler's": (
-        PSCHEDULER / "mix" / "all" / "psb" / "001", "pscheduler", "psa > psb", "psa", "10.88.0.2", "psb",
+        PSCHEDULER / "mix" / "all" / "psb" / "001",
+        "pscheduler",
+        "psa > psb",
+        "psa",
+        "10.88.0.2",
+        "psb",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
     ("folder", "kind", "pair", "source", "address", "domain"), PATHS.values(), ids=PATHS.keys()
-)  # fmt: skip
+)
 def test_each_document_says_from_where_to_where(
     folder: Path, kind: str, pair: str, source: str, address: str, domain: str
 ) -> None:
@@ -222,11 +283,16 @@ def test_each_document_says_from_where_to_where(
             assert at(document, "ccmix.path.kind") == kind
             assert at(document, "ccmix.path.pair") == pair
             assert at(document, "source.address") == source
-            assert (at(document, "destination.address"), at(document, "destination.domain")) == (address, domain)
+            assert (at(document, "destination.address"), at(document, "destination.domain")) == (
+                address,
+                domain,
+            )
 
 
 def test_addresses_of_sockets_between_hosts_are_the_wires() -> None:
-    sampled = columns(of_run(PACED, "sockets"), "source.ip", "destination.ip", "destination.port", "host.name")
+    sampled = columns(
+        of_run(PACED, "sockets"), "source.ip", "destination.ip", "destination.port", "host.name"
+    )
     assert set(sampled) == {("10.213.7.1", "10.213.7.2", 5201, "netns:near")}
 
 
@@ -244,8 +310,15 @@ def test_a_path_and_its_emulated_twin_have_the_same_condition() -> None:
 def test_runs_of_pscheduler_are_what_the_real_servers_said() -> None:
     folder = PATHS["a path of pScheduler's"][0]
     (run,) = of_run(folder, "runs")
-    assert (at(run, "ccmix.generator"), at(run, "ccmix.validity.status")) == ("pscheduler", "unknown")
-    goodput_bps = {at(group, "ccmix.cca"): at(group, "ccmix.goodput_bps") for group in of_run(folder, "groups")}
-    assert goodput_bps == pytest.approx({"reno": 369e6, "bbr": 109e6}, rel=0.01)  # tests/data/pscheduler/README.md
+    assert (at(run, "ccmix.generator"), at(run, "ccmix.validity.status")) == (
+        "pscheduler",
+        "unknown",
+    )
+    goodput_bps = {
+        at(group, "ccmix.cca"): at(group, "ccmix.goodput_bps") for group in of_run(folder, "groups")
+    }
+    assert goodput_bps == pytest.approx(
+        {"reno": 369e6, "bbr": 109e6}, rel=0.01
+    )  # tests/data/pscheduler/README.md
     assert at(run, "ccmix.goodput_bps") == pytest.approx(sum(goodput_bps.values()))
     assert len(of_run(folder, "flows")) == 3

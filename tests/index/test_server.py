@@ -1,4 +1,4 @@
-"""What is said of a server that does not answer, or answers what no Elasticsearch does."""
+"""Tests the messages about a server that does not answer, or does not answer like Elasticsearch."""
 
 import http.server
 import socket
@@ -11,7 +11,7 @@ import pytest
 from ccmix.index.server import ElasticsearchServer, ServerError, ServerRefused, Unavailable
 from ccmix.index.target import find_target
 
-FOREIGN = "the answer is none of an Elasticsearch: a proxy or another server may have given it"
+FOREIGN = "the server did not answer like Elasticsearch: is there a proxy in between?"
 
 
 def test_nobody_listens() -> None:
@@ -30,8 +30,8 @@ def test_nobody_listens() -> None:
         (200, b"", None, Unavailable, FOREIGN),
         (200, b"[]", None, Unavailable, FOREIGN),
         (200, b"[" * 100_000, None, Unavailable, FOREIGN),
-        (200, b"{", 1000, Unavailable, "the connection ended before the answer did"),
-        (302, b"", None, ServerRefused, "302: it refers to another URL: give that one"),
+        (200, b"{", 1000, Unavailable, "the connection ended before the whole answer came"),
+        (302, b"", None, ServerRefused, "302: redirected to another URL: use that URL"),
     ],
     ids=["page", "nothing", "list", "deep", "cut", "redirect"],
 )
@@ -47,7 +47,9 @@ def test_an_answer_that_is_none_of_an_elasticsearch(
 
 @contextmanager
 def answering(status: int, body: bytes, length: int | None) -> Iterator[str]:
-    """Yields the URL of a server that gives each request this answer, as an Elasticsearch would say that it is one."""
+    """Yields the URL of a server that answers each request like this, with the header by which
+    Elasticsearch names itself.
+    """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def handle_one_request(self) -> None:

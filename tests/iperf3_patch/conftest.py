@@ -1,6 +1,7 @@
 """Run the patched iperf3 against itself, or against Debian's, over 127.0.0.1.
 
-CCMIX_IPERF3 names the binary under test; without it, iperf3-patch/build makes it, or finds it in its cache.
+CCMIX_IPERF3 names the binary under test; without it, iperf3-patch/build makes it, or finds it in
+its cache.
 """
 
 import json
@@ -15,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from ports import await_listening, free_port
-from support import ccas_of_this_machine
+from support.commands import ccas_of_this_machine
+from support.ports import await_listening, free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STOCK = Path("/usr/bin/iperf3")
@@ -37,13 +38,19 @@ class End:
         return json.loads(self.output)
 
     def connected(self, sends: bool) -> list[dict[str, Any]]:
-        """Returns the connected records of the streams that this side sends, or receives, in their order."""
-        streams = [s["sender"] for s in self.json["end"]["streams"] if s["sender"]["sender"] == sends]
+        """Returns the connected records of the streams that this side sends, or receives, in
+        their order.
+        """
+        streams = [
+            s["sender"] for s in self.json["end"]["streams"] if s["sender"]["sender"] == sends
+        ]
         sockets = {s["socket"] for s in streams}
         return [c for c in self.json["start"]["connected"] if c["socket"] in sockets]
 
     def congestion(self) -> list[str]:
-        """Returns the CCA of each sending stream of this side, in the order in which they were connected."""
+        """Returns the CCA of each sending stream of this side, in the order in which they were
+        connected.
+        """
         return [c["congestion"] for c in self.connected(sends=True)]
 
 
@@ -80,7 +87,9 @@ def iperf3() -> Iterator[str]:
     source = os.environ.get("CCMIX_IPERF3")
     if source is None:
         build = REPOSITORY / "iperf3-patch" / "build"
-        source = subprocess.run([build], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        source = subprocess.run(
+            [build], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
     folder = Path(tempfile.mkdtemp(prefix="ccmix-iperf3-"))
     folder.chmod(0o755)
     yield shutil.copy(source, folder)
@@ -91,7 +100,10 @@ def iperf3() -> Iterator[str]:
 def stock() -> str:
     """Returns an iperf3 without the patches."""
     if not STOCK.exists():
-        pytest.skip(f"{STOCK} is missing: install the Debian package iperf3 to test against an unpatched one")
+        pytest.skip(
+            f"{STOCK} is missing: install the Debian package iperf3 to test against an unpatched "
+            "one"
+        )
     return str(STOCK)
 
 
@@ -99,14 +111,18 @@ def stock() -> str:
 def start(iperf3: str) -> Iterator[Callable[..., Running]]:
     """Yields start(ARGUMENT..., server=, client=, before_server=, before_client=, address=).
 
-    It starts a server for one test, and a client with these arguments. "before_..." begins a command, as in
-    `setpriv ... iperf3`.
+    It starts a server for one test, and a client with these arguments. "before_..." begins a
+    command, as in `setpriv ... iperf3`.
     """
     processes: list[subprocess.Popen] = []
 
     def popen(*command: str) -> subprocess.Popen:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         processes.append(process)
         return process
@@ -122,9 +138,13 @@ def start(iperf3: str) -> Iterator[Callable[..., Running]]:
     ) -> Running:
         port = free_port()
         family = "-6" if ":" in address else "-4"
-        serving = popen(*before_server, server, family, "-s", "-1", "-p", str(port), *server_arguments)
+        serving = popen(
+            *before_server, server, family, "-s", "-1", "-p", str(port), *server_arguments
+        )
         await_listening(serving, port)
-        return Running(port, serving, popen(*before_client, client, "-c", address, "-p", str(port), *arguments))
+        return Running(
+            port, serving, popen(*before_client, client, "-c", address, "-p", str(port), *arguments)
+        )
 
     yield run
     for process in processes:
@@ -137,7 +157,9 @@ def start(iperf3: str) -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture
 def pair(start: Callable[..., Running]) -> Callable[..., Pair]:
-    """Returns a function that starts both ends and waits for them; by default tests are short and both write JSON."""
+    """Returns a function that starts both ends and waits for them; by default tests are short and
+    both write JSON.
+    """
 
     def run(*arguments: str, **options: Any) -> Pair:
         return start("-J", "-i", "0.1", "-n", "2M", *arguments, **options).finish()
@@ -151,5 +173,7 @@ def ccas() -> tuple[str, str]:
     default = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
     others = [name for name in ccas_of_this_machine() if name != default]
     if not others:
-        pytest.skip(f"this machine has no other CCA than {default}: load one, as in `modprobe tcp_bbr`")
+        pytest.skip(
+            f"this machine has no other CCA than {default}: load one, as in `modprobe tcp_bbr`"
+        )
     return others[0], default

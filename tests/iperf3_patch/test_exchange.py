@@ -1,4 +1,6 @@
-"""Tests the exchange of groups and streams, with a client or a server that sends what a test wants."""
+"""Tests the exchange of groups and streams, with a client or a server whose messages a test
+chooses.
+"""
 
 import contextlib
 import json
@@ -11,12 +13,24 @@ from typing import Any
 
 import pytest
 
-from ports import await_listening, free_port
+from support.ports import await_listening, free_port
 
 PARAM_EXCHANGE, CREATE_STREAMS, EXCHANGE_STREAMS, TEST_START, TEST_RUNNING = 9, 10, 17, 1, 2
 TEST_END, EXCHANGE_RESULTS, DISPLAY_RESULTS, IPERF_DONE, SERVER_ERROR = 4, 13, 14, 16, 254
-UTILIZATION = {"cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": 1}
-PARAMETERS = {"tcp": True, "omit": 0, "time": 1, "parallel": 2, "len": 1000, "exchange_streams": True}
+UTILIZATION = {
+    "cpu_util_total": 0,
+    "cpu_util_user": 0,
+    "cpu_util_system": 0,
+    "sender_has_retransmits": 1,
+}
+PARAMETERS = {
+    "tcp": True,
+    "omit": 0,
+    "time": 1,
+    "parallel": 2,
+    "len": 1000,
+    "exchange_streams": True,
+}
 ENDS_WITHIN_S = 60.0  # a binary with sanitizers on a busy machine takes its time
 COOKIE = b"c" * 36 + b"\0"
 
@@ -76,15 +90,20 @@ def result(number: int) -> dict[str, Any]:
 
 def label(s: socket.socket, group: int, cca: str) -> dict[str, Any]:
     return {
-        "local_port": s.getsockname()[1], "remote_port": s.getpeername()[1], "group": group, "congestion": cca,
-    }  # fmt: skip
+        "local_port": s.getsockname()[1],
+        "remote_port": s.getpeername()[1],
+        "group": group,
+        "congestion": cca,
+    }
 
 
 @pytest.fixture
 def server(iperf3: str) -> Iterator[tuple[subprocess.Popen, int]]:
     port = free_port()
     argv = [iperf3, "-4", "-s", "-1", "-J", "-i", "0.1", "-p", str(port)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             await_listening(process, port)
             yield process, port
@@ -93,8 +112,12 @@ def server(iperf3: str) -> Iterator[tuple[subprocess.Popen, int]]:
 
 
 @pytest.mark.parametrize("ports", ["right", "translated"])
-def test_connections_that_were_accepted_in_another_order(server: tuple[subprocess.Popen, int], ports: str) -> None:
-    """The receiver matches streams by their ports, and by their order where the ports don't match."""
+def test_connections_that_were_accepted_in_another_order(
+    server: tuple[subprocess.Popen, int], ports: str
+) -> None:
+    """The receiver matches streams by their ports, and by their order where the ports
+    don't match.
+    """
     process, port = server
     client, streams = connected(port, {"congestion_groups": "cubic,reno"})
     client.expect(EXCHANGE_STREAMS)
@@ -112,15 +135,28 @@ def test_connections_that_were_accepted_in_another_order(server: tuple[subproces
     report = json.loads(output)
     groups = [2, 1] if ports == "right" else [1, 2]
     ccas = [{1: "cubic", 2: "reno"}[g] for g in groups]
-    for records in (report["start"]["connected"], report["end"]["streams"], report["intervals"][-1]["streams"]):
+    for records in (
+        report["start"]["connected"],
+        report["end"]["streams"],
+        report["intervals"][-1]["streams"],
+    ):
         assert [r["group"] for r in records] == groups
         assert [r["congestion"] for r in records] == ccas
-    received = {g["group"]: (g["congestion"], g["receiver"]["bytes"]) for g in report["end"]["groups"]}
+    received = {
+        g["group"]: (g["congestion"], g["receiver"]["bytes"]) for g in report["end"]["groups"]
+    }
     assert received == {groups[0]: (ccas[0], 5000), groups[1]: (ccas[1], 0)}
 
 
 @pytest.mark.parametrize(
-    "streams", [[], {}, [1, None, "a", []], [{"congestion": 1, "group": "a", "local_port": []}], [{"group": 3}] * 9]
+    "streams",
+    [
+        [],
+        {},
+        [1, None, "a", []],
+        [{"congestion": 1, "group": "a", "local_port": []}],
+        [{"group": 3}] * 9,
+    ],
 )
 def test_streams_that_mean_nothing(server: tuple[subprocess.Popen, int], streams: Any) -> None:
     process, port = server
@@ -137,13 +173,17 @@ def test_streams_that_mean_nothing(server: tuple[subprocess.Popen, int], streams
         assert [c["group"] for c in report["start"]["connected"]] == [1, 2]
         assert not [c for c in report["start"]["connected"] if "congestion" in c]
     else:
-        assert report["error"].startswith("error - unable to exchange what is known about the streams")
+        assert report["error"].startswith(
+            "error - unable to exchange what is known about the streams"
+        )
 
 
 def test_a_client_that_does_not_ask_for_the_exchange(server: tuple[subprocess.Popen, int]) -> None:
     """The server also confirms in the results the groups that it sent."""
     process, port = server
-    client, streams = connected(port, {"exchange_streams": False, "reverse": True, "congestion": "reno:1,-:1"})
+    client, streams = connected(
+        port, {"exchange_streams": False, "reverse": True, "congestion": "reno:1,-:1"}
+    )
     client.expect(TEST_START, TEST_RUNNING)
     assert end(client, streams)["congestion_list"] == "reno:1,-:1"
     process.communicate(timeout=ENDS_WITHIN_S)
@@ -154,7 +194,16 @@ def test_a_server_that_gets_a_malformed_list_says_so(server: tuple[subprocess.Po
     process, port = server
     client = Control(connect(port))
     client.expect(PARAM_EXCHANGE)
-    client.send({"tcp": True, "time": 1, "parallel": 1, "len": 1000, "reverse": True, "congestion": "cubic:0,reno"})
+    client.send(
+        {
+            "tcp": True,
+            "time": 1,
+            "parallel": 1,
+            "len": 1000,
+            "reverse": True,
+            "congestion": "cubic:0,reno",
+        }
+    )
     client.expect(SERVER_ERROR)
     (error,) = struct.unpack("!i", client.socket.recv(4, socket.MSG_WAITALL))
     assert error == 400
@@ -210,6 +259,9 @@ def test_a_server_must_exchange_and_confirm(iperf3: str, exchanges: bool, confir
         )
         assert "streams" not in report["end"]
     if exchanges:
-        assert [(c["group"], c["congestion"]) for c in report["start"]["connected"]] == [(2, "reno"), (1, "cubic")]
+        assert [(c["group"], c["congestion"]) for c in report["start"]["connected"]] == [
+            (2, "reno"),
+            (1, "cubic"),
+        ]
     else:
         assert report["intervals"] == []

@@ -1,4 +1,6 @@
-"""Tests the groups of -C, CCA[:WEIGHT][@RATE][+DELAY], in JSON, in the kernel (ss) and at the receiver."""
+"""Tests the groups of -C, CCA[:WEIGHT][@RATE][+DELAY], in JSON, in the kernel (ss) and at
+the receiver.
+"""
 
 import json
 import re
@@ -8,8 +10,11 @@ from typing import Any
 
 import pytest
 
-DIRECTIONS = pytest.mark.parametrize("direction", [(), ("-R",), ("--bidir",)], ids=["forward", "-R", "bidir"])
-# A block is counted when it is whole: small ones, so that what is missing of the last one doesn't matter.
+DIRECTIONS = pytest.mark.parametrize(
+    "direction", [(), ("-R",), ("--bidir",)], ids=["forward", "-R", "bidir"]
+)
+# Only complete blocks are counted. They are small, so that the missing part of the last block
+# doesn't matter.
 SMALL_BLOCKS = ("-l", "4K")
 
 
@@ -30,11 +35,15 @@ def received(got: Any) -> list[list[dict[str, Any]]]:
 
 
 def sampled(running: Any) -> dict[tuple[int, int], tuple[str, str, int]]:
-    """Returns what ss reports last about sending sockets, by both ports: (CCA, maximal pacing rate or "", bytes)."""
+    """Returns the last report of ss about sending sockets, by both ports: (CCA, maximum pacing rate
+    or "", bytes).
+    """
     sockets = {}
     argv = ["ss", "-tinHO", f"( sport = :{running.port} or dport = :{running.port} )"]
     while running.client.poll() is None:
-        for line in subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines():
+        for line in subprocess.run(
+            argv, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.splitlines():
             local, remote = re.findall(r"\S+:(\d+)(?:\s|$)", line)[:2]
             cca = re.search(r"\s(cubic|bbr|reno|vegas|dctcp|htcp|westwood|illinois)\s", line)
             pacing = re.search(r"\spacing_rate \d+bps/(\d+)bps", line)
@@ -66,7 +75,9 @@ def test_weights(pair: Callable, ccas: tuple[str, str], direction: tuple[str, ..
         ((1, 1000), 3, "222"),
     ],
 )
-def test_order(pair: Callable, ccas: tuple[str, str], weights: tuple[int, ...], streams: int, groups: str) -> None:
+def test_order(
+    pair: Callable, ccas: tuple[str, str], weights: tuple[int, ...], streams: int, groups: str
+) -> None:
     """The order is smooth weighted round robin, whatever the number of streams."""
     spec = ",".join(f"{ccas[n % 2]}:{w}" for n, w in enumerate(weights))
     got = pair("-C", spec, "-P", str(streams))
@@ -76,7 +87,9 @@ def test_order(pair: Callable, ccas: tuple[str, str], weights: tuple[int, ...], 
 
 
 @DIRECTIONS
-def test_minus_is_the_default(pair: Callable, ccas: tuple[str, str], direction: tuple[str, ...]) -> None:
+def test_minus_is_the_default(
+    pair: Callable, ccas: tuple[str, str], direction: tuple[str, ...]
+) -> None:
     a, default = ccas
     got = pair(*direction, "-C", f"-,{a}", "-P", "2")
     assert (got.client.status, got.server.status) == (0, 0)
@@ -98,7 +111,9 @@ def test_the_kernel_has_the_algorithm_and_the_rate(
     start: Callable, ccas: tuple[str, str], direction: tuple[str, ...]
 ) -> None:
     a, b = ccas
-    running = start("-J", "-t", "1", *direction, "-C", f"{a}:2@40M,{b}@8M", "-P", "3", "--fq-rate", "1G")
+    running = start(
+        "-J", "-t", "1", *direction, "-C", f"{a}:2@40M,{b}@8M", "-P", "3", "--fq-rate", "1G"
+    )
     seen = sampled(running)
     got = running.finish()
     assert (got.client.status, got.server.status) == (0, 0)
@@ -122,9 +137,19 @@ def test_a_delayed_group_sends_nothing_before_its_time(
 ) -> None:
     a, b = ccas
     got = start(
-        "-J", "-t", "1", "-i", "0.1", *direction, "-C", f"{a}@50M,{b}@50M+650ms", "-P", "2", *SMALL_BLOCKS,
+        "-J",
+        "-t",
+        "1",
+        "-i",
+        "0.1",
+        *direction,
+        "-C",
+        f"{a}@50M,{b}@50M+650ms",
+        "-P",
+        "2",
+        *SMALL_BLOCKS,
         server_arguments=("-J", "-i", "0.1"),
-    ).finish()  # fmt: skip
+    ).finish()
     assert (got.client.status, got.server.status) == (0, 0)
     for end in (got.client, got.server):
         early = [g for i in end.json["intervals"] for g in i["groups"] if g["end"] < 0.62]
@@ -141,15 +166,22 @@ def test_a_delayed_group_sends_nothing_before_its_time(
         assert late["bits_per_second"] == pytest.approx(late["bytes"] * 8 / late["seconds"])
 
 
-def test_the_kernel_sees_nothing_of_a_group_that_waits(start: Callable, ccas: tuple[str, str]) -> None:
+def test_the_kernel_sees_nothing_of_a_group_that_waits(
+    start: Callable, ccas: tuple[str, str]
+) -> None:
     """Its connection has carried only the cookie, by which the server recognises the connection."""
     a, b = ccas
     running = start("-J", "-t", "1", "-C", f"{a}@50M,{b}+5s", "-P", "2")
     seen = sampled(running)
     got = running.finish()
     assert got.client.status == 0
-    assert got.client.errors == "warning: -C has a group that sends nothing: the test ends before its delay does\n"
-    sent = [seen[c["local_port"], c["remote_port"]][2] for c in got.client.json["start"]["connected"]]
+    assert (
+        got.client.errors
+        == "warning: -C has a group that sends nothing: the test ends before its delay does\n"
+    )
+    sent = [
+        seen[c["local_port"], c["remote_port"]][2] for c in got.client.json["start"]["connected"]
+    ]
     assert sent[0] > 1e6
     assert sent[1] == 37
     assert [g["sender"]["bytes"] for g in end_groups(got.client, sends=True)][1] == 0
@@ -158,13 +190,20 @@ def test_the_kernel_sees_nothing_of_a_group_that_waits(start: Callable, ccas: tu
 def test_a_delay_counts_with_the_omitted_time(start: Callable, ccas: tuple[str, str]) -> None:
     a, b = ccas
     got = start("-J", "-O", "1", "-t", "1", "-C", f"{a}@50M,{b}@50M+1.4s", "-P", "2").finish()
-    assert [g["sender"]["start"] for g in end_groups(got.client, sends=True)] == [0, pytest.approx(0.4)]
+    assert [g["sender"]["start"] for g in end_groups(got.client, sends=True)] == [
+        0,
+        pytest.approx(0.4),
+    ]
 
 
-def test_a_delayed_group_does_not_catch_up_on_its_bitrate(start: Callable, ccas: tuple[str, str]) -> None:
-    """iperf3 reaches --bitrate by counting what it should have sent so far."""
+def test_a_delayed_group_does_not_catch_up_on_its_bitrate(
+    start: Callable, ccas: tuple[str, str]
+) -> None:
+    """iperf3 reaches --bitrate by counting the bytes that it should have sent so far."""
     a, b = ccas
-    got = start("-J", "-t", "1", "-b", "20M", "-l", "16K", "-C", f"{a},{b}+0.7s", "-P", "2").finish()
+    got = start(
+        "-J", "-t", "1", "-b", "20M", "-l", "16K", "-C", f"{a},{b}+0.7s", "-P", "2"
+    ).finish()
     sent = [g["sender"]["bytes"] for g in end_groups(got.client, sends=True)]
     assert sent[0] > 2e6
     # 0.75 MB would be right, 2.5 MB if it made up for the time that it waited
@@ -172,15 +211,19 @@ def test_a_delayed_group_does_not_catch_up_on_its_bitrate(start: Callable, ccas:
 
 
 @DIRECTIONS
-def test_sums_are_those_of_the_streams(pair: Callable, ccas: tuple[str, str], direction: tuple[str, ...]) -> None:
+def test_sums_are_those_of_the_streams(
+    pair: Callable, ccas: tuple[str, str], direction: tuple[str, ...]
+) -> None:
     a, b = ccas
     got = pair(*direction, "-C", f"{a}:2,{b},{a}@1G", "-P", "4")
     for end in (got.client, got.server):
         for interval in end.json["intervals"]:
             for group in interval["groups"]:
                 own = [
-                    s for s in interval["streams"] if (s["group"], s["sender"]) == (group["group"], group["sender"])
-                ]  # fmt: skip
+                    s
+                    for s in interval["streams"]
+                    if (s["group"], s["sender"]) == (group["group"], group["sender"])
+                ]
                 assert group["streams"] == len(own)
                 assert group["bytes"] == sum(s["bytes"] for s in own)
                 assert group["congestion"] == [a, b, a][group["group"] - 1]
@@ -189,15 +232,19 @@ def test_sums_are_those_of_the_streams(pair: Callable, ccas: tuple[str, str], di
                     assert group["retransmits"] == sum(s["retransmits"] for s in own)
         for group in end.json["end"]["groups"]:
             own = [
-                s for s in end.json["end"]["streams"]
-                if (s["group"], s["sender"]["sender"]) == (group["group"], group["sender"]["sender"])
-            ]  # fmt: skip
+                s
+                for s in end.json["end"]["streams"]
+                if (s["group"], s["sender"]["sender"])
+                == (group["group"], group["sender"]["sender"])
+            ]
             assert group["streams"] == len(own) == {1: 2, 2: 1, 3: 1}[group["group"]]
             # the server makes its records before it knows what the client has counted
             mine = "sender" if group["sender"]["sender"] else "receiver"
             for side in (mine,) if end is got.server else ("sender", "receiver"):
                 assert group[side]["bytes"] == sum(s[side]["bytes"] for s in own)
-                assert group[side]["bits_per_second"] == pytest.approx(sum(s[side]["bits_per_second"] for s in own))
+                assert group[side]["bits_per_second"] == pytest.approx(
+                    sum(s[side]["bits_per_second"] for s in own)
+                )
 
 
 def test_streams_have_numbers_and_ports_everywhere(pair: Callable, ccas: tuple[str, str]) -> None:
@@ -208,8 +255,12 @@ def test_streams_have_numbers_and_ports_everywhere(pair: Callable, ccas: tuple[s
         records = [*end.json["start"]["connected"], *end.json["end"]["streams"]]
         records += [s for i in end.json["intervals"] for s in i["streams"]]
         for r in records:
-            labels.setdefault((name, r["id"]), set()).add((r["group"], r["local_port"], r["remote_port"]))
-    assert {n: len(v) for n, v in labels.items()} == {(n, i): 1 for n in ("client", "server") for i in (1, 2, 3, 4)}
+            labels.setdefault((name, r["id"]), set()).add(
+                (r["group"], r["local_port"], r["remote_port"])
+            )
+    assert {n: len(v) for n, v in labels.items()} == {
+        (n, i): 1 for n in ("client", "server") for i in (1, 2, 3, 4)
+    }
     # both sides mean the same groups
     groups = {side: {} for side in ("client", "server")}
     for (side, _), ((group, local, remote),) in labels.items():
@@ -219,9 +270,24 @@ def test_streams_have_numbers_and_ports_everywhere(pair: Callable, ccas: tuple[s
 
 
 @pytest.mark.parametrize("direction", [(), ("-R",)], ids=["forward", "-R"])
-def test_json_stream_has_groups(start: Callable, ccas: tuple[str, str], direction: tuple[str, ...]) -> None:
+def test_json_stream_has_groups(
+    start: Callable, ccas: tuple[str, str], direction: tuple[str, ...]
+) -> None:
     a, b = ccas
-    got = start("--json-stream", "-i", "0.1", "-t", "1", *direction, "-b", "20M", "-C", f"{a},{b}", "-P", "2").finish()
+    got = start(
+        "--json-stream",
+        "-i",
+        "0.1",
+        "-t",
+        "1",
+        *direction,
+        "-b",
+        "20M",
+        "-C",
+        f"{a},{b}",
+        "-P",
+        "2",
+    ).finish()
     events = [json.loads(line) for line in got.client.output.splitlines()]
     intervals = [e["data"] for e in events if e["event"] == "interval"]
     assert len(intervals) > 2
@@ -234,16 +300,24 @@ def test_json_stream_has_groups(start: Callable, ccas: tuple[str, str], directio
 
 def test_text_has_sums(start: Callable, ccas: tuple[str, str]) -> None:
     a, b = ccas
-    got = start("-t", "1", "-b", "20M", "-R", "-C", f"{a},{b}+0.5s", "-P", "2", server_arguments=()).finish()
+    got = start(
+        "-t", "1", "-b", "20M", "-R", "-C", f"{a},{b}+0.5s", "-P", "2", server_arguments=()
+    ).finish()
     lines = re.findall(
-        r"^\[G *(\d+)\] +(\d\.\d\d)-\S+ +sec .* (\w+)  (sender|receiver)?$", got.client.output, re.MULTILINE
+        r"^\[G *(\d+)\] +(\d\.\d\d)-\S+ +sec .* (\w+)  (sender|receiver)?$",
+        got.client.output,
+        re.MULTILINE,
     )
     assert [(g, start, cca, side) for g, start, cca, side in lines if side] == [
-        ("1", "0.00", a, "sender"), ("1", "0.00", a, "receiver"),
-        ("2", "0.50", b, "sender"), ("2", "0.50", b, "receiver"),
-    ]  # fmt: skip
+        ("1", "0.00", a, "sender"),
+        ("1", "0.00", a, "receiver"),
+        ("2", "0.50", b, "sender"),
+        ("2", "0.50", b, "receiver"),
+    ]
     assert [(g, cca) for g, _, cca, side in lines if not side][:2] == [("1", a), ("2", b)]
-    assert re.findall(r"^\[ *\d+\] congestion control algorithm (\w+)$", got.client.output, re.MULTILINE) == [a, b]
+    assert re.findall(
+        r"^\[ *\d+\] congestion control algorithm (\w+)$", got.client.output, re.MULTILINE
+    ) == [a, b]
 
 
 def test_without_a_list_there_are_no_sums_per_group(pair: Callable, ccas: tuple[str, str]) -> None:
@@ -262,7 +336,8 @@ def test_a_server_without_groups_is_an_error(
     got = pair(direction, "-C", spec, "-P", "3", server=stock)
     assert got.client.status == 1
     assert got.client.json["error"].endswith(
-        f"the server did not confirm the list of congestion control algorithms '{spec}': its iperf3 cannot use a list"
+        f"the server did not confirm the list of congestion control algorithms '{spec}': its "
+        "iperf3 cannot use a list"
     )
     assert "streams" not in got.client.json["end"]
 

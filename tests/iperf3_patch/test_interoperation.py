@@ -1,4 +1,6 @@
-"""Tests the patched iperf3 against Debian's versions, as client and as server, in all modes without groups."""
+"""Tests the patched iperf3 against Debian's versions, as client and as server, in all modes
+without groups.
+"""
 
 import json
 import os
@@ -8,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import long, run_program
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 FETCH = REPOSITORY / "tools" / "debian-fetch"
-# What they need beside their own library, from the newest of the suites, so that it suits all of them.
+# The libraries that they need in addition to their own, from the newest suite, which works for all
+# of them.
 LIBRARIES = ("libc6", "libssl3t64", "libsctp1")
 SUITES = {"3.18": ("trixie",), "3.22": ("forky", "sid")}
-VERSIONS = [pytest.param("3.18", marks=pytest.mark.long), "3.22"]
+VERSIONS = [long("3.18"), "3.22"]
 LOADER = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
 
 MODES = {
@@ -35,18 +40,22 @@ MODES = {
 
 
 def unpack(package: str, pattern: str, suites: tuple[str, ...], root: Path, folder: Path) -> None:
-    """Fetches a package and unpacks it into root; skips the test where the mirror lacks it."""
+    """Fetches a package and unpacks it into root; skips the test if the mirror lacks it."""
     argv = [FETCH, "binary", package, pattern, folder, *suites]
-    got = subprocess.run(argv, check=False, capture_output=True, text=True)
+    got = run_program(argv)
     if got.returncode != 0:
-        pytest.skip(f"{package} {pattern} cannot be fetched: {got.stderr.strip().splitlines()[-1:]}")
+        pytest.skip(
+            f"{package} {pattern} cannot be fetched: {got.stderr.strip().splitlines()[-1:]}"
+        )
     (deb,) = folder.glob(f"{package}_*.deb")
     subprocess.run(["dpkg-deb", "-x", deb, root], check=True)
 
 
 @pytest.fixture(scope="session")
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """Returns debian(VERSION), which gives the command of Debian's iperf3 with its own C library, or skips the test."""
+    """Returns debian(VERSION), which gives the command of Debian's iperf3 with its own C library,
+    or skips the test.
+    """
     made: dict[str, str] = {}
 
     def get(version: str) -> str:
@@ -60,11 +69,12 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
         paths = sorted({str(p.parent) for p in root.rglob("*.so*") if "gconv" not in str(p)})
         wrapper = root / "iperf3"
         wrapper.write_text(
-            f"#!/bin/sh\nexec {root / LOADER} --library-path {':'.join(paths)}:/usr/lib/x86_64-linux-gnu "
+            f"#!/bin/sh\nexec {root / LOADER} --library-path "
+            f"{':'.join(paths)}:/usr/lib/x86_64-linux-gnu "
             f'{root}/usr/bin/iperf3 "$@"\n'
         )
         wrapper.chmod(0o755)
-        got = subprocess.run([wrapper, "--version"], check=False, capture_output=True, text=True)
+        got = run_program([wrapper, "--version"])
         if not got.stdout.startswith(f"iperf {version} "):
             pytest.skip(f"Debian's iperf3 {version} does not run here: {got.stderr.strip()}")
         made[version] = str(wrapper)
@@ -76,7 +86,8 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 def both_ways(pair: Callable, other: str, mode: str) -> None:
     arguments = MODES[mode]
     if "-t" not in arguments:
-        # more than fits into the buffers, so that some of it has been counted when the sender is done
+        # more than fits into the buffers, so that some of it has been counted when the sender is
+        # done
         arguments = ("-n", "1M" if "-u" in arguments else "32M", *arguments)
     for roles in ({"server": other}, {"client": other}):
         got = pair(*arguments, **roles)
@@ -104,7 +115,9 @@ def test_with_the_installed_one(pair: Callable, stock: str, mode: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("mode", MODES)
-def test_with_newer_ones(pair: Callable, debian: Callable[[str], str], version: str, mode: str) -> None:
+def test_with_newer_ones(
+    pair: Callable, debian: Callable[[str], str], version: str, mode: str
+) -> None:
     if os.uname().machine != "x86_64":
         pytest.skip(f"the loader of this test is for x86_64, not {os.uname().machine}")
     both_ways(pair, debian(version), mode)
@@ -122,7 +135,9 @@ def test_newer_servers_do_not_confirm_groups(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_newer_servers_receive_groups(pair: Callable, debian: Callable[[str], str], version: str) -> None:
+def test_newer_servers_receive_groups(
+    pair: Callable, debian: Callable[[str], str], version: str
+) -> None:
     got = pair("-n", "1M", "-C", "reno:2,-@1G", "-P", "3", server=debian(version))
     assert (got.client.status, got.server.status, got.server.errors) == (0, 0, "")
     assert len(got.client.json["end"]["groups"]) == 2

@@ -1,4 +1,4 @@
-"""Tests JSON without a list: one name alone, no -C, other protocols."""
+"""Tests JSON without a list of groups: with a single name, without -C, with other protocols."""
 
 import re
 import subprocess
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-# One line per key of the client's and of the server's JSON, from an unpatched 3.20 with the arguments of the test.
+# One line per key of the client's and of the server's JSON, from an unpatched 3.20 with the
+# arguments of the test.
 STOCK_KEYS = Path(__file__).with_name("stock-3.20-keys.txt")
 ADDED = (
     {f"{side} start.test_start.start_time number" for side in ("client", "server")}
@@ -25,7 +26,10 @@ ADDED = (
             "intervals[].streams[]": ("id number", "group number", "congestion string"),
             "end.streams[]": ("id number", "group number", "congestion string"),
         }.items()
-        for key in (*added, *(() if "connected" in record else ("local_port number", "remote_port number")))
+        for key in (
+            *added,
+            *(() if "connected" in record else ("local_port number", "remote_port number")),
+        )
     }
 )
 
@@ -44,11 +48,17 @@ def keys(value: Any, path: str = "") -> set[str]:
 
 
 def of_both_sides(got: Any) -> set[str]:
-    return {f"client {k}" for k in keys(got.client.json)} | {f"server {k}" for k in keys(got.server.json)}
+    return {f"client {k}" for k in keys(got.client.json)} | {
+        f"server {k}" for k in keys(got.server.json)
+    }
 
 
-def test_one_name_alone_has_the_keys_of_stock_and_ours(iperf3: str, pair: Callable, ccas: tuple[str, str]) -> None:
-    version = subprocess.run([iperf3, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()[1]
+def test_one_name_alone_has_the_keys_of_stock_and_ours(
+    iperf3: str, pair: Callable, ccas: tuple[str, str]
+) -> None:
+    version = subprocess.run(
+        [iperf3, "--version"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.split()[1]
     if not re.match(r"3\.20\b", version):
         pytest.skip(f"{STOCK_KEYS.name} is for 3.20; this is {version}")
     got = pair("-C", ccas[0], "-P", "2")
@@ -67,7 +77,10 @@ def test_without_c_the_default_is_reported(pair: Callable, ccas: tuple[str, str]
     _, default = ccas
     got = pair("-P", "2")
     assert got.client.congestion() == [default, default]
-    assert [s["sender"]["congestion"] for s in got.server.json["end"]["streams"]] == [default, default]
+    assert [s["sender"]["congestion"] for s in got.server.json["end"]["streams"]] == [
+        default,
+        default,
+    ]
 
 
 def test_text_of_one_name_alone_is_as_before(start: Callable, ccas: tuple[str, str]) -> None:

@@ -19,7 +19,10 @@ def by_port(end: Any, key: str = "local_port") -> dict[int, str | None]:
 def seen_by_kernel(port: int) -> dict[tuple[int, int], str]:
     """Returns the CCA of both sockets of each connection to the port, by local and remote port."""
     sockets = subprocess.run(
-        ["ss", "-tinHO", f"( sport = :{port} or dport = :{port} )"], check=True, stdout=subprocess.PIPE, text=True
+        ["ss", "-tinHO", f"( sport = :{port} or dport = :{port} )"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     ).stdout
     ccas_by_ports = {}
     for line in sockets.splitlines():
@@ -67,7 +70,10 @@ def test_bidirectional(pair: Callable, ccas: tuple[str, str]) -> None:
     assert list(by_port(got.client).values()) == [a, b, a, b]
     assert by_port(got.server, "remote_port") == by_port(got.client)
     end = got.client.json["end"]
-    assert (end["sender_tcp_congestion"], end["receiver_tcp_congestion"]) == (f"{a},{b}", f"{a},{b}")
+    assert (end["sender_tcp_congestion"], end["receiver_tcp_congestion"]) == (
+        f"{a},{b}",
+        f"{a},{b}",
+    )
 
 
 def test_agrees_with_the_kernel(start: Callable, ccas: tuple[str, str]) -> None:
@@ -81,7 +87,8 @@ def test_agrees_with_the_kernel(start: Callable, ccas: tuple[str, str]) -> None:
     connected = [c for side in (got.client, got.server) for c in side.connected(sends=True)]
     assert len(connected) == 4
     assert {(c["local_port"], c["remote_port"]): c["congestion"] for c in connected} == {
-        (c["local_port"], c["remote_port"]): seen.get((c["local_port"], c["remote_port"])) for c in connected
+        (c["local_port"], c["remote_port"]): seen.get((c["local_port"], c["remote_port"]))
+        for c in connected
     }
 
 
@@ -89,7 +96,9 @@ def test_text_names_each_stream_on_both_sides(start: Callable, ccas: tuple[str, 
     a, b = ccas
     got = start("-i", "0.1", "-n", "1M", "-C", f"{a},{b}", "-P", "2", server_arguments=()).finish()
     for end in (got.client, got.server):
-        assert re.findall(r"^\[ *\d+\] congestion control algorithm (\w+)$", end.output, re.MULTILINE) == [a, b]
+        assert re.findall(
+            r"^\[ *\d+\] congestion control algorithm (\w+)$", end.output, re.MULTILINE
+        ) == [a, b]
 
 
 @pytest.mark.parametrize("direction", [(), ("-R",), ("--bidir",)], ids=["forward", "-R", "bidir"])
@@ -102,13 +111,22 @@ def test_every_record_of_both_sides_has_it_from_the_start(
     expected = {"{a},{b}": [a, b], "{a}": [a, a], None: [b, b]}[asked]
     options = ("--json-stream", "-i", "0.1")
     more = () if asked is None else ("-C", asked.format(a=a, b=b))
-    got = start(*options, "-n", "1M", "-P", "2", *direction, *more, server_arguments=options).finish()
+    two_intervals = ("-n", "1M", "-b", "20M")
+    got = start(
+        *options, *two_intervals, "-P", "2", *direction, *more, server_arguments=options
+    ).finish()
     streams = 4 if "--bidir" in direction else 2
     ports = []
     for end, local in ((got.client, "local_port"), (got.server, "remote_port")):
         events = [json.loads(line) for line in end.output.splitlines()]
-        data = {kind: [e["data"] for e in events if e["event"] == kind] for kind in ("start", "interval", "end")}
-        ((connected,), (last,)) = ([d["connected"] for d in data["start"]], [d["streams"] for d in data["end"]])
+        data = {
+            kind: [e["data"] for e in events if e["event"] == kind]
+            for kind in ("start", "interval", "end")
+        }
+        ((connected,), (last,)) = (
+            [d["connected"] for d in data["start"]],
+            [d["streams"] for d in data["end"]],
+        )
         for records in (connected, last, *(i["streams"] for i in data["interval"])):
             assert len(records) == streams
             by_port = sorted((r[local], r["congestion"]) for r in records)
@@ -123,10 +141,15 @@ def test_more_names_than_streams_is_a_warning(pair: Callable, ccas: tuple[str, s
     a, b = ccas
     got = pair("-C", f"{a},{b}", "-P", "1")
     assert (got.client.status, got.client.congestion()) == (0, [a])
-    assert got.client.errors == "warning: -C lists more congestion control algorithms than there are streams\n"
+    assert (
+        got.client.errors
+        == "warning: -C lists more congestion control algorithms than there are streams\n"
+    )
 
 
-def test_forward_mix_to_an_unpatched_server(pair: Callable, ccas: tuple[str, str], stock: str) -> None:
+def test_forward_mix_to_an_unpatched_server(
+    pair: Callable, ccas: tuple[str, str], stock: str
+) -> None:
     a, b = ccas
     got = pair("-C", f"{a},{b}", "-P", "2", server=stock)
     assert (got.client.status, got.server.status) == (0, 0)
@@ -134,7 +157,9 @@ def test_forward_mix_to_an_unpatched_server(pair: Callable, ccas: tuple[str, str
     assert got.server.errors == ""
 
 
-def test_reverse_mix_from_an_unpatched_server_is_an_error(pair: Callable, ccas: tuple[str, str], stock: str) -> None:
+def test_reverse_mix_from_an_unpatched_server_is_an_error(
+    pair: Callable, ccas: tuple[str, str], stock: str
+) -> None:
     a, b = ccas
     for direction in ("-R", "--bidir"):
         got = pair(direction, "-C", f"{a},{b}", "-P", "2", server=stock)

@@ -24,7 +24,17 @@ def recorder(tmp_path: Path) -> tuple[str, ...]:
     """Returns the beginning of a command whose calls of recv() are then recorded."""
     if shutil.which("strace") is None:
         pytest.skip("strace is missing: it records calls of recv()")
-    return ("strace", "-f", "-qq", "-e", "trace=recvfrom", "-e", "signal=none", "-o", str(tmp_path / "calls"))
+    return (
+        "strace",
+        "-f",
+        "-qq",
+        "-e",
+        "trace=recvfrom",
+        "-e",
+        "signal=none",
+        "-o",
+        str(tmp_path / "calls"),
+    )
 
 
 def recv_calls(recorder: tuple[str, ...]) -> tuple[int, int]:
@@ -48,14 +58,18 @@ def test_part_of_a_block_counts_on_the_server(start: Callable, file: str) -> Non
 
 
 def test_part_of_a_block_counts_on_the_client(start: Callable, file: str) -> None:
-    got = start("-J", "-R", "-t", "1", "--skip-rx-copy", server_arguments=("-J", "-F", file)).finish()
+    got = start(
+        "-J", "-R", "-t", "1", "--skip-rx-copy", server_arguments=("-J", "-F", file)
+    ).finish()
     assert (got.client.status, got.server.status) == (0, 0)
     assert total(got.client, "received") == FILE_BYTES
     assert total(got.client, "sent") == FILE_BYTES
 
 
 def test_both_ends_agree(start: Callable) -> None:
-    """At a rate that the path carries, nothing is under way when the test ends: every byte has arrived."""
+    """At a rate that the path carries, nothing is under way when the test ends: every byte
+    has arrived.
+    """
     got = start("-J", "-t", "1", "-b", "50M", "-P", "4", "--skip-rx-copy").finish()
     streams = got.client.json["end"]["streams"]
     received = [s["receiver"]["bytes"] for s in streams]
@@ -68,7 +82,9 @@ def test_both_ends_agree(start: Callable) -> None:
 
 @pytest.mark.parametrize("direction", [(), ("-R",), ("--bidir",)], ids=["forward", "-R", "bidir"])
 def test_full_speed_ends_in_time(start: Callable, direction: tuple[str, ...]) -> None:
-    """Streams are blocked in recv() and send() when the test ends. What is missing fits into the buffers."""
+    """Streams are blocked in recv() and send() when the test ends. The missing bytes fit into the
+    buffers.
+    """
     got = start("-J", "-t", "1", "-P", "4", "--skip-rx-copy", *direction).finish()
     assert (got.client.status, got.server.status) == (0, 0)
     sent, received = total(got.client, "sent"), total(got.client, "received")
@@ -76,8 +92,12 @@ def test_full_speed_ends_in_time(start: Callable, direction: tuple[str, ...]) ->
     assert 0.5 * sent < received < sent + 4 * BLOCK_BYTES
 
 
-def test_the_server_does_it_when_the_client_asks(start: Callable, recorder: tuple[str, ...]) -> None:
-    start("-t", "1", "-b", "100M", "--skip-rx-copy", before_server=recorder, server_arguments=()).finish()
+def test_the_server_does_it_when_the_client_asks(
+    start: Callable, recorder: tuple[str, ...]
+) -> None:
+    start(
+        "-t", "1", "-b", "100M", "--skip-rx-copy", before_server=recorder, server_arguments=()
+    ).finish()
     waiting, others = recv_calls(recorder)
     # one for each of about 95 blocks, and at most one for what has arrived at the end
     assert 20 < waiting < 200

@@ -16,7 +16,9 @@ def sent_until(end: Any, seconds: float) -> list[int]:
     return [sum(streams[at]["bytes"] for streams in intervals) for at in range(len(intervals[0]))]
 
 
-def test_each_stream_waits_its_own_delay_and_json_says_so(start: Callable, ccas: tuple[str, str]) -> None:
+def test_each_stream_waits_its_own_delay_and_json_says_so(
+    start: Callable, ccas: tuple[str, str]
+) -> None:
     options = ("-J", "-i", "0.1", "-t", "1", "-b", "20M", "-P", "3", "-C", ",".join(ccas))
     got = start(*options, "--stream-delays", "0,600ms,0.000001").finish()
     assert (got.client.status, got.server.status, got.client.errors) == (0, 0, "")
@@ -30,10 +32,16 @@ def test_each_stream_waits_its_own_delay_and_json_says_so(start: Callable, ccas:
 
 def test_the_delay_adds_to_that_of_the_group(start: Callable, ccas: tuple[str, str]) -> None:
     spec = f"{ccas[0]}+0.4s,{ccas[1]}"
-    got = start("-J", "-i", "0.1", "-t", "1", "-P", "3", "-C", spec, "--stream-delays", "0.3,0.3").finish()
-    both, own, of_group = (sent_until(got.client, seconds)[at] for at, seconds in enumerate((0.7, 0.3, 0.4)))
+    got = start(
+        "-J", "-i", "0.1", "-t", "1", "-P", "3", "-C", spec, "--stream-delays", "0.3,0.3"
+    ).finish()
+    both, own, of_group = (
+        sent_until(got.client, seconds)[at] for at, seconds in enumerate((0.7, 0.3, 0.4))
+    )
     assert (both, own, of_group) == (0, 0, 0)
-    assert sent_until(got.client, 0.7)[2] > 0, "the third stream is of the first group, and has no delay of its own"
+    assert sent_until(got.client, 0.7)[2] > 0, (
+        "the third stream is of the first group, and has no delay of its own"
+    )
     assert sent_until(got.client, 2.0)[0] > 0
 
 
@@ -76,8 +84,13 @@ def test_a_malformed_list(start: Callable, spec: str, column: int, reason: str) 
     [
         (("--stream-delays", "0.01,0.01"), "more delays than there are streams"),
         (("-R", "--stream-delays", "0.01"), "no effect: the client sends no TCP streams"),
-        (("-u", "-b", "1G", "--stream-delays", "0.01"), "no effect: the client sends no TCP streams"),
+        (
+            ("-u", "-b", "1G", "--stream-delays", "0.01"),
+            "no effect: the client sends no TCP streams",
+        ),
     ],
 )
-def test_what_has_no_effect_is_a_warning(pair: Callable, options: tuple[str, ...], warning: str) -> None:
+def test_what_has_no_effect_is_a_warning(
+    pair: Callable, options: tuple[str, ...], warning: str
+) -> None:
     assert warning in pair(*options).client.errors

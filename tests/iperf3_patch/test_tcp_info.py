@@ -1,18 +1,30 @@
 """Tests --tcp-info, and intervals of 10 ms."""
 
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from support.commands import run_program
+
 NUMBERS = {
-    "min_rtt_us", "delivery_rate_bps", "pacing_rate_bps", "busy_us", "rwnd_limited_us", "sndbuf_limited_us",
-    "data_segments_out", "retransmitted_segments", "lost_segments",
-}  # fmt: skip
+    "min_rtt_us",
+    "delivery_rate_bps",
+    "pacing_rate_bps",
+    "busy_us",
+    "rwnd_limited_us",
+    "sndbuf_limited_us",
+    "data_segments_out",
+    "retransmitted_segments",
+    "lost_segments",
+}
 CUMULATIVE = (
-    "busy_us", "rwnd_limited_us", "sndbuf_limited_us", "data_segments_out", "retransmitted_segments",
-)  # fmt: skip
+    "busy_us",
+    "rwnd_limited_us",
+    "sndbuf_limited_us",
+    "data_segments_out",
+    "retransmitted_segments",
+)
 
 
 def by_stream(end: Any) -> dict[int, list[dict[str, Any]]]:
@@ -25,7 +37,9 @@ def by_stream(end: Any) -> dict[int, list[dict[str, Any]]]:
 
 def test_sender(start: Callable, ccas: tuple[str, str]) -> None:
     a, b = ccas
-    got = start("-J", "-t", "1", "-i", "0.1", "--tcp-info", "-C", f"{a}@40M,{b}@80M", "-P", "2").finish()
+    got = start(
+        "-J", "-t", "1", "-i", "0.1", "--tcp-info", "-C", f"{a}@40M,{b}@80M", "-P", "2"
+    ).finish()
     assert (got.client.status, got.client.errors) == (0, "")
     rates = {1: 40_000_000, 2: 80_000_000}
     for number, records in by_stream(got.client).items():
@@ -45,12 +59,14 @@ def test_sender(start: Callable, ccas: tuple[str, str]) -> None:
 
 
 def test_what_limits_a_sender(start: Callable, ccas: tuple[str, str]) -> None:
-    """A receiver's window of some KB limits the server's sending for much of its busy time, and a paced sender's hardly
-    ever.
+    """A receiver's window of some KB limits the server's sending for much of its busy time, but
+    hardly ever limits a paced sender.
     """
     shares = []
     for arguments in (("-w", "8K"), ("--fq-rate", "10M")):
-        got = start("-J", "-t", "1", "-R", *arguments, server_arguments=("-J", "--tcp-info")).finish()
+        got = start(
+            "-J", "-t", "1", "-R", *arguments, server_arguments=("-J", "--tcp-info")
+        ).finish()
         last = by_stream(got.server)[1][-1]["tcp_info"]
         shares.append(last["rwnd_limited_us"] / last["busy_us"])
     assert shares[0] > 0.2
@@ -70,7 +86,9 @@ def test_text_is_told_that_it_has_no_effect(start: Callable) -> None:
 @pytest.mark.parametrize("output", ["-J", "--json-stream"])
 def test_intervals_of_10_ms(start: Callable, ccas: tuple[str, str], output: str) -> None:
     arguments = ("-i", "0.01", "--server-bitrate-limit", "100G/60")
-    got = start(output, "-t", "1", "-i", "0.01", "-b", "50M", server_arguments=("-J", *arguments)).finish()
+    got = start(
+        output, "-t", "1", "-i", "0.01", "-b", "50M", server_arguments=("-J", *arguments)
+    ).finish()
     assert (got.client.status, got.server.status) == (0, 0)
     lengths = sorted(i["sum"]["seconds"] for i in got.server.json["intervals"])
     assert 0.005 < lengths[len(lengths) // 2] < 0.05
@@ -79,8 +97,9 @@ def test_intervals_of_10_ms(start: Callable, ccas: tuple[str, str], output: str)
 
 @pytest.mark.parametrize("arguments", [("-i", "0.05"), ("-J", "-i", "0.009")])
 def test_shorter_intervals_are_an_error(iperf3: str, arguments: tuple[str, ...]) -> None:
-    got = subprocess.run([iperf3, "-s", *arguments], capture_output=True, text=True, check=False, timeout=10)
+    got = run_program([iperf3, "-s", *arguments], timeout=10)
     assert got.returncode == 1
     assert got.stderr.splitlines()[0] == (
-        "iperf3: parameter error - invalid report interval (min = 0.1, or 0.01 with JSON output, max = 60 seconds)"
+        "iperf3: parameter error - invalid report interval (min = 0.1, or 0.01 with JSON output, "
+        "max = 60 seconds)"
     )

@@ -1,4 +1,4 @@
-"""Provides the lab kernel, built once per machine, and what a test needs to look at its processes."""
+"""Provides the lab kernel, built once per machine, and fixtures to look at its processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def processes_in(folder: Path) -> dict[int, str]:
-    """Returns the processes whose working directory is in the folder: a guest's kernel and its stubs."""
+    """Returns the processes whose working directory is in the folder: a guest's kernel and
+    its stubs.
+    """
     processes = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -56,5 +58,5 @@ def launch_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 @pytest.fixture(name="processes_in")
 def processes_in_fixture() -> Callable[[Path], dict[int, str]]:
-    """Returns processes_in(): tests are no package, so they cannot import it."""
+    """Returns processes_in(), which tests can't import because they are not a package."""
     return processes_in

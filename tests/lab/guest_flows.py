@@ -1,15 +1,16 @@
-"""Runs in a guest: many flows over its loopback, with CCAs that change, and prints what came of them as a line of JSON.
+"""Runs in a guest: many flows over its loopback, with CCAs that change, and prints what came of
+them as a line of JSON.
 
     guest_flows.py short CCAS COUNT      COUNT connections one after the other, a few kilobytes each
     guest_flows.py together CCAS COUNT   COUNT connections at once over a path with loss
-    guest_flows.py switched CCAS COUNT   the same, and each flow takes another of the CCAs every 20 ms
-    guest_flows.py refused CCA COUNT     the same, and the CCA gives state to the first connection only
-    guest_flows.py failing CCA COUNT     the same, in a kernel whose CCAs get no memory every third time
+    guest_flows.py switched CCAS COUNT   the same, and each flow changes its CCA every 20 ms
+    guest_flows.py refused CCA COUNT     the same, and only the first connection gets state
+    guest_flows.py failing CCA COUNT     the same, if every third request for memory fails
 
-CCAS are separated by commas and given to the connections in turn, to both ends. `grown_bytes` is by how much the
-kernel's own memory (slab) has grown after all sockets are gone, since others as these were gone before.
-`left` is how many sockets have state of bbr2 or bbr3 then. Connections at once are made three times, one after the
-other.
+CCAS are separated by commas; both ends of the connections get them in turn. `grown_bytes` is the
+growth of the kernel's own memory (slab), measured after all sockets are gone, and compared with its
+size after earlier sockets of the same kind were gone. `left` is the number of sockets that still
+have state of bbr2 or bbr3 then. Connections at once are made three times, one after the other.
 """
 
 import json
@@ -30,7 +31,9 @@ SWITCH_S = 0.02
 LONGEST_S = 600  # of virtual time, in which all flows must end
 ADDRESSES = 20  # each has ports of its own, as many as there are
 WARM_UP = 2000  # connections
-BATCHES = 3  # of connections at once, since a leak grows with each, and what is kept for the next sockets does not
+# of connections at once, since a leak grows with each, and what is kept for the next sockets does
+# not
+BATCHES = 3
 PARAMETERS = "/sys/module/tcp_{}/parameters/{}"
 
 
@@ -59,7 +62,9 @@ def listening() -> socket.socket:
     return socket.create_server(("0.0.0.0", 5001), backlog=4096)
 
 
-def connected(listener: socket.socket, cca: str, number: int) -> tuple[socket.socket, socket.socket]:
+def connected(
+    listener: socket.socket, cca: str, number: int
+) -> tuple[socket.socket, socket.socket]:
     """Returns both ends of a new connection."""
     use(listener, cca)
     client = socket.socket()
@@ -88,14 +93,20 @@ def short(ccas: Sequence[str], count: int) -> dict[str, int]:
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                     done += 1
             if number % 1000 == 0:
-                print(number, file=sys.stderr, flush=True)  # a guest that prints nothing is taken for one that hangs
+                print(
+                    number, file=sys.stderr, flush=True
+                )  # a guest that prints nothing is taken for one that hangs
     return {"done": done}
 
 
 def transferred(
-    pairs: Sequence[tuple[socket.socket, socket.socket]], size: int, between: Callable[[], None] = lambda: None
+    pairs: Sequence[tuple[socket.socket, socket.socket]],
+    size: int,
+    between: Callable[[], None] = lambda: None,
 ) -> int:
-    """Sends so many bytes over each connection at the same time; returns how many connections came to their end."""
+    """Sends a number of bytes over each connection at the same time; returns how many connections
+    completed.
+    """
     left = {client: size for client, _ in pairs}
     received = {server: 0 for _, server in pairs}
     done = 0
@@ -155,7 +166,9 @@ def switched(ccas: Sequence[str], count: int) -> dict[str, int]:
 
 
 def refused(ccas: Sequence[str], count: int) -> dict[str, int]:
-    """Lets the CCA refuse the state of all ends but two; they must say so, and come to their end as well."""
+    """Makes the CCA refuse state to all ends except two; the others must report that, and complete
+    as well.
+    """
     (cca,) = ccas
     limit = Path(PARAMETERS.format(cca, "max_sockets"))
     limit.write_text("2")
@@ -169,7 +182,9 @@ def refused(ccas: Sequence[str], count: int) -> dict[str, int]:
 
 
 def failing(ccas: Sequence[str], count: int) -> dict[str, int]:
-    """Takes the CCAs' lack of memory as it comes: sockets without state must say so, and come to their end as well."""
+    """Runs connections whose CCAs sometimes get no memory: sockets without state must report that,
+    and complete as well.
+    """
     (cca,) = ccas
     fallbacks, failures = (Path(PARAMETERS.format(cca, name)) for name in ("fallbacks", "failures"))
     fallbacks_before, failures_before = int(fallbacks.read_text()), int(failures.read_text())

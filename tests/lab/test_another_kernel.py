@@ -1,5 +1,5 @@
-"""Tests lab/build with what it adds to the stock kernel: what it refuses, and, deep, kernels with a CCA, a patch and an
-option, built and started.
+"""Tests the options of lab/build that add to the stock kernel: refused ones, and, marked deep,
+kernels with a CCA, a patch and an option, which are built and started.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import Ccmix
+from support.commands import Ccmix, run_program
 
 BUILD = Path(__file__).resolve().parents[2] / "lab" / "build"
 CCA = """
@@ -61,7 +61,7 @@ def half(tmp_path: Path) -> Path:
 
 
 def build(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([BUILD, *map(str, arguments)], check=False, capture_output=True, text=True)
+    return run_program([BUILD, *map(str, arguments)])
 
 
 @pytest.mark.parametrize(
@@ -69,28 +69,47 @@ def build(*arguments: object) -> subprocess.CompletedProcess[str]:
     [
         (("--help",), 2, "lab/build --name NAME"),
         (("--name",), 2, "--name needs a value"),
-        (("--name", "own"), 2, "say by --cca, --patch or --config what is not as in the stock kernel"),
+        (
+            ("--name", "own"),
+            2,
+            "say by --cca, --patch or --config what is not as in the stock kernel",
+        ),
         (("--cca", "half"), 2, "--name NAME is missing"),
         (("--name", "stock", "--cca", "half"), 1, "--name stock: take up to 40 letters"),
         (("--name", "a/b", "--cca", "half"), 1, "--name a/b: take up to 40 letters"),
         (("--name", "own", "--cca", "none"), 1, "--cca none: is no folder"),
         (("--name", "own", "--cca", "empty"), 1, "--cca empty: has no C file"),
         (("--name", "own", "--cca", "capitals"), 1, "is named after no CCA"),
-        (("--name", "own", "--cca", "other"), 1, 'registers no CCA "other": name the file after its CCA'),
-        (("--name", "own", "--cca", "half", "--cca", "half"), 1, "is a second file of the CCA half"),
+        (
+            ("--name", "own", "--cca", "other"),
+            1,
+            'registers no CCA "other": name the file after its CCA',
+        ),
+        (
+            ("--name", "own", "--cca", "half", "--cca", "half"),
+            1,
+            "is a second file of the CCA half",
+        ),
         (("--name", "own", "--cca", "plain"), 1, "has no tcp_congestion_ops"),
         (("--name", "own", "--patch", "none.patch"), 1, "--patch none.patch: can't be read"),
         (("--name", "own", "--config", "none"), 1, "--config none: can't be read"),
     ],
 )
 def test_wrong_calls_say_what_is_wrong(
-    arguments: tuple[str, ...], status: int, says: str, half: Path, monkeypatch: pytest.MonkeyPatch, named: Path
+    arguments: tuple[str, ...],
+    status: int,
+    says: str,
+    half: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    named: Path,
 ) -> None:
     monkeypatch.chdir(half.parent)
     for folder, file, text in (
-        ("capitals", "tcp_Half.c", CCA), ("other", "tcp_other.c", CCA), ("plain", "half.c", '"half"'),
+        ("capitals", "tcp_Half.c", CCA),
+        ("other", "tcp_other.c", CCA),
+        ("plain", "half.c", '"half"'),
         ("empty", "a.h", ""),
-    ):  # fmt: skip
+    ):
         Path(folder).mkdir()
         Path(folder, file).write_text(text)
     refused = build(*arguments)
@@ -149,6 +168,6 @@ def test_kernels_with_a_cca_a_patch_and_an_option(
 
 
 def ccas(ccmix: Ccmix, kernel: str) -> set[str]:
-    """Returns those that a guest with this kernel has."""
+    """Returns the CCAs of a guest with this kernel."""
     file = "/proc/sys/net/ipv4/tcp_available_congestion_control"
     return set(ccmix("lab", "exec", "--kernel", kernel, "--", "cat", file).stdout.split())

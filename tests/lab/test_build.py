@@ -10,17 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import long, run_program
+
 BUILD = Path(__file__).resolve().parents[2] / "lab" / "build"
 
 
 def build(script: Path, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CCMIX_CACHE": str(cache)} if cache else None
-    return subprocess.run([script], check=False, capture_output=True, text=True, env=environment)
+    return run_program([script], env=environment)
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Copies what the build needs, except that it cannot fetch: a build that should not have started fails at once."""
+    """Copies what the build needs, except that it cannot fetch: a build that should not have
+    started fails at once.
+    """
     shutil.copytree(BUILD.parent, tmp_path / "clone" / "lab")
     for needed in ("tools", "cca"):
         shutil.copytree(BUILD.parents[1] / needed, tmp_path / "clone" / needed)
@@ -46,7 +50,7 @@ def test_a_cached_kernel_is_not_built_again(kernel: Path) -> None:
     "damage",
     [
         "altered",
-        *(pytest.param(each, marks=pytest.mark.long) for each in ("missing", "truncated", "does not run")),
+        *(long(each) for each in ("missing", "truncated", "does not run")),
         "no build.json",
     ],
 )
@@ -74,11 +78,15 @@ def test_a_damaged_kernel_is_not_used(clone: Path, copy_of_cache: Path, damage: 
     assert not list(folder.parent.glob("*.build-*"))
 
 
-def test_the_key_follows_what_the_kernel_is_made_of(kernel: Path, clone: Path, copy_of_cache: Path) -> None:
+def test_the_key_follows_what_the_kernel_is_made_of(
+    kernel: Path, clone: Path, copy_of_cache: Path
+) -> None:
     script = clone / "lab" / "build"
     (clone / "lab" / "init").write_text("not part of it")
     result = build(script, copy_of_cache)
-    assert Path(result.stdout.strip()).parent.name == kernel.parent.name, "two clones share a kernel"
+    assert Path(result.stdout.strip()).parent.name == kernel.parent.name, (
+        "two clones share a kernel"
+    )
     patch = next((clone / "lab" / "patches").iterdir())
     for part in (
         "kernel.config",

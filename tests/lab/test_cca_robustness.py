@@ -1,5 +1,5 @@
-"""Tests that bbr2 and bbr3 leave nothing behind, and let no flow hang, whatever connections do; and that a run whose
-flows got no state is not valid.
+"""Tests that bbr2 and bbr3 leak no memory and let no flow hang, whatever connections do; and that a
+run whose flows got no state is not valid.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from pathlib import Path
 import pytest
 
 from ccmix.lab import GuestSpec, run_guest
-from support import REPOSITORY, Ccmix
+from support.commands import REPOSITORY, Ccmix
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
 PROGRAM = Path(__file__).with_name("guest_flows.py")
 CCAS = "bbr2,bbr3"
 OTHERS = "bbr,cubic,reno"
-# What the kernel keeps for the next sockets varies by 1.6 MB, with its own bbr as well. The state of each tenth of the
-# sockets of three times 1000 connections would be 3.3 MB; that none has state is counted exactly.
+# The memory that the kernel keeps for the next sockets varies by 1.6 MB, also with its own bbr. If
+# each tenth socket of three times 1000 connections kept its state, that would be 3.3 MB. The
+# sockets that have state are also counted exactly: there must be none.
 LARGEST_GROWTH_BYTES = 3 << 20
 WRAPPER = "module/tcp_bbr.h"
-# Where bbr2 and bbr3 ask for memory, and what lets them find none every third time.
+# Replacements in the source that make every third request for memory fail.
 FAILING = {
     "static u32 bbr_random_below(u32 ceiling);\n": """static u32 bbr_random_below(u32 ceiling);
 
@@ -69,7 +70,9 @@ def verdict(tmp_path: Path, ini: str) -> tuple[str, list[str]]:
     files = list(outdir.rglob("run.json"))
     assert len(files) == 1, done.stderr
     found = json.loads(files[0].read_text())["verdict"]
-    return found["status"], [finding["detail"] for finding in found["findings"] if finding["kind"] == "cca"]
+    return found["status"], [
+        finding["detail"] for finding in found["findings"] if finding["kind"] == "cca"
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +86,9 @@ def failing_kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         changed = changed.replace(before, after)
     path = f"net/ipv4/ccmix_cca/{WRAPPER}"
     lines = (text.splitlines(keepends=True) for text in (source, changed))
-    (folder / "failing.patch").write_text("".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}")))
+    (folder / "failing.patch").write_text(
+        "".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}"))
+    )
     argv = [REPOSITORY / "lab" / "build", "--name", "failing", "--patch", folder / "failing.patch"]
     environment = os.environ | {"CCMIX_LAB_KERNELS": str(folder / "named")}
     built = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=environment)
@@ -91,7 +96,7 @@ def failing_kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def flows(kernel: Path, job: Path, kind: str, ccas: str, count: int) -> dict[str, int]:
-    """Runs the flows in a guest; returns what its program found."""
+    """Runs the flows in a guest; returns the counts of its program."""
     argv = (sys.executable, str(PROGRAM), kind, ccas, str(count))
     result = asyncio.run(run_guest(kernel, GuestSpec(argv, job, 1 << 30, seed=1)))
     assert result.exit_status == 0, result.console
@@ -102,17 +107,20 @@ def flows(kernel: Path, job: Path, kind: str, ccas: str, count: int) -> dict[str
     return found
 
 
-@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [10_000, 100_000])
 @pytest.mark.timeout(3000)
 def test_short_connections_leave_nothing(kernel: Path, job: Path, count: int) -> None:
     assert flows(kernel, job, "short", CCAS, count)["done"] == count
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3000)
 def test_a_thousand_flows_at_once_all_end(kernel: Path, job: Path) -> None:
     assert flows(kernel, job, "together", CCAS, 1000)["done"] == 1000
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3000)
 def test_flows_whose_cca_is_switched_all_end(kernel: Path, job: Path) -> None:
     found = flows(kernel, job, "switched", f"{CCAS},{OTHERS}", 20)
@@ -131,8 +139,12 @@ def test_sockets_without_state_say_so_and_work(kernel: Path, job: Path, cca: str
 
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("cca", CCAS.split(","))
-def test_failed_allocations_of_state_harm_no_flow(failing_kernel: Path, job: Path, cca: str) -> None:
-    """Neither those of a socket's state, which then falls back, nor those of a larger ring."""
+def test_failed_allocations_of_state_harm_no_flow(
+    failing_kernel: Path, job: Path, cca: str
+) -> None:
+    """Neither requests for a socket's state, without which the socket falls back, nor requests for
+    a larger ring.
+    """
     found = flows(failing_kernel, job, "failing", cca, 50)
     assert found["done"] == 50
     assert 10 <= found["fallbacks"] <= 90
@@ -145,4 +157,4 @@ def test_a_run_with_a_flow_beyond_max_sockets_is_not_valid(tmp_path: Path, cca: 
     status, findings = verdict(tmp_path, RUN.format(cca=cca))
     assert status == "limited"
     assert len(findings) == 1
-    assert f"was to run {cca} and ran {cca}-reno" in findings[0]
+    assert f"was to run {cca} but ran {cca}-reno" in findings[0]

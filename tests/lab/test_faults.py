@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from ccmix.lab import GuestError, GuestSpec, run_guest
-from support import CCMIX, NOT_EMULATED, REPOSITORY
+from support.commands import CCMIX, NOT_EMULATED, REPOSITORY, run_program
 
 pytestmark = pytest.mark.lab
 
 MIB = 1 << 20
 
-# Fills the registers, has a handler overwrite them, and looks whether they come back as they were.
+# Fills the registers, lets a handler overwrite them, and checks that they are restored.
 REGISTERS_AND_SIGNALS = r"""
 #include <math.h>
 #include <signal.h>
@@ -73,26 +73,51 @@ def run(kernel: Path, job: Path, *argv: str, stall_seconds: float = 120.0) -> st
 
 @pytest.mark.parametrize("flag", ["fpu", "avx512f", "amx_tile"])
 def test_registers_survive_signals(kernel: Path, job: Path, flag: str) -> None:
-    """Covers large registers, which have large signal frames; AMX's have been too large for User-Mode Linux."""
+    """Covers large registers, which have large signal frames; those of AMX were once too large for
+    User-Mode Linux.
+    """
     if flag not in Path("/proc/cpuinfo").read_text().split():
-        pytest.skip(f"NOT TESTED: this machine's processor has no {flag}; run the tests on one that has")
+        pytest.skip(
+            f"NOT TESTED: this machine's processor has no {flag}; run the tests on one that has"
+        )
     (job / "program.c").write_text(REGISTERS_AND_SIGNALS)
     subprocess.run(["gcc", "-O1", "-o", job / "program", job / "program.c", "-lm"], check=True)
     assert run(kernel, job, "./program") == "1000 signals\n"
 
 
 def test_a_loop_that_never_ends_stops_the_clock_for_all(kernel: Path, job: Path) -> None:
-    """Shows that such a loop is a hang, not a wrong result: in virtual time nobody wakes while a process computes."""
+    """Shows that such a loop is a hang, not a wrong result: in virtual time no process wakes while
+    another computes.
+    """
     with pytest.raises(GuestError, match="hung") as error:
-        run(kernel, job, "sh", "-c", "while :; do :; done & sleep 0.001; echo woke up", stall_seconds=3.0)
+        run(
+            kernel,
+            job,
+            "sh",
+            "-c",
+            "while :; do :; done & sleep 0.001; echo woke up",
+            stall_seconds=3.0,
+        )
     assert error.value.reason == "hang"
     assert error.value.last_lines == ()
 
 
 def test_a_guest_that_hardly_gets_a_processor_has_not_hung(kernel: Path, job: Path) -> None:
-    """Lets it compute for longer than nothing may grow, while others compute on the same processor."""
+    """Lets it compute for longer than the limit without growth, while other processes compute on
+    the same processor.
+    """
     cpu = min(os.sched_getaffinity(0))
-    hog = ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
+    hog = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "taskset",
+        "-c",
+        str(cpu),
+        "sh",
+        "-c",
+        "while :; do :; done",
+    ]
     counting = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; echo $i"
     spec = GuestSpec(("sh", "-c", counting), job, 128 * MIB, seed=1, cpu=cpu)
     quiet = asyncio.run(run_guest(kernel, spec))
@@ -102,15 +127,20 @@ def test_a_guest_that_hardly_gets_a_processor_has_not_hung(kernel: Path, job: Pa
                 subprocess.Popen(hog, start_new_session=True)
             )  # each gets as much as the guest
             ends.callback(process.kill)
-        crowded = asyncio.run(run_guest(kernel, replace(spec, stall_seconds=3 * quiet.real_seconds)))
+        crowded = asyncio.run(
+            run_guest(kernel, replace(spec, stall_seconds=3 * quiet.real_seconds))
+        )
     assert (quiet.console, crowded.console) == ("200000\n", "200000\n")
 
 
 @pytest.mark.long
 def test_a_processor_without_xsave_is_reported(tmp_path: Path) -> None:
     argv = [REPOSITORY / "lab" / "emulate", "Nehalem", tmp_path, "env", "PYTHONDONTWRITEBYTECODE=1"]
-    done = subprocess.run([*argv, CCMIX, "lab", "exec", "--", "true"], capture_output=True, text=True, check=False)
+    done = run_program([*argv, CCMIX, "lab", "exec", "--", "true"])
     if done.returncode == NOT_EMULATED:
         pytest.skip(f"NOT TESTED: no processor could be emulated here: {done.stderr}")
     assert done.returncode == 1, done.stdout
-    assert "the guest did not start: this processor has no XSAVE, which User-Mode Linux needs" in done.stdout
+    assert (
+        "the guest did not start: this processor has no XSAVE, which User-Mode Linux needs"
+        in done.stdout
+    )

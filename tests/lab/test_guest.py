@@ -1,4 +1,4 @@
-"""Tests one guest: what goes in, what comes out, and how it ends."""
+"""Tests one guest: its input, its output, and its end."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shutil import ignore_patterns
 
 import pytest
 
 from ccmix.lab import GuestError, GuestResult, GuestSpec, run_guest
 from ccmix.lab import guest as guest_module
 from ccmix.tools import find_confine, find_userland
+from support.commands import run_program
 
 pytestmark = pytest.mark.lab
 
@@ -50,7 +52,9 @@ def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> bool:
     return True
 
 
-def test_exit_status_console_and_environment_come_and_go(kernel: Path, job: Path, launch_parent: Path) -> None:
+def test_exit_status_console_and_environment_come_and_go(
+    kernel: Path, job: Path, launch_parent: Path
+) -> None:
     awkward = "a  'b' \"c\" $d \\ é\nend"
     result = run(
         kernel,
@@ -69,8 +73,12 @@ def test_exit_status_console_and_environment_come_and_go(kernel: Path, job: Path
     assert list(launch_parent.iterdir()) == []
 
 
-@pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("kill -9 $$", 137), ("no-such-program", 127)])
-def test_exit_status_of_a_failed_command_is_no_error(kernel: Path, job: Path, script: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 0", 0), ("kill -9 $$", 137), ("no-such-program", 127)]
+)
+def test_exit_status_of_a_failed_command_is_no_error(
+    kernel: Path, job: Path, script: str, status: int
+) -> None:
     assert shell(kernel, job, script).exit_status == status
 
 
@@ -95,8 +103,13 @@ def test_time_is_virtual(kernel: Path, job: Path) -> None:
 
 
 def test_same_seed_same_bytes(kernel: Path, job: Path) -> None:
-    script = "head -c 48 /dev/urandom | od -An -v -tx1; cat /proc/sys/kernel/random/uuid; sleep 0.1; env; date +%s%N"
-    first, again, other = (shell(kernel, job, script, seed=seed).console for seed in (7, 7, 2**32 - 1))
+    script = (
+        "head -c 48 /dev/urandom | od -An -v -tx1; cat /proc/sys/kernel/random/uuid; sleep "
+        "0.1; env; date +%s%N"
+    )
+    first, again, other = (
+        shell(kernel, job, script, seed=seed).console for seed in (7, 7, 2**32 - 1)
+    )
     assert first == again
     numbers, times = zip(*(text.rsplit("\n", 2)[:2] for text in (first, other)), strict=True)
     assert numbers[0] != numbers[1]
@@ -141,13 +154,26 @@ def test_every_congestion_control_and_queue_is_there(kernel: Path, job: Path) ->
         "veno",
         "cdg",
     }
-    queues = ["netem", "tbf rate 1mbit burst 10k limit 10k", "htb", "fq", "fq_codel", "codel", "pfifo", "bfifo", "pie"]
+    queues = [
+        "netem",
+        "tbf rate 1mbit burst 10k limit 10k",
+        "htb",
+        "fq",
+        "fq_codel",
+        "codel",
+        "pfifo",
+        "bfifo",
+        "pie",
+    ]
     queues += ["red limit 100k avpkt 1000 bandwidth 10mbit", "cake", "prio", "ingress", "clsact"]
     script = "cat /proc/sys/net/ipv4/tcp_available_congestion_control\n"
     script += "ip link add dum0 type dummy; ip link add ifb7 type ifb\n"
     for queue in queues:
         place = "" if queue in {"ingress", "clsact"} else "root"
-        script += f"tc qdisc add dev dum0 {place} {queue} || echo no {queue}; tc qdisc del dev dum0 {place or queue}\n"
+        script += (
+            f"tc qdisc add dev dum0 {place} {queue} || echo no {queue}; tc qdisc del dev "
+            f"dum0 {place or queue}\n"
+        )
     first, *rest = shell(kernel, job, script).console.splitlines()
     assert set(first.split()) == algorithms
     assert rest == []
@@ -193,7 +219,9 @@ def test_a_command_that_writes_is_no_hang(kernel: Path, job: Path) -> None:
     assert result.real_seconds > 1.5
 
 
-def test_cancelling_leaves_nothing(kernel: Path, job: Path, launch_parent: Path, processes_in: Processes) -> None:
+def test_cancelling_leaves_nothing(
+    kernel: Path, job: Path, launch_parent: Path, processes_in: Processes
+) -> None:
     async def cancel() -> None:
         task = asyncio.create_task(run_guest(kernel, spec(job, *BUSY)))
         while "uml-userspace" not in processes_in(launch_parent).values():
@@ -221,13 +249,25 @@ def test_cancelling_at_any_moment_leaves_nothing(
     assert list(launch_parent.iterdir()) == []
 
 
-@pytest.mark.parametrize(("parent", "output"), [(os.getpid(), "guest\n"), (1, "")], ids=["alive", "dead"])
+@pytest.mark.parametrize(
+    ("parent", "output"), [(os.getpid(), "guest\n"), (1, "")], ids=["alive", "dead"]
+)
 def test_a_guest_whose_harness_died_too_early_does_not_start(parent: int, output: str) -> None:
     cpu = min(os.sched_getaffinity(0))
     started = subprocess.run(
-        [find_confine(), f"--parent={parent}", f"--processor={cpu}", "--read=/", "--", "/bin/echo", "guest"],
-        check=False, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            find_confine(),
+            f"--parent={parent}",
+            f"--processor={cpu}",
+            "--read=/",
+            "--",
+            "/bin/echo",
+            "guest",
+        ],
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert started.stdout == output
 
 
@@ -246,13 +286,15 @@ def test_a_killed_harness_leaves_no_guest(
     kernel: Path, job: Path, launch_parent: Path, processes_in: Processes
 ) -> None:
     environment = {**os.environ, "PYTHONPATH": str(HARNESS), "TMPDIR": str(launch_parent)}
-    with subprocess.Popen([sys.executable, "-c", RUN_AS_A_PROGRAM, kernel, job, *BUSY], env=environment) as harness:
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN_AS_A_PROGRAM, kernel, job, *BUSY], env=environment
+    ) as harness:
         try:
             assert wait_for(lambda: "uml-userspace" in processes_in(launch_parent).values())
         finally:
             os.kill(harness.pid, signal.SIGKILL)
     assert wait_for(lambda: not processes_in(launch_parent), 10)
-    # The launch folder is left, and the next guest takes it away.
+    # The launch folder remains, and the next guest removes it.
     (left,) = launch_parent.iterdir()
     os.utime(left, (0, 0))
     assert run(kernel, job, "true").exit_status == 0
@@ -284,7 +326,15 @@ def test_two_guests_at_once(kernel: Path, tmp_path: Path) -> None:
             folder.mkdir()
         return await asyncio.gather(
             *(
-                run_guest(kernel, spec(folder, "sh", "-c", f"echo {folder.name} > file; echo {folder.name}; sleep 60"))
+                run_guest(
+                    kernel,
+                    spec(
+                        folder,
+                        "sh",
+                        "-c",
+                        f"echo {folder.name} > file; echo {folder.name}; sleep 60",
+                    ),
+                )
                 for folder in jobs
             )
         )
@@ -297,16 +347,17 @@ def test_two_guests_at_once(kernel: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", ["landlock", "namespaces", "none"])
 def test_runs_as_an_ordinary_user_without_any_capability(kernel: Path, way: str) -> None:
     # Not pytest's folder, which others cannot enter. /root may be closed too, so take copies.
-    folder = Path(subprocess.run(["mktemp", "-d"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    folder = Path(
+        subprocess.run(
+            ["mktemp", "-d"], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
+    )
     try:
         folder.chmod(0o755)
         shutil.copy(kernel, folder / "kernel")
         shutil.copy(find_confine(), folder / "confine")
         shutil.copytree(find_userland(), folder / "root", symlinks=True)
-        shutil.copytree(HARNESS / "ccmix" / "lab", folder / "ccmix" / "lab")
-        for module in ("failures.py", "payload.py", "temporary.py", "tools.py"):
-            shutil.copy(HARNESS / "ccmix" / module, folder / "ccmix")
-        (folder / "ccmix" / "__init__.py").touch()
+        shutil.copytree(HARNESS / "ccmix", folder / "ccmix", ignore=ignore_patterns("*.pyc"))
         (folder / "job").mkdir()
         drop: list[str] = []
         if os.geteuid() == 0:
@@ -319,14 +370,28 @@ def test_runs_as_an_ordinary_user_without_any_capability(kernel: Path, way: str)
             if not subprocess.run([*drop, python, "-c", ""], check=False).returncode
         )
         script = "id -u; ip link add dum0 type dummy; echo x > y; exit 5"
-        ran = subprocess.run(
-            [*drop, next(pythons), "-c", RUN_AS_A_PROGRAM, folder / "kernel", folder / "job", "sh", "-c", script],
+        ran = run_program(
+            [
+                *drop,
+                next(pythons),
+                "-c",
+                RUN_AS_A_PROGRAM,
+                folder / "kernel",
+                folder / "job",
+                "sh",
+                "-c",
+                script,
+            ],
             env={
-                "PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONPATH": str(folder),
-                "CCMIX_CONFINE": str(folder / "confine"), "CCMIX_CONFINEMENT": way, "ROOT": str(folder / "root"),
+                "PATH": "/usr/bin:/bin",
+                "HOME": "/nonexistent",
+                "PYTHONPATH": str(folder),
+                "CCMIX_CONFINE": str(folder / "confine"),
+                "CCMIX_CONFINEMENT": way,
+                "ROOT": str(folder / "root"),
             },
-            cwd="/", check=False, capture_output=True, text=True,
-        )  # fmt: skip
+            cwd="/",
+        )
         assert ran.returncode == 0, ran.stderr
         status, console, confined = json.loads(ran.stdout)
         assert (status, console, confined.split()[0].rstrip(":")) == (5, "0\n", way)
@@ -358,7 +423,9 @@ def test_an_endless_console_fills_no_disk(
     sizes: list[int] = []
 
     async def watch() -> GuestResult:
-        task = asyncio.create_task(run_guest(kernel, spec(job, "sh", "-c", "seq 1500000; echo end", stall_seconds=0.4)))
+        task = asyncio.create_task(
+            run_guest(kernel, spec(job, "sh", "-c", "seq 1500000; echo end", stall_seconds=0.4))
+        )
         while not task.done():
             sizes.extend(path.stat().st_size for path in launch_parent.glob("*/console"))
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Tests where a guest's memory goes, which processor it takes, and what it has spent."""
+"""Tests a guest's folder for memory, its processor, and its processor time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Pretends that a folder has so much room, and these flags."""
+    """Pretends that a folder has this much room, and these flags."""
     true_statvfs = os.statvfs
     status_by_folder: dict[str, SimpleNamespace] = {}
 
@@ -28,7 +28,9 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         return status_by_folder.get(str(folder)) or true_statvfs(folder)
 
     def tell(folder: Path, room_bytes: int, flags: int = 0) -> None:
-        status_by_folder[str(folder)] = SimpleNamespace(f_flag=flags, f_bavail=room_bytes // 4096, f_frsize=4096)
+        status_by_folder[str(folder)] = SimpleNamespace(
+            f_flag=flags, f_bavail=room_bytes // 4096, f_frsize=4096
+        )
 
     monkeypatch.setattr(os, "statvfs", statvfs)
     return tell
@@ -52,7 +54,9 @@ def test_memory_goes_where_it_can_be_executed_and_has_room(
     assert error.value.reason == "start"
 
 
-def test_memory_on_a_disk(kernel: Path, job: Path, launch_parent: Path, pretend: Callable[..., None]) -> None:
+def test_memory_on_a_disk(
+    kernel: Path, job: Path, launch_parent: Path, pretend: Callable[..., None]
+) -> None:
     pretend(Path("/dev/shm"), 0)
     result = asyncio.run(run_guest(kernel, GuestSpec(("echo", "here"), job, 64 * MIB, 1)))
     assert result.console == "here\n"
@@ -61,7 +65,7 @@ def test_memory_on_a_disk(kernel: Path, job: Path, launch_parent: Path, pretend:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts no guest of another process, as of a test beside this one."""
+    """Ignores guests of other processes, such as those of tests that run at the same time."""
     monkeypatch.setattr(host, "TAKEN", f"{host.TAKEN}{os.getpid()}-")
 
 
@@ -85,7 +89,7 @@ def test_another_process_keeps_its_processor_to_itself(alone: None) -> None:
 
 
 def test_processor_time_includes_that_of_ended_processes() -> None:
-    """A guest's processes come and go: without theirs, one that works looks idle."""
+    """A guest's processes come and go: without the time of ended ones, a busy guest looks idle."""
     burn = "import time\nwhile time.process_time() < 0.3: pass"
     work = f"{sys.executable} -c '{burn}'; echo done; read line"
     with subprocess.Popen(

@@ -1,5 +1,5 @@
-"""Tests what a hostile command, which is root in its guest, can do to the host: by mounting the host's folders, and by
-asking servers on the host's loopback.
+"""Tests what a hostile command, which is root in its guest, can do to the host: by mounting the
+host's folders, and by asking servers on the host's loopback.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ccmix.tools import find_userland
 
 pytestmark = pytest.mark.lab
 
-# All paths of the host are below $H, a mount of the whole of it. `try NAME COMMAND` says whether the command succeeded.
+# All paths of the host are below $H, a mount of the whole of it. `try NAME COMMAND` says whether
+# the command succeeded.
 SCRIPT = r"""
 exec 2>/dev/null
 try() { if sh -c "$2" >/dev/null; then echo "$1: done"; else echo "$1: refused"; fi; }
@@ -68,15 +69,19 @@ with socket.socket(socket.AF_INET, getattr(socket, "SOCK_" + sys.argv[1])) as ou
     ours.recv(1)
 """
 NETWORK = {"TCP by curl", "TCP", "UDP", "a socket's path", "a way out"}
-# A link is followed in the guest, whose files are others. A guest's kernel has no device that leads to the host's
-# network, confined or not. Of root's rights none is left: for devices, and for a process of root. An ordinary user's
-# guest may read what his other processes may.
-NEVER = {"a planted link to a file", "a device"} | NETWORK | (set() if os.geteuid() else {"another process"})
+# A link is followed in the guest, which has different files. A guest's kernel has no device that
+# leads to the host's network, confined or not. None of root's rights are left, such as those for
+# devices and for processes of root. An ordinary user's guest may read the same as his processes.
+NEVER = (
+    {"a planted link to a file", "a device"}
+    | NETWORK
+    | (set() if os.geteuid() else {"another process"})
+)
 
 
 @dataclass(frozen=True)
 class Host:
-    """Holds what there is to attack, by the names of the script's variables."""
+    """Holds the targets of the attacks, by the names of the script's variables."""
 
     outside: Path
     other: Path
@@ -129,24 +134,30 @@ def host(tmp_path: Path, job: Path) -> Iterator[Host]:
 
 
 def outcomes(kernel: Path, job: Path, host: Host) -> dict[str, str]:
-    """Runs the script in a guest, and returns what each attempt came to."""
+    """Runs the script in a guest, and returns the outcome of each attempt."""
     names = ("outside", "other", "home", "userland", "program", "name", "tcp", "udp")
     variables = {name: str(getattr(host, name)) for name in names}
     variables |= {"job": str(job), "victim": str(os.getpid()), "asks": ASKS}
     spec = GuestSpec(
-        ("sh", "-c", SCRIPT), job, 128 << 20, 1, userland=host.userland, environment=variables, cpu=None
-    )  # fmt: skip
+        ("sh", "-c", SCRIPT),
+        job,
+        128 << 20,
+        1,
+        userland=host.userland,
+        environment=variables,
+        cpu=None,
+    )
     result = asyncio.run(run_guest(kernel, spec))
     return dict(line.split(": ") for line in result.console.splitlines())
 
 
 def arrived(host: Host) -> list[bool]:
-    """Returns for each server whether anybody has asked it."""
+    """Returns whether each server got a request."""
     return [bool(select.select([server], [], [], 0)[0]) for server in host.servers]
 
 
 def ask(host: Host) -> None:
-    """Asks each server once, from the host."""
+    """Sends a request to each server, from the host."""
     for server in host.servers:
         with socket.socket(server.family, server.type) as ours:
             ours.connect(server.getsockname())
@@ -167,7 +178,10 @@ def test_a_confined_command_reaches_nothing(
     folders = (host.outside, host.other, host.home, host.userland)
     before = [content(folder) for folder in folders]
     found = outcomes(kernel, job, host)
-    assert {name for name, outcome in found.items() if outcome == "done"} == {"its own folder", "its own root"}
+    assert {name for name, outcome in found.items() if outcome == "done"} == {
+        "its own folder",
+        "its own root",
+    }
     assert len(found) == SCRIPT.count("\ntry ") + 2
     assert [content(folder) for folder in folders] == before
     assert not any(Path(place, host.name).exists() for place in ("/tmp", "/dev/shm"))
@@ -179,7 +193,7 @@ def test_a_confined_command_reaches_nothing(
 def test_without_confinement_it_reaches_all(
     kernel: Path, job: Path, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The proof that the test above can fail."""
+    """Proves that the test above can fail."""
     monkeypatch.setenv(confinement.WAY, "none")
     found = outcomes(kernel, job, host)
     assert {name for name, outcome in found.items() if outcome == "refused"} == NEVER

@@ -1,7 +1,9 @@
-"""Tests what a guest's process can still do to the host once a hostile command has taken over the guest's kernel.
+"""Tests which attacks on the host remain for a guest's process after a hostile command has taken over
+the guest's kernel.
 
-The processes of a guest share memory with its kernel, so a hostile one can make that process call anything. Here Python
-takes the kernel's place: it tries all of it, confined and, as the proof that each attempt can succeed, not.
+The processes of a guest share memory with its kernel, so a hostile one can make the kernel's process
+call anything. Here Python replaces the kernel. It makes all attempts confined, and also without
+confinement to prove that each attempt can succeed.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import pytest
 
 from ccmix.lab import confinement
 from ccmix.lab.confinement import Reach, WayReport
+from support.commands import run_program
 
 ATTEMPTS = """
 import ctypes, fcntl, json, os, signal, socket, struct, sys
@@ -94,8 +97,8 @@ def in_child(function):
     if os.waitpid(pid, 0)[1]:
         raise OSError("refused")
 
-NEITHER = 3  # a mode of open() for requests alone, neither to read nor to write
-# The kernel's include/uapi/linux/fs.h: requests, and what they set besides the flags that a file has
+NEITHER = 3  # a mode of open() only for requests, neither to read nor to write
+# The kernel's include/uapi/linux/fs.h: requests, and the values that they set in addition to a file's flags
 FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 NODUMP, OTHER_NODUMP, BY_PATH = struct.pack("l", int(flags) | 0x40), bytes([0x80] + 27 * [0]), bytes([0x80] + 23 * [0])
 FILE_SETATTR, AT_FDCWD = 469, -100
@@ -167,7 +170,9 @@ WAYS = [
     *(("landlock", abi, ()) for abi in (1, 2, 3, 5, NEWEST)),
     ("namespaces", NEWEST, ()),
     # root that can't drop its capabilities
-    pytest.param("landlock", NEWEST, ("setpriv", "--bounding-set=-setpcap"), marks=pytest.mark.root),
+    pytest.param(
+        "landlock", NEWEST, ("setpriv", "--bounding-set=-setpcap"), marks=pytest.mark.root
+    ),
 ]
 SIGNALS_ABI = 6  # of Landlock, in Linux 6.12: an older one lets signals through
 
@@ -226,26 +231,37 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def attempts(argv: list[str], cwd: Path, fds: tuple[int, ...] = ()) -> tuple[set[str], set[str]]:
-    """Returns what was tried, and what succeeded."""
-    done = subprocess.run(argv, cwd=cwd, pass_fds=fds, capture_output=True, text=True, check=False)
+    """Returns the attempts, and those that succeeded."""
+    done = run_program(argv, cwd=cwd, pass_fds=fds)
     assert done.returncode == 0, done.stderr
     tried, succeeded = json.loads(done.stdout)
     return set(tried), set(succeeded)
 
 
 def interpreter() -> list[Path]:
-    """Returns what Python itself reads."""
-    candidates = [sys.prefix, sys.base_prefix, "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime"]
+    """Returns the files that Python itself reads."""
+    candidates = [
+        sys.prefix,
+        sys.base_prefix,
+        "/usr",
+        "/lib",
+        "/lib64",
+        "/bin",
+        "/etc/ld.so.cache",
+        "/etc/localtime",
+    ]
     return [Path(path) for path in dict.fromkeys(candidates) if Path(path).exists()]
 
 
 def let_through(told: str) -> set[str]:
-    """Returns what the way that ccmix-confine reports can't refuse."""
+    """Returns the attempts that the reported way of confinement can't refuse."""
     return {"a signal"} if abi_of(told) < SIGNALS_ABI else set()
 
 
 def abi_of(told: str) -> int:
-    """Returns the ABI of Landlock that ccmix-confine reports; NEWEST for another way, which has all that it needs."""
+    """Returns the ABI of Landlock that ccmix-confine reports; NEWEST for another way, which has
+    all that it needs.
+    """
     way, _, abi = told.partition(" ")
     return int(abi) if way == "landlock" else NEWEST
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ccmix.lab import memory
-from ccmix.lab.memory import SharedMemory
+from ccmix.lab import host
+from ccmix.lab.host import SharedMemory
 
 
 class Guests:
@@ -53,7 +53,7 @@ async def settle() -> None:
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Guests], Awaitable[None]]], None]:
     """Runs a scene on a machine of which 1000 bytes are available, so 900 for guests."""
-    monkeypatch.setattr(memory, "available_memory_bytes", lambda: 1000)
+    monkeypatch.setattr(host, "available_memory_bytes", lambda: 1000)
 
     def run(scene: Callable[[Guests], Awaitable[None]]) -> None:
         async def whole() -> None:

@@ -1,12 +1,13 @@
-"""Tests that a guest starts, with the same clock and random numbers, where the host has an older kernel."""
+"""Tests that a guest starts, with the same clock and random numbers, where the host has an
+older kernel.
+"""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from ccmix.tools import find_confine, find_kernel, find_userland
-from support import CCMIX, NOT_EMULATED, REPOSITORY, Ccmix
+from support.commands import CCMIX, NOT_EMULATED, REPOSITORY, Ccmix, run_program
 
 pytestmark = pytest.mark.lab
 
@@ -20,21 +21,30 @@ BEGINNING = "1767225600."
     [
         # refuses memfd_create() with MFD_EXEC (lab/patches/0005)
         pytest.param("bookworm", "6.1.", marks=(pytest.mark.deep, pytest.mark.timeout(1800))),
-        # has no Landlock, and no namespaces of mounts as lab/confine makes them
+        # this kernel has neither Landlock nor the mount namespaces that lab/confine makes
         pytest.param("bullseye", "5.10.", marks=(pytest.mark.long, pytest.mark.timeout(1800))),
     ],
 )
 def test_a_guest_starts_on_the_kernel_of(release: str, host_kernel: str, tmp_path: Path) -> None:
-    """Emulates a machine with the kernel of a Debian release, and with a processor that has AVX and nothing newer."""
+    """Emulates a machine with the kernel of a Debian release, and with a processor that has AVX
+    and nothing newer.
+    """
     (away := tmp_path / "away").mkdir()
     programs = (f"CCMIX_USERLAND={find_userland()}", f"CCMIX_CONFINE={find_confine()}")
-    environment = ("env", "-C", away, *programs, f"CCMIX_LAB_KERNEL={find_kernel()}", "PYTHONDONTWRITEBYTECODE=1")
-    emulate = (REPOSITORY / "lab/emulate", "--kernel", release, "SandyBridge", away)
-    done = subprocess.run(
-        [*emulate, *environment, "sh", "-c", ON_HOST, CCMIX, *GUEST], capture_output=True, text=True, check=False
+    environment = (
+        "env",
+        "-C",
+        away,
+        *programs,
+        f"CCMIX_LAB_KERNEL={find_kernel()}",
+        "PYTHONDONTWRITEBYTECODE=1",
     )
+    emulate = (REPOSITORY / "lab/emulate", "--kernel", release, "SandyBridge", away)
+    done = run_program([*emulate, *environment, "sh", "-c", ON_HOST, CCMIX, *GUEST])
     if done.returncode == NOT_EMULATED:
-        pytest.skip(f"NOT TESTED: the kernel of {release} could not be emulated here: {done.stderr}")
+        pytest.skip(
+            f"NOT TESTED: the kernel of {release} could not be emulated here: {done.stderr}"
+        )
     running, _, guest = done.stdout.partition("\n")
     assert running.startswith(host_kernel)
     assert done.returncode == 0, (away / "errors").read_text()

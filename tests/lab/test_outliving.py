@@ -1,7 +1,8 @@
-"""Tests that nothing of a guest outlives its run, also once a hostile command has taken over the guest's kernel.
+"""Tests that nothing of a guest outlives its run, also once a hostile command has taken over the
+guest's kernel.
 
-Python takes the kernel's place, as in test_hostile_process.py: it leaves processes that do all that a process can do to
-be missed. Each writes into the job folder, so it shows for how long it lives.
+Python takes the kernel's place, as in test_hostile_process.py: it leaves processes that do all that
+a process can do to be missed. Each writes into the job folder, so it shows for how long it lives.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ccmix.plan import make_plan
 from ccmix.run import machines
 from ccmix.run.machines import EmulationPrograms, LabMachine
 from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
-from support import wait_for
+from support.commands import wait_for
 
 HOSTILE = """#!{python} -IS
 import ctypes, os, signal, sys, time
@@ -93,7 +94,9 @@ def living(job: Path) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if (process / "cwd").readlink() == job and "Z" not in (process / "stat").read_text().rpartition(")")[2][:3]:
+            if (process / "cwd").readlink() == job and "Z" not in (
+                process / "stat"
+            ).read_text().rpartition(")")[2][:3]:
                 found.append(int(process.name))
         except OSError:
             continue
@@ -127,7 +130,9 @@ def assert_nothing_lives(job: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_nothing_outlives_a_run_that_ends(tmp_path: Path, job: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_outlives_a_run_that_ends(
+    tmp_path: Path, job: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(confinement.WAY, way)
     assert asyncio.run(run_guest(hostile(tmp_path, "sys.exit(0)"), spec(job))).exit_status == 0
     assert_nothing_lives(job)
@@ -201,8 +206,14 @@ def test_what_appears_in_the_folder_late_is_not_written_through(
 
     monkeypatch.setattr(machines, "_planted_removed", planted)
     monkeypatch.setattr(machines, "run_guest", no_guest)
-    machine = LabMachine(find_kernel(), EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt()))
+    machine = LabMachine(
+        find_kernel(), EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt())
+    )
     [run, *_] = make_plan(load(small_ini).entries, seed=1)
-    with pytest.raises((ArchiveError, GeneratorError), match=r"is a link, and ccmix follows none|it is a link"):
+    with pytest.raises(
+        (ArchiveError, GeneratorError), match=r"is a link, and ccmix does not follow|it is a link"
+    ):
         asyncio.run(machine.measure(run, job))
-    assert [(file.name, file.read_text()) for file in outside.iterdir()] == [("guest.log", "host's\n")]
+    assert [(file.name, file.read_text()) for file in outside.iterdir()] == [
+        ("guest.log", "host's\n")
+    ]

@@ -1,18 +1,18 @@
-"""Tests that a network in the lab repeats itself: TCP, random loss and every counter, whatever else the machine
-does.
+"""Tests that a network in the lab repeats itself: TCP, random loss and every counter, whatever else
+the machine does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from ccmix.lab import GuestSpec, run_guest
+from support.commands import run_program
 
 pytestmark = pytest.mark.lab
 
@@ -51,7 +51,9 @@ for name in a b; do tc -s -n $name qdisc; ip netns exec $name cat /proc/net/snmp
 async def measure(kernel: Path, job: Path, seed: int, cpu: int | None = None) -> dict[str, str]:
     job.mkdir(parents=True)
     environment = {"PYTHON": sys.executable}
-    result = await run_guest(kernel, GuestSpec(("sh", "-c", NETWORK), job, 256 << 20, seed, cpu, environment))
+    result = await run_guest(
+        kernel, GuestSpec(("sh", "-c", NETWORK), job, 256 << 20, seed, cpu, environment)
+    )
     assert (result.exit_status, result.console) == (0, "")
     return {path.name: path.read_text() for path in job.iterdir()}
 
@@ -75,6 +77,30 @@ def test_same_seed_same_network(kernel: Path, tmp_path: Path) -> None:
     assert all(first[name] != other[name] for name in ("received", "sockets", "counters"))
 
 
+LOOKS_AND_DRAWS = """
+import os, sys, time
+for _ in range(int(sys.argv[1])):
+    os.path.exists("/no-such-file")
+for _ in range(5):
+    time.sleep(0.7)
+print(os.urandom(16).hex())
+"""
+
+
+def test_files_that_are_looked_for_change_no_random_number(kernel: Path, tmp_path: Path) -> None:
+    """Makes failed system calls, which take a microsecond each in virtual time, before the pool
+    of random numbers is renewed.
+    """
+
+    def drawn(looks: int) -> str:
+        job = tmp_path / str(looks)
+        job.mkdir()
+        argv = (sys.executable, "-c", LOOKS_AND_DRAWS, str(looks))
+        return asyncio.run(run_guest(kernel, GuestSpec(argv, job, 128 << 20, 1))).console
+
+    assert drawn(700) == drawn(0) != ""
+
+
 ROUNDED = """
 import hashlib, math, random
 numbers = random.Random(1)
@@ -84,17 +110,22 @@ print(hashlib.sha256(repr([f(numbers.random()) for f in functions for _ in range
 
 
 def test_the_c_library_rounds_as_on_the_oldest_processor(kernel: Path, job: Path) -> None:
-    """Checks libm, whose routines for processors with fused multiply-add round otherwise: arrivals of flows would
-    follow.
+    """Checks libm, whose routines for processors with fused multiply-add round otherwise: arrivals
+    of flows would follow.
     """
 
     def here(tunables: str) -> str:
         python = [sys.executable, "-c", ROUNDED]
         environment = {"GLIBC_TUNABLES": tunables}
-        return subprocess.run(python, env=environment, check=True, capture_output=True, text=True).stdout
+        return run_program(python, env=environment, check=True).stdout
 
     oldest = here("glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2")
     if here("") == oldest:
-        pytest.skip("NOT TESTED: this machine's processor has no fused multiply-add; run the tests on one that has")
-    result = asyncio.run(run_guest(kernel, GuestSpec((sys.executable, "-c", ROUNDED), job, 128 << 20, 1)))
+        pytest.skip(
+            "NOT TESTED: this machine's processor has no fused multiply-add; run the tests on "
+            "one that has"
+        )
+    result = asyncio.run(
+        run_guest(kernel, GuestSpec((sys.executable, "-c", ROUNDED), job, 128 << 20, 1))
+    )
     assert result.console == oldest

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from support import CCMIX
+from support.commands import CCMIX, run_program
 
 pytestmark = pytest.mark.lab
 
@@ -51,7 +51,9 @@ def shell(request: pytest.FixtureRequest) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, SIZE)
     argv = [CCMIX, "lab", "shell", *getattr(request, "param", ())]
-    process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    process = subprocess.Popen(
+        argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
     yield Terminal(process, ours, theirs)
     process.kill()
     process.wait()
@@ -85,8 +87,6 @@ def test_virtual_time(shell: Terminal) -> None:
 
 
 def test_a_shell_without_a_terminal_says_so() -> None:
-    done = subprocess.run(
-        [CCMIX, "lab", "shell"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    done = run_program([CCMIX, "lab", "shell"], stdin=subprocess.DEVNULL)
     assert done.returncode == 1
     assert "terminal" in done.stderr

@@ -1,4 +1,6 @@
-"""Tests the guest's own userland: what a guest sees with it, and that its build is the same everywhere."""
+"""Tests the guest's own userland: what a guest sees with it, and that its build is the same
+everywhere.
+"""
 
 import asyncio
 import json
@@ -14,16 +16,19 @@ import pytest
 
 from ccmix.lab import CODE_DIR, GuestResult, GuestSpec, run_guest
 from ccmix.lab.guest_code import HARNESS, guest_code
-from ccmix.lab.userlands import identify_userland
+from ccmix.lab.spec import identify_userland
 from ccmix.tools import find_iperf3, find_rtt, find_sockmon, find_userland
-from support import CCMIX, REPOSITORY
+from support.commands import CCMIX, REPOSITORY, run_program
 
 pytestmark = pytest.mark.lab
 
 MIB = 1 << 20
 BUILD = REPOSITORY / "lab" / "userland" / "build"
-# What the harness and the docs start in a guest
-PROGRAMS = "awk cat curl date ethtool find grep head hostname id ip mount nsenter ping prlimit ps python3 sed setpriv"
+# The programs that the harness and the docs start in a guest
+PROGRAMS = (
+    "awk cat curl date ethtool find grep head hostname id ip mount nsenter ping prlimit "
+    "ps python3 sed setpriv"
+)
 PROGRAMS += " sleep ss stat sysctl taskset tc tcpdump timeout unshare zstd"
 COMMAND = """
 [topology path]
@@ -47,32 +52,48 @@ def run(kernel: Path, job: Path, *argv: str, **more: object) -> GuestResult:
 
 
 def ccmix(*argv: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([CCMIX, *map(str, argv)], capture_output=True, text=True, check=False)
+    return run_program([CCMIX, *map(str, argv)])
 
 
 def test_all_programs_are_there_and_find_their_libraries(kernel: Path, job: Path) -> None:
-    script = f'for program in {PROGRAMS}; do command -v $program >/dev/null || echo "no $program"; done'
+    script = (
+        f'for program in {PROGRAMS}; do command -v $program >/dev/null || echo "no $program"; done'
+    )
     started = (
-        "ss -V; tc -V; curl --version; tcpdump --version; ping -V; python3 -c 'import ctypes, ssl'; zstd --version"
+        "ss -V; tc -V; curl --version; tcpdump --version; ping -V; python3 -c 'import "
+        "ctypes, ssl'; zstd --version"
     )
     result = run(kernel, job, "sh", "-ec", f"{{ {started}; }} >versions; {script}")
     assert (result.exit_status, result.console) == (0, "")
 
 
-def test_a_guest_sees_nothing_of_the_host_but_the_job(kernel: Path, job: Path, tmp_path: Path) -> None:
+def test_a_guest_sees_nothing_of_the_host_but_the_job(
+    kernel: Path, job: Path, tmp_path: Path
+) -> None:
     (tmp_path / "secret").write_text("host")
     (job / "given").write_text("job\n")
-    script = f"cat given; ls -d {tmp_path} {REPOSITORY} /etc/shadow /etc/os-release; cat /proc/mounts >mounts; ls /home"
+    script = (
+        f"cat given; ls -d {tmp_path} {REPOSITORY} /etc/shadow /etc/os-release; cat "
+        "/proc/mounts >mounts; ls /home"
+    )
     assert "job\n" in (console := run(kernel, job, "sh", "-c", script).console)
     assert console.count("No such file or directory") == 4
     assert str(tmp_path) not in (job / "mounts").read_text()
 
 
 def test_the_code_of_ccmix_is_there_compiled(kernel: Path, job: Path) -> None:
-    code = guest_code(find_userland(), {"iperf3": find_iperf3(), "sockmon": find_sockmon(), "rtt": find_rtt()})
+    code = guest_code(
+        find_userland(), {"iperf3": find_iperf3(), "sockmon": find_sockmon(), "rtt": find_rtt()}
+    )
     assert sorted(path.name for path in code.iterdir()) == [
-        "ccmix-iperf3", "ccmix-rtt", "ccmix-sockmon", HARNESS, "iperf3", "rtt", "sockmon",
-    ]  # fmt: skip
+        "ccmix-iperf3",
+        "ccmix-rtt",
+        "ccmix-sockmon",
+        HARNESS,
+        "iperf3",
+        "rtt",
+        "sockmon",
+    ]
     script = f"import ccmix.run.measure as m; print(m.__file__); open('{CODE_DIR}/new', 'w')"
     environment: Mapping[str, str] = {"PYTHONPATH": f"{CODE_DIR}/{HARNESS}"}
     result = run(kernel, job, "python3", "-S", "-c", script, code=code, environment=environment)
@@ -81,11 +102,19 @@ def test_the_code_of_ccmix_is_there_compiled(kernel: Path, job: Path) -> None:
 
 
 def test_a_guest_has_the_modules_that_it_imports_and_no_others() -> None:
-    code = guest_code(find_userland(), {"iperf3": find_iperf3(), "sockmon": find_sockmon(), "rtt": find_rtt()})
+    code = guest_code(
+        find_userland(), {"iperf3": find_iperf3(), "sockmon": find_sockmon(), "rtt": find_rtt()}
+    )
     with zipfile.ZipFile(code / HARNESS) as archive:
         names = archive.namelist()
-    assert {"ccmix/run/measure.pyc", "ccmix/run/stage.pyc", "ccmix/generators/http_server.pyc"} <= set(names)
-    assert not [name for name in names if name.startswith(("ccmix/cli/", "ccmix/report/", "ccmix/twin/"))]
+    assert {
+        "ccmix/run/measure.pyc",
+        "ccmix/run/stage.pyc",
+        "ccmix/generators/http_server.pyc",
+    } <= set(names)
+    assert not [
+        name for name in names if name.startswith(("ccmix/cli/", "ccmix/report/", "ccmix/twin/"))
+    ]
 
 
 def test_a_guest_on_request_has_the_hosts_programs() -> None:
@@ -116,10 +145,9 @@ def test_a_command_that_needs_a_program_of_the_host(tmp_path: Path) -> None:
 
 def built(cache: Path, *prefix: object, **environment: str) -> tuple[Path, str]:
     """Builds into the cache, by that command; returns the root and what the build said."""
-    done = subprocess.run(
-        [*map(str, prefix), BUILD], env=os.environ | {"CCMIX_CACHE": str(cache)} | environment,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_program(
+        [*map(str, prefix), BUILD], env=os.environ | {"CCMIX_CACHE": str(cache)} | environment
+    )
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.rstrip("\n")), done.stderr
 
@@ -128,25 +156,47 @@ def built(cache: Path, *prefix: object, **environment: str) -> tuple[Path, str]:
 @pytest.mark.root
 def test_another_user_elsewhere_builds_the_same(tmp_path: Path) -> None:
     """Gives the other a /dev/null of its own, since not every machine lets others write there."""
-    with_blank = Path(subprocess.run(["mktemp", "-d"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    with_blank = Path(
+        subprocess.run(
+            ["mktemp", "-d"], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
+    )
     try:
         with_blank.chmod(0o777)
-        prepare = 'mount -t tmpfs t "$1" && mknod -m 666 "$1/null" c 1 3 && mount --bind "$1/null" /dev/null && shift'
+        prepare = (
+            'mount -t tmpfs t "$1" && mknod -m 666 "$1/null" c 1 3 && mount --bind '
+            '"$1/null" /dev/null && shift'
+        )
         as_other = 'umask 077; exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"'
         inner = tmp_path / "null"
         inner.mkdir()
         other, _ = built(
-            with_blank / "a cache", "unshare", "--mount", "sh", "-c", f"{prepare} && {as_other}", "sh", inner,
-            LC_ALL="tr_TR.UTF-8", TZ="Asia/Kolkata", HOME="/nonexistent",
-        )  # fmt: skip
+            with_blank / "a cache",
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            f"{prepare} && {as_other}",
+            "sh",
+            inner,
+            LC_ALL="tr_TR.UTF-8",
+            TZ="Asia/Kolkata",
+            HOME="/nonexistent",
+        )
         mine, _ = built(tmp_path / "cache")
-        assert identify_userland(other) == identify_userland(mine) == identify_userland(find_userland())
+        assert (
+            identify_userland(other)
+            == identify_userland(mine)
+            == identify_userland(find_userland())
+        )
     finally:
         shutil.rmtree(with_blank)
 
 
 @pytest.mark.deep
-def test_its_folder_has_the_name_of_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_folder_has_the_name_of_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, _ = built(tmp_path / "cache")
     assert root.parent.name == str(identify_userland(root).userland_sha256)[:16]
     checkout = tmp_path / "checkout"
@@ -185,10 +235,14 @@ def test_the_newest_is_taken_where_the_mirror_lacks_the_pinned_package(
     shutil.copytree(REPOSITORY / "lab", checkout / "lab", symlinks=True)
     shutil.copytree(REPOSITORY / "tools", checkout / "tools")
     lock = checkout / "lab/userland/packages.lock"
-    lock.write_text(re.sub(r"^(hostname) \S+ \S+", rf"\1 1.0 {'0' * 64}", lock.read_text(), flags=re.MULTILINE))
+    lock.write_text(
+        re.sub(r"^(hostname) \S+ \S+", rf"\1 1.0 {'0' * 64}", lock.read_text(), flags=re.MULTILINE)
+    )
     monkeypatch.setitem(globals(), "BUILD", checkout / "lab/userland/build")
     root, said = built(tmp_path / "cache")
-    assert re.search(r"warning: the mirror has hostname 1\.0 no more; with \S+ numbers may differ", said)
+    assert re.search(
+        r"warning: the mirror has hostname 1\.0 no more; with \S+ numbers may differ", said
+    )
     noted = json.loads((root.parent / "build.json").read_text())
     assert noted["pinned"] is False
     assert not identify_userland(root).repeatable_elsewhere

@@ -1,11 +1,10 @@
-"""Tests what a userland is called, by the build.json beside it."""
+"""Tests the identity of a userland, which comes from the build.json next to it."""
 
 from pathlib import Path
 
 import pytest
 
-from ccmix.lab.errors import GuestError
-from ccmix.lab.userlands import identify_userland
+from ccmix.lab.spec import GuestError, identify_userland
 from ccmix.model import GuestRoot
 
 

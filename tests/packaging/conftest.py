@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 
 @pytest.fixture(scope="session")

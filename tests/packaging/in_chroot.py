@@ -1,4 +1,5 @@
-"""Runs a command as an ordinary user in a chroot, in this namespace of network and mounts: without any network.
+"""Runs a command as an ordinary user in a chroot, in this network and mount namespace, without a
+network.
 
     in_chroot.py ROOT USER FROM:TO[,FROM:TO...] COMMAND [ARGUMENT...]
 
@@ -26,6 +27,11 @@ for pair in filter(None, folders.split(",")):
     place.mkdir(exist_ok=True)
     subprocess.run(["mount", "--bind", outside, place], check=True)
     subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
-environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": f"/home/{user}", "USER": user, "LC_ALL": "C.UTF-8"}
+environment = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": f"/home/{user}",
+    "USER": user,
+    "LC_ALL": "C.UTF-8",
+}
 os.chdir(root)
 os.execve("/usr/sbin/chroot", ["chroot", f"--userspec={user}:{user}", root, *argv], environment)

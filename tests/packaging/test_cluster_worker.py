@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from cluster_support import executor, expect_same_as_local
-from dask_cluster import dask_cluster
-from support import Ccmix
+from support.cluster import executor, expect_same_as_local
+from support.commands import Ccmix
+from support.dask_cluster import dask_cluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(1200)]  # builds the wheel
 
 
 @pytest.fixture
 def installed(wheel: Path, tmp_path: Path) -> Path:
-    """Returns the Python of an environment that has the wheel's ccmix, and this one's other packages."""
+    """Returns the Python of an environment that has the wheel's ccmix, and this one's
+    other packages.
+    """
     venv.create(tmp_path / "environment")
     (site,) = (tmp_path / "environment" / "lib").glob("python*/site-packages")
     with zipfile.ZipFile(wheel) as packed:
@@ -25,8 +27,10 @@ def installed(wheel: Path, tmp_path: Path) -> Path:
     return tmp_path / "environment" / "bin" / "python"
 
 
-def test_a_worker_with_the_wheel_alone(installed: Path, ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
-    """Expects the clone to take it for equal, and the same bytes."""
+def test_a_worker_with_the_wheel_alone(
+    installed: Path, ccmix: Ccmix, small_ini: Path, tmp_path: Path
+) -> None:
+    """Expects the clone to accept the worker as equal, and the same bytes."""
     with dask_cluster(tmp_path / "cluster") as cluster:
         environment = {"CCMIX_CACHE": str(tmp_path / "cache")}
         cluster.start_worker(environment=environment, dask=(str(installed), "-m", "dask"))

@@ -1,6 +1,8 @@
-"""One file to install: the wheel and the Debian package in chroots with Debian 12 and 13, without gcc and a network.
+"""Tests the installation of the wheel and of the Debian package in chroots with Debian 12 and 13,
+without gcc and without a network.
 
-An ordinary user installs the wheel there, with its dependencies from a folder, and gets the bytes that this clone gets.
+An ordinary user installs the wheel, with its dependencies from a folder, and gets the same results
+as this clone, byte for byte.
 """
 
 import gzip
@@ -17,18 +19,20 @@ from types import ModuleType
 
 import pytest
 
-import sensitive_runs
-from plugin_machine import Machine, debian_machine
-from python_wheels import builder, wheels_for
-from repeated_runs import same_bytes
-from support import CCMIX, REPOSITORY, Ccmix
+from ccmix.version import version
+from support import sensitive_runs
+from support.commands import CCMIX, REPOSITORY, Ccmix, long, run_program
+from support.plugin_machine import Machine, debian_machine
+from support.python_wheels import builder, wheels_for
+from support.repeated_runs import same_bytes
 
 USER = "newcomer"
 HOME = f"home/{USER}"
 IN_CHROOT = Path(__file__).parent / "in_chroot.py"
 INSTALL = (
     "python3 -m venv ~/v && "
-    "~/v/bin/pip install --quiet --no-compile --no-index --find-links /dependencies --find-links /wheel ccmix"
+    "~/v/bin/pip install --quiet --no-compile --no-index --find-links /dependencies --find-links "
+    "/wheel ccmix"
 )
 EPOCH = 1_800_000_000
 DEMO = "demo --quick -o results/quick"
@@ -37,23 +41,34 @@ STATEMENT = "fair-at-300-ms"  # of dai-fig1, whose runs take a second
 DEVICES = "import socket; print([name for _, name in socket.if_nameindex()])"
 PROGRAM = "lab exec --host-root -- ccmix-iperf3 --version"
 
-pytestmark = [pytest.mark.root, pytest.mark.deep, pytest.mark.timeout(3000)]  # the first ones make chroots
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.deep,
+    pytest.mark.timeout(3000),
+]  # the first ones make chroots
 
 
 @dataclass(frozen=True)
 class Newcomer:
-    """Is an ordinary user of a Debian without a compiler and without a network."""
+    """Acts as an ordinary user of a Debian without a compiler and without a network."""
 
     machine: Machine
     folders: dict[Path, str]
 
     def __call__(self, script: str) -> str:
-        """Returns what a script prints in the user's home; it must end well."""
+        """Returns the output of a script in the user's home; it must succeed."""
         pairs = ",".join(f"{outside}:{inside}" for outside, inside in self.folders.items())
-        argv = ["unshare", "--net", "--mount", sys.executable, IN_CHROOT, self.machine.root, USER, pairs]
-        done = subprocess.run(
-            [*argv, "sh", "-ec", f"cd; {script}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
+        argv = [
+            "unshare",
+            "--net",
+            "--mount",
+            sys.executable,
+            IN_CHROOT,
+            self.machine.root,
+            USER,
+            pairs,
+        ]
+        done = run_program([*argv, "sh", "-ec", f"cd; {script}"], stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done
         return done.stdout
 
@@ -65,7 +80,7 @@ class Newcomer:
         return {file for folder in folders for file in (self.home / folder).rglob("*")}
 
 
-@pytest.fixture(params=[pytest.param("bookworm", marks=pytest.mark.long), "trixie"])
+@pytest.fixture(params=[long("bookworm"), "trixie"])
 def suite(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -83,7 +98,13 @@ def package(suite: str, building: ModuleType, wheel: Path, tmp_path: Path) -> Pa
     dependencies = building.wheels_for(release, programs.cache_folder())
     (tmp_path / "debs").mkdir()
     deb: Path = building.build_deb(
-        wheel, programs.build_all(), release, dependencies, tmp_path / "work", tmp_path / "debs", EPOCH
+        wheel,
+        programs.build_all(),
+        release,
+        dependencies,
+        tmp_path / "work",
+        tmp_path / "debs",
+        EPOCH,
     )
     return deb
 
@@ -93,7 +114,11 @@ def newcomer(suite: str, building: ModuleType, wheel: Path, tmp_path: Path) -> I
     with debian_machine(tmp_path / "root", suite) as machine:
         machine.run("useradd", "--create-home", USER).check_returncode()
         dependencies = wheels_for(machine, building)
-        folders = {dependencies: "/dependencies", wheel.parent: "/wheel", REPOSITORY / "archive": "/archive"}
+        folders = {
+            dependencies: "/dependencies",
+            wheel.parent: "/wheel",
+            REPOSITORY / "archive": "/archive",
+        }
         yield Newcomer(machine, folders)
 
 
@@ -117,11 +142,19 @@ def sensitive_of_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "suite",
-    [pytest.param("bookworm", marks=pytest.mark.long), "trixie", pytest.param("sid", marks=pytest.mark.long)],
+    [
+        long("bookworm"),
+        "trixie",
+        long("sid"),
+    ],
     indirect=True,
 )
 def test_the_wheel(
-    newcomer: Newcomer, wheel: Path, of_clone: Path, sensitive_of_clone: Path, capsys: pytest.CaptureFixture[str]
+    newcomer: Newcomer,
+    wheel: Path,
+    of_clone: Path,
+    sensitive_of_clone: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert newcomer("command -v gcc cc make git || echo none") == "none\n"
     assert newcomer(f"python3 -c '{DEVICES}'") == "['lo']\n"
@@ -131,7 +164,10 @@ def test_the_wheel(
     assert not (newcomer.home / ".cache/ccmix").exists()
     newcomer(f"~/v/bin/ccmix {DEMO}")
     with capsys.disabled():
-        print(f"\ninstalled in {installed - begin:.1f} s, first result after {time.monotonic() - installed:.1f} s")
+        print(
+            f"\ninstalled in {installed - begin:.1f} s, first result after "
+            f"{time.monotonic() - installed:.1f} s"
+        )
     same_bytes(newcomer.home / "results/quick", of_clone)
     sensitive_runs.write_files(newcomer.home)
     newcomer(sensitive_runs.commands("~/v/bin/ccmix"))
@@ -139,14 +175,20 @@ def test_the_wheel(
         same_bytes(newcomer.home / name, sensitive_of_clone / name)
     with zipfile.ZipFile(wheel) as packed:
         manifest = hashlib.sha256(packed.read("ccmix/programs/manifest.json")).hexdigest()
-    made = (json.loads(file.read_text()) for file in (newcomer.home / "results/quick").rglob("run.json"))
+    made = (
+        json.loads(file.read_text()) for file in (newcomer.home / "results/quick").rglob("run.json")
+    )
     assert {run["execution"]["package"] for run in made} == {manifest}
     code = [file for file in newcomer.files(".cache/ccmix") if file.parent.name == "guest-code"]
     assert len(code) == 1  # the wheel's own: the first run has made none
-    assert "2 of 2 runs gave the same bytes" in newcomer("~/v/bin/ccmix verify /archive/demo.zip --sample 2")
+    assert "2 of 2 runs gave the same bytes" in newcomer(
+        "~/v/bin/ccmix verify /archive/demo.zip --sample 2"
+    )
     assert "+ccmix" in newcomer(f"~/v/bin/ccmix {PROGRAM}")
     assert "\ndai-fig1 " in newcomer("~/v/bin/ccmix reproduce")
-    assert f"\n{STATEMENT}: holds" in newcomer(f"~/v/bin/ccmix reproduce dai-fig1 --statement {STATEMENT}")
+    assert f"\n{STATEMENT}: holds" in newcomer(
+        f"~/v/bin/ccmix reproduce dai-fig1 --statement {STATEMENT}"
+    )
     kept = newcomer.files("results", ".cache/ccmix")
     newcomer("~/v/bin/pip uninstall --quiet --yes ccmix")
     assert newcomer("test -e ~/v/bin/ccmix || echo gone") == "gone\n"
@@ -159,16 +201,26 @@ def test_the_debian_package(suite: str, package: Path, of_clone: Path, tmp_path:
         newcomer = Newcomer(machine, {})
         before = files_of(machine)
         machine.dpkg("--install", package)
-        assert newcomer("ccmix --version").startswith(
-            f"ccmix, version {package.name.split('_')[1].partition('+deb')[0]}"
-        )
+        name = json.loads(newcomer("ccmix version --format json"))["ccmix"]
+        assert name == package.name.split("_")[1].partition("+deb")[0]
+        assert newcomer("ccmix --version") == f"ccmix {version().text}\n"
         newcomer(f"ccmix {DEMO}")
         same_bytes(newcomer.home / "results/quick", of_clone)
         assert "+ccmix" in newcomer(f"ccmix {PROGRAM}")
         assert not newcomer.files(".cache/ccmix")  # all is in the package
-        assert r"\-\-quick" in gzip.decompress((machine.root / "usr/share/man/man1/ccmix.1.gz").read_bytes()).decode()
-        assert "_CCMIX_COMPLETE" in (machine.root / "usr/share/bash-completion/completions/ccmix").read_text()
-        assert "\njinja2 " in (machine.root / "usr/share/doc/ccmix/copyright").read_text()  # with the packages' terms
+        assert (
+            r"\-\-quick"
+            in gzip.decompress(
+                (machine.root / "usr/share/man/man1/ccmix.1.gz").read_bytes()
+            ).decode()
+        )
+        assert (
+            "_CCMIX_COMPLETE"
+            in (machine.root / "usr/share/bash-completion/completions/ccmix").read_text()
+        )
+        assert (
+            "\njinja2 " in (machine.root / "usr/share/doc/ccmix/copyright").read_text()
+        )  # with the packages' terms
         kept = newcomer.files("results")
         machine.dpkg("--remove", "ccmix")
         machine.dpkg("--purge", "ccmix")
@@ -177,7 +229,9 @@ def test_the_debian_package(suite: str, package: Path, of_clone: Path, tmp_path:
 
 
 def files_of(machine: Machine) -> set[Path]:
-    """Returns what is in the chroot, but for homes, devices, dpkg's own records, and the packages copied for it."""
+    """Returns the files in the chroot, except homes, devices, dpkg's own records, and the packages
+    copied for it.
+    """
     return {
         path
         for path in machine.root.rglob("*")

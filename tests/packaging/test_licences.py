@@ -1,4 +1,6 @@
-"""The licences of the Python packages that a release asks for or contains, by what each package says of itself."""
+"""Tests the licences of the Python packages that a release requires or contains, which come from
+each package's metadata.
+"""
 
 import importlib.metadata
 import json
@@ -9,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from support import REPOSITORY, loaded
+from support.commands import REPOSITORY, loaded
 
 BUILDING = REPOSITORY / "packaging/building"
 
@@ -23,10 +25,12 @@ def building(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def described(tmp_path: Path) -> Path:
-    """Returns the metadata's folder of a package in a folder of its own, which a test may change."""
+    """Returns the metadata's folder of a package in a separate folder, which a test may change."""
     folder = tmp_path / "some_package-1.0.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text("Name: some_package\nVersion: 1.0\nLicense-Expression: MIT AND 0BSD\n")
+    (folder / "METADATA").write_text(
+        "Name: some_package\nVersion: 1.0\nLicense-Expression: MIT AND 0BSD\n"
+    )
     (folder / "LICENSE").write_text("Permission is granted\n")
     (folder / "RECORD").write_text(f"{folder.name}/METADATA,,\n{folder.name}/LICENSE,,\n")
     return folder
@@ -42,7 +46,10 @@ def test_each_locked_package_has_its_licence_and_terms(building: ModuleType) -> 
     for each in found.values():
         assert all(each.licences)
         assert len(each.terms) > 100
-    package = Path(sysconfig.get_path("purelib")) / f"pyyaml-{importlib.metadata.version('pyyaml')}.dist-info"
+    package = (
+        Path(sysconfig.get_path("purelib"))
+        / f"pyyaml-{importlib.metadata.version('pyyaml')}.dist-info"
+    )
     assert found["pyyaml"].terms == (package / "licenses/LICENSE").read_text()
 
 
@@ -69,14 +76,20 @@ def test_a_package_without_a_licence_or_its_text_is_refused(
     else:
         (described / "RECORD").write_text(f"{described.name}/METADATA,,\n")
     refusal = sys.modules["programs"].BuildError
-    with pytest.raises(refusal, match="the Python package some-package names no licence, or has no text of it"):
+    with pytest.raises(
+        refusal, match="the Python package some-package names no licence, or has no text of it"
+    ):
         building.within(described.parent)
 
 
 def test_a_package_of_another_version_is_refused(
     building: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "requirements.txt").write_text("polars==0.0.1 \\\n")
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "run.txt").write_text("polars==0.0.1 \\\n")
     monkeypatch.setattr(building, "REPOSITORY", tmp_path)
-    with pytest.raises(sys.modules["programs"].BuildError, match=r"polars 0\.0\.1, which is locked, is not in \.venv"):
+    with pytest.raises(
+        sys.modules["programs"].BuildError,
+        match=r"polars 0\.0\.1, which is locked, is not in \.venv",
+    ):
         list(building.of_environment())

@@ -1,4 +1,6 @@
-"""The files of a release: what is in them, what is said of them, and that the same commit gives the same."""
+"""Tests the files of a release: their content, the lists about them, and that the same commit gives
+the same files.
+"""
 
 import hashlib
 import json
@@ -16,7 +18,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from support import REPOSITORY, loaded
+from support.commands import REPOSITORY, loaded, run_program
 
 MOST_BYTES = 60_000_000
 DIST = REPOSITORY / "packaging/dist"
@@ -54,7 +56,11 @@ def test_one_small_file_for_every_distribution(wheel: Path) -> None:
 
 def test_it_brings_every_program_and_each_is_static(wheel: Path, tmp_path: Path) -> None:
     programs = loaded(REPOSITORY / "packaging/building/programs.py", "programs")
-    found = {name: (part["archive"], path) for part in manifest(wheel) for name, path in part["programs"].items()}
+    found = {
+        name: (part["archive"], path)
+        for part in manifest(wheel)
+        for name, path in part["programs"].items()
+    }
     assert set(found) == set(programs.BUILDS)
     for name, (archive, path) in found.items():
         if name != programs.USERLAND:
@@ -67,7 +73,11 @@ def test_it_brings_every_program_and_each_is_static(wheel: Path, tmp_path: Path)
 def test_the_same_commit_gives_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     """Another user's umask, time zone and temporary folder, a minute later."""
     (tmp_path / "elsewhere").mkdir()
-    environment = os.environ | {"TMPDIR": str(tmp_path / "elsewhere"), "TZ": "Asia/Kathmandu", "LC_ALL": "C"}
+    environment = os.environ | {
+        "TMPDIR": str(tmp_path / "elsewhere"),
+        "TZ": "Asia/Kathmandu",
+        "LC_ALL": "C",
+    }
     script = 'umask 077; exec "$0" --wheel "$1"'
     subprocess.run(["sh", "-c", script, DIST, tmp_path / "again"], check=True, env=environment)
     assert {file.name: file.read_bytes() for file in (tmp_path / "again").iterdir()} == {
@@ -78,7 +88,9 @@ def test_the_same_commit_gives_the_same_wheel(wheel: Path, tmp_path: Path) -> No
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_the_same_commit_gives_the_same_release(tmp_path: Path) -> None:
-    """Builds all files twice, as `make dist` does: the wheel, the packages for Debian 12 and 13 and the plugin's."""
+    """Builds all files twice, as `make dist` does: the wheel, the packages for Debian 12 and 13
+    and the plugin's.
+    """
     folders = (tmp_path / "once", tmp_path / "again")
     for folder in folders:
         subprocess.run([DIST, folder], check=True, stdout=subprocess.PIPE)
@@ -103,7 +115,11 @@ def test_the_bill_of_materials_is_valid_and_names_what_is_in_the_files(
     assert validator.validate_str(file.read_text()) is None
     assert validator.validate_str(file.read_text().replace('"library"', '"book"'))
     found = {each["name"]: each for each in bill(released)["components"]}
-    locked = set(re.findall(r"^([a-z0-9.-]+)==", (REPOSITORY / "requirements.txt").read_text(), re.MULTILINE))
+    locked = set(
+        re.findall(
+            r"^([a-z0-9.-]+)==", (REPOSITORY / "requirements" / "run.txt").read_text(), re.MULTILINE
+        )
+    )
     assert locked - {"setuptools"} <= set(found)
     assert all(found[name]["licenses"] for name in locked - {"setuptools"})
     lab = unpacked(wheel, "lab", tmp_path)
@@ -133,10 +149,13 @@ def test_terms_of_all_that_is_of_others(released: Path, wheel: Path) -> None:
 
 
 def test_sources_of_what_is_under_the_gpl(released: Path, tmp_path: Path) -> None:
-    """Two of the list are fetched; all would be hundreds of MB."""
+    """Fetches two of the list, because all would be hundreds of MB."""
     folder = tmp_path / "release"
     shutil.copytree(released, folder)
-    listed = [(each["source"], each["version"]) for each in json.loads((folder / "SOURCES.json").read_text())["debian"]]
+    listed = [
+        (each["source"], each["version"])
+        for each in json.loads((folder / "SOURCES.json").read_text())["debian"]
+    ]
     assert {"linux", "glibc", *SOURCES} <= {name for name, _ in listed}
     subprocess.run([DIST, "--sources", folder, *SOURCES], check=True)
     for name, version in listed:
@@ -151,13 +170,13 @@ def test_a_source_that_is_gone_is_named(released: Path, tmp_path: Path) -> None:
     (tmp_path / "SOURCES.json").write_text(
         json.dumps({"debian": [{"source": "zlib", "version": "0.0-1", "of": []}], "repository": []})
     )
-    done = subprocess.run([DIST, "--sources", tmp_path, "zlib"], capture_output=True, text=True, check=False)
+    done = run_program([DIST, "--sources", tmp_path, "zlib"])
     assert done.returncode == 1
     assert "zlib 0.0-1 can't be fetched from any suite" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--unknown"], ["a", "b"]])
 def test_wrong_usage(arguments: list[str]) -> None:
-    done = subprocess.run([sys.executable, DIST, *arguments], capture_output=True, text=True, check=False)
+    done = run_program([sys.executable, DIST, *arguments])
     assert done.returncode == 2
     assert done.stderr.startswith("Build what a release consists of")

@@ -2,16 +2,18 @@
 
 import pytest
 
-from support import REPOSITORY, Ccmix
+from support.commands import REPOSITORY, Ccmix
 
 ARCHIVES = REPOSITORY / "archive" / "papers"
 QUICK = ("dai-fig1", "zeynali-rtt")  # whose runs take a few seconds
-OTHERS = sorted({file.stem for file in ARCHIVES.iterdir()} - set(QUICK))
+OTHERS = sorted({file.stem for file in ARCHIVES.glob("*.zip")} - set(QUICK))
 
 pytestmark = pytest.mark.lab
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+)
 def test_a_run_of_the_archive_gives_the_same_bytes(name: str, ccmix: Ccmix) -> None:
     """Their commands are those of configs/papers."""
     repeated = ccmix("verify", ARCHIVES / f"{name}.zip", "--sample", 1, "-j", 1, "--commands")

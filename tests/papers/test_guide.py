@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 GUIDE = (REPOSITORY / "docs" / "howto" / "add-a-paper.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 FILES = {
     "ini": "configs/papers/dai-fig1.ini",
-    "text": "harness/ccmix/papers/dai.py",
-    "gomez": "harness/ccmix/papers/gomez.py",
+    "toml": "configs/papers/dai-fig1.toml",
+    "gomez": "configs/papers/gomez-fig7.toml",
     "csv": "configs/papers/published/tierney-table2.csv",
 }
 

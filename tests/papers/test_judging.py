@@ -9,10 +9,9 @@ import pytest
 from ccmix.model.results import Settling
 from ccmix.papers import text
 from ccmix.papers.experiment import Bound, MeanOf, Of, Quotient, Statement, Tried
-from ccmix.papers.judging import JudgedStatement, Judgement, judge
-from ccmix.papers.measured import MeasuredRuns, MeasuredSample
-from finished_runs import group_metrics
+from ccmix.papers.judging import JudgedStatement, Judgement, MeasuredRuns, MeasuredSample, judge
 from papers.runs import run_of, run_with
+from support.finished_runs import group_metrics
 
 SHARE = Of("share", "entry", cca="bbr", at={"buffer": "1bdp"})
 
@@ -55,10 +54,14 @@ def test_a_statement_holds_if_all_of_its_bounds_hold() -> None:
 
 
 def with_tries(shares: Sequence[float], **others: Sequence[float]) -> JudgedStatement:
-    """Returns a statement that asks for at least half, with an entry for each setting that was tried."""
+    """Returns a statement with the limit "at least half", and an entry for each setting that was
+    tried.
+    """
     runs = runs_with_shares(shares).runs
     for entry, each in others.items():
-        runs += tuple(replace(run, run=replace(run.run, entry=entry)) for run in runs_with_shares(each).runs)
+        runs += tuple(
+            replace(run, run=replace(run.run, entry=entry)) for run in runs_with_shares(each).runs
+        )
     tried = tuple(Tried(entry, f"{entry} on") for entry in ("rack", "tso", "hystart"))
     bounds = (Bound(SHARE, least=0.5), Bound(replace(SHARE, at={"buffer": "2bdp"}), least=0.5))
     [judged] = judge([Statement("name", "1", "sentence", bounds, tried=tried)], MeasuredRuns(runs))
@@ -81,7 +84,10 @@ def test_what_was_tried_may_have_one_cca_alone_and_sweep_none() -> None:
         for rate, bps in (("1gbit", 1e8), ("10mbit", 1e7))
     )
     tried = (Tried("slots", "ACKs in slots", ccas=("cubic",)), Tried("slots", "all of them"))
-    [judged] = judge([Statement("name", "1", "sentence", (Bound(ratio, least=2.0),), tried=tried)], MeasuredRuns(runs))
+    [judged] = judge(
+        [Statement("name", "1", "sentence", (Bound(ratio, least=2.0),), tried=tried)],
+        MeasuredRuns(runs),
+    )
     assert judged.outcome is Judgement.FAILS
     [slots] = judged.tried
     assert slots.judged.bounds[0].sample.values == pytest.approx((8.0, 8.0, 8.0))
@@ -89,7 +95,9 @@ def test_what_was_tried_may_have_one_cca_alone_and_sweep_none() -> None:
 
 
 def test_what_was_tried_may_name_entries_and_values_in_its_own_way() -> None:
-    """As where a statement is about two entries, and the buffers of those that were tried count packets."""
+    """For example if a statement is about two entries, and the buffers of the tried entries count
+    packets.
+    """
     ratio = Quotient(
         Of("goodput_bps", "apart", cca="bbr", at={"buffer": "16bdp"}),
         Of("goodput_bps", "together", cca="bbr", at={"buffer": "16bdp"}),
@@ -98,17 +106,21 @@ def test_what_was_tried_may_name_entries_and_values_in_its_own_way() -> None:
         run_of({"bbr": bps}, number, {"buffer": buffer}, entry)
         for number in (1, 2, 3)
         for entry, buffer, bps in (
-            ("apart", "16bdp", 1e6), ("together", "16bdp", 2e6), ("apart-packets", "9p", 3e6),
+            ("apart", "16bdp", 1e6),
+            ("together", "16bdp", 2e6),
+            ("apart-packets", "9p", 3e6),
             ("together-packets", "9p", 1e6),
         )
-    )  # fmt: skip
+    )
     tried = Tried(
         "apart-packets",
         "packets",
         entries={"together": "together-packets"},
         values={"buffer": {"16bdp": "9p"}, "rate": {"16bdp": "1p"}},
     )
-    [judged] = judge([Statement("n", "1", "s", (Bound(ratio, least=1.0),), tried=(tried,))], MeasuredRuns(runs))
+    [judged] = judge(
+        [Statement("n", "1", "s", (Bound(ratio, least=1.0),), tried=(tried,))], MeasuredRuns(runs)
+    )
     assert text.explained(judged) == "with packets: 3 times, holds"
     assert tried.names == {"apart-packets", "together-packets"}
 
@@ -131,15 +143,18 @@ LOW, HIGH, WIDE = (0.30, 0.31, 0.32), (0.60, 0.61, 0.62), (0.1, 0.5, 0.9)
     [
         ({}, ""),
         ({"tso": HIGH}, "with tso on: 61%, holds (1 of 2 measured)"),
-        ({"tso": WIDE}, "with tso on: 50%, cannot be told (1 of 2 measured)"),
+        ({"tso": WIDE}, "with tso on: 50%, undecided (1 of 2 measured)"),
         ({"rack": LOW}, "with rack on: 31%, does not hold (1 of 2 measured)"),
         (
             {"rack": LOW, "tso": HIGH},
-            "with rack on: 31%, does not hold (1 of 2 measured); with tso on: 61%, holds (1 of 2 measured)",
+            "with rack on: 31%, does not hold (1 of 2 measured); with tso on: 61%, holds (1 of 2 "
+            "measured)",
         ),
     ],
 )
-def test_what_was_tried_explains_and_changes_no_outcome(tried: dict[str, Sequence[float]], explained: str) -> None:
+def test_what_was_tried_explains_and_changes_no_outcome(
+    tried: dict[str, Sequence[float]], explained: str
+) -> None:
     judged = with_tries(LOW, **tried)
     assert judged.outcome is Judgement.FAILS
     assert text.explained(judged) == explained
@@ -160,7 +175,10 @@ def test_a_ratio_is_of_the_same_iteration() -> None:
             for cca, rate in (("cubic", 1e3), ("bbr", 2e3))
         )
     )
-    ratio = Quotient(Of("goodput_bps", "entry", at={"cca": "bbr"}), Of("goodput_bps", "entry", at={"cca": "cubic"}))
+    ratio = Quotient(
+        Of("goodput_bps", "entry", at={"cca": "bbr"}),
+        Of("goodput_bps", "entry", at={"cca": "cubic"}),
+    )
     assert runs.sample(ratio).values == (2.0, 2.0, 2.0)
 
 
@@ -182,7 +200,12 @@ def goodputs_by_rtt(*iterations: Sequence[float]) -> MeasuredRuns:
     """Returns runs with the goodputs of CUBIC at 1, 2 and 3 ms, in each iteration; None: no run."""
     return MeasuredRuns(
         tuple(
-            run_of({"cubic": bps}, number, {"loss": loss, "rtt": rtt}, settling=Settling(settled=bps != 4.0))
+            run_of(
+                {"cubic": bps},
+                number,
+                {"loss": loss, "rtt": rtt},
+                settling=Settling(settled=bps != 4.0),
+            )
             for number, goodputs in enumerate(iterations, start=1)
             for loss in ("0%", "1%")
             for rtt, bps in zip(("1ms", "2ms", "3ms"), goodputs, strict=False)
@@ -193,10 +216,15 @@ def goodputs_by_rtt(*iterations: Sequence[float]) -> MeasuredRuns:
 def test_a_variation_is_of_the_runs_of_an_iteration() -> None:
     """The standard deviation of 1, 2 and 3 is 1, and that of 2, 2 and 5 the square root of 3."""
     of = Of("variation", "entry", cca="cubic", at={"loss": "0%", "rtt": "1ms or 2ms or 3ms"})
-    sample = goodputs_by_rtt((1.0, 2.0, 3.0), (4.0, 4.0, 4.0), (2.0, 2.0, 5.0), (1.0, 2.0)).sample(of)
+    sample = goodputs_by_rtt((1.0, 2.0, 3.0), (4.0, 4.0, 4.0), (2.0, 2.0, 5.0), (1.0, 2.0)).sample(
+        of
+    )
     assert sample.values == pytest.approx((0.5, 0.0, math.sqrt(3) / 3))
     assert sample.not_settled == 1
-    assert goodputs_by_rtt((1.0, 2.0, 3.0)).sample(replace(of, at={"loss": "0%", "rtt": "1ms"})).values == ()
+    assert (
+        goodputs_by_rtt((1.0, 2.0, 3.0)).sample(replace(of, at={"loss": "0%", "rtt": "1ms"})).values
+        == ()
+    )
     assert goodputs_by_rtt((1.0, 2.0)).lacking(of) == {"rtt": ("1ms", "2ms")}
 
 
@@ -209,7 +237,9 @@ def test_a_mean_is_over_numbers_of_the_same_iteration_that_has_all_of_them() -> 
 
 
 def test_an_interval_of_what_cannot_be_negative_has_no_negative_limit() -> None:
-    """Shares and the like are fractions; a goodput's and a ratio's interval is as wide in factors on both sides."""
+    """Shares and the like are fractions; a goodput's and a ratio's interval is as wide in factors
+    on both sides.
+    """
     runs = runs_with_shares((0.05, 0.1, 0.5))
     share, goodput = runs.sample(SHARE), runs.sample(replace(SHARE, quantity="goodput_bps"))
     ratio = runs.sample(Quotient(SHARE, replace(SHARE, cca="cubic")))
@@ -228,7 +258,11 @@ def test_further_entries_have_further_iterations() -> None:
     runs = MeasuredRuns(
         tuple(
             run_of({"bbr": bps}, number, {}, entry)
-            for entry, goodputs in (("shallow", (2.0, 6.0)), ("again", (12.0,)), ("deep", (1.0, 2.0, 3.0)))
+            for entry, goodputs in (
+                ("shallow", (2.0, 6.0)),
+                ("again", (12.0,)),
+                ("deep", (1.0, 2.0, 3.0)),
+            )
             for number, bps in enumerate(goodputs, start=1)
         )
     )
@@ -238,7 +272,9 @@ def test_further_entries_have_further_iterations() -> None:
 
 
 def test_alternatives_are_pooled() -> None:
-    runs = MeasuredRuns(tuple(run_of({"bbr": rate}, 1, {"rtt": rtt}) for rtt, rate in (("1ms", 1.0), ("2ms", 2.0))))
+    runs = MeasuredRuns(
+        tuple(run_of({"bbr": rate}, 1, {"rtt": rtt}) for rtt, rate in (("1ms", 1.0), ("2ms", 2.0)))
+    )
     assert runs.sample(Of("goodput_bps", "entry", at={"rtt": "1ms or 2ms"})).values == (1.0, 2.0)
     assert runs.sample(Of("goodput_bps", "entry", at={"rtt": "2ms"})).values == (2.0,)
 
@@ -255,7 +291,12 @@ def test_runs_that_have_not_settled_are_counted() -> None:
     settled = (True, False, None, False)
     runs = MeasuredRuns(
         tuple(
-            run_of({cca: 1.0}, number, {"cca": cca}, settling=Settling(settled=known if cca == "bbr" else number != 1))
+            run_of(
+                {cca: 1.0},
+                number,
+                {"cca": cca},
+                settling=Settling(settled=known if cca == "bbr" else number != 1),
+            )
             for number, known in enumerate(settled, start=1)
             for cca in ("bbr", "cubic")
         )
@@ -276,7 +317,10 @@ def test_a_host_is_selected() -> None:
 
 def test_an_incomplete_selection_is_an_error() -> None:
     runs = MeasuredRuns(
-        tuple(run_of({"bbr": 1.0, other: 1.0}, 1, {"cca": f"bbr,{other}"}) for other in ("cubic", "reno"))
+        tuple(
+            run_of({"bbr": 1.0, other: 1.0}, 1, {"cca": f"bbr,{other}"})
+            for other in ("cubic", "reno")
+        )
     )
     with pytest.raises(ValueError, match="selects several runs"):
         runs.sample(Of("goodput_bps", "entry", cca="bbr"))
@@ -284,6 +328,9 @@ def test_an_incomplete_selection_is_an_error() -> None:
 
 def test_flows_that_never_converge_count_with_the_time_that_they_had() -> None:
     runs = MeasuredRuns(
-        (run_of({"bbr": 1.0}, 1, {}, convergence_s=12.0), run_of({"bbr": 1.0}, 2, {}, convergence_s=None))
+        (
+            run_of({"bbr": 1.0}, 1, {}, convergence_s=12.0),
+            run_of({"bbr": 1.0}, 2, {}, convergence_s=None),
+        )
     )
     assert runs.sample(Of("convergence_s", "entry")).values == (12.0, 60.0)

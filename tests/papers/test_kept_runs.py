@@ -9,14 +9,15 @@ import pytest
 
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.papers import kept_runs
-from ccmix.papers.ini_text import form
-from ccmix.papers.made_by import planned
-from support import REPOSITORY
+from ccmix.papers.forms import form, planned
+from support.commands import REPOSITORY
 
 ARCHIVE = REPOSITORY / "archive" / "papers" / "dai-fig1.zip"
 
 
-def test_runs_that_are_still_planned_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_are_still_planned_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not one that has another seed, nor one that the archive lacks."""
     first, second, third, *_ = planned("dai-fig1", 1, full=False)
     runs = (first, replace(second, seed=second.seed + 1), third, replace(third, iteration=99))

@@ -1,4 +1,4 @@
-"""How near the lab is to published numbers, in words."""
+"""How close the lab is to published numbers, in words."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,22 +6,29 @@ from dataclasses import replace
 import pytest
 
 from ccmix.papers import score_text
-from ccmix.papers.experiment import BesidePublished, Criterion, Tried
-from ccmix.papers.measured import MeasuredRuns
-from ccmix.papers.published import PublishedNumber
+from ccmix.papers.experiment import Criterion, PublishedComparison, Tried
+from ccmix.papers.judging import MeasuredRuns
+from ccmix.papers.reading import PublishedNumber
 from ccmix.papers.scores import Score, rank_correlation, scores
-from papers.runs import run_of
+from papers.runs import NEAR, run_of
 
 RATES = {"10mbit": 1e7, "100mbit": 1e8, "250mbit": 2.5e8, "1gbit": 1e9}
 SLOTS = (Tried("slots", "ACKs in slots"),)
 
 
 def scored(
-    fractions: Sequence[float], criterion: Criterion, others: Sequence[float] = (), published: float = 0.8
+    fractions: Sequence[float],
+    criterion: Criterion,
+    others: Sequence[float] = (),
+    published: float = 0.8,
 ) -> Score:
-    """Returns the score of cubic's utilisations of the first rates; `others` are those with ACKs in slots."""
+    """Returns the score of cubic's utilisations of the first rates; `others` are those with
+    ACKs in slots.
+    """
     numbers = [
-        PublishedNumber("kernel 5.13", "cubic", "goodput_bps", published * bps, "table", {"rate": rate})
+        PublishedNumber(
+            "kernel 5.13", "cubic", "goodput_bps", published * bps, "table", {"rate": rate}
+        )
         for rate, bps in RATES.items()
     ]
     runs = MeasuredRuns(
@@ -31,30 +38,35 @@ def scored(
             for (rate, bps), fraction in zip(RATES.items(), each, strict=False)
         )
     )
-    comparison = BesidePublished(
+    comparison = PublishedComparison(
         "kernel 5.13", "entry", "utilisation", criterion, ("cubic",), tried=SLOTS if others else ()
     )
     [score] = scores([comparison], numbers, runs, None)
     return score
 
 
-ANY, NEAR = Criterion(least_rank=None), Criterion(least_rank=None, most_factor=None, least_within=0.9)
+ANY, WITHIN = Criterion(most_factor=2.0), Criterion(least_within=0.9)
 
 
 @pytest.mark.parametrize(
     ("score", "words"),
     [
         (scored((0.8, 0.8, 0.8, 0.8), ANY), ""),
-        (scored((0.8, 0.8, 0.2, 0.1), ANY), "2 of 4 cells are off by more than 2 times, at most 8.00 times"),
+        (
+            scored((0.8, 0.8, 0.2, 0.1), ANY),
+            "2 of 4 cells are off by more than 2 times, at most 8.00 times",
+        ),
         (
             scored((0.8, 0.8, 0.2, 0.1), ANY, (0.8, 0.8, 0.7, 0.1)),
-            "2 of 4 cells are off by more than 2 times, at most 8.00 times, of which ACKs in slots explains 1",
+            "2 of 4 cells are off by more than 2 times, at most 8.00 times, of which ACKs in "
+            "slots explains 1",
         ),
         (
             scored((0.1, 0.8), ANY, (0.1, 0.8)),
-            "1 of 2 cells is off by more than 2 times, at most 8.00 times, which ACKs in slots did not explain",
+            "1 of 2 cells is off by more than 2 times, at most 8.00 times, which ACKs in slots "
+            "did not explain",
         ),
-        (scored((0.8, 0.8, 0.6, 0.5), NEAR), "50% of 4 cells within 0.05 instead of 90%"),
+        (scored((0.8, 0.8, 0.6, 0.5), WITHIN), "50% of 4 cells within 0.05 instead of 90%"),
     ],
 )
 def test_why_it_is_not_met(score: Score, words: str) -> None:
@@ -62,20 +74,30 @@ def test_why_it_is_not_met(score: Score, words: str) -> None:
 
 
 def test_a_rank_that_is_too_low() -> None:
-    numbers = [PublishedNumber("s", "bbr", "retransmits", rank, "table", {"n": str(rank)}) for rank in (1, 2, 3, 4)]
+    numbers = [
+        PublishedNumber("s", "bbr", "retransmits", rank, "table", {"n": str(rank)})
+        for rank in (1, 2, 3, 4)
+    ]
     runs = MeasuredRuns(
-        tuple(run_of({"bbr": value}, 1, {"n": str(n)}) for n, value in ((1, 2), (2, 1), (3, 4), (4, 3)))
+        tuple(
+            run_of({"bbr": value}, 1, {"n": str(n)})
+            for n, value in ((1, 2), (2, 1), (3, 4), (4, 3))
+        )
     )
-    goodputs = [PublishedNumber("s", "bbr", "goodput_bps", n.value, n.origin, n.at) for n in numbers]
-    [score] = scores([BesidePublished("s", "entry", "goodput_bps")], goodputs, runs, None)
+    goodputs = [
+        PublishedNumber("s", "bbr", "goodput_bps", n.value, n.origin, n.at) for n in numbers
+    ]
+    [score] = scores([PublishedComparison("s", "entry", "goodput_bps", NEAR)], goodputs, runs, None)
     assert score_text.why_not_met(score) == "rank correlation 0.60 instead of at least 0.95"
 
 
 def test_why_it_cannot_be_told() -> None:
-    ranks = Criterion(most_factor=None)
-    assert score_text.met(scored((0.8, 0.7), ranks)) == "cannot be told: 2 cells have no rank correlation"
+    ranks = Criterion(least_rank=0.95)
+    assert (
+        score_text.met(scored((0.8, 0.7), ranks)) == "undecided: 2 cells have no rank correlation"
+    )
     assert score_text.met(scored((0.8, 0.7, 0.6), ranks)) == (
-        "cannot be told: all cells of one side are alike, so there are no ranks"
+        "undecided: all cells of one side are equal, so there are no ranks"
     )
     assert score_text.met(scored((0.8, 0.8), ANY)) == "met"
     assert score_text.met(scored((0.1, 0.8), ANY)) == "not met"
@@ -88,43 +110,50 @@ def test_as_many_cells_as_have_no_ranks_are_named_too_few() -> None:
 
 
 def test_a_sentence_on_a_figure_has_what_is_near_what_is_not_and_what_cannot_be_told() -> None:
-    near, far, untold = scored((0.8,), ANY), scored((0.1,), ANY), scored((0.8,), Criterion())
+    near, far, untold = scored((0.8,), ANY), scored((0.1,), ANY), scored((0.8,), NEAR)
     which = "utilisation of cubic (kernel 5.13)"
     off = f"{which}: 1 of 1 cells is off by more than 2 times, at most 8.00 times"
     assert score_text.sentence([near, far, untold]) == (
-        f"The lab is as near to the published numbers as was asked for {which}. It is not as near to them for {off}. "
-        f"It cannot be told for {which}: 1 cell has no rank correlation."
+        f"The lab meets the criterion for {which}. It does not meet the criterion for {off}. "
+        f"The criterion is undecided for {which}: 1 cell has no rank correlation."
     )
-    assert score_text.sentence([far]) == f"The lab is not as near to the published numbers for {off}."
+    assert score_text.sentence([far]) == f"The lab does not meet the criterion for {off}."
 
 
 def test_what_is_for_comparison_is_not_judged() -> None:
-    score = scored((0.1,), Criterion())
+    score = scored((0.1,), NEAR)
     shown = replace(score, comparison=replace(score.comparison, criterion=None))
     assert score_text.sentence([shown]) == (
-        "For comparison, and not judged: utilisation of cubic (kernel 5.13), 1 cell at most 8.00 times off."
+        "Only for comparison, without a criterion: utilisation of cubic (kernel 5.13), 1 cell at "
+        "most 8.00 times off."
     )
 
 
 def test_a_difference_that_is_too_large_is_said_beside_the_factor() -> None:
-    score = scored((0.65, 0.8), Criterion(least_rank=None, most_apart=0.1))
-    assert score_text.why_not_met(score) == "1 of 2 cells is off by more than 2 times or 0.1, at most 1.23 times"
+    score = scored((0.65, 0.8), Criterion(most_factor=2.0, most_apart=0.1))
+    assert (
+        score_text.why_not_met(score)
+        == "1 of 2 cells is off by more than 2 times or 0.1, at most 1.23 times"
+    )
 
 
 def test_what_was_tried_and_explains_all_is_said_of_what_is_near_too() -> None:
     explained = scored((0.1,), ANY, (0.8,))
     assert score_text.sentence([explained]) == (
-        "The lab is as near to the published numbers as was asked for utilisation of cubic (kernel 5.13): 1 of 1 cells "
-        "is off by more than 2 times, at most 8.00 times, of which ACKs in slots explains 1."
+        "The lab meets the criterion for utilisation of cubic (kernel 5.13): 1 of 1 cells is off "
+        "by more than 2 times, at most 8.00 times, of which ACKs in slots explains 1."
     )
 
 
 def test_what_is_not_met_is_said_with_the_score_of_what_was_tried_in_all_cells() -> None:
     for others, words in (
         ((0.8, 0.8, 0.8), "with ACKs in slots: rank correlation 1.000, met"),
-        ((0.8, 0.5, 0.8), "with ACKs in slots: 66.7% of 3 cells within 0.05 instead of 90%, not met"),
+        (
+            (0.8, 0.5, 0.8),
+            "with ACKs in slots: 66.7% of 3 cells within 0.05 instead of 90%, not met",
+        ),
     ):
-        score = scored((0.8, 0.6, 0.6), NEAR, others)
+        score = scored((0.8, 0.6, 0.6), WITHIN, others)
         assert score_text.met(score) == f"not met; {words}"
         assert score_text.sentence([score]).endswith(f", and {words}.")
 
@@ -132,15 +161,14 @@ def test_what_is_not_met_is_said_with_the_score_of_what_was_tried_in_all_cells()
 def test_a_column_without_explanations_is_left_out() -> None:
     near, far = scored((0.8,), ANY), scored((0.1,), ANY)
     for score, columns in ((near, 3), (far, 4)):
-        rows = score_text.without_empty([score_text.CELLS, *score_text.cell_rows(score, score.pairs)])
-        assert {len(row) for row in rows} == {columns}
+        assert {len(row) for row in score_text.cell_table(score, score.pairs)} == {columns}
 
 
 def test_what_was_tried_and_explains_nothing_is_said_with_its_number() -> None:
     for tried, words in ((0.2, "not explained by ACKs in slots: 20%"), (0.8, "ACKs in slots: 80%")):
         score = scored((0.1,), ANY, (tried,))
-        [row] = score_text.cell_rows(score, score.pairs)
+        [_, row] = score_text.cell_table(score, score.pairs)
         assert row[-1].startswith(words)
     score = scored((0.1,), ANY)
-    [row] = score_text.cell_rows(score, score.pairs)
+    [_, row] = score_text.cell_table(score, score.pairs)
     assert row[-1] == "not explained"

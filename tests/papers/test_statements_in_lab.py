@@ -2,8 +2,8 @@
 
 import pytest
 
-from ccmix.papers.registry import EXPERIMENTS
-from support import Ccmix
+from ccmix.papers.reading import EXPERIMENTS
+from support.commands import Ccmix
 
 pytestmark = [pytest.mark.deep, pytest.mark.lab, pytest.mark.timeout(1200)]
 

@@ -1,4 +1,4 @@
-"""Numbers and what they are of, in words."""
+"""Numbers and their meanings, in words."""
 
 import math
 
@@ -6,8 +6,7 @@ import pytest
 
 from ccmix.papers import text
 from ccmix.papers.experiment import Bound, MeanOf, Number, Of, Quantity, Quotient, Statement
-from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement
-from ccmix.papers.measured import MeasuredSample
+from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement, MeasuredSample
 
 AT = {"rate": "1gbit", "delay": "5ms"}
 
@@ -19,8 +18,14 @@ def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> Of:
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (Of("share", "two-flows", cca="bbr", at={"rtt": "10ms"}), "share of bbr in entry two-flows at rtt=10ms"),
-        (Of("share", "long-before-10ms", host="h2"), "share of the flows of h2 in entry long-before-10ms"),
+        (
+            Of("share", "two-flows", cca="bbr", at={"rtt": "10ms"}),
+            "share of bbr in entry two-flows at rtt=10ms",
+        ),
+        (
+            Of("share", "long-before-10ms", host="h2"),
+            "share of the flows of h2 in entry long-before-10ms",
+        ),
         (Of("share", "mixed", cca="bbr", host="h2"), "share of bbr's flows of h2 in entry mixed"),
         (Of("fairness", "drop-tail"), "Jain's index in entry drop-tail"),
         (
@@ -32,7 +37,10 @@ def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> Of:
             "goodput at loss=1% over that at loss=0%, in entry shallow at cca=bbr2",
         ),
         (
-            Quotient(Of("retransmits", "loss", at={"cca": "bbr"}), Of("retransmits", "loss", at={"cca": "bbr2"})),
+            Quotient(
+                Of("retransmits", "loss", at={"cca": "bbr"}),
+                Of("retransmits", "loss", at={"cca": "bbr2"}),
+            ),
             "retransmitted segments at cca=bbr over those at cca=bbr2, in entry loss",
         ),
         (
@@ -44,14 +52,18 @@ def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> Of:
             "utilisation of cubic in entry shallow at a buffer below 0.4 BDP",
         ),
         (Of("share", "a", buffer_bdp=(0.4, 1.0)), "share in entry a at a buffer of 0.4 to 1 BDP"),
-        (Of("share", "a", buffer_bdp=(1.0, math.inf)), "share in entry a at a buffer from 1 BDP on"),
+        (
+            Of("share", "a", buffer_bdp=(1.0, math.inf)),
+            "share in entry a at a buffer from 1 BDP on",
+        ),
         (
             MeanOf((Of("variation", "a", cca="bbr"), Of("variation", "b"))),
             "mean over 2 cells, the first of which is coefficient of variation of bbr in entry a",
         ),
         (
             Quotient(MeanOf((goodput(),)), goodput()),
-            "mean over 1 cells, the first of which is goodput in entry shallow, over goodput in entry shallow",
+            "mean over 1 cells, the first of which is goodput in entry shallow, over goodput in "
+            "entry shallow",
         ),
         (
             Quotient(Of("share", "a", cca="bbr"), Of("fairness", "a")),
@@ -81,7 +93,13 @@ def test_numbers_have_their_unit(quantity: Quantity, value: float | None, words:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [(1902.0, "1,900 times"), (25.04, "25 times"), (0.0537, "0.0537 times"), (999.7, "1,000 times")]
+    ("value", "words"),
+    [
+        (1902.0, "1,900 times"),
+        (25.04, "25 times"),
+        (0.0537, "0.0537 times"),
+        (999.7, "1,000 times"),
+    ],
 )
 def test_ratios_are_factors(value: float, words: str) -> None:
     assert text.value(Quotient(goodput(), goodput()), value) == words
@@ -95,7 +113,10 @@ def test_ratios_are_factors(value: float, words: str) -> None:
         (Bound(Quotient(goodput(), goodput()), most=1.05), "at most 1.05 times"),
         (Bound(Quotient(goodput(), goodput()), least=0.9, most=1.1), "0.9 to 1.1 times"),
         (Bound(Quotient(goodput(), goodput()), least=1.0), "at least as much"),
-        (Bound(Quotient(Of("retransmits", "a"), Of("retransmits", "a")), most=1.0), "at most as many"),
+        (
+            Bound(Quotient(Of("retransmits", "a"), Of("retransmits", "a")), most=1.0),
+            "at most as many",
+        ),
     ],
 )
 def test_limits(bound: Bound, words: str) -> None:
@@ -105,7 +126,8 @@ def test_limits(bound: Bound, words: str) -> None:
 def judged(*samples: tuple[float, ...]) -> JudgedStatement:
     """Returns a statement that asks for at least twice, with a number for each sample."""
     bounds = tuple(
-        JudgedBound(Bound(Quotient(goodput(), goodput()), least=2.0), MeasuredSample(sample)) for sample in samples
+        JudgedBound(Bound(Quotient(goodput(), goodput()), least=2.0), MeasuredSample(sample))
+        for sample in samples
     )
     return JudgedStatement(Statement("name", "1", "", ()), JudgedBounds(bounds))
 
@@ -118,7 +140,10 @@ def test_what_was_found_is_the_range_of_the_means() -> None:
 
 
 def test_the_unit_of_a_ratio_stands_once() -> None:
-    assert text.seen(judged((1600.0, 1900.0, 2200.0)).bounds[0]) == "1,900 times (1,280 to 2,810, 3 runs)"
+    assert (
+        text.seen(judged((1600.0, 1900.0, 2200.0)).bounds[0])
+        == "1,900 times (1,280 to 2,810, 3 runs)"
+    )
 
 
 def test_why_a_statement_cannot_be_told() -> None:
@@ -147,7 +172,12 @@ def test_where_a_statement_is_from(section: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(5, "1 min"), (59 * 60 + 29, "59 min"), (59 * 60 + 31, "1 h 0 min"), (26.5 * 3600, "26 h 30 min")],
+    [
+        (5, "1 min"),
+        (59 * 60 + 29, "59 min"),
+        (59 * 60 + 31, "1 h 0 min"),
+        (26.5 * 3600, "26 h 30 min"),
+    ],
 )
 def test_times_are_in_hours_and_minutes(seconds: float, words: str) -> None:
     assert text.hours(seconds) == words

@@ -2,16 +2,13 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from plugin_runner import Tool, unpacked_package
-from support import REPOSITORY, commands_in, wait_for
-
-sys.path.insert(0, str(REPOSITORY / "plugin/tool"))
+from support.commands import commands_in, wait_for
+from support.plugin_runner import Tool, unpacked_package
 
 NEAR, FAR = (f"ccmix-plugin-{os.getpid()}-{side}" for side in "ab")
 
@@ -31,7 +28,9 @@ def tool(package: Path) -> Tool:
 def _namespaces() -> Iterator[None]:
     allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
     if not {"reno", "bbr"} <= set(allowed):
-        pytest.skip(f"this kernel allows users only {' '.join(allowed)}: run plugin/tool/allow-ccas as root")
+        pytest.skip(
+            f"this kernel allows users only {' '.join(allowed)}: run plugin/tool/allow-ccas as root"
+        )
     commands = [
         *(f"ip netns add {name}" for name in (NEAR, FAR)),
         f"ip link add plugin-a netns {NEAR} type veth peer name plugin-b netns {FAR}",
@@ -52,7 +51,7 @@ def _namespaces() -> Iterator[None]:
 
 @pytest.fixture
 def ends(package: Path, _namespaces: None) -> Iterator[list[Tool]]:
-    """Yields source and dest; after the test nothing may run there any more."""
+    """Yields source and dest, on which no process may run after the test."""
     for name in (NEAR, FAR):
         wait_for(lambda name=name: not commands_in(name), 30, f"nothing runs in {name}")
     yield [Tool(package, NEAR), Tool(package, FAR)]

@@ -1,8 +1,9 @@
-"""Makes a path with an RTT of 200 ms in a guest of the lab, and a run over it in the slot that the tool asks for.
+"""Makes a path with an RTT of 200 ms in a guest of the lab, and a run over it in the slot that the
+tool requests.
 
     guest_long_path.py ROOT STREAMS [reverse]
 
-Prints how long it took, and what came out, as JSON.
+Prints the time of the run and its result as JSON.
 """
 
 import json
@@ -10,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from plugin_runner import Tool, start_run, throughput
+from support.plugin_runner import Tool, start_run, throughput
 
 COMMANDS = """
 ip netns add a
@@ -30,10 +31,15 @@ def main() -> None:
     for command in COMMANDS.strip().splitlines():
         subprocess.run(command.split(), check=True)
     ends = [Tool(Path(root), "a"), Tool(Path(root), "b")]
-    # The link's RTT is the one that the tool takes where the test has none; a little traffic is enough
+    # The link's RTT is the one that the tool takes where the test has none; a little traffic is
+    # enough
     mix = "reno:1" if streams == "1" else "reno:1,bbr:1"
     test = throughput(
-        congestion=mix, parallel=int(streams), link_rtt=None, bandwidth=100_000, reverse=bool(rest) or None
+        congestion=mix,
+        parallel=int(streams),
+        link_rtt=None,
+        bandwidth=100_000,
+        reverse=bool(rest) or None,
     )
     run = start_run(ends, test)
     results = run.results()
@@ -45,7 +51,9 @@ def main() -> None:
                 "took_s": max(participant.ended_at for participant in run.participants) - run.start,
                 "succeeded": merged["succeeded"],
                 "error": merged.get("error"),
-                "goodput_bps": merged.get("summary", {}).get("summary", {}).get("receiver-throughput-bits"),
+                "goodput_bps": merged.get("summary", {})
+                .get("summary", {})
+                .get("receiver-throughput-bits"),
             }
         )
     )

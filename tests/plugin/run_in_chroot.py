@@ -1,6 +1,8 @@
-"""Runs both participants of a test in a chroot, in this namespace of network and mounts, and prints their results.
+"""Runs both participants of a test in a chroot, in this namespace of network and mounts, and prints
+their results.
 
-Standard input has the test, both participant-data, the path of the method `run` in the chroot, and the chroot.
+Standard input has the test, both participant-data, the path of the method `run` in the chroot, and
+the chroot.
 """
 
 import datetime
@@ -19,12 +21,24 @@ start = datetime.datetime.fromtimestamp(time.time() + LEAD_S, datetime.UTC).isof
 participants = []
 for number in (0, 1):
     participant = subprocess.Popen(
-        ["chroot", given["root"], given["run"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ["chroot", given["root"], given["run"]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert participant.stdin
     schedule = {"start": start, "duration": f"PT{SLOT_S:g}S"}
-    run = {"schema": 1, "task-uuid": "0", "schedule": schedule, "test": given["test"], "participant": number}
+    run = {
+        "schema": 1,
+        "task-uuid": "0",
+        "schedule": schedule,
+        "test": given["test"],
+        "participant": number,
+    }
     participant.stdin.write(json.dumps(run | {"participant-data": given["data"]}))
     participant.stdin.close()
     participants.append(participant)
-json.dump([json.loads(participant.stdout.read()) for participant in participants if participant.stdout], sys.stdout)
+json.dump(
+    [json.loads(participant.stdout.read()) for participant in participants if participant.stdout],
+    sys.stdout,
+)

@@ -16,11 +16,11 @@ from ccmix.model.group_grammar import (
     parse_groups,
     streams_of_groups,
 )
-from plugin_runner import IPERF3
+from support.plugin_runner import IPERF3
 
 
 def error_of_parser(text: str) -> str:
-    """Returns where and why the parser refuses a list; empty text where it accepts it."""
+    """Returns the column and the reason of the parser's error; empty if it accepts the list."""
     try:
         parse_groups(text)
     except GroupGrammarError as error:
@@ -29,7 +29,7 @@ def error_of_parser(text: str) -> str:
 
 
 def error_of_binary(iperf3: Path, text: str) -> str:
-    """Returns the same of iperf3, which reads its arguments before it fails to connect."""
+    """Returns the same for iperf3, which reads its arguments before it fails to connect."""
     argv = [str(iperf3), "-J", "-c", "127.0.0.1", "-p", "1", "-P", "128", "-t", "86400", "-C", text]
     client = subprocess.run(argv, capture_output=True, check=False)
     output = (client.stdout or client.stderr).decode(errors="replace")
@@ -37,7 +37,12 @@ def error_of_binary(iperf3: Path, text: str) -> str:
     if "bad list" not in error:
         assert "unable to connect" in error, error
         return ""
-    column, reason = re.search(r"column (\d+), at '.*': (.*)", error, re.DOTALL).groups()  # type: ignore[union-attr]
+    column, reason = re.search(
+        r"column (\d+), at '.*': "
+        r"(.*)",
+        error,
+        re.DOTALL,
+    ).groups()  # type: ignore[union-attr]
     return f"column {column}: {reason.strip()}"
 
 
@@ -47,7 +52,9 @@ VALUES = ["0", "1", "8", "1001", "1G", "2.4g", "999", "0.001m", "10s", "250ms", 
 PARTS = st.lists(st.sampled_from([*NAMES, *MARKS, *VALUES]), min_size=1, max_size=10).map("".join)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(text=PARTS)
 @example("cubic:8,bbr:8")
 @example("cubic:00000000000000000001")
@@ -94,5 +101,7 @@ def test_a_formatted_list_is_read_as_the_same_groups(text: str) -> None:
     except GroupGrammarError:
         return
     again = parse_groups(format_groups(groups))
-    assert [(group.cca, group.weight) for group in again] == [(group.cca, group.weight) for group in groups]
+    assert [(group.cca, group.weight) for group in again] == [
+        (group.cca, group.weight) for group in groups
+    ]
     assert format_groups(again) == format_groups(groups)

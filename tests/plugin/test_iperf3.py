@@ -1,4 +1,6 @@
-"""Tests a server whose iperf3 a signal ends; stand-ins print what iperf3 prints once in hundreds of tries."""
+"""Tests a server whose iperf3 is ended by a signal. Stand-ins print output that iperf3 gives only
+once in hundreds of tries.
+"""
 
 import json
 import time
@@ -6,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from plugin_runner import check, throughput
+from iperf3mix import agreement, ends, spec
+from support.plugin_runner import check, throughput
 
 TOKEN = "a token"
-SAID = {"start": {"test_start": {"num_streams": 2}}, "extra_data": TOKEN, "error": "the client has terminated"}
+SAID = {
+    "start": {"test_start": {"num_streams": 2}},
+    "extra_data": TOKEN,
+    "error": "the client has terminated",
+}
 
 
 @pytest.mark.parametrize(
@@ -18,20 +25,24 @@ SAID = {"start": {"test_start": {"num_streams": 2}}, "extra_data": TOKEN, "error
         (":", "iperf3 had to be killed when its slot ended: it left no result"),
         (
             f"echo {json.dumps(json.dumps(SAID))}; " * 2 + "exit 1",
-            "the test didn't end before its slot: if the path has a longer round-trip time than link-rtt, give that",
+            "the test didn't end before its slot: if the path has a longer round-trip time than "
+            "link-rtt, give that",
         ),
     ],
     ids=["hangs", "says all twice"],
 )
 def test_a_stand_in_that_is_ended_by_a_signal(tmp_path: Path, on_signal: str, error: str) -> None:
-    from iperf3mix import agreement, server, slot, spec  # noqa: PLC0415 - conftest.py puts it on the path
-
     program = tmp_path / "iperf3"
-    program.write_text(f"#!/bin/sh\ntrap '{on_signal}' TERM\nfor _ in $(seq 50); do sleep 0.1; done\n")
+    program.write_text(
+        f"#!/bin/sh\ntrap '{on_signal}' TERM\nfor _ in $(seq 50); do sleep 0.1; done\n"
+    )
     program.chmod(0o755)
     now = time.time()
-    result = server.run(
-        spec.read(throughput()), agreement.Agreement(5201, TOKEN), slot.RunSlot(now, now + 1), str(program)
+    result = ends.run_server(
+        spec.read(throughput()),
+        agreement.Agreement(5201, TOKEN),
+        agreement.RunSlot(now, now + 1),
+        str(program),
     )
     check(result, "result")
     assert not result["succeeded"]

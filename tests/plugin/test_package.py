@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from plugin_runner import CONF, IPERF3, TOOL, Tool
-from support import REPOSITORY, Ccmix
+from iperf3mix import VERSION, agreement, host, spec
+from support.commands import REPOSITORY, Ccmix
+from support.plugin_runner import CONF, IPERF3, TOOL, Tool
 
 METHODS = ["can-run", "duration", "enumerate", "merged-results", "participant-data", "run"]
 NAME = "pscheduler-tool-iperf3mix"
@@ -26,7 +27,9 @@ def deb(package: Path) -> Path:
 
 
 def control(deb: Path, part: str = "") -> str:
-    return subprocess.run(["dpkg-deb", "-I", deb, *part.split()], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["dpkg-deb", "-I", deb, *part.split()], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_it_has_a_tool_with_all_methods(package: Path) -> None:
@@ -36,15 +39,27 @@ def test_it_has_a_tool_with_all_methods(package: Path) -> None:
         script = package / TOOL / file
         assert script.stat().st_mode & 0o777 == 0o755
         assert script.read_text().startswith("#!/usr/bin/python3 -B\n")  # which writes no byte code
-    assert (package / IPERF3).stat().st_mode & 0o7777 == 0o755  # and no file capability: nobody needs one
+    assert (
+        package / IPERF3
+    ).stat().st_mode & 0o7777 == 0o755  # and no file capability: nobody needs one
     assert "security.capability" not in os.listxattr(package / IPERF3)
 
 
 def test_it_replaces_nothing(deb: Path) -> None:
     """The package does not replace stock iperf3, nor any other file."""
-    listing = subprocess.run(["dpkg-deb", "-c", deb], capture_output=True, text=True, check=True).stdout
-    files = [line.split()[5].removeprefix(".") for line in listing.splitlines() if not line.startswith("d")]
-    own = ("/usr/lib/pscheduler/classes/tool/iperf3mix/", f"/usr/lib/{NAME}/", f"/usr/share/doc/{NAME}/")
+    listing = subprocess.run(
+        ["dpkg-deb", "-c", deb], capture_output=True, text=True, check=True
+    ).stdout
+    files = [
+        line.split()[5].removeprefix(".")
+        for line in listing.splitlines()
+        if not line.startswith("d")
+    ]
+    own = (
+        "/usr/lib/pscheduler/classes/tool/iperf3mix/",
+        f"/usr/lib/{NAME}/",
+        f"/usr/share/doc/{NAME}/",
+    )
     others = [file for file in files if not file.startswith(own)]
     assert sorted(others) == [
         "/etc/pscheduler/tool/iperf3mix.conf",
@@ -59,8 +74,6 @@ def test_it_replaces_nothing(deb: Path) -> None:
 
 
 def test_control(deb: Path) -> None:
-    from iperf3mix import VERSION  # noqa: PLC0415 - conftest.py puts it on the path
-
     fields = control(deb, "control")
     assert f"Package: {NAME}\n" in fields
     assert f"Version: {VERSION}\n" in fields
@@ -72,21 +85,21 @@ def test_control(deb: Path) -> None:
 
 
 def test_the_configuration_file_is_the_one_that_is_read(deb: Path, package: Path) -> None:
-    from iperf3mix import config  # noqa: PLC0415 - conftest.py puts it on the path
-
-    assert control(deb, "conffiles") == f"{config.FILE}\n"
-    assert f"/{CONF}" == config.FILE
-    assert f"/{IPERF3}" == config.DEFAULT_IPERF3
-    # As it is delivered, and with every commented default taken in, it says what holds without it
+    assert control(deb, "conffiles") == f"{host.FILE}\n"
+    assert f"/{CONF}" == host.FILE
+    assert f"/{IPERF3}" == host.DEFAULT_IPERF3
+    # As delivered, and with every commented default enabled, the file gives the defaults
     delivered = (REPOSITORY / "plugin/iperf3mix.conf").read_text()
     defaults = "\n".join(
-        line[2:] if line.startswith("# ") and " = " in line else line for line in delivered.splitlines()
+        line[2:] if line.startswith("# ") and " = " in line else line
+        for line in delivered.splitlines()
     )
     for text in (delivered, defaults):
         file = package / "as-delivered.conf"
         file.write_text(text)
         script = (
-            "import dataclasses, json; from iperf3mix.config import load; print(json.dumps(dataclasses.asdict(load())))"
+            "import dataclasses, json; from iperf3mix.host import load_settings; "
+            "print(json.dumps(dataclasses.asdict(load_settings())))"
         )
         output = subprocess.run(
             [sys.executable, "-c", script],
@@ -96,9 +109,9 @@ def test_the_configuration_file_is_the_one_that_is_read(deb: Path, package: Path
             check=True,
         ).stdout
         assert json.loads(output) == {
-            "iperf3": config.DEFAULT_IPERF3,
-            "port": config.DEFAULT_PORT,
-            "allow": list(config.DEFAULT_ALLOW),
+            "iperf3": host.DEFAULT_IPERF3,
+            "port": host.DEFAULT_PORT,
+            "allow": list(host.DEFAULT_ALLOW),
         }
 
 
@@ -113,25 +126,43 @@ def test_sums(deb: Path, tmp_path: Path) -> None:
 
 def test_it_can_be_built_again(deb: Path, tmp_path: Path) -> None:
     """The same sources give the same package, byte by byte."""
-    built = subprocess.run([REPOSITORY / "plugin/build", tmp_path], capture_output=True, text=True, check=True)
+    built = subprocess.run(
+        [REPOSITORY / "plugin/build", tmp_path], capture_output=True, text=True, check=True
+    )
     assert Path(built.stdout.strip()).read_bytes() == deb.read_bytes()
 
 
 @pytest.mark.deep
 @pytest.mark.namespaces
 def test_the_rpm_can_be_built_again(tmp_path: Path) -> None:
-    """On a host of another name, and later: the time is in an RPM in seconds, as are those of its files."""
-    on_another = ["unshare", "--uts", "sh", "-c", 'hostname somewhere.else && sleep 1 && exec "$@"', "sh"]
+    """Builds on a host of another name, and later, because an RPM can contain the host's name and
+    the time in seconds.
+    """
+    on_another = [
+        "unshare",
+        "--uts",
+        "sh",
+        "-c",
+        'hostname somewhere.else && sleep 1 && exec "$@"',
+        "sh",
+    ]
     first, second = (
         subprocess.run(
-            [*prefix, REPOSITORY / "plugin/build", "--rpm", tmp_path / name], check=True, capture_output=True
+            [*prefix, REPOSITORY / "plugin/build", "--rpm", tmp_path / name],
+            check=True,
+            capture_output=True,
         )
         for name, prefix in (("first", []), ("second", on_another))
     )
-    assert Path(first.stdout.decode().strip()).read_bytes() == Path(second.stdout.decode().strip()).read_bytes()
+    assert (
+        Path(first.stdout.decode().strip()).read_bytes()
+        == Path(second.stdout.decode().strip()).read_bytes()
+    )
 
 
-def test_the_service_and_the_script_of_the_package_call_what_is_there(deb: Path, package: Path) -> None:
+def test_the_service_and_the_script_of_the_package_call_what_is_there(
+    deb: Path, package: Path
+) -> None:
     units = package / "usr/lib/systemd/system"
     unit = (units / f"multi-user.target.wants/{NAME}.service").read_text()
     assert unit == (units / f"{NAME}.service").read_text()
@@ -149,8 +180,10 @@ def test_the_documentation_of_the_units_is_in_the_package(package: Path) -> None
 
 
 @pytest.mark.skipif(shutil.which("systemctl") is None, reason="systemctl is not here")
-def test_removing_it_disables_the_instances_of_its_units(deb: Path, package: Path, tmp_path: Path) -> None:
-    """By the command of the package's script, on another root folder."""
+def test_removing_it_disables_the_instances_of_its_units(
+    deb: Path, package: Path, tmp_path: Path
+) -> None:
+    """Runs the command of the package's script on another root folder."""
     [disable] = re.findall(r"systemctl (disable \S+)", control(deb, "prerm"))
     assert f"systemctl {disable} " in (REPOSITORY / f"plugin/rpm/{NAME}.spec").read_text()
     units = tmp_path / "usr/lib/systemd/system"
@@ -169,12 +202,24 @@ def test_its_python_is_that_of_enterprise_linux_9(package: Path) -> None:
     tests/plugin/test_rpm.py runs it with a real Python 3.9.
     """
     files = sorted((package / TOOL).rglob("*.py"))
-    assert len(files) > 10
+    assert len(files) > 5
     for file in files:
         tree = ast.parse(file.read_text(), feature_version=(3, 9))
-        modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
-        modules += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-        assert all(module.partition(".")[0] in sys.stdlib_module_names for module in modules), (file, modules)
+        modules = [
+            node.module or ""
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and not node.level
+        ]
+        modules += [
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        ]
+        assert all(module.partition(".")[0] in sys.stdlib_module_names for module in modules), (
+            file,
+            modules,
+        )
 
 
 def test_its_group_grammar_is_that_of_ccmix(package: Path) -> None:
@@ -185,15 +230,23 @@ def test_its_group_grammar_is_that_of_ccmix(package: Path) -> None:
 
 
 def test_every_option_and_key_is_in_the_manual() -> None:
-    from iperf3mix import config, spec  # noqa: PLC0415 - conftest.py puts it on the path
-
     manual = (REPOSITORY / "plugin/iperf3mix.7").read_text().replace("\\-", "-")
-    assert config.FILE in manual
-    assert config.DEFAULT_IPERF3 in manual
-    options = [line.split('self._option("')[1].split('"')[0] for line in Path(spec.__file__).read_text().splitlines()
-               if 'self._option("' in line]  # fmt: skip
+    assert host.FILE in manual
+    assert host.DEFAULT_IPERF3 in manual
+    options = [
+        line.split('self._option("')[1].split('"')[0]
+        for line in Path(spec.__file__).read_text().splitlines()
+        if 'self._option("' in line
+    ]
     assert len(options) > 20
-    for option in [*options, "udp", "loopback", "reverse-connections", "bandwidth-strict", "burst-size"]:
+    for option in [
+        *options,
+        "udp",
+        "loopback",
+        "reverse-connections",
+        "bandwidth-strict",
+        "burst-size",
+    ]:
         assert option in manual, option
 
 
@@ -214,7 +267,9 @@ def test_ccas_are_allowed_and_none_is_taken_away(ccmix: Ccmix, package: Path) ->
     )
     before, *rest = done.stdout.splitlines()
     assert "htcp" not in before
-    missing = "iperf3mix: this kernel has no nosuch; see allow in /etc/pscheduler/tool/iperf3mix.conf"
+    missing = (
+        "iperf3mix: this kernel has no nosuch; see allow in /etc/pscheduler/tool/iperf3mix.conf"
+    )
     after = sorted([*before.split(), "htcp", "vegas"])  # the kernel has an order of its own
     assert [rest[0], rest[1], rest[3]] == [missing, "1", missing]
     assert [sorted(line.split()) for line in (rest[2], rest[4])] == [after, after]
@@ -234,20 +289,30 @@ def test_ccas_are_allowed_and_none_is_taken_away(ccmix: Ccmix, package: Path) ->
 def test_the_slot_is_enough_for_a_long_path_and_not_much_too_long(
     ccmix: Ccmix, package: Path, streams: int, direction: str
 ) -> None:
-    """The path has an RTT of 200 ms, the default of link-rtt, in a guest of the lab, in virtual time."""
-    from iperf3mix import slot  # noqa: PLC0415 - conftest.py puts it on the path
-
-    script = [sys.executable, REPOSITORY / "tests/plugin/guest_long_path.py", package, streams, *direction.split()]
-    done = ccmix("lab", "exec", "--host-root", "--", "env", f"PYTHONPATH={REPOSITORY / 'tests'}", *script)
+    """The path has an RTT of 200 ms, the default of link-rtt, in a guest of the lab, in
+    virtual time.
+    """
+    script = [
+        sys.executable,
+        REPOSITORY / "tests/plugin/guest_long_path.py",
+        package,
+        streams,
+        *direction.split(),
+    ]
+    done = ccmix(
+        "lab", "exec", "--host-root", "--", "env", f"PYTHONPATH={REPOSITORY / 'tests'}", *script
+    )
     got = json.loads(done.stdout)
     assert got["succeeded"], got
     round_trips = (got["took_s"] - 1.0) / 0.2
-    assert slot.ROUND_TRIPS + streams - 3 < round_trips < slot.ROUND_TRIPS + streams
-    assert got["took_s"] + slot.WRITING_S < got["slot_s"]
+    assert agreement.ROUND_TRIPS + streams - 3 < round_trips < agreement.ROUND_TRIPS + streams
+    assert got["took_s"] + agreement.WRITING_S < got["slot_s"]
 
 
 @pytest.mark.root
 def test_without_root_it_is_as_good(tool: Tool) -> None:
     """All of these tests run the tool as a user without privileges, like pScheduler's runner."""
-    output = subprocess.run([*tool.command("enumerate")[:-1], "id", "-u"], capture_output=True, text=True, check=True)
+    output = subprocess.run(
+        [*tool.command("enumerate")[:-1], "id", "-u"], capture_output=True, text=True, check=True
+    )
     assert output.stdout.strip() == "65534"

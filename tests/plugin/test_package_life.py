@@ -1,4 +1,5 @@
-"""Tests the package's life with dpkg: what it installs, what it leaves, and pScheduler's warm boot, on a STAND-IN.
+"""Tests the package's life with dpkg: what it installs, what it leaves, and pScheduler's warm boot,
+on a STAND-IN.
 
 The short life is in an empty root folder. The whole one is in a chroot with Debian.
 """
@@ -8,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from plugin_machine import PACKAGE, Machine, debian_machine, empty_machine, own_suite, package_1_0, with_pscheduler
-from plugin_runner import CONF, TOOL
+from support.plugin_machine import (
+    PACKAGE,
+    Machine,
+    debian_machine,
+    empty_machine,
+    own_suite,
+    package_1_0,
+    with_pscheduler,
+)
+from support.plugin_runner import CONF, TOOL
 
 METHODS = ("can-run", "duration", "enumerate", "merged-results", "participant-data", "run")
 BOTH, STOCK = {"iperf3", "iperf3mix"}, {"iperf3"}
@@ -29,7 +38,12 @@ def former(deb: Path, tmp_path: Path) -> Path:
     return package_1_0(deb, tmp_path)
 
 
-@pytest.fixture(params=["empty-root", pytest.param("debian-in-a-chroot", marks=[pytest.mark.deep, pytest.mark.root])])
+@pytest.fixture(
+    params=[
+        "empty-root",
+        pytest.param("debian-in-a-chroot", marks=[pytest.mark.deep, pytest.mark.root]),
+    ]
+)
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]:
     if request.param == "empty-root":
         yield with_pscheduler(empty_machine(tmp_path / "root"), tmp_path)
@@ -39,8 +53,14 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]
 
 
 def healthy(machine: Machine, tools: set[str]) -> bool:
-    """Returns whether pScheduler has these tools, by the package's own trigger, and can boot again."""
-    return machine.registered() == tools and machine.warmboot().returncode == 0 and machine.registered() == tools
+    """Returns whether pScheduler has these tools, by the package's own trigger, and can
+    boot again.
+    """
+    return (
+        machine.registered() == tools
+        and machine.warmboot().returncode == 0
+        and machine.registered() == tools
+    )
 
 
 def test_install_use_remove_reinstall_purge(machine: Machine, deb: Path) -> None:

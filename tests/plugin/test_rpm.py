@@ -1,5 +1,6 @@
-"""Tests the package for Enterprise Linux 9 in a STAND-IN for it: a chroot with Debian 11, whose Python is 3.9, too, and
-whose C library is older (2.31, not 2.34). rpm is Debian's; pScheduler is a stand-in as well.
+"""Tests the package for Enterprise Linux 9 in a STAND-IN for it: a chroot with Debian 11, whose
+Python is 3.9, too, and whose C library is older (2.31, not 2.34). rpm is Debian's; pScheduler is a
+stand-in as well.
 """
 
 import json
@@ -12,43 +13,61 @@ from pathlib import Path
 
 import pytest
 
-from plugin_machine import ENVIRONMENT, PACKAGE, STAND_IN, Machine, debian_machine
-from plugin_runner import check, throughput
-from support import REPOSITORY
+from support.commands import REPOSITORY
+from support.plugin_machine import ENVIRONMENT, PACKAGE, STAND_IN, Machine, debian_machine
+from support.plugin_runner import check, throughput
 
 TOOL = "usr/libexec/pscheduler/classes/tool/iperf3mix"
 STOCK_TOOL = "usr/libexec/pscheduler/classes/tool/iperf3"
 WITH_PROC = 'mount --rbind /proc "$0/proc" && exec chroot "$0" "$@"'
 BOTH, STOCK = {"iperf3", "iperf3mix"}, {"iperf3"}
 
-pytestmark = [pytest.mark.root, pytest.mark.deep, pytest.mark.timeout(1200)]  # the first one makes the chroot
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.deep,
+    pytest.mark.timeout(1200),
+]  # the first one makes the chroot
 
 
 @dataclass(frozen=True)
 class RpmMachine:
-    """Is the chroot, in which rpm acts."""
+    """Runs rpm in the chroot."""
 
     machine: Machine
 
     def rpm(self, *arguments: str | Path) -> None:
-        # Debian's packages are none that an RPM could depend on
+        # an RPM can't depend on Debian's packages
         done = subprocess.run(
             ["rpm", f"--root={self.machine.root}", "--nodeps", *arguments],
-            env=ENVIRONMENT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done
         assert "scriptlet failed" not in done.stderr
 
     def healthy(self, tools: set[str]) -> bool:
-        """Returns whether pScheduler has these tools, by the package's own scripts, and can boot again."""
+        """Returns whether pScheduler has these tools, by the package's own scripts, and can
+        boot again.
+        """
         machine = self.machine
-        return machine.registered() == tools and machine.warmboot().returncode == 0 and machine.registered() == tools
+        return (
+            machine.registered() == tools
+            and machine.warmboot().returncode == 0
+            and machine.registered() == tools
+        )
 
     def call(self, method: str, given: object) -> subprocess.CompletedProcess[str]:
         """Calls a method of the tool as root, with /proc."""
         argv = ["unshare", "--mount", "sh", "-c", WITH_PROC, self.machine.root, f"/{TOOL}/{method}"]
         return subprocess.run(
-            argv, input=json.dumps(given), env=ENVIRONMENT, capture_output=True, text=True, check=False
+            argv,
+            input=json.dumps(given),
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
 
@@ -69,11 +88,21 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         "harness/ccmix/model",
     )
     for part in parts:
-        shutil.copytree(REPOSITORY / part, copy / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            REPOSITORY / part,
+            copy / part,
+            symlinks=True,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
     init = copy / "plugin/tool/iperf3mix/__init__.py"
     built = []
     for source in (REPOSITORY, copy):
-        done = subprocess.run([source / "plugin/build", "--rpm", folder], stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [source / "plugin/build", "--rpm", folder],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         built.append(Path(done.stdout.strip()))
         init.write_text(init.read_text().replace('VERSION = "1', 'VERSION = "2'))
     first, second = built
@@ -94,20 +123,31 @@ def host(tmp_path: Path) -> Iterator[RpmMachine]:
         yield RpmMachine(machine)
 
 
-def test_install_use_upgrade_downgrade_and_erase(host: RpmMachine, packages: tuple[Path, Path]) -> None:
+def test_install_use_upgrade_downgrade_and_erase(
+    host: RpmMachine, packages: tuple[Path, Path]
+) -> None:
     first, second = packages
     host.rpm("--install", first)
     assert host.healthy(BOTH)
     installed = host.machine.files()
     mixed = throughput(congestion="cubic:1,bbr:1")
-    for method, given in (("enumerate", None), ("can-run", mixed), ("duration", mixed),
-                          ("participant-data", {"participant": 1, "test": mixed})):  # fmt: skip
+    for method, given in (
+        ("enumerate", None),
+        ("can-run", mixed),
+        ("duration", mixed),
+        ("participant-data", {"participant": 1, "test": mixed}),
+    ):
         done = host.call(method, given)
         assert (done.returncode, done.stderr) == (0, "")
         check(json.loads(done.stdout), method)
     assert "3.9" in host.machine.run("/usr/bin/python3", "--version").stdout
-    assert "+ccmix" in host.machine.run("/usr/lib/pscheduler-tool-iperf3mix/iperf3", "--version").stdout
-    assert host.machine.run("/usr/sbin/ccmix-cca", "--version").stdout.startswith("ccmix-cca, build ")
+    assert (
+        "+ccmix"
+        in host.machine.run("/usr/lib/pscheduler-tool-iperf3mix/iperf3", "--version").stdout
+    )
+    assert host.machine.run("/usr/sbin/ccmix-cca", "--version").stdout.startswith(
+        "ccmix-cca, build "
+    )
     assert host.machine.files() == installed, "root's use of the tool leaves no byte code"
     (host.machine.root / TOOL / "iperf3mix/__pycache__").mkdir()
     host.rpm("--upgrade", second)
@@ -127,14 +167,24 @@ def test_install_use_upgrade_downgrade_and_erase(host: RpmMachine, packages: tup
 def test_a_run_on_python_3_9(host: RpmMachine, packages: tuple[Path, Path]) -> None:
     """Both participants run in the chroot, over a loopback: real traffic by the static iperf3."""
     host.rpm("--install", packages[0])
-    test = throughput(source="127.0.0.1", dest="127.0.0.1", congestion="reno@20M,reno@40M")  # which every user may use
-    data = [json.loads(host.call("participant-data", {"participant": at, "test": test}).stdout) for at in (0, 1)]
+    test = throughput(
+        source="127.0.0.1", dest="127.0.0.1", congestion="reno@20M,reno@40M"
+    )  # which every user may use
+    data = [
+        json.loads(host.call("participant-data", {"participant": at, "test": test}).stdout)
+        for at in (0, 1)
+    ]
     script = REPOSITORY / "tests/plugin/run_in_chroot.py"
-    given = json.dumps({"test": test, "data": data, "run": f"/{TOOL}/run", "root": str(host.machine.root)})
+    given = json.dumps(
+        {"test": test, "data": data, "run": f"/{TOOL}/run", "root": str(host.machine.root)}
+    )
     done = subprocess.run(
         ["unshare", "--net", "--mount", sys.executable, script],
-        input=given, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        input=given,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     results = json.loads(done.stdout)
     merged = json.loads(host.call("merged-results", {"test": test, "results": results}).stdout)
     check(merged, "result")

@@ -1,4 +1,6 @@
-"""Tests runs whose participants start at the same time, as the runner starts them, in a pair of namespaces."""
+"""Tests runs whose participants start at the same time, as the runner starts them, in a pair of
+namespaces.
+"""
 
 import contextlib
 import itertools
@@ -13,14 +15,16 @@ from typing import Any
 
 import pytest
 
-from plugin_runner import IPERF3, Run, Tool, check, start_run, throughput
-from support import allowed_and_not, wait_for
+from support.commands import allowed_and_not, wait_for
+from support.plugin_runner import IPERF3, Run, Tool, check, start_run, throughput
 
 STOCK = "/usr/bin/iperf3"
 
 
 def merged(ends: list[Tool], run: Run) -> dict[str, Any]:
-    """Merges the results of the participants, each of which keeps to the schema, into that of the run."""
+    """Merges the results of the participants, each of which keeps to the schema, into that
+    of the run.
+    """
     results = run.results()
     for result in results:
         check(result, "result")
@@ -39,9 +43,17 @@ def iperf3_of(result: dict[str, Any], participant: int) -> dict[str, Any]:
 
 
 def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]) -> None:
-    for source, dest, reverse in (("10.99.7.1", "10.99.7.2", None), ("fd99:7::1", "fd99:7::2", True)):
+    for source, dest, reverse in (
+        ("10.99.7.1", "10.99.7.2", None),
+        ("fd99:7::1", "fd99:7::2", True),
+    ):
         test = throughput(
-            source=source, dest=dest, reverse=reverse, congestion="reno:2@40M,bbr:1@20M", parallel=3, duration="PT2S"
+            source=source,
+            dest=dest,
+            reverse=reverse,
+            congestion="reno:2@40M,bbr:1@20M",
+            parallel=3,
+            duration="PT2S",
         )
         got = merged(ends, start_run(ends, test))
         assert got["succeeded"], got
@@ -50,30 +62,39 @@ def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]
             (1, "reno", 2),
             (2, "bbr", 1),
         ]
-        # Pacing is a limit, which a busy machine may stay below; what is in flight at the ends is a few percent
+        # Pacing is a limit, which a busy machine may stay below; what is in flight at the ends is a
+        # few percent
         for group, limit_bps in zip(groups, (80e6, 20e6), strict=True):
             assert limit_bps / 2 < group["receiver-throughput-bits"] < limit_bps * 1.1
             assert group["retransmits"] >= 0
             of_streams = [
                 stream["receiver-throughput-bits"]
                 for stream in got["summary"]["streams"]
-                if stream["stream-id"].endswith(f":{group['group']}") and not stream["stream-id"].startswith("SUM")
+                if stream["stream-id"].endswith(f":{group['group']}")
+                and not stream["stream-id"].startswith("SUM")
             ]
             assert sum(of_streams) == pytest.approx(group["receiver-throughput-bits"], rel=0.01)
         *streams, of_reno, of_bbr = [stream["stream-id"] for stream in got["summary"]["streams"]]
         assert streams == ["1:reno:1", "2:bbr:2", "3:reno:1"]
         assert (of_reno, of_bbr) == ("SUM:reno:1", "SUM:bbr:2")
         assert got["summary"]["congestion"] == {name: name.split(":")[1] for name in streams}
-        assert len(got["intervals"]) in (2, 3)  # a sending server may report what came after the last second
+        assert len(got["intervals"]) in (
+            2,
+            3,
+        )  # a sending server may report what came after the last second
         # The sender's view, whichever side it is
-        for stream in itertools.chain.from_iterable(interval["streams"] for interval in got["intervals"]):
+        for stream in itertools.chain.from_iterable(
+            interval["streams"] for interval in got["intervals"]
+        ):
             assert stream["tcp-window-size"] > 0
             assert stream["retransmits"] >= 0
             assert stream["rtt"] > 0
         total = got["summary"]["summary"]
         of_groups = sum(group["receiver-throughput-bits"] for group in groups)
         assert total["receiver-throughput-bits"] == pytest.approx(of_groups, rel=0.01)
-        assert total["throughput-bits"] == pytest.approx(sum(group["throughput-bits"] for group in groups), rel=0.01)
+        assert total["throughput-bits"] == pytest.approx(
+            sum(group["throughput-bits"] for group in groups), rel=0.01
+        )
         connected = iperf3_of(got, 0)["start"]["connected"]
         assert {stream["remote_host"] for stream in connected} == {dest}
         assert {stream["local_host"] for stream in connected} == {source}
@@ -81,7 +102,9 @@ def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]
 
 
 def test_what_iperf3_can_serve_reaches_it(ends: list[Tool]) -> None:
-    """iperf3's own JSON has them, and the kernel reports the processors that the processes may use."""
+    """iperf3's own JSON has them, and the kernel reports the processors that the
+    processes may use.
+    """
     test = throughput(
         schema=7,
         dest="fd99:7::2",
@@ -117,7 +140,14 @@ def test_what_iperf3_can_serve_reaches_it(ends: list[Tool]) -> None:
     assert list(processors.values()) == [[0], [max(os.sched_getaffinity(0))]]
     report = iperf3_of(got, 0)
     started = report["start"]["test_start"]
-    expected = {"omit": 1, "duration": 1, "blksize": 20_000, "tos": 32, "target_bitrate": 30_000_000, "interval": 0.5}
+    expected = {
+        "omit": 1,
+        "duration": 1,
+        "blksize": 20_000,
+        "tos": 32,
+        "target_bitrate": 30_000_000,
+        "interval": 0.5,
+    }
     assert started | expected == started
     assert started["fqrate"] == 100_000_000
     assert report["start"]["sock_bufsize"] == 600_000
@@ -129,14 +159,19 @@ def test_what_iperf3_can_serve_reaches_it(ends: list[Tool]) -> None:
     assert argv[argv.index("-M") + 1] == "1000"
     omitted = [interval["summary"]["omitted"] for interval in got["intervals"]]
     assert set(omitted) == {True, False}
-    assert omitted == sorted(omitted, reverse=True), "the omitted ones come first; a busy machine joins some"
+    assert omitted == sorted(omitted, reverse=True), (
+        "the omitted ones come first; a busy machine joins some"
+    )
     assert 30e6 < got["summary"]["summary"]["throughput-bits"] < 1.15 * 60e6
 
 
 def test_single_ended(ends: list[Tool]) -> None:
     """The server has no pScheduler: any iperf3 receives, and a patched one sends."""
     patched = str(ends[0].root / IPERF3)
-    for server, options in (([STOCK, "-s", "-1"], {}), ([patched, "-s", "-1", "-p", "5300"], {"reverse": True})):
+    for server, options in (
+        ([STOCK, "-s", "-1"], {}),
+        ([patched, "-s", "-1", "-p", "5300"], {"reverse": True}),
+    ):
         if not Path(server[0]).exists():
             pytest.skip("the stock iperf3 is not installed")
         test = throughput(single_ended=True, single_ended_port=5300 if options else None, **options)
@@ -153,7 +188,9 @@ def test_single_ended(ends: list[Tool]) -> None:
 def test_a_stock_server_can_not_be_made_to_send_groups(ends: list[Tool]) -> None:
     if not Path(STOCK).exists():
         pytest.skip("the stock iperf3 is not installed")
-    with subprocess.Popen(["ip", "netns", "exec", ends[1].namespace, STOCK, "-s", "-1"], stdout=subprocess.DEVNULL):
+    with subprocess.Popen(
+        ["ip", "netns", "exec", ends[1].namespace, STOCK, "-s", "-1"], stdout=subprocess.DEVNULL
+    ):
         got = merged(ends, start_run(ends, throughput(single_ended=True, reverse=True)))
     assert not got["succeeded"]
     assert "did not confirm the list" in got["error"]
@@ -161,7 +198,7 @@ def test_a_stock_server_can_not_be_made_to_send_groups(ends: list[Tool]) -> None
 
 @pytest.mark.parametrize("late", [0, 1], ids=["client", "server"])
 def test_one_side_is_late(ends: list[Tool], late: int) -> None:
-    """It is later than the three seconds that the stock tool waits; the slot has time for it."""
+    """It starts later than the three seconds that the stock tool waits, which the slot allows."""
     late_s = (4.0, 0.0) if late == 0 else (0.0, 4.0)
     run = start_run(ends, throughput(reverse=True), seconds=9, late_s=late_s)
     got = merged(ends, run)
@@ -179,7 +216,9 @@ def processors_of(end: Tool) -> list[int]:
 
 
 def iperf3_in(end: Tool) -> list[int]:
-    pids = subprocess.run(["ip", "netns", "pids", end.namespace], capture_output=True, text=True, check=True).stdout
+    pids = subprocess.run(
+        ["ip", "netns", "pids", end.namespace], capture_output=True, text=True, check=True
+    ).stdout
     return [pid for pid in map(int, pids.split()) if name_of(pid) == "iperf3"]
 
 
@@ -191,7 +230,9 @@ def name_of(pid: int) -> str:
 
 
 def test_nobody_comes(ends: list[Tool]) -> None:
-    """Each side alone reports it before its slot ends, but waits as long as the other could still come."""
+    """A side without the other reports that before its slot ends, but waits as long as the other
+    could still come.
+    """
     for alone in (0, 1):
         run = start_run(ends, throughput(), seconds=3, only=(alone,))
         result = run.participants[0].result()
@@ -208,23 +249,32 @@ def test_nobody_comes(ends: list[Tool]) -> None:
 
 
 def test_strangers_do_not_take_the_place_of_the_client(ends: list[Tool]) -> None:
-    """A scanner connects and leaves, a stranger makes a test; the client connects meanwhile and after them."""
+    """A scanner connects and leaves, and a foreign client makes a test; the right client connects
+    meanwhile and after them.
+    """
     near, patched = ["ip", "netns", "exec", ends[0].namespace], str(ends[0].root / IPERF3)
-    data = [end.call("participant-data", {"participant": at, "test": throughput()}) for at, end in enumerate(ends)]
+    data = [
+        end.call("participant-data", {"participant": at, "test": throughput()})
+        for at, end in enumerate(ends)
+    ]
     server = start_run(ends, throughput(), seconds=9, data=data, only=(1,))
     wait_for(lambda: iperf3_in(ends[1]), 30, "the server runs")
     time.sleep(0.1)
     scan = "import socket; socket.create_connection(('10.99.7.2', 5201)).close()"
     subprocess.run([*near, "/usr/bin/python3", "-c", scan], check=True)
     time.sleep(0.5)
-    stranger = subprocess.Popen([*near, patched, "-c", "10.99.7.2", "-t", "1", "-J"], stdout=subprocess.PIPE, text=True)
+    stranger = subprocess.Popen(
+        [*near, patched, "-c", "10.99.7.2", "-t", "1", "-J"], stdout=subprocess.PIPE, text=True
+    )
     time.sleep(0.3)
     client = start_run(ends, throughput(), seconds=7, data=data, only=(0,))
     assert "error" not in json.loads(stranger.communicate()[0])
-    run = Run(server.test, server.start, server.seconds, data, client.participants + server.participants)
+    run = Run(
+        server.test, server.start, server.seconds, data, client.participants + server.participants
+    )
     got = merged(ends, run)
     assert got["succeeded"], got
-    assert "anew: a test from 10.99.7.1, which does not belong to this run" in got["diags"]
+    assert "again: a test from 10.99.7.1, which does not belong to this run" in got["diags"]
     assert "unable to receive cookie" in got["diags"]
 
 
@@ -251,7 +301,9 @@ def test_the_port_is_taken_for_a_while(ends: list[Tool]) -> None:
         pytest.param(signal.SIGKILL, 1, id="SIGKILL-server"),
     ],
 )
-def test_a_participant_is_killed_during_the_test(ends: list[Tool], victim: int, by: signal.Signals) -> None:
+def test_a_participant_is_killed_during_the_test(
+    ends: list[Tool], victim: int, by: signal.Signals
+) -> None:
     """Its iperf3 ends with it; the other side reports what happened, in time."""
     run = start_run(ends, throughput(duration="PT30S"), seconds=34)
     wait_for(lambda: all(iperf3_in(end) for end in ends), 30, "iperf3 runs at both ends")
@@ -291,7 +343,15 @@ def test_a_server_whose_iperf3_is_killed_during_the_test(ends: list[Tool]) -> No
 
 def set_link(end: Tool, state: str) -> None:
     """Sets the state of the far end's device, whose addresses stay."""
-    keep = ["ip", "netns", "exec", end.namespace, "sysctl", "-qw", "net.ipv6.conf.plugin-b.keep_addr_on_down=1"]
+    keep = [
+        "ip",
+        "netns",
+        "exec",
+        end.namespace,
+        "sysctl",
+        "-qw",
+        "net.ipv6.conf.plugin-b.keep_addr_on_down=1",
+    ]
     for argv in (keep, ["ip", "-n", end.namespace, "link", "set", "plugin-b", state]):
         subprocess.run(argv, check=True)
 
@@ -302,8 +362,14 @@ def test_a_link_that_is_down_is_hinted_at(ends: list[Tool]) -> None:
     set_link(ends[1], "down")
     try:
         source, dest = start_run(ends, throughput(), seconds=6).results()
-        assert "10.99.7.2 doesn't answer: is the path up (ping), and port 5201 open in its firewall?" in source["error"]
-        assert "nobody connected to port 5201. If the source reports that it tried, look at the path" in dest["error"]
+        assert (
+            "10.99.7.2 doesn't answer: is the path up (ping), and port 5201 open in its firewall?"
+            in source["error"]
+        )
+        assert (
+            "nobody connected to port 5201. If the source reports that it tried, look at the path"
+            in dest["error"]
+        )
     finally:
         set_link(ends[1], "up")
     run = start_run(ends, throughput(duration="PT4S"), seconds=8)
@@ -314,14 +380,19 @@ def test_a_link_that_is_down_is_hinted_at(ends: list[Tool]) -> None:
         errors = [result["error"] for result in run.results()]
     finally:
         set_link(ends[1], "up")
-    assert any("no byte got through after its first" in error and "look at the path" in error for error in errors), (
-        errors
-    )
+    assert any(
+        "no byte got through after its first" in error and "look at the path" in error
+        for error in errors
+    ), errors
 
 
 def run_processes(end: Tool) -> int:
     """Returns the process of `run` itself."""
-    (pid,) = (pid for pid in map(int, pids_of(end)) if f"{end.root}" in cmdline(pid) and cmdline(pid).endswith("run\0"))
+    (pid,) = (
+        pid
+        for pid in map(int, pids_of(end))
+        if f"{end.root}" in cmdline(pid) and cmdline(pid).endswith("run\0")
+    )
     return pid
 
 
@@ -341,7 +412,10 @@ def cmdline(pid: int) -> str:
 def test_a_test_that_does_not_fit_is_ended_within_its_slot(ends: list[Tool]) -> None:
     run = start_run(ends, throughput(duration="PT5S"), seconds=4, late_s=(1.0, 0.0))
     results = run.results()
-    late = "the test didn't end before its slot: if the path has a longer round-trip time than link-rtt, give that"
+    late = (
+        "the test didn't end before its slot: if the path has a longer round-trip time than "
+        "link-rtt, give that"
+    )
     assert late in [result["error"] for result in results]
     for result, participant in zip(results, run.participants, strict=True):
         check(result, "result")
@@ -386,7 +460,10 @@ def test_a_cca_that_is_not_allowed_fails_before_any_traffic(ends: list[Tool]) ->
 def test_a_cca_is_asked_of_the_sender_alone(ends: list[Tool]) -> None:
     """The CCAs of the receiving end don't matter."""
     test = throughput()
-    data = [end.call("participant-data", {"participant": at, "test": test}) for at, end in enumerate(ends)]
+    data = [
+        end.call("participant-data", {"participant": at, "test": test})
+        for at, end in enumerate(ends)
+    ]
     data[1]["congestion"] = {"available": ["reno"], "allowed": ["reno"], "default": ["reno"]}
     data[1]["features"] = []
     got = merged(ends, start_run(ends, test, data=data))
@@ -420,10 +497,16 @@ def test_with_a_file_capability_every_cca_may_be_used(able: list[Tool]) -> None:
 
 
 def test_a_binary_with_a_file_capability_is_ended_too(able: list[Tool]) -> None:
-    """The kernel doesn't end it with the tool, so the tool must. Afterwards nothing may be left."""
+    """The kernel doesn't end such an iperf3 with the tool, so the tool must end it. No process may
+    be left.
+    """
     run = start_run(able, throughput(duration="PT30S"), seconds=34)
     for end in able:
-        wait_for(lambda end=end: [pid for pid in map(int, pids_of(end)) if "iperf3" in name_of(pid)], 30, "iperf3 runs")
+        wait_for(
+            lambda end=end: [pid for pid in map(int, pids_of(end)) if "iperf3" in name_of(pid)],
+            30,
+            "iperf3 runs",
+        )
     time.sleep(0.5)  # of traffic
     for pid in [run_processes(end) for end in able]:
         os.kill(pid, signal.SIGTERM)
@@ -432,7 +515,10 @@ def test_a_binary_with_a_file_capability_is_ended_too(able: list[Tool]) -> None:
 
 def test_ends_that_do_not_agree_both_fail_before_any_traffic(ends: list[Tool]) -> None:
     test = throughput()
-    data = [end.call("participant-data", {"participant": at, "test": test}) for at, end in enumerate(ends)]
+    data = [
+        end.call("participant-data", {"participant": at, "test": test})
+        for at, end in enumerate(ends)
+    ]
     data[0] |= {"schema": 2, "tool-version": "9.9"}
     for result in start_run(ends, test, data=data).results():
         check(result, "result")
@@ -448,7 +534,9 @@ def test_a_processor_that_is_not_there_is_a_failure(ends: list[Tool]) -> None:
 def test_runs_end_before_they_begin_when_they_are_cancelled(ends: list[Tool]) -> None:
     run = start_run(ends, throughput(), early_s=20)
     for end in ends:
-        wait_for(lambda end=end: pids_of(end) and catches_sigterm(run_processes(end)), 30, "it runs")
+        wait_for(
+            lambda end=end: pids_of(end) and catches_sigterm(run_processes(end)), 30, "it runs"
+        )
         os.kill(run_processes(end), signal.SIGTERM)
     assert [result["error"] for result in run.results()] == ["the run was ended by SIGTERM"] * 2
 
@@ -474,15 +562,14 @@ def wrong_inputs() -> list[tuple[object, str]]:
         ({}, "the test is not an object"),
         (good | {"schema": 2}, "the run's schema is 2"),
         (good | {"participant": 2}, "participant is 2"),
-        (good | {"participant": True}, "participant is True"),
         (good | {"schedule": None}, "the run's schedule can't be read"),
-        (good | {"schedule": {"start": "soon", "duration": "PT6S"}}, "the run's schedule can't be read"),
         (good | {"schedule": {"start": "2026-11-21T00:00:00", "duration": "PT6S"}}, "no time zone"),
-        (good | {"schedule": {"start": "2026-11-21T00:00:00Z", "duration": 6}}, "the run's schedule can't be read"),
+        (
+            good | {"schedule": {"start": "2026-11-21T00:00:00Z", "duration": 6}},
+            "the run's schedule can't be read",
+        ),
         (good | {"test": throughput(schema=8)}, "the spec's schema is 8"),
         (good | {"participant-data": [{}]}, "did not give the data of 2 participants"),
-        (good | {"participant-data": None}, "did not give the data of 2 participants"),
-        (good | {"participant-data": [None, {}]}, "sent no participant-data"),
         (good, "of another tool"),
     ]
 
@@ -506,7 +593,11 @@ def test_names_that_are_not_known_are_a_failure(tool: Tool) -> None:
 def test_nobody_reads_the_result(ends: list[Tool]) -> None:
     """The runner has died: the method neither writes a traceback nor hangs."""
     process = subprocess.Popen(
-        ends[0].command("run"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ends[0].command("run"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -1,4 +1,6 @@
-"""Tests what the archivers of real pScheduler servers sent of runs of the tool (tests/data/pscheduler/README.md)."""
+"""Tests results of the tool that the archivers of real pScheduler servers sent
+(tests/data/pscheduler/README.md).
+"""
 
 import json
 from pathlib import Path
@@ -6,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from plugin_runner import Tool, check
-from support import REPOSITORY
+from support.commands import REPOSITORY
+from support.plugin_runner import Tool, check
 
 MESSAGES = REPOSITORY / "tests" / "data" / "pscheduler" / "iperf3mix"
 GOOD, FAILED = ("forward", "reverse", "repeated-second-run"), ("unknown-cca", "server-unreachable")
@@ -21,24 +23,34 @@ def message(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", GOOD + FAILED)
 def test_the_participants_results_are_merged_to_what_was_archived(tool: Tool, name: str) -> None:
     archived = message(name)
-    merged = tool.call("merged-results", {"test": archived["test"], "results": archived["run"]["result-full"]})
+    merged = tool.call(
+        "merged-results", {"test": archived["test"], "results": archived["run"]["result-full"]}
+    )
     check(merged, "result")
     summary = merged["summary"]
     if summary:  # the version of that time had no sums of groups
-        summary["streams"] = [each for each in summary["streams"] if not each["stream-id"].startswith("SUM:")]
+        summary["streams"] = [
+            each for each in summary["streams"] if not each["stream-id"].startswith("SUM:")
+        ]
     assert merged == archived["result"]
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_the_text_of_a_run_has_the_sum_of_each_group(tool: Tool, name: str) -> None:
-    """pScheduler's text output has the records of summary.streams, in the order of their identifiers, and no others."""
+    """pScheduler's text output has only the records of summary.streams, in the order of their
+    identifiers.
+    """
     archived = message(name)
-    merged = tool.call("merged-results", {"test": archived["test"], "results": archived["run"]["result-full"]})
+    merged = tool.call(
+        "merged-results", {"test": archived["test"], "results": archived["run"]["result-full"]}
+    )
     streams = sorted(merged["summary"]["streams"], key=lambda stream: str(stream["stream-id"]))
     *of_streams, bbr, cubic = streams
     assert [stream["stream-id"] for stream in (cubic, bbr)] == ["SUM:cubic:1", "SUM:bbr:2"]
     for total in (cubic, bbr):
-        own = [stream for stream in of_streams if stream["stream-id"].endswith(total["stream-id"][-2:])]
+        own = [
+            stream for stream in of_streams if stream["stream-id"].endswith(total["stream-id"][-2:])
+        ]
         assert total["throughput-bytes"] == sum(stream["throughput-bytes"] for stream in own) > 0
         assert total["retransmits"] == sum(stream["retransmits"] for stream in own)
         assert total["receiver-throughput-bits"] > 0
@@ -52,7 +64,11 @@ def test_each_stream_of_the_archive_has_its_cca(name: str) -> None:
     assert sorted(summary["congestion"].values()) == ["bbr", "bbr", "cubic", "cubic"]
     assert set(summary["congestion"]) == streams
     for group in summary["groups"]:
-        own = [stream for stream in summary["streams"] if stream["stream-id"].endswith(f":{group['group']}")]
+        own = [
+            stream
+            for stream in summary["streams"]
+            if stream["stream-id"].endswith(f":{group['group']}")
+        ]
         assert group["throughput-bytes"] == sum(stream["throughput-bytes"] for stream in own) > 0
 
 

@@ -1,4 +1,6 @@
-"""Provides the probe under test: the binary that CCMIX_SOCKMON names, or what probes/sockmon/build makes."""
+"""Provides the probe under test: the binary that CCMIX_SOCKMON names, or what
+probes/sockmon/build makes.
+"""
 
 import asyncio
 import os
@@ -16,7 +18,7 @@ import pytest
 
 from ccmix.lab import GuestSpec, run_guest
 from ccmix.probes.stream.reader import Stream, read_stream
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 ENDS_WITHIN_S = 60.0
 
@@ -35,10 +37,16 @@ class Sockmon:
         """Starts the probe, which writes the header before it samples anything."""
         self.file.unlink(missing_ok=True)
         return subprocess.Popen(
-            self.argv(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )  # fmt: skip
+            self.argv(*arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
-    def finish(self, process: subprocess.Popen[str], by_signal: int | None = signal.SIGTERM) -> Stream:
+    def finish(
+        self, process: subprocess.Popen[str], by_signal: int | None = signal.SIGTERM
+    ) -> Stream:
         if by_signal is not None:
             process.send_signal(by_signal)
         _, errors = process.communicate(timeout=ENDS_WITHIN_S)
@@ -52,7 +60,9 @@ class Sockmon:
 
 @pytest.fixture(scope="session")
 def sockmon_binary() -> str:
-    built = subprocess.run([REPOSITORY / "probes" / "sockmon" / "build"], check=True, stdout=subprocess.PIPE, text=True)
+    built = subprocess.run(
+        [REPOSITORY / "probes" / "sockmon" / "build"], check=True, stdout=subprocess.PIPE, text=True
+    )
     return os.environ.get("CCMIX_SOCKMON") or built.stdout.strip()
 
 
@@ -63,7 +73,9 @@ def sockmon(sockmon_binary: str, tmp_path: Path) -> Sockmon:
 
 @contextmanager
 def _connection(address: str, cca: str = "cubic") -> Iterator[tuple[socket.socket, socket.socket]]:
-    """The client's port is no other socket's: connect() alone may take one that another test's connection has."""
+    """Chooses a port that no other socket has, because connect() may choose one that a connection of
+    another test has.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket(family))
@@ -90,13 +102,15 @@ def connection_fixture() -> Callable[..., object]:
 
 @dataclass(frozen=True)
 class Guest:
-    """Runs scripts in a guest of the lab, with the probe's static binary in its job folder as ./sockmon."""
+    """Runs scripts in a guest of the lab, with the probe's static binary in its job folder as
+    ./sockmon.
+    """
 
     kernel: Path
     job: Path
 
     def run(self, script: str, memory_mib: int = 192) -> str:
-        """Returns what a shell script prints; it must exit with status 0."""
+        """Returns the output of a shell script; it must exit with status 0."""
         argv = ("sh", "-e", "-u", "-c", script)
         spec = GuestSpec(argv=argv, job_dir=self.job, memory_bytes=memory_mib << 20, seed=1)
         result = asyncio.run(run_guest(self.kernel, spec))
@@ -113,8 +127,12 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
     launch.mkdir()
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(launch))
-    built = subprocess.run([REPOSITORY / "lab" / "build"], check=True, stdout=subprocess.PIPE, text=True)
-    probe = subprocess.run([REPOSITORY / "probes" / "sockmon" / "build"], check=True, stdout=subprocess.PIPE, text=True)
+    built = subprocess.run(
+        [REPOSITORY / "lab" / "build"], check=True, stdout=subprocess.PIPE, text=True
+    )
+    probe = subprocess.run(
+        [REPOSITORY / "probes" / "sockmon" / "build"], check=True, stdout=subprocess.PIPE, text=True
+    )
     job = tmp_path / "job"
     job.mkdir()
     shutil.copy(probe.stdout.strip(), job / "sockmon")

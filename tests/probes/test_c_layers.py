@@ -1,4 +1,6 @@
-"""Checks that the C programs have layers: a unit (a .c file with its header) uses only units of lower layers."""
+"""Checks that the C programs have layers: a unit (a .c file with its header) uses only units of
+lower layers.
+"""
 
 import re
 import subprocess
@@ -8,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 PROBES = REPOSITORY / "probes"
 COMMON = PROBES / "common"
 NAMES = ("sockmon", "capflow", "rtt")
 
 _INCLUDE = re.compile(r'^#include "(\w+)\.h"', re.MULTILINE)
-# nm's letters: U is used and not defined; of what is defined, T and R are code and constants, the others data that
-# anybody could change.
+# nm's letters: U is used and not defined; of what is defined, T and R are code and constants, the
+# others data that anybody could change.
 _CODE, _DATA = "TR", "BCDGS"
 
 
@@ -32,16 +34,34 @@ def symbols(probe: str, folder: Path) -> dict[str, dict[str, str]]:
         include = [f"-I{PROBES / probe}", f"-I{COMMON}"]
         # position-independent code would have its constants among the data
         subprocess.run(
-            ["gcc", "-std=c11", "-D_GNU_SOURCE", "-fno-pie", *include, "-c", source, "-o", compiled], check=True
+            [
+                "gcc",
+                "-std=c11",
+                "-D_GNU_SOURCE",
+                "-fno-pie",
+                *include,
+                "-c",
+                source,
+                "-o",
+                compiled,
+            ],
+            check=True,
         )
-        listed = subprocess.run(["nm", "-g", "-P", compiled], check=True, stdout=subprocess.PIPE, text=True).stdout
+        listed = subprocess.run(
+            ["nm", "-g", "-P", compiled], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
         result[source.stem] = {name: kind for name, kind, *_ in map(str.split, listed.splitlines())}
     return result
 
 
 def edges(probe: str, units: Mapping[str, Mapping[str, str]]) -> dict[str, set[str]]:
     """Returns for each unit those that it calls or includes."""
-    home = {name: unit for unit, names in units.items() for name, kind in names.items() if kind in _CODE + _DATA}
+    home = {
+        name: unit
+        for unit, names in units.items()
+        for name, kind in names.items()
+        if kind in _CODE + _DATA
+    }
     used: dict[str, set[str]] = {unit: set() for unit in units}
     for unit, names in units.items():
         used[unit] |= {home[name] for name, kind in names.items() if kind == "U" and name in home}
@@ -70,9 +90,10 @@ def test_units_form_no_cycle(probe: str, units: Mapping[str, Mapping[str, str]])
 
 
 def test_no_unit_exports_variables(units: Mapping[str, Mapping[str, str]]) -> None:
-    assert {unit: [name for name, kind in names.items() if kind in _DATA] for unit, names in units.items()} == {
-        unit: [] for unit in units
-    }
+    assert {
+        unit: [name for name, kind in names.items() if kind in _DATA]
+        for unit, names in units.items()
+    } == {unit: [] for unit in units}
 
 
 def test_the_drawing_of_sockmon_is_true(tmp_path: Path) -> None:
@@ -83,5 +104,10 @@ def test_the_drawing_of_sockmon_is_true(tmp_path: Path) -> None:
     depth = {unit: number for number, layer in enumerate(layers) for unit in layer}
     graph = edges("sockmon", symbols("sockmon", tmp_path))
     assert set(depth) == set(graph)
-    upward = [(unit, other) for unit, others in graph.items() for other in others if depth[other] <= depth[unit]]
+    upward = [
+        (unit, other)
+        for unit, others in graph.items()
+        for other in others
+        if depth[other] <= depth[unit]
+    ]
     assert upward == []

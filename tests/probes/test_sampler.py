@@ -1,4 +1,6 @@
-"""Tests when and how often commands are repeated, and how a probe that can't keep up or fails reports it."""
+"""Tests when and how often commands are repeated, and how a probe that can't keep up or fails
+reports it.
+"""
 
 import json
 import time
@@ -8,7 +10,7 @@ import pytest
 
 from ccmix.hosts import LocalHost
 from ccmix.probes.sampler import PART_CHARACTERS, Sample, read_samples, sample_parts, sampling
-from support import wait_for
+from support.commands import wait_for
 
 HOST = LocalHost()
 CLOCKS_DIFFER_S = 0.01  # of the wall, which somebody may be setting, and of deadlines
@@ -31,10 +33,14 @@ def test_samples_at_the_interval_and_a_last_one_at_the_end(tmp_path: Path) -> No
     assert outputs == ["during"] * during + ["after"] * (len(outputs) - during)
     assert samples[-1].time_s >= end
     assert all(begin <= sample.time_s and sample.seconds > 0 for sample in samples)
-    # each deadline but the first, until the last but one sample was taken, was kept or counted as missed
+    # each deadline but the first, until the last but one sample was taken, was kept or counted as
+    # missed
     deadlines = report.samples + report.missed - 2
     last_due = samples[-2]
-    assert last_due.time_s + last_due.seconds - samples[0].time_s < 0.1 * (deadlines + 1) + CLOCKS_DIFFER_S
+    assert (
+        last_due.time_s + last_due.seconds - samples[0].time_s
+        < 0.1 * (deadlines + 1) + CLOCKS_DIFFER_S
+    )
     assert samples[-1].time_s - begin > 0.1 * deadlines - CLOCKS_DIFFER_S
 
 
@@ -43,7 +49,9 @@ def test_deadlines_that_a_slow_command_lets_pass_are_missed(tmp_path: Path) -> N
         # deadlines 0 (until .25), 0.1 and 0.2 missed, 0.3 (until .55), 0.4 and 0.5 missed
         wait_for(lambda: report.samples == 2, 60, "samples")
     assert report.failed is None
-    assert report.missed >= 2 * (report.samples - 1)  # two after each but the last; more on a busy machine
+    assert report.missed >= 2 * (
+        report.samples - 1
+    )  # two after each but the last; more on a busy machine
 
 
 def test_a_command_that_fails_ends_the_probe_and_not_the_run(tmp_path: Path) -> None:
@@ -56,7 +64,10 @@ def test_a_command_that_fails_ends_the_probe_and_not_the_run(tmp_path: Path) -> 
         taken = report.samples
         time.sleep(0.1)
     assert report.samples == taken == len(read_samples(file)) > 0
-    assert report.failed == f"localhost: cat {switch}: exit status 1: cat: {switch}: No such file or directory"
+    assert (
+        report.failed
+        == f"localhost: cat {switch}: exit status 1: cat: {switch}: No such file or directory"
+    )
 
 
 def test_a_file_that_cannot_be_written_is_a_failure_too(tmp_path: Path) -> None:
@@ -99,9 +110,20 @@ def test_a_file_of_samples_has_a_cap(tmp_path: Path) -> None:
 
 
 def test_samples_come_in_parts_of_bounded_size(tmp_path: Path) -> None:
-    """By lines and by characters: a host may print much without a newline. Another end of a line is none."""
+    """By lines and by characters: a host may print much without a newline. Another end of a
+    line is none.
+    """
     file = tmp_path / "samples.jsonl"
     outputs = ["a\n" * 5, "b" * PART_CHARACTERS, "c\f" * 9, "", "d\n"]
-    file.write_text("".join(json.dumps({"time_s": 1, "seconds": 0, "output": output}) + "\n" for output in outputs))
+    file.write_text(
+        "".join(
+            json.dumps({"time_s": 1, "seconds": 0, "output": output}) + "\n" for output in outputs
+        )
+    )
     parts = [[sample.output for sample in part] for part in sample_parts(file, 3)]
-    assert ["".join(part) for part in parts] == ["a\n" * 3, "a\n" * 2, "b" * PART_CHARACTERS, "c\f" * 9 + "d\n"]
+    assert ["".join(part) for part in parts] == [
+        "a\n" * 3,
+        "a\n" * 2,
+        "b" * PART_CHARACTERS,
+        "c\f" * 9 + "d\n",
+    ]

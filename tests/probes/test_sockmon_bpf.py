@@ -1,4 +1,6 @@
-"""Compares the values of sockets that BPF programs write with those of netlink, on this machine's kernel."""
+"""Compares the values of sockets that BPF programs write with those of netlink, on this
+machine's kernel.
+"""
 
 import ctypes
 import itertools
@@ -18,10 +20,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cca_bpf import linked_namespaces, require_programs_of_sockets
-from ccmix.hosts.namespace import entered
+from ccmix.hosts.local import entered
 from ccmix.tools import find_cca
-from support import REPOSITORY, wait_for
+from support.cca_bpf import linked_namespaces, require_programs_of_sockets
+from support.commands import REPOSITORY, assert_has, wait_for
 
 pytestmark = pytest.mark.root
 
@@ -35,10 +37,24 @@ BYTES = 2_000_000
 OF_THE_SAMPLE = {"time_s", "monotonic_s", "took_s", "socket", "age_s"}
 # Counters of a socket that none of its events makes smaller
 COUNTERS = (
-    "bytes_sent", "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_out", "segs_in", "data_segs_out",
-    "data_segs_in", "retransmits", "delivered", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
-    "dsack_duplicates", "reorderings_seen", "out_of_order_received", "timeouts",
-)  # fmt: skip
+    "bytes_sent",
+    "bytes_retransmitted",
+    "bytes_acked",
+    "bytes_received",
+    "segs_out",
+    "segs_in",
+    "data_segs_out",
+    "data_segs_in",
+    "retransmits",
+    "delivered",
+    "busy_s",
+    "receiver_window_limited_s",
+    "send_buffer_limited_s",
+    "dsack_duplicates",
+    "reorderings_seen",
+    "out_of_order_received",
+    "timeouts",
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +101,9 @@ def watched(sockmon: Any, cca_program: Path, tmp_path: Path) -> Watched:
 
 
 def ask_for_ecn(mode: str) -> None:
-    """Sets how new sockets of this network namespace ask for ECN; a kernel without this mode uses that of RFC 3168."""
+    """Sets how new sockets of this network namespace ask for ECN; a kernel without this mode uses
+    that of RFC 3168.
+    """
     TCP_ECN.write_text("1")
     with suppress(OSError):
         TCP_ECN.write_text(mode)
@@ -112,7 +130,9 @@ def transfer(sender: socket.socket, receiver: socket.socket, count: int) -> None
 
 @dataclass(frozen=True)
 class Flows:
-    """Has the names of two namespaces, and of each flow between them its sender and its receiver."""
+    """Has the names of two namespaces, and of each flow between them its sender and
+    its receiver.
+    """
 
     left: str
     right: str
@@ -121,7 +141,9 @@ class Flows:
 
 @pytest.fixture
 def flows() -> Iterator[Flows]:
-    """Connections of each CCA over IPv4 and IPv6, two each, across a path that drops what is sent too fast."""
+    """Connections of each CCA over IPv4 and IPv6, two each, across a path that drops what is
+    sent too fast.
+    """
     with linked_namespaces(*LOSSY) as (left, right), ExitStack() as sockets:
         pairs = []
         for address, cca, _ in itertools.product(ADDRESSES, CCAS, range(2)):
@@ -136,7 +158,9 @@ def flows() -> Iterator[Flows]:
                 sender = sockets.enter_context(socket.socket(family))
             sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode())
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            sender.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@Q", 1_000_000_000))
+            sender.setsockopt(
+                socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@Q", 1_000_000_000)
+            )
             sender.connect(listener.getsockname()[:2])
             receiver = sockets.enter_context(listener.accept()[0])
             pairs.append((sender, receiver))
@@ -160,7 +184,9 @@ def between(value: Any, before: Any, after: Any) -> bool:
 
 
 def moved(by_netlink: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Returns the columns in which a row lies outside of what two rows by BPF have, from before it and after it."""
+    """Returns the columns in which a row lies outside of what two rows by BPF have, from before it
+    and after it.
+    """
     assert by_netlink.keys() == before.keys()
     return [
         f"{name}: {before[name]} and {after[name]} by BPF, {value} by netlink"
@@ -197,41 +223,71 @@ def assert_equal(watched: Watched, flows: Flows, *not_zero: str) -> None:
     ]
     assert wrong == []
     rows = [row for samples in by_bpf.values() for row in samples]
-    assert [name for name in not_zero if not any(row[name] for row in rows)] == [], "so their comparison says nothing"
+    assert [name for name in not_zero if not any(row[name] for row in rows)] == [], (
+        "so their comparison says nothing"
+    )
     # a socket whose delayed-ACK time is that of the least RTO is asked for
     assert stream.report["rows_by_bpf"] >= 0.7 * len(rows)
 
 
-def test_every_column_is_netlinks_when_lossy_traffic_has_stopped(watched: Watched, flows: Flows) -> None:
+def test_every_column_is_netlinks_when_lossy_traffic_has_stopped(
+    watched: Watched, flows: Flows
+) -> None:
     for number, (sender, receiver) in enumerate(flows.pairs):
         transfer(sender, receiver, BYTES)
         if number % 2:
             fill(sender)
     time.sleep(2)  # the last ACKs, and retransmissions of the last losses
     assert_equal(
-        watched, flows, "retransmits", "bytes_retransmitted", "timer", "timer_s", "bbr_bandwidth_bps", "rttvar_s",
-        "receiver_window_limited_s", "busy_s", "send_queue_bytes", "recv_queue_bytes", "unsent_bytes", "backoff",
-        "ecn", "max_pacing_rate_bps",
-    )  # fmt: skip
+        watched,
+        flows,
+        "retransmits",
+        "bytes_retransmitted",
+        "timer",
+        "timer_s",
+        "bbr_bandwidth_bps",
+        "rttvar_s",
+        "receiver_window_limited_s",
+        "busy_s",
+        "send_queue_bytes",
+        "recv_queue_bytes",
+        "unsent_bytes",
+        "backoff",
+        "ecn",
+        "max_pacing_rate_bps",
+    )
 
 
 def test_every_column_is_netlinks_while_no_ack_comes_back(watched: Watched, flows: Flows) -> None:
     for sender, receiver in flows.pairs:
         transfer(sender, receiver, BYTES // 10)
     subprocess.run(
-        ["tc", "-n", flows.left, "qdisc", "replace", "dev", "veth", "root", "bfifo", "limit", "1"], check=True
+        ["tc", "-n", flows.left, "qdisc", "replace", "dev", "veth", "root", "bfifo", "limit", "1"],
+        check=True,
     )
     for sender, _ in flows.pairs:
         sender.send(bytes(100_000))
     time.sleep(4)
     assert_equal(
-        watched, flows, "unacked", "lost", "retransmitted_unacked", "timeouts", "timeouts_in_row", "timeout_recoveries",
-        "timeout_recovery_s", "timer_retransmits", "backoff", "send_queue_memory_bytes",
-    )  # fmt: skip
+        watched,
+        flows,
+        "unacked",
+        "lost",
+        "retransmitted_unacked",
+        "timeouts",
+        "timeouts_in_row",
+        "timeout_recoveries",
+        "timeout_recovery_s",
+        "timer_retransmits",
+        "backoff",
+        "send_queue_memory_bytes",
+    )
 
 
 def test_counters_never_fall_under_traffic(watched: Watched, flows: Flows) -> None:
-    process = watched.by_bpf.start(f"--sockets={flows.left}", f"--sockets={flows.right}", "--rate=1000")
+    process = watched.by_bpf.start(
+        f"--sockets={flows.left}", f"--sockets={flows.right}", "--rate=1000"
+    )
     time.sleep(0.5)
     for sender, receiver in flows.pairs:
         transfer(sender, receiver, BYTES)
@@ -247,14 +303,16 @@ def test_counters_never_fall_under_traffic(watched: Watched, flows: Flows) -> No
         if after[name] < before[name]
     ]
     assert fell == []
-    assert sum(samples[-1]["bytes_acked"] - samples[0]["bytes_acked"] >= BYTES for samples in rows.values()) == len(
-        flows.pairs
-    )
+    assert sum(
+        samples[-1]["bytes_acked"] - samples[0]["bytes_acked"] >= BYTES for samples in rows.values()
+    ) == len(flows.pairs)
 
 
 def test_a_socket_that_closes_leaves_its_final_counters(watched: Watched, connection: Any) -> None:
     with connection("127.0.0.1") as (client, server):
-        process = watched.by_bpf.start("--sockets", f"--port={client.getsockname()[1]}", "--rate=200")
+        process = watched.by_bpf.start(
+            "--sockets", f"--port={client.getsockname()[1]}", "--rate=200"
+        )
         time.sleep(0.5)
         client.sendall(bytes(1000))
         time.sleep(0.2)
@@ -263,10 +321,12 @@ def test_a_socket_that_closes_leaves_its_final_counters(watched: Watched, connec
         time.sleep(0.2)
     stream = watched.by_bpf.finish(process)
     report = stream.report
-    assert (report["sockets_found"], report["sockets_closed"], report["sockets_vanished"]) == (2, 2, 0)
+    assert_has(report, sockets_found=2, sockets_closed=2, sockets_vanished=0)
     assert report["rows_by_bpf"] > 0
     for cookie, samples in rows_of(stream).items():
-        [last] = stream.sockets.filter(pl.col("cookie") == cookie, pl.col("final")).iter_rows(named=True)
+        [last] = stream.sockets.filter(pl.col("cookie") == cookie, pl.col("final")).iter_rows(
+            named=True
+        )
         assert last["monotonic_s"] >= samples[-1]["monotonic_s"]
         assert all(last[name] >= samples[-1][name] for name in COUNTERS)
         assert "close" not in {row["state"] for row in samples}
@@ -274,12 +334,16 @@ def test_a_socket_that_closes_leaves_its_final_counters(watched: Watched, connec
 
 def test_a_socket_that_connects_anew_is_another_one(watched: Watched) -> None:
     with ExitStack() as sockets:
-        listeners = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        listeners = [
+            sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)
+        ]
         client = sockets.enter_context(socket.socket())
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
         first, second = (listener.getsockname() for listener in listeners)
         client.connect(first)
-        process = watched.by_bpf.start("--sockets", "--remote=127.0.0.1", f"--remote-port={first[1]}", "--rate=200")
+        process = watched.by_bpf.start(
+            "--sockets", "--remote=127.0.0.1", f"--remote-port={first[1]}", "--rate=200"
+        )
         time.sleep(0.5)
         disconnect(client)
         client.connect(second)
@@ -298,7 +362,9 @@ def disconnect(client: socket.socket) -> None:
 
 def test_a_changed_cca_is_seen(watched: Watched, connection: Any) -> None:
     with connection("127.0.0.1", "cubic") as (client, _):
-        process = watched.by_bpf.start("--sockets", f"--local-port={client.getsockname()[1]}", "--rate=200")
+        process = watched.by_bpf.start(
+            "--sockets", f"--local-port={client.getsockname()[1]}", "--rate=200"
+        )
         time.sleep(0.5)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         time.sleep(0.3)
@@ -308,10 +374,14 @@ def test_a_changed_cca_is_seen(watched: Watched, connection: Any) -> None:
     assert by_netlink == 1, "only the sample that finds the change asks"
 
 
-def test_programs_that_are_gone_cost_no_row(sockmon: Any, connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_are_gone_cost_no_row(
+    sockmon: Any, connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CCMIX_SOCKETS", "97 98 99")  # no descriptors of the probe
     with connection("127.0.0.1") as (client, _):
-        stream = sockmon.record("--sockets", f"--port={client.getsockname()[1]}", "--rate=100", "--duration=0.1")
+        stream = sockmon.record(
+            "--sockets", f"--port={client.getsockname()[1]}", "--rate=100", "--duration=0.1"
+        )
     assert stream.sockets.height == 2 * stream.report["samples"]
     assert "rows_by_bpf" not in stream.report
 
@@ -327,5 +397,7 @@ def test_all_this_on_a_later_kernel_of_debian(sockmon_binary: str, tmp_path: Pat
         pytest.skip(f"the mirror lacks a package: {done.stderr[-300:]}")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
-    assert "skipped" not in done.stdout, "the programs don't know the kernel, which may be newer than they are"
+    assert "skipped" not in done.stdout, (
+        "the programs don't know the kernel, which may be newer than they are"
+    )
     print(done.stdout[-300:])

@@ -1,4 +1,4 @@
-"""Tests ccmix-sockmon's command line, its deadlines, its end, and the tables beside the sockets."""
+"""Tests ccmix-sockmon's command line, its deadlines, its end, and its tables other than sockets."""
 
 import os
 import re
@@ -19,7 +19,12 @@ from ccmix.probes.stream.reader import read_stream
 
 def run(binary: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [binary, *arguments], capture_output=True, text=True, errors="replace", check=False, timeout=30
+        [binary, *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=30,
     )
 
 
@@ -27,13 +32,24 @@ def test_help_teaches(sockmon_binary: str) -> None:
     done = run(sockmon_binary, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: ccmix-sockmon ")
-    for option in ("--sockets", "--queue", "--cpu", "--rate", "--until-eof", "--output", "--remote-port"):
+    for option in (
+        "--sockets",
+        "--queue",
+        "--cpu",
+        "--rate",
+        "--until-eof",
+        "--output",
+        "--remote-port",
+    ):
         assert option in done.stdout
 
 
 def test_help_states_ranges_and_defaults(sockmon_binary: str) -> None:
     text = run(sockmon_binary, "-h").stdout
-    assert "-r, --rate=HZ                 sockets, queues and links (0.0001 to 1000) [default: 100]" in text
+    assert (
+        "-r, --rate=HZ                 sockets, queues and links (0.0001 to 1000) [default: 100]"
+        in text
+    )
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -66,6 +82,7 @@ def test_help_states_ranges_and_defaults(sockmon_binary: str) -> None:
         (["--tree=me"], "--tree=me"),
         (["--duration=0", "--cpu"], "--duration=0"),
         (["--cpu", "--grid=soon"], "--grid=soon: give a number from 0"),
+        (["--cpu", "--start=soon"], "--start=soon: give a number from 0"),
         (["--cpu", "--also=soon"], "--also=soon: give a time in seconds since 1970"),
         (["--cpu", "--also=1e11"], "--also=1e11: give a time in seconds since 1970"),
         (["--cpu", *["--also=1"] * 9], "--also is given more than 8 times"),
@@ -76,7 +93,9 @@ def test_help_states_ranges_and_defaults(sockmon_binary: str) -> None:
         (["--sockets=" + "x"] * 2049, "--sockets is given more than 2048 times"),
     ],
 )
-def test_wrong_options_start_nothing(arguments: list[str], message: str, sockmon_binary: str, tmp_path: Path) -> None:
+def test_wrong_options_start_nothing(
+    arguments: list[str], message: str, sockmon_binary: str, tmp_path: Path
+) -> None:
     done = run(sockmon_binary, *arguments, f"--output={tmp_path}/out")
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
@@ -87,7 +106,10 @@ def test_wrong_options_start_nothing(arguments: list[str], message: str, sockmon
 @pytest.mark.parametrize("option", ["--rate", "-r"])
 def test_a_value_that_is_missing(option: str, sockmon_binary: str) -> None:
     done = run(sockmon_binary, option)
-    assert (done.returncode, done.stderr) == (2, "ccmix-sockmon: --rate needs a value; see --help\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "ccmix-sockmon: --rate needs a value; see --help\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +123,9 @@ def test_a_value_that_is_missing(option: str, sockmon_binary: str) -> None:
         (["--cpu", "--output=/dev/full"], "the stream can't be written: No space left on device"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(arguments: list[str], message: str, sockmon_binary: str) -> None:
+def test_what_cannot_be_done_is_one_line(
+    arguments: list[str], message: str, sockmon_binary: str
+) -> None:
     done = run(sockmon_binary, *arguments, "--duration=0.1")
     assert done.returncode == 1
     assert message in done.stderr
@@ -110,8 +134,11 @@ def test_what_cannot_be_done_is_one_line(arguments: list[str], message: str, soc
 
 def test_a_reader_that_goes_away_is_an_error(sockmon_binary: str) -> None:
     process = subprocess.Popen(
-        [sockmon_binary, "--cpu", "--rate=1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )  # fmt: skip
+        [sockmon_binary, "--cpu", "--rate=1000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout
     process.stdout.close()
     assert process.wait(timeout=10) == 1
@@ -159,12 +186,16 @@ def test_duration_and_rate(sockmon: Any) -> None:
 
 
 def late_s(times: list[float], due: float) -> float:
-    """Returns how much later than due the first sample came that is no earlier, but for the clock's steps."""
+    """Returns the delay of the first sample that is not earlier than `due`, apart from the clock's
+    steps.
+    """
     return min(time_s - due for time_s in times if time_s > due - 1e-4)
 
 
 def test_samples_are_at_times_of_the_wall_clock(sockmon: Any) -> None:
-    """Every 0.2 s, counted from a moment that comes 0.53 s after the start, and that is not a multiple of it."""
+    """Every 0.2 s, counted from a moment that comes 0.53 s after the start, and that is not a
+    multiple of it.
+    """
     grid_s = time.time() + 0.53
     stream = sockmon.record("--link=lo", "--rate=5", f"--grid={grid_s:.6f}", "--duration=1.5")
     times = stream.links["time_s"].to_list()
@@ -174,12 +205,41 @@ def test_samples_are_at_times_of_the_wall_clock(sockmon: Any) -> None:
     assert sorted((time_s - grid_s + 1e-4) % 0.2 for time_s in between)[len(between) // 2] < 0.02
 
 
+@pytest.mark.parametrize(("late_s", "moved"), [(0.33, True), (-0.2, False)])
+def test_after_a_late_start_all_samples_are_as_much_later(
+    late_s: float, moved: bool, sockmon: Any
+) -> None:
+    """Every 0.2 s from the start, and 0.71 s after it. A start in time changes nothing, nor does a
+    second start.
+    """
+    start_s = time.time() + 0.5
+    options = (f"--start={start_s:.6f}", f"--grid={start_s:.6f}", f"--also={start_s + 0.71:.6f}")
+    process = sockmon.start("--link=lo", "--rate=5", *options, "--duration=2")
+    time.sleep(start_s + late_s - time.time())
+    told_s = time.time()
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.15)
+    process.send_signal(signal.SIGUSR1)
+    stream = sockmon.finish(process, by_signal=None)
+    times = stream.links["time_s"][:-1]  # the last one is at the end
+    began_s = told_s if moved else start_s
+    after = times.filter(times > began_s - 0.02) - began_s
+    assert abs(after[0]) < 0.02
+    phases = sorted((after % 0.2 + 0.02).to_list())
+    assert phases[len(phases) // 2] % 0.2 < 0.05
+    assert (after - 0.71).abs().min() < 0.02
+
+
 def test_samples_besides_at_given_moments_are_of_everything(sockmon: Any) -> None:
-    """What is sampled slowly is sampled, too: processors, else at the beginning and the end."""
+    """Slow tables are sampled, too, such as processors, which otherwise have a sample only at the
+    beginning and the end.
+    """
     begin_s = time.time()
     moments_s = [begin_s + 0.9, begin_s + 0.5]
     also = [f"--also={moment_s:.6f}" for moment_s in moments_s]
-    stream = sockmon.record("--link=lo", "--cpu", "--rate=0.01", "--slow-rate=0.01", *also, "--duration=1.3")
+    stream = sockmon.record(
+        "--link=lo", "--cpu", "--rate=0.01", "--slow-rate=0.01", *also, "--duration=1.3"
+    )
     assert stream.report["samples"] + stream.report["missed"] == 4
     for times in (stream.links["time_s"].to_list(), stream.cpu["time_s"].unique().to_list()):
         assert len(times) == stream.report["samples"]
@@ -198,19 +258,31 @@ def test_starved_it_says_what_it_missed(sockmon: Any) -> None:
     assert stream.report["longest_delay_ns"] + stream.report["longest_sample_ns"] > 0.4e9
     times = stream.links["monotonic_s"]
     assert 0.45 < times.diff().max() < 2
-    # every deadline was kept or counted, and those after the stop are where they would have been without it
-    assert abs(stream.report["samples"] + stream.report["missed"] - (times[-1] - times[0]) * 20) < 2.1
+    # every deadline was kept or counted, and the stop does not shift the deadlines after it
+    assert (
+        abs(stream.report["samples"] + stream.report["missed"] - (times[-1] - times[0]) * 20) < 2.1
+    )
     phases = sorted((time_s - times[0]) % 0.05 for time_s in times[-8:-1])
     assert phases[len(phases) // 2] < 0.01
 
 
-@pytest.mark.skipif(not shutil.which("chrt"), reason="chrt is not installed: apt-get install util-linux")
+@pytest.mark.skipif(
+    not shutil.which("chrt"), reason="chrt is not installed: apt-get install util-linux"
+)
 def test_without_a_processor_it_says_what_it_missed(sockmon: Any) -> None:
-    """The probe runs beside a busy process on the same core, which leaves it next to nothing."""
+    """The probe shares a core with a busy process, which leaves it almost no time."""
     core = str(min(os.sched_getaffinity(0)))
     busy = subprocess.Popen(["taskset", "-c", core, "sh", "-c", "while :; do :; done"])
     try:
-        argv = ["taskset", "-c", core, "chrt", "--idle", "0", *sockmon.argv("--link=lo", "--rate=1000", "--duration=2")]
+        argv = [
+            "taskset",
+            "-c",
+            core,
+            "chrt",
+            "--idle",
+            "0",
+            *sockmon.argv("--link=lo", "--rate=1000", "--duration=2"),
+        ]
         subprocess.run(argv, check=True, timeout=120)
     finally:
         busy.kill()
@@ -219,7 +291,9 @@ def test_without_a_processor_it_says_what_it_missed(sockmon: Any) -> None:
     assert stream.report
     assert stream.report["missed"] > 500
     assert stream.report["longest_delay_ns"] + stream.report["longest_sample_ns"] > 0.01e9
-    assert 2000 <= stream.report["samples"] + stream.report["missed"] <= 2002  # also those just before the end
+    assert (
+        2000 <= stream.report["samples"] + stream.report["missed"] <= 2002
+    )  # also those just before the end
 
 
 def test_a_slow_reader_costs_samples_and_is_reported(sockmon_binary: str, tmp_path: Path) -> None:
@@ -245,8 +319,13 @@ def test_a_crash_only_shortens_the_stream(sockmon: Any) -> None:
 
 
 def test_processor_time_of_processes(sockmon: Any) -> None:
-    """The probe records a shell's child that burns half a second, though it started later than the probe."""
-    burn = "import sys, time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\nsys.stdin.read()"
+    """The probe records a shell's child that burns half a second, though it started later than
+    the probe.
+    """
+    burn = (
+        "import sys, time\nwhile time.process_time() < 0.5: "
+        "pass\nprint(flush=True)\nsys.stdin.read()"
+    )
     script = f"sleep 0.3; {sys.executable} -c '{burn}'; true"
     shell = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
@@ -259,7 +338,9 @@ def test_processor_time_of_processes(sockmon: Any) -> None:
     finally:
         shell.communicate()
     assert set(processes["pid"]) >= {shell.pid, os.getpid()}
-    [burner] = set(processes.filter(pl.col("name").str.starts_with("python"))["pid"]) - {os.getpid()}
+    [burner] = set(processes.filter(pl.col("name").str.starts_with("python"))["pid"]) - {
+        os.getpid()
+    }
     rows = processes.filter(pl.col("pid") == burner)
     assert rows["name"][-1].startswith("python")  # after it was a shell, before exec()
     assert rows["parent_pid"].unique().to_list() == [shell.pid]
@@ -272,10 +353,20 @@ def test_processor_time_of_processes(sockmon: Any) -> None:
 
 
 def test_processor_time_of_threads(sockmon: Any) -> None:
-    """The probe tells the thread that burns half a second from the one that waits for it."""
-    burn = "t = threading.Thread(target=lambda: [None for _ in iter(lambda: time.process_time() < 0.5, False)])"
-    script = f"import sys, threading, time\n{burn}\nt.start()\nt.join()\nprint(flush=True)\nsys.stdin.read()"
-    threaded = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    """The probe distinguishes the thread that burns half a second from the one that waits for
+    it.
+    """
+    burn = (
+        "t = threading.Thread(target=lambda: [None for _ in iter(lambda: time.process_time() "
+        "< 0.5, False)])"
+    )
+    script = (
+        "import sys, threading, "
+        f"time\n{burn}\nt.start()\nt.join()\nprint(flush=True)\nsys.stdin.read()"
+    )
+    threaded = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         process = sockmon.start(f"--tree={threaded.pid}", "--threads", "--slow-rate=50")
         assert threaded.stdout
@@ -284,7 +375,9 @@ def test_processor_time_of_threads(sockmon: Any) -> None:
     finally:
         threaded.communicate()
     spent = pl.col("user_s") + pl.col("system_s")
-    threads = processes.filter(pl.col("threads") == 0).group_by("pid", "parent_pid").agg(spent.max())
+    threads = (
+        processes.filter(pl.col("threads") == 0).group_by("pid", "parent_pid").agg(spent.max())
+    )
     assert set(threads["parent_pid"]) == {threaded.pid}
     used = dict(threads.select("pid", "user_s").iter_rows())
     assert set(used) > {threaded.pid}
@@ -300,7 +393,11 @@ def test_processor_time_of_cores(sockmon: Any) -> None:
 
     def reading() -> list[list[float]]:
         lines = Path("/proc/stat").read_text().splitlines()
-        return [[int(word) / 100 for word in line.split()[1:]] for line in lines if re.match(r"cpu\d", line)]
+        return [
+            [int(word) / 100 for word in line.split()[1:]]
+            for line in lines
+            if re.match(r"cpu\d", line)
+        ]
 
     before = reading()
     cpu = sockmon.record("--cpu", "--slow-rate=50", "--duration=0.1").cpu
@@ -310,14 +407,18 @@ def test_processor_time_of_cores(sockmon: Any) -> None:
     for row in cpu.iter_rows(named=True):
         for column, name in enumerate(names):
             # the kernel may take back some of what it calls idle
-            assert before[row["core"]][column] - 0.05 <= row[name] <= after[row["core"]][column] + 0.05
+            assert (
+                before[row["core"]][column] - 0.05 <= row[name] <= after[row["core"]][column] + 0.05
+            )
     core_0 = sockmon.record("--cpu=0", "--duration=0.01").cpu
     assert set(core_0["core"]) == {0}
 
 
 @pytest.mark.namespaces
 def test_chosen_cores_of_many_with_steal_and_frequency(sockmon: Any, tmp_path: Path) -> None:
-    """The probe has a mount namespace of its own, in which the kernel's files show a machine of eight cores."""
+    """The probe has a separate mount namespace, in which the kernel's files show a machine with
+    eight cores.
+    """
     times = {core: [1000 * core + field for field in range(10)] for core in range(8)}
     lines = ["cpu  " + " ".join(str(sum(column)) for column in zip(*times.values(), strict=True))]
     lines += [f"cpu{core} {' '.join(map(str, fields))}" for core, fields in times.items()]
@@ -329,7 +430,10 @@ def test_chosen_cores_of_many_with_steal_and_frequency(sockmon: Any, tmp_path: P
             (folder / "scaling_cur_freq").write_text(f"{1_200_000 + core}\n")
     (tmp_path / "cpu" / "online").write_text("0-7\n")
     (tmp_path / "cpu" / "possible").write_text("0-7\n")
-    script = 'mount --bind "$1/stat" /proc/stat; mount --bind "$1/cpu" /sys/devices/system/cpu; shift; exec "$@"'
+    script = (
+        'mount --bind "$1/stat" /proc/stat; mount --bind "$1/cpu" /sys/devices/system/cpu; '
+        'shift; exec "$@"'
+    )
     argv = sockmon.argv("--cpu=4-5,7", "--duration=0.01")
     subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", tmp_path, *argv], check=True)
     cpu = read_stream(sockmon.file).cpu
@@ -356,13 +460,25 @@ def test_counters_of_the_kernel(sockmon: Any) -> None:
     before = proc_counters()
     counters = sockmon.record("--counters", "--duration=0.01").counters
     after = proc_counters()
-    last = {row["name"]: row["value"] for row in counters.filter(pl.col("core").is_null()).iter_rows(named=True)}
-    assert {"Tcp.RetransSegs", "TcpExt.TCPMemoryPressures", "TcpExt.ListenDrops", "IpExt.InCEPkts"} <= set(last)
+    last = {
+        row["name"]: row["value"]
+        for row in counters.filter(pl.col("core").is_null()).iter_rows(named=True)
+    }
+    assert {
+        "Tcp.RetransSegs",
+        "TcpExt.TCPMemoryPressures",
+        "TcpExt.ListenDrops",
+        "IpExt.InCEPkts",
+    } <= set(last)
     for name, value in last.items():
         low, high = sorted((before[name], after[name]))
         assert low <= value <= high, name
     softnet = [line.split() for line in Path("/proc/net/softnet_stat").read_text().splitlines()]
-    dropped = counters.filter(pl.col("name") == "Softnet.dropped").group_by("core").agg(pl.col("value").last())
+    dropped = (
+        counters.filter(pl.col("name") == "Softnet.dropped")
+        .group_by("core")
+        .agg(pl.col("value").last())
+    )
     assert dict(dropped.iter_rows()) == {int(line[12], 16): int(line[1], 16) for line in softnet}
 
 
@@ -401,11 +517,19 @@ listener = socket.socket(); listener.bind(("127.0.0.1", 7)); listener.listen()
 client = socket.create_connection(("127.0.0.1", 7)); server, _ = listener.accept()
 client.sendall(bytes(4321)); print("ready", flush=True); time.sleep(60)
 """
-    inside = subprocess.Popen(["ip", "netns", "exec", name, "python3", "-c", code], stdout=subprocess.PIPE)
+    inside = subprocess.Popen(
+        ["ip", "netns", "exec", name, "python3", "-c", code], stdout=subprocess.PIPE
+    )
     try:
         assert inside.stdout
         inside.stdout.readline()
-        targets = [f"--sockets={name}", f"--link={name}/lo", "--link=lo", f"--queue={name}/lo", f"--counters={name}"]
+        targets = [
+            f"--sockets={name}",
+            f"--link={name}/lo",
+            "--link=lo",
+            f"--queue={name}/lo",
+            f"--counters={name}",
+        ]
         stream = sockmon.record(*targets, "--counters", "--duration=0.05")
     finally:
         inside.kill()
@@ -417,5 +541,9 @@ client.sendall(bytes(4321)); print("ready", flush=True); time.sleep(60)
     assert 4321 < links[name] < 10_000
     assert links[""] != links[name]
     assert set(stream.queues["netns"]) == {name}
-    opens = stream.counters.filter(pl.col("name") == "Tcp.ActiveOpens").group_by("netns").agg(pl.col("value").last())
+    opens = (
+        stream.counters.filter(pl.col("name") == "Tcp.ActiveOpens")
+        .group_by("netns")
+        .agg(pl.col("value").last())
+    )
     assert dict(opens.iter_rows())[name] == 1

@@ -1,7 +1,8 @@
-"""Tests ccmix-sockmon in guests of the lab: with CCAs and qdiscs that the host may lack, in exact, virtual time.
+"""Tests ccmix-sockmon in guests of the lab: with CCAs and qdiscs that the host may lack, in exact,
+virtual time.
 
-A guest's time stands still while its processor works, so ss, tc and the probe look at almost the same moment, in the
-middle of traffic too.
+A guest's clock stops while its processor works, so ss, tc and the probe take samples of almost the
+same moment, even during traffic.
 """
 
 import json
@@ -12,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ss_fields import differences, values_of
+from support.ss_fields import differences, values_of
 
 pytestmark = pytest.mark.lab
 
@@ -93,7 +94,9 @@ MOMENTS = [str(number) for number in range(1, 13)]
 )
 @pytest.mark.usefixtures("programs")
 def test_every_field_that_ss_prints_in_the_middle_of_traffic(cca: str, guest: Any) -> None:
-    """The path has loss, reordering and ECN marks, so that SACK, retransmissions and CCA states are not zero."""
+    """The path has loss, reordering and ECN marks, so that SACK, retransmissions and CCA states
+    are not zero.
+    """
     guest.run(
         f"""{PATH}
         server_cca={cca}  # DCTCP falls back to Reno where the other end does not run it
@@ -128,7 +131,9 @@ def test_every_field_that_ss_prints_in_the_middle_of_traffic(cca: str, guest: An
     if cca == "vegas":
         samples = [guest.stream(f"stream-{moment}").sockets for moment in MOMENTS]
         # off in recovery, and without a minimum at the beginning of a round trip: tcp_vegas.c
-        rows = pl.concat(samples).filter(pl.col("vegas_enabled") & pl.col("vegas_min_rtt_s").is_not_null())
+        rows = pl.concat(samples).filter(
+            pl.col("vegas_enabled") & pl.col("vegas_min_rtt_s").is_not_null()
+        )
         assert rows.height
         # what the kernel calls its RTT is the base RTT, and the minimum is that of the last RTT
         assert rows.select((pl.col("vegas_rtt_s") > 0.009).all()).item()
@@ -142,7 +147,8 @@ QDISCS = {
     "fq_codel": "fq_codel limit 100 target 1ms interval 10ms ce_threshold 3ms ecn",
     "fq_codel-drops": "fq_codel limit 10 noecn",
     "codel": "codel limit 50 target 1ms interval 10ms ecn ce_threshold 3ms",
-    "red": "red limit 60000 min 5000 max 15000 avpkt 1000 burst 8 probability 0.1 bandwidth 10mbit ecn",
+    "red": "red limit 60000 min 5000 max 15000 avpkt 1000 burst 8 probability 0.1 bandwidth "
+    "10mbit ecn",
     "pie": "pie limit 100 target 2ms tupdate 2ms ecn",
     "fq": "fq limit 1000 flow_limit 20 ce_threshold 1ms",
     "pfifo": "pfifo limit 20",
@@ -179,8 +185,13 @@ def test_what_tc_prints_of_queues(kind: str, guest: Any) -> None:
     )
     backlogs, own = 0, 0
     for moment in "12345678":
-        rows = {row["handle"]: row for row in guest.stream(f"stream-{moment}").queues.head(2).iter_rows(named=True)}
-        before, after = (json.loads((guest.job / f"{name}-{moment}").read_text()) for name in ("tc", "tc-after"))
+        rows = {
+            row["handle"]: row
+            for row in guest.stream(f"stream-{moment}").queues.head(2).iter_rows(named=True)
+        }
+        before, after = (
+            json.loads((guest.job / f"{name}-{moment}").read_text()) for name in ("tc", "tc-after")
+        )
         assert len(before) == len(after) == len(rows) == 2
         for low, high in zip(before, after, strict=True):
             row = rows[low["handle"]]
@@ -189,7 +200,10 @@ def test_what_tc_prints_of_queues(kind: str, guest: Any) -> None:
             for name in ("bytes", "packets", "drops", "overlimits", "requeues"):
                 assert low[name] <= row[name] <= high[name]
             if low["packets"] == high["packets"]:
-                assert (row["backlog_bytes"], row["backlog_packets"]) == (low["backlog"], low["qlen"])
+                assert (row["backlog_bytes"], row["backlog_packets"]) == (
+                    low["backlog"],
+                    low["qlen"],
+                )
                 backlogs += low["backlog"]
             for name, keys in TC_NAMES.items():
                 for key in keys:
@@ -225,7 +239,9 @@ def test_a_queue_that_is_replaced_and_queues_without_handles(guest: Any) -> None
 
 @pytest.mark.usefixtures("programs")
 def test_the_bottleneck_at_1_khz(guest: Any) -> None:
-    """Samples every millisecond of 10 s: the backlog fits the buffer, and nothing leaves faster than the rate."""
+    """Samples every millisecond of 10 s: the backlog fits the buffer, and nothing leaves faster
+    than the rate.
+    """
     guest.run(
         f"""{PATH} {START_SERVER}
         tc -n r qdisc add dev right root tbf rate 10mbit burst 3100 limit 50000
@@ -239,7 +255,8 @@ def test_the_bottleneck_at_1_khz(guest: Any) -> None:
     stream = guest.stream()
     queues = stream.queues
     assert stream.report["missed"] == stream.report["lost_replies"] == 0
-    # others' system calls take virtual time, and a sample waits for those that come at its moment: few do
+    # system calls of other processes take virtual time, and a sample waits for those at the same
+    # moment, which are few
     late_s = (queues["monotonic_s"][1:-1].diff().drop_nulls() - 0.001).abs()
     assert late_s.quantile(0.999) < 2e-6
     assert late_s.max() < 10e-6
@@ -251,13 +268,16 @@ def test_the_bottleneck_at_1_khz(guest: Any) -> None:
     [tbf] = json.loads((guest.job / "tc").read_text())
     assert (queues["bytes"][-1], queues["drops"][-1]) == (tbf["bytes"], tbf["drops"])
     assert tbf["drops"] > 0
-    # what the sockets sent is what the queue passed and dropped: headers of 66 bytes with time stamps, and SYN and FIN
+    # what the sockets sent is what the queue passed and dropped: headers of 66 bytes with time
+    # stamps, and SYN and FIN
     last = stream.sockets.filter(~pl.col("final")).row(-1, named=True)
     assert stream.sockets["data_segs_out"].max() == pytest.approx(
         tbf["packets"] + tbf["drops"], abs=30
     )  # with ARP and the like
     assert stream.links["tx_bytes"][-1] == tbf["bytes"]
-    assert last["bytes_sent"] + 66 * last["segs_out"] == pytest.approx(tbf["bytes"] + tbf["drops"] * 1514, rel=1e-3)
+    assert last["bytes_sent"] + 66 * last["segs_out"] == pytest.approx(
+        tbf["bytes"] + tbf["drops"] * 1514, rel=1e-3
+    )
 
 
 SHORT = """
@@ -314,7 +334,9 @@ while time.monotonic() < end:
 @pytest.mark.long
 @pytest.mark.usefixtures("programs")
 def test_memory_does_not_grow_over_an_hour(guest: Any) -> None:
-    """Samples an hour of virtual time at 1 kHz, with four long flows and five short ones a second."""
+    """Samples an hour of virtual time at 1 kHz, with four long flows and five short
+    ones a second.
+    """
     (guest.job / "hour.py").write_text(HOUR)
     guest.run(
         f"""{PATH} {START_SERVER}
@@ -325,7 +347,9 @@ def test_memory_does_not_grow_over_an_hour(guest: Any) -> None:
         kill $server"""
     )
     text = (guest.job / "end").read_bytes().rpartition(b"cpu_us=")[2].rstrip(b"\0").decode()
-    report = {key: int(value) for key, _, value in (line.partition("=") for line in text.split()[1:])}
+    report = {
+        key: int(value) for key, _, value in (line.partition("=") for line in text.split()[1:])
+    }
     assert report["samples"] + report["missed"] == pytest.approx(3_600_000, abs=2)
     assert report["sockets_closed"] > 15_000
     assert report["memory_bytes"] - report["memory_start_bytes"] < 200_000

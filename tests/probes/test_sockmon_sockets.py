@@ -17,11 +17,13 @@ import polars as pl
 import pytest
 
 from ccmix.probes.stream.reader import read_stream
-from ss_fields import differences
-from support import wait_for
+from support.commands import assert_has, wait_for
+from support.ss_fields import differences
 
-needs_ss = pytest.mark.skipif(not shutil.which("ss"), reason="ss is not installed: apt-get install iproute2")
-destroy_events = pytest.mark.namespaces  # which the kernel gives to who has CAP_NET_ADMIN
+needs_ss = pytest.mark.skipif(
+    not shutil.which("ss"), reason="ss is not installed: apt-get install iproute2"
+)
+destroy_events = pytest.mark.namespaces  # which the kernel gives only with CAP_NET_ADMIN
 ADDRESSES = ["127.0.0.1", "::1", "::ffff:127.0.0.1"]
 TCP_INFO_LENGTH, SO_MAX_PACING_RATE = 255, 47
 
@@ -56,8 +58,12 @@ def row_of(sockets: pl.DataFrame, port: int) -> dict[str, Any]:
 @pytest.mark.parametrize("address", ADDRESSES)
 @pytest.mark.parametrize("cca", ["cubic", "reno", "bbr"])
 @pytest.mark.parametrize("rest", ["idle", "blocked"])
-def test_every_field_that_ss_prints(address: str, cca: str, rest: str, sockmon: Any, connection: Any) -> None:
-    """The sockets rest: after an exchange, or with a receiver that reads no more, so that the window is closed."""
+def test_every_field_that_ss_prints(
+    address: str, cca: str, rest: str, sockmon: Any, connection: Any
+) -> None:
+    """The sockets are idle: after an exchange, or because the receiver has stopped reading, so that
+    the window is closed.
+    """
     with connection(address, cca) as (client, server):
         client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@Q", 10_000_000_000))
         exchange(client, server, 100_000)
@@ -77,25 +83,34 @@ def test_every_field_that_ss_prints(address: str, cca: str, rest: str, sockmon: 
             if wrong and rest == "blocked":
                 time.sleep(0.1)
                 before = ss_line(port_of(end))
-                stream = sockmon.record("--sockets", f"--local-port={port_of(end)}", "--duration=0.001")
-                wrong = differences(before, row_of(stream.sockets, port_of(end)), ss_line(port_of(end)))
+                stream = sockmon.record(
+                    "--sockets", f"--local-port={port_of(end)}", "--duration=0.001"
+                )
+                wrong = differences(
+                    before, row_of(stream.sockets, port_of(end)), ss_line(port_of(end))
+                )
             assert wrong == [], before
 
 
 def test_every_field_that_the_socket_has(sockmon: Any, connection: Any) -> None:
-    """Compares with tcp_info of getsockopt(), which has fields that this machine's ss does not know."""
+    """Compares with tcp_info of getsockopt(), which has fields that this machine's ss
+    does not know.
+    """
     with connection("127.0.0.1") as (client, server):
         exchange(client, server, 100_000)
         time.sleep(0.3)
         stream = sockmon.record("--sockets", f"--local-port={port_of(client)}", "--duration=0.001")
         info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_LENGTH)
         row = row_of(stream.sockets, port_of(client))
-    assert row["rto_s"] == struct.unpack_from("<I", info, 8)[0] / 1e6
-    assert row["receive_mss_bytes"] == struct.unpack_from("<I", info, 20)[0]
-    assert row["retransmits"] == struct.unpack_from("<I", info, 100)[0]
-    assert row["pacing_rate_bps"] == struct.unpack_from("<Q", info, 104)[0] * 8
-    assert row["bytes_acked"] == struct.unpack_from("<Q", info, 120)[0]
-    assert row["min_rtt_s"] == struct.unpack_from("<I", info, 148)[0] / 1e6
+    assert_has(
+        row,
+        rto_s=struct.unpack_from("<I", info, 8)[0] / 1e6,
+        receive_mss_bytes=struct.unpack_from("<I", info, 20)[0],
+        retransmits=struct.unpack_from("<I", info, 100)[0],
+        pacing_rate_bps=struct.unpack_from("<Q", info, 104)[0] * 8,
+        bytes_acked=struct.unpack_from("<Q", info, 120)[0],
+        min_rtt_s=struct.unpack_from("<I", info, 148)[0] / 1e6,
+    )
     assert row["bytes_sent"] == struct.unpack_from("<Q", info, 200)[0] == 100_000
     if len(info) >= 240:
         assert row["send_window_bytes"] == struct.unpack_from("<I", info, 228)[0] > 0
@@ -158,7 +173,7 @@ def test_a_slow_probe_has_a_new_socket_in_its_next_sample(sockmon: Any, connecti
 
 
 def test_before_a_moment_it_searches(sockmon: Any, connection: Any) -> None:
-    """A socket that came since is in the sample of that moment, however rare searches and samples are."""
+    """A new socket is in the sample of that moment, even if searches and samples are rare."""
     moment_s = time.time() + 0.6
     rarely = [f"--{name}=0.0001" for name in ("rate", "slow-rate", "discover-rate")]
     process = sockmon.start("--sockets", *rarely, f"--also={moment_s:.6f}")
@@ -171,7 +186,9 @@ def test_before_a_moment_it_searches(sockmon: Any, connection: Any) -> None:
 
 
 def test_it_may_search_more_often_than_it_samples(sockmon: Any, connection: Any) -> None:
-    """So it has the socket that came after its first sample, and there was none at which it would have searched."""
+    """So it has a socket that came after its first sample, although there was no later sample at
+    which it would have searched.
+    """
     process = sockmon.start("--sockets", "--rate=0.0001", "--discover-rate=50")
     time.sleep(0.3)
     with connection("127.0.0.1") as (client, _):
@@ -184,7 +201,10 @@ def test_it_may_search_more_often_than_it_samples(sockmon: Any, connection: Any)
 
 def endpoints(pairs: list[tuple[socket.socket, socket.socket]]) -> list[tuple[str, str, int, int]]:
     ends = [end for pair in pairs for end in pair]
-    return [(*(name[0] for name in (e.getsockname(), e.getpeername())), port_of(e), e.getpeername()[1]) for e in ends]
+    return [
+        (*(name[0] for name in (e.getsockname(), e.getpeername())), port_of(e), e.getpeername()[1])
+        for e in ends
+    ]
 
 
 IPV4 = ("127.0.0.1", "::ffff:127.0.0.1")  # the latter is IPv4 in an IPv6 socket
@@ -200,27 +220,47 @@ IPV4 = ("127.0.0.1", "::ffff:127.0.0.1")  # the latter is IPv4 in an IPv6 socket
         ("--remote=127.0.0.0/31", lambda local, remote, port, peer, servers: remote in IPV4),
         ("--remote=::1", lambda local, remote, port, peer, servers: remote == "::1"),
         ("--remote=::1 --remote=127.0.0.1", lambda local, remote, port, peer, servers: True),
-        ("--remote=10.0.0.1 --remote=::1 --remote=10.0.0.2 --port={0}-{1}", lambda local, remote, port, peer, servers: (
-            remote == "::1" and any(servers[0] <= number <= servers[1] for number in (port, peer)))),
-        ("--remote=::2" + 6 * " --remote=fe80::1" + " --remote=127.0.0.0/8", lambda local, remote, port, peer, servers:
-            remote in IPV4),
+        (
+            "--remote=10.0.0.1 --remote=::1 --remote=10.0.0.2 --port={0}-{1}",
+            lambda local, remote, port, peer, servers: (
+                remote == "::1"
+                and any(servers[0] <= number <= servers[1] for number in (port, peer))
+            ),
+        ),
+        (
+            "--remote=::2" + 6 * " --remote=fe80::1" + " --remote=127.0.0.0/8",
+            lambda local, remote, port, peer, servers: remote in IPV4,
+        ),
         ("--local=::/0", lambda local, remote, port, peer, servers: ":" in local),
-        ("--local=::/8 --remote-port={0}", lambda local, remote, port, peer, servers: (
-            ":" in local and peer == servers[0])),
+        (
+            "--local=::/8 --remote-port={0}",
+            lambda local, remote, port, peer, servers: ":" in local and peer == servers[0],
+        ),
         ("--local-port={0}", lambda local, remote, port, peer, servers: port == servers[0]),
         ("--remote-port={0}", lambda local, remote, port, peer, servers: peer == servers[0]),
         ("--port={0}", lambda local, remote, port, peer, servers: servers[0] in (port, peer)),
         ("--port={1}", lambda local, remote, port, peer, servers: servers[1] in (port, peer)),
-        ("--port={0}-{1}", lambda local, remote, port, peer, servers: any(
-            servers[0] <= number <= servers[1] for number in (port, peer))),
-        ("--port={1} --local-port={1}", lambda local, remote, port, peer, servers: port == servers[1]),
-        ("--port={0} --remote=127.0.0.1", lambda local, remote, port, peer, servers: remote in IPV4 and servers[0] in (
-            port, peer)),
+        (
+            "--port={0}-{1}",
+            lambda local, remote, port, peer, servers: any(
+                servers[0] <= number <= servers[1] for number in (port, peer)
+            ),
+        ),
+        (
+            "--port={1} --local-port={1}",
+            lambda local, remote, port, peer, servers: port == servers[1],
+        ),
+        (
+            "--port={0} --remote=127.0.0.1",
+            lambda local, remote, port, peer, servers: (
+                remote in IPV4 and servers[0] in (port, peer)
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 @destroy_events
 def test_filters(options: str, holds: Any, sockmon: Any, connection: Any) -> None:
-    """The kernel filters open sockets, the probe filters those that have ended, and both do it alike."""
+    """The kernel filters open sockets, and the probe filters ended sockets, in the same way."""
     with connection("127.0.0.1") as a, connection("::1") as b, connection("::ffff:127.0.0.1") as c:
         pairs = sorted((a, b, c), key=lambda pair: port_of(pair[1]))
         servers = [port_of(server) for _, server in pairs]
@@ -239,7 +279,9 @@ def test_filters(options: str, holds: Any, sockmon: Any, connection: Any) -> Non
 @destroy_events
 def test_events_alone_are_filtered_too(sockmon: Any, connection: Any) -> None:
     """The probe records sockets that no dump saw, since there was none while they lived."""
-    process = sockmon.start("--sockets", "--local=127.0.0.1", "--port=1-32000", "--discover-rate=0.01")
+    process = sockmon.start(
+        "--sockets", "--local=127.0.0.1", "--port=1-32000", "--discover-rate=0.01"
+    )
     time.sleep(0.3)
     with connection("127.0.0.1") as (client, server):  # ports above
         exchange(client, server, 1000)
@@ -247,7 +289,9 @@ def test_events_alone_are_filtered_too(sockmon: Any, connection: Any) -> None:
     time.sleep(0.1)
     stream = sockmon.finish(process)
     assert stream.report["events"] >= 2
-    assert not ours & set(stream.sockets["local_port"])  # others on this machine may have connections too
+    assert not ours & set(
+        stream.sockets["local_port"]
+    )  # others on this machine may have connections too
 
 
 @pytest.fixture
@@ -278,14 +322,18 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[2]))) as short:
 
 @pytest.mark.root
 def test_sockets_of_a_cgroup(sockmon: Any, cgroup: Path) -> None:
-    """The stream has the sockets that its process made, with the end of those that a search saw; not the other ends."""
+    """The stream has only the sockets that the process made, and the end of those that a search
+    saw.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = port_of(listener)
         argv = [sys.executable, "-c", IN_CGROUP, cgroup, str(port)]
         inside = subprocess.Popen(argv, stdin=subprocess.PIPE)
         server, (_, client_port) = listener.accept()
         assert server.recv(4) == b"long"
-        process = sockmon.start("--sockets", f"--port={port}", f"--cgroup={cgroup}", "--discover-rate=0.01")
+        process = sockmon.start(
+            "--sockets", f"--port={port}", f"--cgroup={cgroup}", "--discover-rate=0.01"
+        )
         time.sleep(0.3)
         assert inside.stdin
         inside.stdin.write(b"\n")
@@ -310,8 +358,16 @@ def test_sockets_of_a_cgroup(sockmon: Any, cgroup: Path) -> None:
         ("/proc", "cgroup /proc: no folder of cgroup v2"),
     ],
 )
-def test_what_is_no_cgroup_is_said(folder: str, words: str, sockmon_binary: str, tmp_path: Path) -> None:
-    argv = [sockmon_binary, "--sockets", f"--cgroup={folder}", "--duration=0.1", f"--output={tmp_path}/stream"]
+def test_what_is_no_cgroup_is_said(
+    folder: str, words: str, sockmon_binary: str, tmp_path: Path
+) -> None:
+    argv = [
+        sockmon_binary,
+        "--sockets",
+        f"--cgroup={folder}",
+        "--duration=0.1",
+        f"--output={tmp_path}/stream",
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 1
     assert words in done.stderr
@@ -320,11 +376,17 @@ def test_what_is_no_cgroup_is_said(folder: str, words: str, sockmon_binary: str,
 
 @destroy_events
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_short_flows_leave_their_final_counters(address: str, sockmon: Any, connection: Any) -> None:
-    """300 connections of about a millisecond, between two dumps: each end is seen once, with all its bytes."""
+def test_short_flows_leave_their_final_counters(
+    address: str, sockmon: Any, connection: Any
+) -> None:
+    """300 connections of about a millisecond, between two dumps: each end is seen once, with all
+    its bytes.
+    """
     process = sockmon.start("--sockets", "--rate=200", "--discover-rate=0.5")
     time.sleep(0.3)
-    sent: dict[tuple[int, int], int] = {}  # by both ports: others on this machine may use one of them
+    sent: dict[
+        tuple[int, int], int
+    ] = {}  # by both ports: others on this machine may use one of them
     for number in range(300):
         with connection(address) as (client, server):
             sent[port_of(client), port_of(server)] = count = 1000 + 7 * number
@@ -336,16 +398,24 @@ def test_short_flows_leave_their_final_counters(address: str, sockmon: Any, conn
     assert len({row["cookie"] for row in clients}) == len(clients) == 300
     assert {(row["local_port"], row["remote_port"]): row["bytes_sent"] for row in clients} == sent
     servers = [row for row in ends if (row["remote_port"], row["local_port"]) in sent]
-    received = {(row["remote_port"], row["local_port"]): row["bytes_received"] - 1 for row in servers}  # with the FIN
+    received = {
+        (row["remote_port"], row["local_port"]): row["bytes_received"] - 1 for row in servers
+    }  # with the FIN
     assert received == sent
     assert stream.report["lost_events"] == 0
 
 
 @destroy_events
-@pytest.mark.parametrize("rate", [1000, 10])  # a sample sees the end before the event comes, or does not
-def test_known_sockets_keep_their_identity_to_the_end(rate: int, sockmon: Any, connection: Any) -> None:
+@pytest.mark.parametrize(
+    "rate", [1000, 10]
+)  # a sample sees the end before the event comes, or does not
+def test_known_sockets_keep_their_identity_to_the_end(
+    rate: int, sockmon: Any, connection: Any
+) -> None:
     # an address that nobody else on this machine talks to
-    process = sockmon.start("--sockets", "--remote=127.77.0.1", f"--rate={rate}", "--discover-rate=50")
+    process = sockmon.start(
+        "--sockets", "--remote=127.77.0.1", f"--rate={rate}", "--discover-rate=50"
+    )
     time.sleep(0.2)
     ports = []
     for _ in range(10):
@@ -356,22 +426,37 @@ def test_known_sockets_keep_their_identity_to_the_end(rate: int, sockmon: Any, c
     time.sleep(0.1)
     stream = sockmon.finish(process)
     ours = stream.sockets.filter(pl.col("local_port").is_in(ports))
-    assert ours.group_by("local_port").agg(pl.col("socket").n_unique())["socket"].to_list() == [1] * 10
+    assert (
+        ours.group_by("local_port").agg(pl.col("socket").n_unique())["socket"].to_list() == [1] * 10
+    )
     assert ours.filter("final").height == 10
     assert set(ours["cca"]) == {"cubic"}
     assert stream.report["sockets_vanished"] == 0
-    grown = ours.sort("monotonic_s").group_by("socket").agg(pl.col("bytes_sent").last() - pl.col("bytes_sent").first())
+    grown = (
+        ours.sort("monotonic_s")
+        .group_by("socket")
+        .agg(pl.col("bytes_sent").last() - pl.col("bytes_sent").first())
+    )
     assert (grown["bytes_sent"] >= 0).all()
 
 
 def test_an_ordinary_user_is_told_what_is_missing(sockmon_binary: str, tmp_path: Path) -> None:
-    """Sockets can be sampled; where the kernel refuses destroy events, the probe says so on both ways."""
+    """Sockets can be sampled. If the kernel refuses destroy events, the probe reports that in both
+    ways.
+    """
     argv = [sockmon_binary, "--sockets", "--duration=0.01"]
     if os.geteuid() == 0:
         shutil.copy(sockmon_binary, tmp_path / "sockmon")
         for folder in (tmp_path, *tmp_path.parents[:2]):
             folder.chmod(0o755)
-        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", tmp_path / "sockmon", *argv[1:]]
+        argv = [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            tmp_path / "sockmon",
+            *argv[1:],
+        ]
     done = subprocess.run(argv, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     if done.stderr:
@@ -381,14 +466,21 @@ def test_an_ordinary_user_is_told_what_is_missing(sockmon_binary: str, tmp_path:
 
 @destroy_events
 def test_bytes_agree_with_iperf3(sockmon: Any) -> None:
-    """Compares per stream what the sockets had sent and got acknowledged at their end with what iperf3 counts."""
+    """Compares, per stream, the sent and acknowledged bytes of the sockets at their end with
+    iperf3's counts.
+    """
     iperf3 = subprocess.run(
-        [Path(__file__).parents[2] / "iperf3-patch" / "build"], check=True, stdout=subprocess.PIPE, text=True
+        [Path(__file__).parents[2] / "iperf3-patch" / "build"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     ).stdout.strip()
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = port_of(unused)
-    server = subprocess.Popen([iperf3, "-4", "-s", "-1", "-p", str(port), "-J"], stdout=subprocess.PIPE)
+    server = subprocess.Popen(
+        [iperf3, "-4", "-s", "-1", "-p", str(port), "-J"], stdout=subprocess.PIPE
+    )
     process = sockmon.start("--sockets", f"--port={port}", "--rate=100")
     listens = f":{port:04X} 00000000:0000 0A"
     wait_for(lambda: listens in Path("/proc/net/tcp").read_text(), 20, "iperf3 listens")
@@ -398,15 +490,21 @@ def test_bytes_agree_with_iperf3(sockmon: Any) -> None:
     time.sleep(0.2)
     stream = sockmon.finish(process)
     final = {row["local_port"]: row for row in stream.sockets.filter("final").iter_rows(named=True)}
-    ports = {connected["socket"]: connected["local_port"] for connected in client["start"]["connected"]}
+    ports = {
+        connected["socket"]: connected["local_port"] for connected in client["start"]["connected"]
+    }
     assert len(client["end"]["streams"]) == 4
     for one_stream in client["end"]["streams"]:
         row = final[ports[one_stream["sender"]["socket"]]]
         cookie = 37  # iperf3's, at the beginning of each connection
         # iperf3 may send one more block of 128 KiB after it has stopped counting
-        beyond = row["bytes_sent"] - row["bytes_retransmitted"] - cookie - one_stream["sender"]["bytes"]
+        beyond = (
+            row["bytes_sent"] - row["bytes_retransmitted"] - cookie - one_stream["sender"]["bytes"]
+        )
         assert beyond in (0, 131_072)
-        assert one_stream["receiver"]["bytes"] + cookie <= row["bytes_acked"] <= row["bytes_sent"] + 2  # SYN and FIN
+        assert (
+            one_stream["receiver"]["bytes"] + cookie <= row["bytes_acked"] <= row["bytes_sent"] + 2
+        )  # SYN and FIN
         assert row["retransmits"] == one_stream["sender"]["retransmits"]
 
 
@@ -442,17 +540,29 @@ probe.terminate()
 assert probe.wait() == 0
 print(json.dumps({"ports": ports, "before": before, "after": after, "new": pairs[-1][0].getsockname()[1]}))
 """
-SMALL_TABLE = 'echo 512 >/proc/sys/net/ipv4/tcp_child_ehash_entries; exec unshare --net sh -c "$0" "$@"'
+SMALL_TABLE = (
+    'echo 512 >/proc/sys/net/ipv4/tcp_child_ehash_entries; exec unshare --net sh -c "$0" "$@"'
+)
 
 
 @needs_ss
 @pytest.mark.namespaces
 def test_a_small_table_is_dumped_instead_of_asked(sockmon: Any) -> None:
-    """The rows are those of requests: in the order of the sockets, with all that ss prints, until a socket is gone."""
+    """The rows come from requests: in the order of the sockets, with all values that ss prints,
+    until a socket is gone.
+    """
     argv = [
-        "unshare", "--net", "sh", "-ec", SMALL_TABLE, "ip link set lo up; exec \"$0\" \"$@\"",
-        sys.executable, "-c", IN_SMALL_TABLE, *sockmon.argv(),
-    ]  # fmt: skip
+        "unshare",
+        "--net",
+        "sh",
+        "-ec",
+        SMALL_TABLE,
+        'ip link set lo up; exec "$0" "$@"',
+        sys.executable,
+        "-c",
+        IN_SMALL_TABLE,
+        *sockmon.argv(),
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

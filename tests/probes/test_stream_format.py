@@ -1,4 +1,6 @@
-"""Compares the reader's table of structs with probes/sockmon/format.h, which the probe is compiled with."""
+"""Compares the reader's table of structs with probes/sockmon/format.h, which the probe is
+compiled with.
+"""
 
 import re
 
@@ -6,7 +8,7 @@ import pytest
 
 from ccmix.probes.stream import format as form
 from ccmix.terms import BBRS
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 HEADER = (REPOSITORY / "probes" / "sockmon" / "format.h").read_text()
 STRUCTS = {
@@ -26,8 +28,16 @@ STRUCTS = {
     "row_cpu": form.CpuRow,
     "row_process": form.ProcessRow,
 }
-# As the reader takes them: an array of bytes is text or an address ("s") in identities, and numbers ("B") in rows.
-CODES = {"char": "B", "uint8_t": "B", "uint16_t": "H", "uint32_t": "I", "int32_t": "i", "uint64_t": "Q"}
+# As the reader takes them: an array of bytes is text or an address ("s") in identities, and numbers
+# ("B") in rows.
+CODES = {
+    "char": "B",
+    "uint8_t": "B",
+    "uint16_t": "H",
+    "uint32_t": "I",
+    "int32_t": "i",
+    "uint64_t": "Q",
+}
 
 _CODE = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL)
 _DEFINES = dict(re.findall(r"^#define (\w+) (\S+)$", _CODE, re.MULTILINE))
@@ -51,7 +61,9 @@ def test_every_struct_is_mirrored() -> None:
 
 @pytest.mark.parametrize("name", STRUCTS)
 def test_a_struct_has_the_same_fields(name: str) -> None:
-    mirrored = [(field, code.replace("s", "B")) for field, code in form.codes(STRUCTS[name]).items()]
+    mirrored = [
+        (field, code.replace("s", "B")) for field, code in form.codes(STRUCTS[name]).items()
+    ]
     assert mirrored == list(declared(name).items())
 
 
@@ -67,7 +79,9 @@ def test_the_phases_of_bbr_are_the_same() -> None:
 
 
 def test_the_probe_knows_the_later_versions_of_bbr() -> None:
-    listed = re.search(r"bbr_ccas\[\] = {(.*?)}", (REPOSITORY / "probes" / "sockmon" / "sockets.c").read_text())
+    listed = re.search(
+        r"bbr_ccas\[\] = {(.*?)}", (REPOSITORY / "probes" / "sockmon" / "sockets.c").read_text()
+    )
     assert listed
     assert re.findall(r'"(\w+)"', listed[1]) == [cca for cca in BBRS if cca != "bbr"]
 

@@ -1,4 +1,6 @@
-"""Holds what is known of a number from samples before and after the moment in question: it lies between two bounds."""
+"""Bounds a number by samples before and after the moment in question: the number lies between two
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ class Bounds:
 
     def __truediv__(self, other: Bounds) -> Bounds | None:
         """Divides by a number that may be zero only if all of it is."""
-        return Bounds(self.low / other.high, self.high / (other.low or other.high)) if other.high else None
+        return (
+            Bounds(self.low / other.high, self.high / (other.low or other.high))
+            if other.high
+            else None
+        )
 
     def wider(self, by: float) -> Bounds:
         return Bounds(self.low - by, self.high + by, self.or_none)
@@ -67,14 +73,18 @@ def total(every: Iterable[Bounds]) -> Bounds:
 
 @dataclass(frozen=True)
 class Counter:
-    """A counter of the kernel that only grows, at the moments at which it was read; 0 before the first."""
+    """A counter of the kernel that only grows, with the moments at which it was read; 0 before the
+    first one.
+    """
 
     times_s: Numbers
     values: Numbers
 
     @classmethod
     def read(cls, times_s: Sequence[float] | Numbers, values: Any, step_s: float) -> Counter:
-        """`step_s`: how long before the first moment the counter did not exist yet."""
+        """Reads a counter. `step_s`: how long before the first moment the counter did not exist
+        yet.
+        """
         times = np.asarray(times_s, float)
         if not len(times):
             return cls(np.zeros(1), np.zeros(1))
@@ -85,17 +95,21 @@ class Counter:
         return Bounds(low, high)
 
     def sides(self, moments_s: Sequence[float]) -> tuple[Numbers, Numbers]:
-        """Returns its values when it was read last before each moment, and first after it.
+        """Returns the counter's values from the last reading before each moment, and from the first
+        reading after it.
 
-        Another probe that read it at the same tick of the kernel may have done so before a packet of that tick.
+        Another probe that reads it at the same tick of the kernel may do so before a packet of that
+        tick.
         """
         moments = np.asarray(moments_s, float)
         before = np.searchsorted(self.times_s, moments - TICK_S / 2, "right") - 1
-        after = np.minimum(np.searchsorted(self.times_s, moments + TICK_S / 2, "left"), len(self.values) - 1)
+        after = np.minimum(
+            np.searchsorted(self.times_s, moments + TICK_S / 2, "left"), len(self.values) - 1
+        )
         return np.where(before >= 0, self.values[before], 0.0), self.values[after]
 
     def growth(self, begin_s: float, end_s: float) -> Bounds:
-        """Tells how much it grew; less what it had before the first moment."""
+        """Returns how much it grew, without its value before the first moment."""
         return self.at(end_s) - self.at(begin_s)
 
     def likely(self, moments_s: Sequence[float] | Numbers) -> Numbers:
@@ -104,8 +118,8 @@ class Counter:
 
 
 def percentile(samples: Sequence[tuple[float, float]], share: float, unsure: int) -> Bounds | None:
-    """Bounds a percentile, interpolated linearly, of samples that each lie between two bounds: to one sample, and to
-    those of which it is `unsure` whether they count.
+    """Bounds a percentile, interpolated linearly, of samples that each lie between two bounds. It
+    is exact to one sample, and to the samples for which it is `unsure` whether they count.
     """
     if not samples:
         return None

@@ -1,4 +1,4 @@
-"""Reads a capture as packets, without the programs of ccmix, to tell whether the probe's counters are right."""
+"""Reads a capture as packets, without ccmix's programs, to check the probe's counters."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-FILE_HEADER, PACKET_HEADER, LINK_HEADER = 24, struct.Struct("<IIII"), 20  # pcap, and Linux's "cooked" header, version 2
+FILE_HEADER, PACKET_HEADER, LINK_HEADER = (
+    24,
+    struct.Struct("<IIII"),
+    20,
+)  # pcap, and Linux's "cooked" header, version 2
 NANOSECONDS = b"\x4d\x3c\xb2\xa1"
 SYN, RST = 2, 4
 
 
 @dataclass
 class Sent:
-    """What one end of a connection sent: the kernel's counters of it as a capture has them."""
+    """Holds the packets that one end of a connection sent, as the kernel would count them, from a
+    capture.
+    """
 
     packets: int = 0
     bytes: int = 0
@@ -24,7 +30,9 @@ class Sent:
     acks: list[tuple[float, int]] = field(
         default_factory=list
     )  # when, and the number of the byte after those it covers
-    rows: list[tuple[float, int, int, int]] = field(default_factory=list)  # when, `packets`, `again`, `unique_bytes`
+    rows: list[tuple[float, int, int, int]] = field(
+        default_factory=list
+    )  # when, `packets`, `again`, `unique_bytes`
     first: int | None = None  # the number of the first byte
     unique_bytes: int = 0
 
@@ -46,12 +54,19 @@ Ends = tuple[str, int, str, int]  # address and port of the sending end, and of 
 
 
 def read_capture(file: Path) -> dict[Ends, Sent]:
-    """Returns what each end sent; a capture may have begun later than the connection."""
+    """Returns the packets that each end sent; a capture may have begun later than the
+    connection.
+    """
     found: dict[Ends, Sent] = {}
     for time_s, packet in _packets(file):
         begin = (packet[0] & 15) * 4
         ports = struct.unpack_from("!HH", packet, begin)
-        ends = (socket.inet_ntoa(packet[12:16]), ports[0], socket.inet_ntoa(packet[16:20]), ports[1])
+        ends = (
+            socket.inet_ntoa(packet[12:16]),
+            ports[0],
+            socket.inet_ntoa(packet[16:20]),
+            ports[1],
+        )
         sequence, ack = struct.unpack_from("!II", packet, begin + 4)
         own = found.setdefault(ends, Sent())
         data = struct.unpack_from("!H", packet, 2)[0] - begin - (packet[begin + 12] >> 4) * 4

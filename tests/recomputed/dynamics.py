@@ -20,7 +20,9 @@ FINEST_S = 0.01  # of intervals: shorter ones are joined
 
 
 def received_by(flows: Sequence[Flow], moments_s: Sequence[float]) -> list[Numbers]:
-    """Returns how much all flows had received at these moments: likely, at least, and at most."""
+    """Returns the bytes that all flows had received at these moments: the likely value, the minimum
+    and the maximum.
+    """
     found = np.zeros((3, len(moments_s)))
     for flow in flows:
         of_sockets = [each.receiver.counter("bytes_received") for each in flow.connections]
@@ -30,22 +32,26 @@ def received_by(flows: Sequence[Flow], moments_s: Sequence[float]) -> list[Numbe
 
 
 def goodputs(borders: Numbers, flows: Sequence[Flow]) -> list[Numbers]:
-    """Returns the goodput per interval, in bits per second, as it may be."""
+    """Returns the possible goodputs per interval, in bits per second."""
     return [np.diff(values) * 8 / np.diff(borders) for values in received_by(flows, list(borders))]
 
 
 def joins_or_changes(raw: RawRun) -> bool:
-    """Tells whether flows begin or end while others go on, by more than a twentieth of the measured time, or the path
-    changes.
+    """Returns whether flows begin or end while others go on, by more than a twentieth of the
+    measured time, or whether the path changes.
     """
     starts_s = [float(source["start_s"]) for source in raw.sources]
-    starts_s += [source["start_s"] + group["delay_s"] for source in raw.sources for group in source.get("groups", ())]
+    starts_s += [
+        source["start_s"] + group["delay_s"]
+        for source in raw.sources
+        for group in source.get("groups", ())
+    ]
     units: dict[tuple[int, int | None], list[Flow]] = {}
     for flow in raw.flows:
         units.setdefault(flow.unit, []).append(flow)
     begins_s = [min(flow.begin_s for flow in unit) for unit in units.values()]
     spans = (starts_s, begins_s, [max(flow.end_s for flow in unit) for unit in units.values()])
-    apart = any(max(each) - min(each) > (raw.end_s - raw.omit_s) / APART for each in spans)
+    apart = any(max(each) - min(each) > (raw.end_s - raw.omit_s) / APART for each in spans if each)
     return apart or any(change["at_s"] < raw.end_s for change in raw.path["changes"])
 
 
@@ -67,10 +73,15 @@ def start_up(raw: RawRun, flows: Sequence[Flow]) -> dict[str, Bounds | None]:
 
 
 def _start_up(
-    values: Numbers, borders: Numbers, omit_s: float, rise_bps: float, fall_bps: float, best_bps: float
+    values: Numbers,
+    borders: Numbers,
+    omit_s: float,
+    rise_bps: float,
+    fall_bps: float,
+    best_bps: float,
 ) -> tuple[float | None, float | None]:
-    """Returns when the goodput came up, and the best interval while it was above the steady one. As goodput is known to
-    a packet only, it rises and falls, and is the best, at a goodput a little above or below.
+    """Returns when the goodput rose, and the best interval while it was above the steady goodput.
+    Goodput is known only to a packet, so both use a goodput that may be a little higher or lower.
     """
     carrying = np.flatnonzero(values > 0)
     if not len(carrying):
@@ -91,7 +102,7 @@ def _start_up(
 
 
 def convergence(raw: RawRun, units: Sequence[Sequence[Flow]]) -> Bounds | None:
-    """Returns when all flows became fair for good, counted from the start of the last."""
+    """Returns when all flows became fair and stayed so, counted from the start of the last flow."""
     if len(units) < 2:
         return None
     interval_s = max(raw.interval_s, FINEST_S)

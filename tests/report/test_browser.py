@@ -1,4 +1,6 @@
-"""Tests the reports in a real browser: no complaints, nothing asked of a network, charts drawn, all of it readable."""
+"""Tests the reports in a real browser: it reports no errors and needs no network, charts are drawn,
+and everything is readable.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,16 +8,25 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from browser import PHONE, Scheme, chromium, dead_links, opened, pale, too_wide, unfold, violations
 from ccmix.analysis.results import load_results
-from ccmix.charts.draw import svg
-from ccmix.charts.inline_svg import inline
+from ccmix.charts.draw import inline, svg
 from ccmix.cli.compare import compared
 from ccmix.cli.report import against_baseline
 from ccmix.report import html
 from ccmix.report.html import write_report
-from chart_specs import specs
-from filled_index import RECORDED
+from support.browser import (
+    PHONE,
+    Scheme,
+    chromium,
+    dead_links,
+    opened,
+    pale,
+    too_wide,
+    unfold,
+    violations,
+)
+from support.chart_specs import specs
+from support.filled_index import RECORDED
 
 PAGES = ("report", "against", "compare", "ranges", "path")
 RECORDED_PATHS = {outdir.name: outdir for outdir in RECORDED}
@@ -29,12 +40,16 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(make_campaign: Callable[..., Path]) -> dict[str, Path]:
-    """Makes the report, a comparison with a baseline, one of two campaigns, one with ranges, and that of a path."""
+    """Makes the reports: of a campaign, of a comparison with a baseline, of two campaigns, of
+    ranges, and of a path.
+    """
     outdir, other = make_campaign("all-cubic", "mixed"), make_campaign("all-cubic")
     results = load_results([outdir])
     made = {name: outdir.parent / f"{name}.html" for name in PAGES}
     write_report(results, made["report"])
-    made["against"].write_text(against_baseline(results, "group=cubic", "share", "html"), encoding="utf-8")
+    made["against"].write_text(
+        against_baseline(results, "group=cubic", "share", "html"), encoding="utf-8"
+    )
     made["compare"].write_text(compared(outdir, other, 0.1, "html"), encoding="utf-8")
     ranges = compared(RECORDED_PATHS["real"], RECORDED_PATHS["twin"], 0.1, "html")
     made["ranges"].write_text(ranges, encoding="utf-8")
@@ -48,7 +63,9 @@ def report(pages: dict[str, Path]) -> Path:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_opens_in_silence_and_without_a_network(browser: Browser, pages: dict[str, Path], name: str) -> None:
+def test_opens_in_silence_and_without_a_network(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
     there = opened(browser, pages[name])
     assert there.page.locator("h1").inner_text()
     assert there.said == []
@@ -61,12 +78,19 @@ def test_accessible(browser: Browser, pages: dict[str, Path], name: str, scheme:
     assert violations(opened(browser, pages[name], scheme=scheme).page) == []
 
 
-@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(18, 23, 29)")])
-def test_drawings_can_be_read_on_light_and_on_dark(browser: Browser, report: Path, scheme: Scheme, paper: str) -> None:
-    """axe-core doesn't look into drawings. Numbers on coloured cells (black or white by name) have their own ground."""
+@pytest.mark.parametrize(
+    ("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(18, 23, 29)")]
+)
+def test_drawings_can_be_read_on_light_and_on_dark(
+    browser: Browser, report: Path, scheme: Scheme, paper: str
+) -> None:
+    """axe-core doesn't check drawings. Numbers on coloured cells, which are black or white by name,
+    are not on the page's background.
+    """
     page = opened(browser, report, scheme=scheme).page
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
-    texts, lines = "figure svg text:not([fill=black]):not([fill=white])", "figure svg .mark-line path"
+    texts = "figure svg text:not([fill=black]):not([fill=white])"
+    lines = "figure svg .mark-line path"
     assert page.locator(texts).count() > 20
     assert page.locator(lines).count() > 4
     assert pale(page, texts, 4.5) == []
@@ -81,15 +105,21 @@ def test_fits_a_phone(browser: Browser, pages: dict[str, Path], name: str) -> No
     assert not too_wide(page)
 
 
-def test_charts_over_time_need_no_sideways_scrolling_on_a_phone(browser: Browser, report: Path) -> None:
-    """Their panels stand one below the other, and their letters stay readable; a wide screen has the wide drawing."""
+def test_charts_over_time_need_no_sideways_scrolling_on_a_phone(
+    browser: Browser, report: Path
+) -> None:
+    """Their panels are one below the other, and their letters stay readable; a wide screen shows
+    the wide drawing.
+    """
     page = opened(browser, report, {"width": 390, "height": 844}).page
     drawings = page.locator("figure .narrow svg")
     assert drawings.count() > 1
-    assert [drawing.bounding_box()["width"] <= 390 for drawing in drawings.all()] == [True] * drawings.count()  # type: ignore[index]
+    assert [drawing.bounding_box()["width"] <= 390 for drawing in drawings.all()] == [
+        True
+    ] * drawings.count()  # type: ignore[index]
     letters = page.locator("figure .narrow svg text").evaluate_all(
-        "all => all.map(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().d)"
-        ".filter(size => size > 0)"
+        "all => all.map(text => parseFloat(getComputedStyle(text).fontSize) * "
+        "text.getScreenCTM().d).filter(size => size > 0)"
     )
     assert min(letters) > 8
     assert not page.locator("figure .wide").first.is_visible()
@@ -99,12 +129,15 @@ def test_charts_over_time_need_no_sideways_scrolling_on_a_phone(browser: Browser
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_medians_can_be_read_on_light_and_on_dark(browser: Browser, tmp_path: Path, scheme: Scheme) -> None:
+def test_medians_can_be_read_on_light_and_on_dark(
+    browser: Browser, tmp_path: Path, scheme: Scheme
+) -> None:
     style = Path(html.__file__).with_name("style.css").read_text()
     drawn = inline(svg(specs()["box"]), "chart1", "").svg
     page = tmp_path / "box.html"
     page.write_text(
-        f'<!doctype html><meta charset="utf-8"><style>{style}</style><figure>{drawn}</figure>', encoding="utf-8"
+        f'<!doctype html><meta charset="utf-8"><style>{style}</style><figure>{drawn}</figure>',
+        encoding="utf-8",
     )
     there = opened(browser, page, scheme=scheme).page
     medians = "figure svg .role-mark path[fill='#333333']"
@@ -114,7 +147,7 @@ def test_medians_can_be_read_on_light_and_on_dark(browser: Browser, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["report", "compare"])
 def test_labels_are_not_cut_off(browser: Browser, pages: dict[str, Path], name: str) -> None:
-    """The browser's letters are wider than those of the layout, where Liberation Sans is missing."""
+    """Without Liberation Sans, the browser's letters are wider than those of the layout."""
     page = opened(browser, pages[name]).page
     assert page.locator("figure svg text").count() > 20
     cut = page.evaluate(
@@ -150,7 +183,9 @@ def test_ranges_and_stations_can_be_read_on_light_and_on_dark(
 
 
 @pytest.mark.parametrize("name", ["report", "compare"])
-def test_on_a_phone_goodput_is_seen_at_once(browser: Browser, pages: dict[str, Path], name: str) -> None:
+def test_on_a_phone_goodput_is_seen_at_once(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
     page = opened(browser, pages[name], PHONE).page
     goodput = page.locator("td[data-label^=goodput]").first
     box = goodput.bounding_box()
@@ -184,10 +219,15 @@ def test_charts_and_strips_are_drawn(browser: Browser, report: Path) -> None:
         assert box["height"] > 100
         assert chart.locator("path[stroke], path[fill], rect[fill]").count() >= 4
     of_time = page.locator("figure:has-text('delay=') svg")
-    assert of_time.locator("path[stroke-width]").count() >= 2 * 2 * 2  # a bold line for each CCA, entry and condition
+    assert (
+        of_time.locator("path[stroke-width]").count() >= 2 * 2 * 2
+    )  # a bold line for each CCA, entry and condition
     page.locator("#run-2").evaluate("one => one.parentElement.open = true")
     strip = page.locator("#run-2 svg.strip")
-    assert [line.get_attribute("stroke") for line in strip.locator("polyline").all()] == ["#D55E00", "#0072B2"]
+    assert [line.get_attribute("stroke") for line in strip.locator("polyline").all()] == [
+        "#D55E00",
+        "#0072B2",
+    ]
     box = strip.bounding_box()
     assert box
     assert box["height"] > 50

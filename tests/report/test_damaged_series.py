@@ -1,4 +1,4 @@
-"""Tests that the HTML report names a series that can't be read, and leaves out what it would have drawn of it."""
+"""Tests that the HTML report names a series that can't be read, and leaves out its drawings."""
 
 import html
 import json
@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ccmix.cli.main import main
-from published_archives import DEMO
+from support.published_archives import DEMO
 
 CONDITION = "delay=5ms,loss=0%"
 RUN = f"mixed/{CONDITION}/receiver/001"
@@ -37,7 +37,8 @@ def archive(tmp_path: Path) -> Path:
     plan["runs"] = [
         run
         for run in plan["runs"]
-        if run["condition"] == {"delay": "5ms", "loss": "0%"} and run["entry"] in ("all-cubic", "mixed")
+        if run["condition"] == {"delay": "5ms", "loss": "0%"}
+        and run["entry"] in ("all-cubic", "mixed")
     ]
     for run in plan["runs"]:
         name = f"{run['entry']}/{CONDITION}/receiver/001"
@@ -47,12 +48,16 @@ def archive(tmp_path: Path) -> Path:
 
 
 def reported(archive: Path) -> str:
-    done = CliRunner().invoke(main, ["report", str(archive), "--format", "html"], catch_exceptions=False)
+    done = CliRunner().invoke(
+        main, ["report", str(archive), "--format", "html"], catch_exceptions=False
+    )
     assert done.exit_code == 0, done.output
     return html.unescape((archive / "report.html").read_text())
 
 
-@pytest.mark.parametrize("damage", [cut, pytest.param(of_texts, marks=pytest.mark.deep), without_rows])
+@pytest.mark.parametrize(
+    "damage", [cut, pytest.param(of_texts, marks=pytest.mark.deep), without_rows]
+)
 @pytest.mark.parametrize("name", sorted(file.name for file in (DEMO / RUN).glob("*.parquet")))
 def test_a_series(archive: Path, name: str, damage: Callable[[Path], None]) -> None:
     file = archive / RUN / name

@@ -1,6 +1,7 @@
-"""Compares the tables of a campaign made by hand letter for letter.
+"""Compares the tables of a hand-made campaign letter for letter.
 
-What is meant to change: CCMIX_WRITE_GOLDEN=1 .venv/bin/pytest tests/report/test_golden.py, and look at the difference.
+To write the files again after an intended change: CCMIX_WRITE_GOLDEN=1 .venv/bin/pytest
+tests/report/test_golden.py. Then look at the difference.
 """
 
 import json
@@ -13,7 +14,7 @@ import pytest
 
 from ccmix.analysis.results import Results, load_results
 from ccmix.cli.report import against_baseline
-from ccmix.report import more, results_text
+from ccmix.report import html, results_text
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -21,9 +22,12 @@ FORMS: dict[str, Callable[[Results], str]] = {
     "table.txt": results_text.render,
     "notes.txt": lambda results: "".join(f"{note}\n" for note in results_text.notes(results)),
     "table.csv": lambda results: results_text.csv_table(results.rows, results.swept),
-    "rows.json": lambda results: json.dumps([row.to_json() for row in results.rows], indent=1) + "\n",
+    "rows.json": lambda results: (
+        json.dumps([row.to_json() for row in results.rows], indent=1) + "\n"
+    ),
     "more.txt": lambda results: "".join(
-        " | ".join(cells) + "\n" for cells in (more.HEADINGS, *map(more.cells, results.rows))
+        " | ".join(cells) + "\n"
+        for cells in (html.MORE_HEADINGS, *map(html.more_cells, results.rows))
     ),
     "against.txt": lambda results: against_baseline(results, "group=cubic", "share", "table"),
     "against.csv": lambda results: against_baseline(results, "delay=5ms", "goodput_bps", "csv"),
@@ -38,8 +42,10 @@ def results(make_campaign: Callable[..., Path]) -> Results:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_as_before(results: Results, name: str) -> None:
-    """Compares numbers to ten digits: the last ones are those of a library's approximations."""
-    made = re.sub(r"\d+\.\d{6,}(?:e-\d+)?", lambda number: f"{float(number[0]):.10g}", FORMS[name](results))
+    """Compares numbers to ten digits, because the last digits depend on a library's approximations."""
+    made = re.sub(
+        r"\d+\.\d{6,}(?:e-\d+)?", lambda number: f"{float(number[0]):.10g}", FORMS[name](results)
+    )
     if os.environ.get("CCMIX_WRITE_GOLDEN"):
         GOLDEN.mkdir(exist_ok=True)
         (GOLDEN / name).write_text(made, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Tests what stands above the table and at the top of the page, and in which order the table is."""
+"""Tests the text above the table and at the top of the page, and the order of the table."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,34 +12,45 @@ from ccmix.model import Buffer, Destination, Group, HostPath, Queue, Run, Topolo
 from ccmix.model.results import CampaignPlan
 from ccmix.report.heading import missing, paths, title
 from ccmix.report.results_text import lines, render
-from finished_runs import campaign_plan, finished_run, group_metrics, metrics
-from support import TOPOLOGY, iperf3_traffic, with_senders
+from support.finished_runs import campaign_plan, finished_run, group_metrics, metrics
+from support.model import TOPOLOGY, iperf3_traffic, with_senders
 
 TRAFFIC = iperf3_traffic((Group("cubic"),), 2, 10.0, 0.0, 1.0)
 FAR = with_senders(TOPOLOGY, delay_s=0.044)
 
 
-def run(entry: str, path: Topology | HostPath = TOPOLOGY, iteration: int = 1, **condition: str) -> Run:
+def run(
+    entry: str, path: Topology | HostPath = TOPOLOGY, iteration: int = 1, **condition: str
+) -> Run:
     return Run(entry, condition, "receiver", iteration, 7, TRAFFIC, path)
 
 
 def results(*runs: Run, planned: int | None = None, rtts_s: Sequence[float] = ()) -> Results:
     pings = {"b": tuple(rtts_s)} if rtts_s else {}
-    every = (Result(finished_run(each, metrics([group_metrics("cubic")]), ping_rtt_s=pings), Path()) for each in runs)
+    every = (
+        Result(finished_run(each, metrics([group_metrics("cubic")]), ping_rtt_s=pings), Path())
+        for each in runs
+    )
     return Results(tuple(every), planned or len(runs))
 
 
 def test_a_title_of_entries_and_what_they_sweep() -> None:
     assert title(results(run("one"))) == "one"
-    swept = [run(entry, delay=delay, loss="0%") for entry in ("one", "two") for delay in ("5ms", "44ms")]
+    swept = [
+        run(entry, delay=delay, loss="0%") for entry in ("one", "two") for delay in ("5ms", "44ms")
+    ]
     assert title(results(*swept)) == "one and two by delay"
-    assert title(results(*(run(f"e{at}", delay=f"{at}ms") for at in range(5)))) == "e0, e1 and 3 more entries"
+    assert (
+        title(results(*(run(f"e{at}", delay=f"{at}ms") for at in range(5))))
+        == "e0, e1 and 3 more entries"
+    )
 
 
 def test_rate_and_rtt_of_each_path() -> None:
     queues = replace(FAR, buffer=Buffer(100, "packet"), queue=Queue("fq_codel"))
     assert paths(results(run("one", FAR), run("one"), run("one", queues))) == [
-        "1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0.1%, buffer 1 BDP or 100 packets, qdisc bfifo or fq_codel"
+        "1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0.1%, buffer 1 BDP or 100 packets, qdisc "
+        "bfifo or fq_codel"
     ]
     named = [run("one", replace(TOPOLOGY, name="near")), run("two", replace(FAR, name="far"))]
     assert [line[:34] for line in paths(results(*named))] == [
@@ -62,10 +73,14 @@ def test_many_paths_are_counted() -> None:
 
 
 def test_a_table_that_is_not_whole_says_so() -> None:
-    whole, one_left, more = results(run("one")), results(run("one"), planned=2), results(run("one"), planned=9)
+    whole = results(run("one"))
+    one_left = results(run("one"), planned=2)
+    more = results(run("one"), planned=9)
     assert [missing(each) for each in (whole, one_left, more)] == [
-        "", "1 run is missing: failed, or not run yet.", "8 runs are missing: failed, or not run yet.",
-    ]  # fmt: skip
+        "",
+        "1 run is missing: failed, or not run yet.",
+        "8 runs are missing: failed, or not run yet.",
+    ]
     assert "\n1 of 9 planned runs. 8 runs are missing: failed, or not run yet.\n┏" in render(more)
     assert "planned" not in render(whole)
 
@@ -92,13 +107,23 @@ def test_the_order_is_that_of_the_file_whatever_was_run_or_is_missing(tmp_path: 
     found = campaign(tmp_path / "shuffled", shuffled, file_order=(1, 0, 3, 2))
     assert [line[1] for line in lines(found)] == ["44ms", "5ms"]
     [family] = families(found.runs)
-    assert family.groups["condition"].unique(maintain_order=True).to_list() == ["delay=44ms", "delay=5ms"]
+    assert family.groups["condition"].unique(maintain_order=True).to_list() == [
+        "delay=44ms",
+        "delay=5ms",
+    ]
 
 
 def test_the_title_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "test.ini"
     path = "topology = t\n[topology t]\nrate = 1gbit\ndelay = 5ms\n"
-    file.write_text(f"[DEFAULT]\ntype = iperf3\ntitle = Who wins?\n[one]\n{path}[two]\ntitle =\ntopology = t\n")
+    file.write_text(
+        f"[DEFAULT]\ntype = iperf3\ntitle = Who wins?\n[one]\n{path}[two]\ntitle =\ntopology = t\n"
+    )
     assert [entry.title for entry in load(file).entries] == ["Who wins?", ""]
-    assert title(campaign(tmp_path / "out", [run("one"), run("two")], title="Who wins?")) == "Who wins?"
-    assert CampaignPlan(campaign_plan([]).origin, "", ()).title == ""  # of archives before there were titles
+    assert (
+        title(campaign(tmp_path / "out", [run("one"), run("two")], title="Who wins?"))
+        == "Who wins?"
+    )
+    assert (
+        CampaignPlan(campaign_plan([]).origin, "", ()).title == ""
+    )  # of archives before there were titles

@@ -1,4 +1,6 @@
-"""Tests what a report says of a path that a run of type path measured: 20 Mbit/s, 20 ms, a buffer of 50 kB, 0.1%."""
+"""Tests the part of a report on a path that a run of type path measured: 20 Mbit/s, 20 ms, a buffer
+of 50 kB, 0.1% loss.
+"""
 
 import re
 from dataclasses import replace
@@ -8,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from ccmix.analysis.results import Results, load_results
-from ccmix.cli.run import _sentences
+from ccmix.cli.report import _sentences
 from ccmix.report import results_text
+from ccmix.report.heading import MeasuredPath, Station, measured_paths, path_drawing, path_sentence
 from ccmix.report.html import write_report
-from ccmix.report.path_section import MeasuredPath, Station, drawing, measured_paths, sentence
-from filled_index import RECORDED
+from support.filled_index import RECORDED
 
 OUTDIRS = {outdir.name: outdir for outdir in RECORDED}
-UNTOLD = MeasuredPath("a to b (1 run)", (Station("sender", ()), Station("bottleneck", ("rate ?", "buffer ?"))), ())
+UNTOLD = MeasuredPath(
+    "a to b (1 run)", (Station("sender", ()), Station("bottleneck", ("rate ?", "buffer ?"))), ()
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +29,9 @@ def results() -> Results:
 
 @pytest.fixture(scope="module")
 def page(results: Results, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return unescape(write_report(results, tmp_path_factory.mktemp("report") / "report.html").read_text())
+    return unescape(
+        write_report(results, tmp_path_factory.mktemp("report") / "report.html").read_text()
+    )
 
 
 def test_a_path_has_its_estimates(results: Results) -> None:
@@ -41,29 +47,38 @@ def test_a_path_has_its_estimates(results: Results) -> None:
 
 def test_the_drawing_has_the_stations_in_the_order_of_packets(results: Results) -> None:
     [path] = measured_paths(results)
-    assert [station.name for station in path.stations] == ["sender", "bottleneck", "the way", "receiver"]
+    assert [station.name for station in path.stations] == [
+        "sender",
+        "bottleneck",
+        "the way",
+        "receiver",
+    ]
     assert re.fullmatch(
-        r"sender ── \[bottleneck: rate 20.0 Mbit/s, cross traffic .*, buffer .* kB, queue fifo\] ── "
+        r"sender ── \[bottleneck: rate 20.0 Mbit/s, cross traffic .*, buffer .* kB, queue fifo\] "
+        r"── "
         r"\[the way: base RTT 19.99 ms, random loss .*%, reordering .*\] ── "
         r"\[receiver: receiver's window at least .*\]",
-        drawing(path),
+        path_drawing(path),
     )
 
 
 def test_what_cannot_be_told_is_a_question_mark(results: Results) -> None:
-    assert drawing(UNTOLD) == "sender ── [bottleneck: rate ?, buffer ?]"
-    assert sentence(UNTOLD) == "The path a to b (1 run): nothing is known. Cannot be told: rate, buffer."
+    assert path_drawing(UNTOLD) == "sender ── [bottleneck: rate ?, buffer ?]"
+    assert (
+        path_sentence(UNTOLD)
+        == "The path a to b (1 run): nothing is known. Cannot be told: rate, buffer."
+    )
     [path] = measured_paths(results)
-    assert "?" not in drawing(path)
-    assert "burst" not in drawing(path)  # of losses, or of a policer: most paths have none
+    assert "?" not in path_drawing(path)
+    assert "burst" not in path_drawing(path)  # of losses, or of a policer: most paths have none
 
 
 def test_the_page_begins_with_the_path(page: str, results: Results) -> None:
-    """The steps of the run are no groups that compete."""
+    """The steps of the run are not competing groups."""
     [path] = measured_paths(results)
     answer = page[page.index('aria-label="Answer"') : page.index("</section>")]
-    assert f'<p class="lead">{sentence(path)}</p>' in answer
-    assert "Beside" not in answer
+    assert f'<p class="lead">{path_sentence(path)}</p>' in answer
+    assert "competing" not in answer
     assert '<a href="#path">The path</a>' in page
     section = page[page.index('id="path"') : page.index('id="results"')]
     for station in path.stations:
@@ -76,8 +91,12 @@ def test_the_page_begins_with_the_path(page: str, results: Results) -> None:
 def test_the_terminal_has_the_path_above_the_table(results: Results) -> None:
     [path] = measured_paths(results)
     text = results_text.render(results)
-    assert text.index(drawing(path)) < text.index("The path: path, emulated (1 run)") < text.index("mean goodput of")
-    assert _sentences(results).splitlines()[0] == sentence(path)
+    assert (
+        text.index(path_drawing(path))
+        < text.index("The path: path, emulated (1 run)")
+        < text.index("mean goodput of")
+    )
+    assert _sentences(results).splitlines()[0] == path_sentence(path)
 
 
 @pytest.mark.parametrize("name", ["real", "emulated"])

@@ -1,8 +1,8 @@
-"""Tests the plan for people: what will be run and set where."""
+"""Tests the plan as text: the settings and commands on each host."""
 
 from ccmix.plan import Span
 from ccmix.report.plan_text import total
-from support import Ccmix
+from support.commands import Ccmix
 
 ENTRY = """\
 [lab]
@@ -97,18 +97,20 @@ SHOWN = """\
 
 
 def test_what_a_plan_shows(ccmix: Ccmix) -> None:
-    (ccmix.folder / "p.yml").write_text("profiles: {WAN: {interface: eth7, latency: 80, limit: 9, rate: 1gbit}}")
+    (ccmix.folder / "p.yml").write_text(
+        "profiles: {WAN: {interface: eth7, latency: 80, limit: 9, rate: 1gbit}}"
+    )
     file = ccmix.folder / "x.ini"
     file.write_text(ENTRY)
     done = ccmix("plan", file, "-i", "eth1")
     assert done.returncode == 0, done.stderr
     assert done.stdout == SHOWN
     assert done.stderr.splitlines() == [
-        "own can't settle: 10 s are too short to tell: they hold 1 BBR cycle of 10 s, and 5 are needed; "
-        "duration = 60s would do",
+        "own can't settle: 10 s are too short to tell: they hold 1 BBR cycle of 10 s, and 5 are "
+        "needed; duration = 60s would do",
         "7 runs, 260 s of traffic, 20 s of pauses, in all 0:04:40, plus 1 run of unknown length",
-        "about 2.27 MB to write, and captures of up to 4 GB, beside what flows of commands add in 4 runs "
-        "and 1 run of unknown length",
+        "about 2.27 MB to write, and captures of up to 4 GB, plus the flows of commands in "
+        "4 runs and 1 run of unknown length",
     ]
 
 
@@ -196,11 +198,14 @@ def test_a_plan_says_which_conditions_are_one_range(ccmix: Ccmix) -> None:
     file = ccmix.folder / "x.ini"
     file.write_text(UNKNOWN)
     assert (
-        "  unknown      loss (0%, 0.1%), buffer (0.3bdp, 1bdp): conditions that differ in these alone are one range\n"
-        in ccmix("plan", file).stdout
+        "  unknown      loss (0%, 0.1%), buffer (0.3bdp, 1bdp): conditions that differ only in "
+        "these are one range\n" in ccmix("plan", file).stdout
     )
     file.write_text(UNKNOWN.replace("loss, buffer", "buffer"))
-    assert "buffer (0.3bdp, 1bdp): conditions that differ in this alone are one range" in ccmix("plan", file).stdout
+    assert (
+        "buffer (0.3bdp, 1bdp): conditions that differ only in this are one range"
+        in ccmix("plan", file).stdout
+    )
     file.write_text(UNKNOWN.replace("unknown = loss, buffer\n", ""))
     assert "one range" not in ccmix("plan", file).stdout
 

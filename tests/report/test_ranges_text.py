@@ -7,33 +7,41 @@ import pytest
 
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign, RunFolder
-from ccmix.cli.run import _sentences
+from ccmix.cli.report import _sentences
 from ccmix.model import Group, Run, UdpSource
 from ccmix.report import results_text
+from ccmix.report.effects_text import range_sentences
 from ccmix.report.html import write_report
-from ccmix.report.ranges_text import range_sentences
-from finished_runs import campaign_plan, finished_run, group_metrics, metrics
-from support import TOPOLOGY, add_sources, iperf3_traffic
+from support.finished_runs import campaign_plan, finished_run, group_metrics, metrics
+from support.model import TOPOLOGY, add_sources, iperf3_traffic
 
 TRAFFIC = iperf3_traffic((Group("cubic"),), 1, 10.0, 0.0, 1.0)
 OF_BUFFER = (
-    "twin: buffer is not known, so conditions that differ in it alone are one range: the goodput of cubic is somewhere "
-    "from 40.0 Mbit/s to 90.0 Mbit/s (2 conditions)."
+    "twin: buffer is not known, so conditions that differ in it alone are one range: the goodput "
+    "of cubic is somewhere from 40.0 Mbit/s to 90.0 Mbit/s (2 conditions)."
 )
 
 
 def campaign(
-    tmp_path: Path, unknown: Mapping[str, tuple[str, ...]], *goodputs: tuple[dict[str, str], float],
+    tmp_path: Path,
+    unknown: Mapping[str, tuple[str, ...]],
+    *goodputs: tuple[dict[str, str], float],
     cross: Sequence[UdpSource] = (),
-) -> Results:  # fmt: skip
-    """Makes one run of each condition, which so has no interval; one that carried nothing is not valid."""
+) -> Results:
+    """Makes one run of each condition, which so has no interval; one that carried nothing is
+    not valid.
+    """
     traffic = add_sources(TRAFFIC, *cross)
-    runs = [Run("twin", condition, "receiver", 1, 7, traffic, TOPOLOGY) for condition, _ in goodputs]
+    runs = [
+        Run("twin", condition, "receiver", 1, 7, traffic, TOPOLOGY) for condition, _ in goodputs
+    ]
     Campaign.create(tmp_path / "twin", campaign_plan(runs, unknown=unknown, seed=1))
     for run, (_, goodput_bps) in zip(runs, goodputs, strict=True):
         folder = RunFolder.of(tmp_path / "twin", run)
         folder.begin()
-        of_run = metrics([group_metrics("cubic", goodput_bps), *(group_metrics(udp.name) for udp in cross)])
+        of_run = metrics(
+            [group_metrics("cubic", goodput_bps), *(group_metrics(udp.name) for udp in cross)]
+        )
         folder.finish(finished_run(run, of_run, "valid" if goodput_bps else "limited"))
     return load_results([tmp_path / "twin"])
 
@@ -45,12 +53,16 @@ def test_conditions_that_differ_in_what_is_not_known(tmp_path: Path) -> None:
     results = campaign(tmp_path, {"twin": ("buffer",)}, *TWO)
     assert list(range_sentences(results)) == [OF_BUFFER]
     assert OF_BUFFER in results_text.notes(results)
-    assert _sentences(results).splitlines()[-1] == OF_BUFFER
-    assert f"<p>{OF_BUFFER}</p>" in write_report(results, tmp_path / "report.html").read_text()
+    first, bullet, *_, more = _sentences(results).splitlines()
+    assert first == "Goodput is 40.0 Mbit/s to 90.0 Mbit/s in 2 conditions."
+    assert (bullet, more) == (f"- {OF_BUFFER}", "For more, open the report:")
+    assert f"<li>{OF_BUFFER}</li>" in write_report(results, tmp_path / "report.html").read_text()
 
 
 def test_the_goodput_of_cross_traffic_is_no_range(tmp_path: Path) -> None:
-    results = campaign(tmp_path, {"twin": ("buffer",)}, *TWO, cross=[UdpSource("others", "h2", 1e6, 1)])
+    results = campaign(
+        tmp_path, {"twin": ("buffer",)}, *TWO, cross=[UdpSource("others", "h2", 1e6, 1)]
+    )
     assert list(range_sentences(results)) == [OF_BUFFER]
 
 
@@ -64,13 +76,19 @@ def test_a_range_for_each_condition_that_is_known(tmp_path: Path) -> None:
     unknown = {"twin": ("buffer", "loss")}
     conditions = [
         ({"streams": streams, "buffer": buffer, "loss": "0%"}, goodput)
-        for streams, buffer, goodput in (("1", "a", 10e6), ("1", "b", 20e6), ("4", "a", 30e6), ("4", "b", 0.0))
+        for streams, buffer, goodput in (
+            ("1", "a", 10e6),
+            ("1", "b", 20e6),
+            ("4", "a", 30e6),
+            ("4", "b", 0.0),
+        )
     ]
     [sentence] = range_sentences(campaign(tmp_path, unknown, *conditions))
     assert sentence == (
-        "twin: buffer and loss are not known, so conditions that differ in these alone are one range: the goodput of "
-        "cubic at streams=1 is somewhere from 10.0 Mbit/s to 20.0 Mbit/s (2 conditions); the goodput of cubic at "
-        "streams=4 is somewhere from 30.0 Mbit/s to 30.0 Mbit/s (1 condition)."
+        "twin: buffer and loss are not known, so conditions that differ in these alone are one "
+        "range: the goodput of cubic at streams=1 is somewhere from 10.0 Mbit/s to 20.0 Mbit/s (2 "
+        "conditions); the goodput of cubic at streams=4 is somewhere from 30.0 Mbit/s to 30.0 "
+        "Mbit/s (1 condition)."
     )
 
 

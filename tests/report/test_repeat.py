@@ -7,18 +7,28 @@ import pytest
 
 from ccmix.model import Group, Run
 from ccmix.model.results import CampaignOrigin
-from ccmix.report.repeat import Origin
-from support import TOPOLOGY, iperf3_traffic
+from ccmix.report.heading import Origin
+from support.model import TOPOLOGY, iperf3_traffic
 
-RUN = Run("mixed", {"delay": "44ms", "loss": "0.1%"}, "receiver", 3, 7,
-          iperf3_traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0), TOPOLOGY)  # fmt: skip
+RUN = Run(
+    "mixed",
+    {"delay": "44ms", "loss": "0.1%"},
+    "receiver",
+    3,
+    7,
+    iperf3_traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0),
+    TOPOLOGY,
+)
 
 
 @pytest.mark.parametrize(
     ("given", "again"),
     [
         ("run a/demo.ini --lab -o results/demo", "run demo.ini --lab --seed 5"),
-        ("run --lab --jobs=2 --only mixed --resume --seed 5 a/demo.ini", "run demo.ini --lab --seed 5"),
+        (
+            "run --lab --jobs=2 --only mixed --resume --seed 5 a/demo.ini",
+            "run demo.ini --lab --seed 5",
+        ),
         ("run -H h.csv dtn.ini -i eth0 -j 2 --outdir x", "run dtn.ini -H h.csv -i eth0 --seed 5"),
         ("run dtn.ini --netem-at=n1:eth0,eth1", "run dtn.ini --netem-at n1:eth0,eth1 --seed 5"),
         ("run -j4 dtn.ini -Hh.csv -ox --lab", "run dtn.ini -H h.csv --lab --seed 5"),
@@ -34,13 +44,17 @@ def test_of_one_run(given: str, again: str) -> None:
 
 
 def test_odd_names_stay_one_word() -> None:
-    command = Origin(CampaignOrigin(command=("ccmix", "run", "x.ini"), seed=1)).run(replace(RUN, entry="it's; rm"))
+    command = Origin(CampaignOrigin(command=("ccmix", "run", "x.ini"), seed=1)).run(
+        replace(RUN, entry="it's; rm")
+    )
     assert command
     assert shlex.split(command)[-3] == "it's; rm delay=44ms,loss=0.1% #3"
 
 
 def test_of_a_campaign() -> None:
-    origin = Origin(CampaignOrigin(command=(".venv/bin/ccmix", "run", "configs/demo.ini", "--lab"), seed=1))
+    origin = Origin(
+        CampaignOrigin(command=(".venv/bin/ccmix", "run", "configs/demo.ini", "--lab"), seed=1)
+    )
     assert (origin.campaign, origin.config) == ("ccmix run configs/demo.ini --lab", "demo.ini")
 
 
@@ -58,4 +72,7 @@ def test_what_ccmix_did_not_run_has_no_command(origin: CampaignOrigin) -> None:
 
 
 def test_options_that_nobody_knows_make_no_command() -> None:
-    assert Origin(CampaignOrigin(command=("ccmix", "run", "x.ini", "--turbo", "9"), seed=1)).run(RUN) is None
+    assert (
+        Origin(CampaignOrigin(command=("ccmix", "run", "x.ini", "--turbo", "9"), seed=1)).run(RUN)
+        is None
+    )

@@ -1,4 +1,4 @@
-"""Tests the drawing of one run over time."""
+"""Tests the drawing of a run over time."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -26,13 +26,23 @@ def points(line: ET.Element) -> list[tuple[float, float]]:
 
 def test_lines_are_sums_of_flows_on_one_scale(tmp_path: Path) -> None:
     """Two flows of bbr carry 100 Mbit/s together, which is the top; cubic carries half."""
-    write(tmp_path, [row(at, *flow) for at in (1.0, 2.0) for flow in (("bbr", 4e7), ("bbr", 6e7), ("cubic", 5e7))])
+    write(
+        tmp_path,
+        [
+            row(at, *flow)
+            for at in (1.0, 2.0)
+            for flow in (("bbr", 4e7), ("bbr", 6e7), ("cubic", 5e7))
+        ],
+    )
     root = ET.fromstring(strip(tmp_path, COLOURS, 0.5))
     bbr, cubic = root.findall("polyline")
     assert (bbr.get("stroke"), cubic.get("stroke")) == (COLOURS["bbr"], COLOURS["cubic"])
     middle, right = (LEFT + WIDTH - RIGHT) / 2, WIDTH - RIGHT
     assert points(bbr) == [(middle, TOP), (right, TOP)]
-    assert points(cubic) == [(middle, (TOP + HEIGHT - BOTTOM) / 2), (right, (TOP + HEIGHT - BOTTOM) / 2)]
+    assert points(cubic) == [
+        (middle, (TOP + HEIGHT - BOTTOM) / 2),
+        (right, (TOP + HEIGHT - BOTTOM) / 2),
+    ]
     [omitted] = root.findall("rect")
     assert float(omitted.get("width") or 0) == pytest.approx((right - LEFT) / 4, abs=1)
     assert [text.text for text in root.findall("text")] == ["100 Mbit/s", "0", "0 s", "2 s"]
@@ -51,7 +61,7 @@ def test_a_long_run_is_few_points_of_the_same_mean(tmp_path: Path) -> None:
 
 
 def test_a_last_point_of_fewer_intervals_is_no_fall(tmp_path: Path) -> None:
-    """121 intervals are 60 points of two each, and one more."""
+    """121 intervals are 60 points of two intervals each, and another point."""
     write(tmp_path, [row(float(at), "bbr", 1e8) for at in range(1, 122)])
     root = ET.fromstring(strip(tmp_path, COLOURS, 0))
     [line] = root.findall("polyline")
@@ -67,9 +77,9 @@ def test_names_are_text(tmp_path: Path) -> None:
 
 def test_without_a_series_there_is_nothing(tmp_path: Path) -> None:
     assert strip(tmp_path, COLOURS, 0) == ""
-    pl.DataFrame(schema={"time_s": float, "seconds": float, "group": str, "goodput_bps": float}).write_parquet(
-        tmp_path / "intervals.parquet"
-    )
+    pl.DataFrame(
+        schema={"time_s": float, "seconds": float, "group": str, "goodput_bps": float}
+    ).write_parquet(tmp_path / "intervals.parquet")
     assert strip(tmp_path, COLOURS, 0) == ""
 
 

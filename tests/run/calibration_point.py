@@ -1,10 +1,11 @@
-"""Runs in a guest: measures emulated paths from outside of what emulates them, and prints a JSON object a line for
-each.
+"""Runs in a guest: measures emulated paths from outside the emulation, and prints a JSON object per
+line for each.
 
-`calibration_point.py HARNESS IPERF3 POINTS`: POINTS is a JSON list of {"rate_bps", "rtt_s", "loss", "buffer", "mtu",
-"queue", "shaper", "offloads", "protocol"}, and perhaps "jitter_s", "reorder" and "host_rate_bps"; buffer is
-[amount, kind], queue as in an INI file. UDP is a fifth more than the bottleneck passes, so that its queue is full; TCP
-is for the size of packets; "pings" is for what netem and a slow device do to single packets.
+`calibration_point.py HARNESS IPERF3 POINTS`: POINTS is a JSON list of {"rate_bps", "rtt_s", "loss",
+"buffer", "mtu", "queue", "shaper", "offloads", "protocol"}, optionally with "jitter_s", "reorder"
+and "host_rate_bps". buffer is [amount, kind], queue as in an INI file. UDP sends a fifth more than
+the bottleneck passes, so that its queue is full; TCP is for the size of packets; "pings" is for the
+effect of netem and a slow device on single packets.
 """
 
 import json
@@ -22,7 +23,7 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import NAMESPACE_PREFIX
 from ccmix.config.queues import read_queue
-from ccmix.hosts.namespace import entered
+from ccmix.hosts.local import entered
 from ccmix.model import Buffer, Loss, Sender, Topology
 
 PINGS = 20
@@ -34,13 +35,15 @@ SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
 SOCKET_BUFFER_BYTES = 2**30
 BEGINS_WITHIN_S = 20.0
 DATAGRAMS = 5000
-LOSSES = 800  # of a point: 25% more or fewer are then found with 95%, where 1e-6 of alarms are false
+LOSSES = (
+    800  # of a point: 25% more or fewer are then found with 95%, where 1e-6 of alarms are false
+)
 SMALL_BYTES, HANDFUL = 18, 20_000
 BEGUN_PACKETS = 200  # more than a control connection has
 
 
 def ping_rtts_s(path: Dumbbell) -> list[float]:
-    """Returns round-trip times of 64 bytes of ICMP."""
+    """Returns round-trip times of 64-byte ICMP packets."""
     [pair] = path.pairs
     ping = ["ping", "-n", "-s", "56", "-i", "0.3", "-c", str(PINGS), pair.receiver_address]
     words = path.sender(pair).run(ping, timeout_s=120).split()
@@ -48,27 +51,45 @@ def ping_rtts_s(path: Dumbbell) -> list[float]:
 
 
 def offered(path: Dumbbell, topology: Topology, iperf3: str) -> dict[str, object]:
-    """Returns what iperf3 has sent, and samples of the bottleneck while it did."""
+    """Returns the packets that iperf3 has sent, and samples of the bottleneck meanwhile."""
     [pair] = path.pairs
     sent_bps = 1.2 * topology.rate_bps
     seconds = max(LEAST_S, PACKETS * topology.mtu_bytes * 8 / sent_bps)
     length = topology.mtu_bytes - 28
     server = path.receiver(pair).command([iperf3, "-s", "-1"])
     client = path.sender(pair).command(
-        [iperf3, "-c", pair.receiver_address, "-u", "-b", f"{sent_bps:.0f}", "-l", str(length), "-t", f"{seconds:.0f}",
-         "-J", "--pacing-timer", "100"]
-    )  # fmt: skip
+        [
+            iperf3,
+            "-c",
+            pair.receiver_address,
+            "-u",
+            "-b",
+            f"{sent_bps:.0f}",
+            "-l",
+            str(length),
+            "-t",
+            f"{seconds:.0f}",
+            "-J",
+            "--pacing-timer",
+            "100",
+        ]
+    )
     before = {what: qdisc.root_of(qdiscs) for what, qdiscs in counters(path).items()}
     while True:
         listening = subprocess.Popen(server, stdout=subprocess.DEVNULL)
         time.sleep(0.5)
-        sending = subprocess.Popen(client, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        sending = subprocess.Popen(
+            client, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         give_up_s = time.monotonic() + BEGINS_WITHIN_S
         while time.monotonic() < give_up_s and not begun(path, before):
             time.sleep(0.01)
         if begun(path, before):
             break
-        for process in (sending, listening):  # iperf3 waits for ever for its first datagram, if that was lost
+        for process in (
+            sending,
+            listening,
+        ):  # iperf3 waits for ever for its first datagram, if that was lost
             process.kill()
             process.communicate()
         before = {what: qdisc.root_of(qdiscs) for what, qdiscs in counters(path).items()}
@@ -94,8 +115,9 @@ def begun(path: Dumbbell, before: dict[str, Any]) -> bool:
 
 
 def burst(path: Dumbbell, topology: Topology) -> int:
-    """Returns how many datagrams of the largest packet's size get through of twice as many as the buffer holds,
-    sent all in one moment: in the guest's time, for which its processor is infinitely fast.
+    """Returns how many datagrams of the largest packet's size get through of twice as many as the
+    buffer holds, sent all in one moment: in the guest's time, for which its processor is infinitely
+        fast.
     """
     [pair] = path.pairs
     with udp_socket(pair.sender.name) as sender, udp_socket(pair.receiver) as receiver:
@@ -112,10 +134,10 @@ def burst(path: Dumbbell, topology: Topology) -> int:
 
 
 def many_small(path: Dumbbell, topology: Topology, loss: float) -> dict[str, int]:
-    """Sends so many small datagrams that the path should lose LOSSES of them, a handful at a time.
+    """Sends small datagrams, a handful at a time, until the path should have lost LOSSES of them.
 
-    What the bottleneck can't pass of them, it drops, behind the loss. Returns how many left the sender, and how many
-    came to the bottleneck.
+    The bottleneck, which is behind the loss, drops the datagrams that it can't pass. Returns how
+    many left the sender, and how many came to the bottleneck.
     """
     [pair] = path.pairs
     before = {what: qdisc.root_of(qdiscs) for what, qdiscs in counters(path).items()}
@@ -130,7 +152,8 @@ def many_small(path: Dumbbell, topology: Topology, loss: float) -> dict[str, int
         time.sleep(1)
     after = {what: qdisc.root_of(qdiscs) for what, qdiscs in counters(path).items()}
     grown = {
-        what: {name: root[name] - before[what][name] for name in ("packets", "drops")} for what, root in after.items()
+        what: {name: root[name] - before[what][name] for name in ("packets", "drops")}
+        for what, root in after.items()
     }
     return {
         "sent": grown["sender-queue"]["packets"],
@@ -147,15 +170,20 @@ def udp_socket(namespace: str) -> socket.socket:
 
 
 def one_by_one(path: Dumbbell, topology: Topology) -> dict[str, object]:
-    """Sends pings of 64 bytes, and of the largest size; returns datagrams apart from each other, in the order in
-    which they come.
+    """Sends pings of 64 bytes, and of the largest size; returns datagrams apart from each other, in
+    the order in which they come.
     """
     [pair] = path.pairs
     sender, to = path.sender(pair), pair.receiver_address
     argv = ["ping", "-n", "-q", "-c", "1", "-M", "do", "-s"]
     passes = []
-    for size in (topology.mtu_bytes - 28, topology.mtu_bytes - 27):  # of ICMP's data, within IP's and ICMP's headers
-        done = subprocess.run(sender.command([*argv, str(size), to]), capture_output=True, check=False)
+    for size in (
+        topology.mtu_bytes - 28,
+        topology.mtu_bytes - 27,
+    ):  # of ICMP's data, within IP's and ICMP's headers
+        done = subprocess.run(
+            sender.command([*argv, str(size), to]), capture_output=True, check=False
+        )
         passes.append(done.returncode == 0)
     words = sender.run(["ping", "-n", "-c", "1000", "-i", "0.02", to], timeout_s=120).split()
     with udp_socket(pair.sender.name) as sending, udp_socket(pair.receiver) as receiving:
@@ -171,20 +199,30 @@ def one_by_one(path: Dumbbell, topology: Topology) -> dict[str, object]:
         receiving.settimeout(1)
         came_s = [(receiving.recv(4), time.monotonic())[1] for _ in range(DATAGRAMS // 10)]
     return {
-        "pings_s": [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")],
-        "passes": passes, "order": order, "came_s": came_s,
-    }  # fmt: skip
+        "pings_s": [
+            float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")
+        ],
+        "passes": passes,
+        "order": order,
+        "came_s": came_s,
+    }
 
 
 def bytes_a_packet(path: Dumbbell, iperf3: str) -> dict[str, float]:
-    """Returns the mean size of packets of TCP data behind each router: its device counts joined packets as one."""
+    """Returns the mean size of packets of TCP data behind each router: its device counts joined
+    packets as one.
+    """
     [pair] = path.pairs
-    with subprocess.Popen(path.receiver(pair).command([iperf3, "-s", "-1"]), stdout=subprocess.DEVNULL):
+    with subprocess.Popen(
+        path.receiver(pair).command([iperf3, "-s", "-1"]), stdout=subprocess.DEVNULL
+    ):
         time.sleep(0.5)
         path.sender(pair).run([iperf3, "-c", pair.receiver_address, "-t", "1"])
     sizes = {}
     for router in ("delay", "bottleneck"):
-        [link] = json.loads(path.host(router).run(["ip", "-s", "-j", "link", "show", "dev", "east"]))
+        [link] = json.loads(
+            path.host(router).run(["ip", "-s", "-j", "link", "show", "dev", "east"])
+        )
         sent = link["stats64"]["tx"]
         sizes[router] = sent["bytes"] / sent["packets"]
     return sizes

@@ -5,10 +5,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support import Pair, Write
+from support.commands import Ccmix, Pair, RunIni, Write
 
 
 def ip(*arguments: str) -> None:
@@ -17,12 +18,17 @@ def ip(*arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    hosts = Pair(f"ccmix-near-{os.getpid()}", f"ccmix-far-{os.getpid()}", "10.213.7.2", "far.example")
+    hosts = Pair(
+        f"ccmix-near-{os.getpid()}", f"ccmix-far-{os.getpid()}", "10.213.7.2", "far.example"
+    )
     for name in (hosts.near, hosts.far):
         ip("netns", "add", name)
         ip("-n", name, "link", "set", "lo", "up")
-    ip("link", "add", "eth0", "netns", hosts.near, "type", "veth", "peer", "name", "eth0", "netns", hosts.far)
-    hosts_file = Path("/etc/netns", hosts.near, "hosts")  # which ip-netns shows there in place of /etc/hosts
+    ends = f"eth0 netns {hosts.near} type veth peer name eth0 netns {hosts.far}"
+    ip("link", "add", *ends.split())
+    hosts_file = Path(
+        "/etc/netns", hosts.near, "hosts"
+    )  # which ip-netns shows there in place of /etc/hosts
     hosts_file.parent.mkdir(parents=True)
     hosts_file.write_text(f"127.0.0.1 localhost\n{hosts.address} {hosts.name}\n")
     for name, address in ((hosts.near, "10.213.7.1"), (hosts.far, hosts.address)):
@@ -36,7 +42,7 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture
 def own_state(state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Gives ccmix a state folder of the test's own; a test asks for it before it asks for ccmix."""
+    """Gives ccmix a separate state folder. A test must request this fixture before `ccmix`."""
     monkeypatch.setenv("CCMIX_STATE", str(state))
     return state
 
@@ -48,9 +54,23 @@ def ini(tmp_path: Path, pair: Pair) -> Write:
     def write(text: str) -> Path:
         file = tmp_path / "test.ini"
         file.write_text(
-            f"[DEFAULT]\nsrc = netns:{pair.near}\ndst-host = netns:{pair.far}\ndst = {pair.address}\n"
+            f"[DEFAULT]\nsrc = netns:{pair.near}\ndst-host = netns:{pair.far}\ndst = "
+            f"{pair.address}\n"
             f"interval = 100ms\naccept-limits = probe, cpu\n{text}"
         )
         return file
 
     return write
+
+
+@pytest.fixture
+def run_ini(ini: Write, ccmix: Ccmix, tmp_path: Path) -> RunIni:
+    """Runs a configuration, or a text that is appended to `ini`, into the folder `out`."""
+
+    def run(
+        config: str | Path, *options: object, status: int | None = 0, **more: Any
+    ) -> subprocess.CompletedProcess[str]:
+        file = ini(config) if isinstance(config, str) else config
+        return ccmix("run", file, *options, "-o", tmp_path / "out", status=status, **more)
+
+    return run

@@ -1,11 +1,13 @@
-"""A run of the lab has the phases of BBR's later versions, from the module's file to the chart of the report."""
+"""A run of the lab has the phases of BBR's later versions, from the module's file to the chart of
+the report.
+"""
 
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from support import Ccmix
+from support.commands import Ccmix
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
@@ -32,14 +34,19 @@ def test_phases_are_recorded_in_their_order_and_drawn(tmp_path: Path) -> None:
     done = Ccmix(tmp_path)("run", ini, "--lab", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     [file] = (tmp_path / "out").glob("versions/all/receiver/*/sockets.parquet")
-    sockets = pl.read_parquet(file).filter(end="sender", final=False, state="established").sort("time_s")
+    sockets = (
+        pl.read_parquet(file).filter(end="sender", final=False, state="established").sort("time_s")
+    )
     for cca in ("bbr2", "bbr3"):
         own = sockets.filter(cca=cca)
         assert own["bbr_phase"].null_count() == 0
-        spans = own.filter(pl.col("bbr_phase").ne_missing(pl.col("bbr_phase").shift()))["bbr_phase"].to_list()
+        spans = own.filter(pl.col("bbr_phase").ne_missing(pl.col("bbr_phase").shift()))[
+            "bbr_phase"
+        ].to_list()
         assert spans[:2] == ["startup", "drain"]
         assert set(spans[2:]) - {"probe_rtt"} == PROBES
-        # in PROBE_BW a phase may be shorter than the time between two samples, but its gain is that of the phase
+        # in PROBE_BW a phase may be shorter than the time between two samples, but its gain is that
+        # of the phase
         gains = own.filter(bbr_phase="probe_bw_up")["bbr_pacing_gain"].unique().to_list()
         assert gains == [1.25]
         assert own["bbr_pacing_gain"].filter(own["bbr_phase"] == "startup").min() > 2  # type: ignore[operator]
@@ -48,7 +55,11 @@ def test_phases_are_recorded_in_their_order_and_drawn(tmp_path: Path) -> None:
         assert own["bbr_inflight_hi_packets"].drop_nulls().max() < 500  # type: ignore[operator]
         assert own["bbr_inflight_lo_packets"].drop_nulls().len() > 0
         assert 1e5 < own["bbr_bw_lo_bps"].drop_nulls().median() < 25e6  # type: ignore[operator]
-    assert sockets.filter(cca="cubic")["bbr_phase"].null_count() == sockets.filter(cca="cubic").height > 0
+    assert (
+        sockets.filter(cca="cubic")["bbr_phase"].null_count()
+        == sockets.filter(cca="cubic").height
+        > 0
+    )
     page = (tmp_path / "out" / "report.html").read_text()
     assert "One BBRv2 flow over time: versions, all" in page
     assert "One BBRv3 flow over time: versions, all" in page

@@ -1,4 +1,6 @@
-"""Tests entries with cca-load whose hosts are reached over OpenSSH, by an ordinary user who may use sudo."""
+"""Tests entries with cca-load whose hosts are reached over OpenSSH, by an ordinary user who
+may use sudo.
+"""
 
 import contextlib
 import os
@@ -8,16 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from cca_bpf import Loader, eventually
 from ccmix.conditions.bpf_cca import ALLOWED, AVAILABLE
-from sshd import HERE, USER, OwnServer, SshServer, login_to_this_machine
-from support import Ccmix, rows, summaries, wait_for
+from support.cca_bpf import Loader, eventually
+from support.commands import Ccmix, RunIni, rows, summaries, wait_for
+from support.sshd import HERE, USER, OwnServer, SshServer, login_to_this_machine
 
 pytestmark = pytest.mark.deep
 
 SRC = f"{USER}@{HERE}"
 ROOTS_FOLDER = Path("/var/lib/ccmix")
-ENTRY = "[mix]\ntype = iperf3\ncca = reno@20M,bbr3@20M\nstreams = 2\ncca-load = bbr3\nduration = {}s\n"
+ENTRY = (
+    "[mix]\ntype = iperf3\ncca = reno@20M,bbr3@20M\nstreams = 2\ncca-load = bbr3\nduration = {}s\n"
+)
 
 
 @pytest.fixture
@@ -31,7 +35,9 @@ def here(sshd: SshServer) -> Iterator[OwnServer]:
 
 @pytest.fixture
 def ini(here: OwnServer, sshd: SshServer, tmp_path: Path) -> Callable[[int], Path]:
-    """Writes a configuration whose entry runs for these seconds, from this machine to the other host."""
+    """Writes a configuration whose entry runs for these seconds, from this machine to the
+    other host.
+    """
 
     def write(seconds: int) -> Path:
         return sshd.ini(tmp_path / "test.ini", f"src = {SRC}\n{ENTRY.format(seconds)}")
@@ -46,7 +52,12 @@ def nothing_left(here: OwnServer, loader: Loader) -> Iterator[Callable[[], bool]
 
     def is_as_before() -> bool:
         now = (Path(AVAILABLE).read_text(), Path(ALLOWED).read_text(), _kept())
-        return (now, loader.list(), here.agents(), list(here.state.iterdir())) == (before, {}, [], [])
+        return (now, loader.list(), here.agents(), list(here.state.iterdir())) == (
+            before,
+            {},
+            [],
+            [],
+        )
 
     yield is_as_before
     assert eventually(is_as_before)
@@ -58,20 +69,28 @@ def _kept() -> list[Path]:
 
 
 def test_a_login_without_root_loads_a_cca_for_its_runs(
-    nothing_left: Callable[[], bool], ini: Callable[[int], Path], ccmix: Ccmix, tmp_path: Path
+    run_ini: RunIni,
+    nothing_left: Callable[[], bool],
+    ini: Callable[[int], Path],
+    tmp_path: Path,
 ) -> None:
-    done = ccmix("run", ini(2), "-o", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert [(row["cca"], row["runs"], row["invalid"]) for row in rows(ccmix, tmp_path / "out")] == [
-        ("reno", 1, 0), ("bbr3", 1, 0),
-    ]  # fmt: skip
+    run_ini(ini(2))
+    assert [(row["cca"], row["runs"], row["invalid"]) for row in rows(tmp_path / "out")] == [
+        ("reno", 1, 0),
+        ("bbr3", 1, 0),
+    ]
     [summary] = summaries(tmp_path / "out")
     assert summary["facts"]["bpf_ccas"]["bbr3"]["parameters"]["loss_thresh"] == "5"
     assert nothing_left()
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_an_agent_that_loses_its_controller_unloads_it(
-    nothing_left: Callable[[], bool], loader: Loader, ini: Callable[[int], Path], ccmix: Ccmix, tmp_path: Path
+    nothing_left: Callable[[], bool],
+    loader: Loader,
+    ini: Callable[[int], Path],
+    ccmix: Ccmix,
+    tmp_path: Path,
 ) -> None:
     running = ccmix.start("run", ini(60), "-o", tmp_path / "out")
     wait_for(lambda: loader.list() != {} and loader.status() != [], 30, "a connection uses it")
@@ -81,6 +100,7 @@ def test_an_agent_that_loses_its_controller_unloads_it(
     assert eventually(nothing_left)
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_restore_unloads_what_a_killed_agent_has_left(
     nothing_left: Callable[[], bool],
     here: OwnServer,
@@ -103,7 +123,6 @@ def test_restore_unloads_what_a_killed_agent_has_left(
     wait_for(lambda: here.agents() == [], 20, "the end of the agents")
     assert "bbr3" in Path(AVAILABLE).read_text()
     assert kept.exists()
-    restored = ccmix("restore", SRC)
-    assert restored.returncode == 0, restored.stderr
+    restored = ccmix("restore", SRC, status=0)
     assert f"CCA bbr3 as a BPF program on {SRC}: restored" in restored.stderr
     assert eventually(nothing_left)

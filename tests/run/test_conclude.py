@@ -1,4 +1,6 @@
-"""Tests raw files that no tool wrote, or not to the end: the run fails with one line, never a traceback."""
+"""Tests raw files that are incomplete or not from the tool: the run fails with one line, never with
+a traceback.
+"""
 
 import hashlib
 import json
@@ -32,7 +34,10 @@ from ccmix.run.conclude import conclude
 PATH = HostPath("localhost", Destination("h", "10.0.0.2", "h"), "x", mpstat_cores="0")
 RUN = Run("one", {}, "h", 1, 7, Traffic((CommandSource("", "src", "x"),), 2.0, 0.0, 1.0), PATH)
 HOST = HostFacts("localhost", "7", "dtn", 1, "bbr")
-SOCKET = "0 0 10.0.1.1:40000 10.0.0.2:5201 bbr rtt:10/1 bytes_sent:{0} bytes_acked:{0} data_segs_out:{1} retrans:0/2\n"
+SOCKET = (
+    "0 0 10.0.1.1:40000 10.0.0.2:5201 bbr rtt:10/1 bytes_sent:{0} bytes_acked:{0} "
+    "data_segs_out:{1} retrans:0/2\n"
+)
 STAT = "cpu0 {0} 0 0 {1} 0 0 0 0\n"
 
 
@@ -43,9 +48,19 @@ def stream(fd: int) -> dict[str, Any]:
 def result() -> dict[str, Any]:
     sums = {"end": 1.0, "omitted": False, "seconds": 1.0}
     return {
-        "start": {"connected": [{"socket": 5, "local_port": 40000}], "connecting_to": {}, "version": "iperf 3.18"},
-        "intervals": [{"streams": [stream(5)], "sum": sums}, {"streams": [stream(5)], "sum": sums | {"end": 2.0}}],
-        "end": {"streams": [{"sender": stream(5), "receiver": stream(5)}], "sender_tcp_congestion": "bbr"},
+        "start": {
+            "connected": [{"socket": 5, "local_port": 40000}],
+            "connecting_to": {},
+            "version": "iperf 3.18",
+        },
+        "intervals": [
+            {"streams": [stream(5)], "sum": sums},
+            {"streams": [stream(5)], "sum": sums | {"end": 2.0}},
+        ],
+        "end": {
+            "streams": [{"sender": stream(5), "receiver": stream(5)}],
+            "sender_tcp_congestion": "bbr",
+        },
     }
 
 
@@ -56,10 +71,21 @@ def measurement() -> Measurement:
         softnet={"localhost": "00000001 00000000\n"},
     )
     return Measurement(
-        facts=Facts("7", kernel_version="7", iperf3="3", sysctls={}, hosts={"src": HOST}, offloads={},
-                    probes={"sockets": ProbeReport(3, 0)}),
-        started_s=1000.0, ended_s=1002.0, ping_rtt_s={}, before=counters, after=counters,
-    )  # fmt: skip
+        facts=Facts(
+            "7",
+            kernel_version="7",
+            iperf3="3",
+            sysctls={},
+            hosts={"src": HOST},
+            offloads={},
+            probes={"sockets": ProbeReport(3, 0)},
+        ),
+        started_s=1000.0,
+        ended_s=1002.0,
+        ping_rtt_s={},
+        before=counters,
+        after=counters,
+    )
 
 
 def files() -> dict[str, str]:
@@ -71,7 +97,9 @@ def files() -> dict[str, str]:
 
     return {
         "generators/src-cmd.out": json.dumps(result()),
-        "logs/sockets.jsonl": samples(*(SOCKET.format(at * 100_000 + 2000, at + 1) for at in range(3))),
+        "logs/sockets.jsonl": samples(
+            *(SOCKET.format(at * 100_000 + 2000, at + 1) for at in range(3))
+        ),
         "logs/processors-src.jsonl": samples(*(STAT.format(at, at * 9) for at in range(3))),
     }
 
@@ -92,35 +120,52 @@ def test_what_the_tools_wrote_is_a_run(tmp_path: Path) -> None:
     assert RunFolder.of(tmp_path, RUN).read() == finished
 
 
-def test_a_run_names_the_installed_package_that_made_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_names_the_installed_package_that_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert concluded(tmp_path / "clone", files()).execution.package is None
     (tmp_path / payload.MANIFEST).write_text("[]\n")
     monkeypatch.setattr(payload, "FOLDER", tmp_path)
-    assert concluded(tmp_path / "installed", files()).execution.package == hashlib.sha256(b"[]\n").hexdigest()
+    assert (
+        concluded(tmp_path / "installed", files()).execution.package
+        == hashlib.sha256(b"[]\n").hexdigest()
+    )
 
 
 @pytest.mark.parametrize("name", files())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_any_file_cut_short_or_garbled(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
     texts = files()
     at = data.draw(st.integers(0, len(texts[name])))
-    texts[name] = texts[name][:at] + data.draw(st.text(max_size=8)) + texts[name][at + data.draw(st.integers(0, 9)) :]
+    texts[name] = (
+        texts[name][:at]
+        + data.draw(st.text(max_size=8))
+        + texts[name][at + data.draw(st.integers(0, 9)) :]
+    )
     try_to_conclude(tmp_path_factory, texts)
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
-def test_any_value_in_any_place(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_value_in_any_place(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     document = result()
     put_anywhere(document, data)
     try_to_conclude(tmp_path_factory, files() | {"generators/src-cmd.out": json.dumps(document)})
@@ -129,7 +174,9 @@ def test_any_value_in_any_place(tmp_path_factory: pytest.TempPathFactory, data: 
 def put_anywhere(document: Any, data: st.DataObject) -> None:
     place = document
     while True:
-        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        key = data.draw(
+            st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place)))
+        )
         if not isinstance(place[key], dict | list) or not place[key] or data.draw(st.booleans()):
             place[key] = data.draw(JSON)
             return

@@ -1,6 +1,7 @@
-"""Tests what runs between hosts change on them, and how the hosts are afterwards.
+"""Tests the changes that runs between hosts make on them, and the hosts' state afterwards.
 
-On a guest of the lab, whose kernel has netem and fq; its namespaces are the hosts: near ─ router ─ far.
+Runs in a guest of the lab, whose kernel has netem and fq; its namespaces are the hosts: near ─
+router ─ far.
 """
 
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.tools import find_iperf3
-from hosts_in_guest import Printed, run_in_guest
+from support.hosts_in_guest import Printed, run_in_guest
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
@@ -16,7 +17,7 @@ IPERF3 = find_iperf3()
 COMMANDS = f"dst-cmd = {IPERF3} -s -1\nsrc-cmd = {IPERF3} -c {{dst}} -t 2 -C bbr -J\n"
 NETEM = "netem-at = netns:router:east,west\n"
 
-# What stands on the sending device before pacing; handles that the kernel chooses are no part of it.
+# The queue of the sending device before pacing, without handles that the kernel chooses.
 QDISCS = {
     "own": "true",
     "fq": "tc qdisc replace dev eth0 root fq limit 4321 flow_limit 99",
@@ -69,7 +70,9 @@ def test_the_hosts_are_as_before(printed: Printed) -> None:
 
 
 def test_netem_over_a_sweep_acts_in_both_directions(printed: Printed) -> None:
-    """Relies on each run's own verdict, which compares ping's RTT and netem's losses with the entry."""
+    """Relies on each run's own verdict, which compares ping's RTT and netem's losses with
+    the entry.
+    """
     rows = printed.rows["sweep"]
     assert [row["condition"] for row in rows] == [{"netem-lat": "5"}, {"netem-lat": "20"}]
     assert [row["invalid"] for row in rows] == [0, 0], printed.output
@@ -80,7 +83,9 @@ def test_netem_over_a_sweep_acts_in_both_directions(printed: Printed) -> None:
 def test_pacing_holds_and_the_device_is_as_before(printed: Printed, name: str) -> None:
     [row] = printed.rows[f"paced-{name}"]
     assert row["goodput_mean_bps"] == pytest.approx(20e6 * 1448 / 1514, rel=0.03), printed.output
-    before, after = ((printed.folder / f"{when}-{name}").read_text() for when in ("before", "after"))
+    before, after = (
+        (printed.folder / f"{when}-{name}").read_text() for when in ("before", "after")
+    )
     assert before.startswith("qdisc ")
     assert after == before
 
@@ -102,8 +107,8 @@ def test_a_profile_acts_on_its_own_interface(printed: Printed) -> None:
 
 
 def test_a_killed_campaign_is_put_back_by_its_own_agents(tmp_path: Path) -> None:
-    """Kills the harness by kill -9 in the middle of the traffic: nobody else does anything. Netem's place is an
-    option.
+    """Kills the harness with kill -9 in the middle of the traffic; nothing else intervenes. An
+    option sets netem's place.
     """
     prepare = """
 cat >killer.sh <<'END'
@@ -118,9 +123,11 @@ sh killer.sh &
     printed = run_in_guest(
         tmp_path,
         f"[one]\nnetem-lat = 10\npacing = 20mbit\ndst-cmd = {IPERF3} -s -D\nsrc-cmd = sleep 100\n"
-        "pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering=7\npost-src-cmd = sysctl -qw net.ipv4.tcp_reordering=3\n",
-        "--netem-at", "netns:router:east,west",
+        "pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering=7\npost-src-cmd = sysctl -qw "
+        "net.ipv4.tcp_reordering=3\n",
+        "--netem-at",
+        "netns:router:east,west",
         prepare=prepare,
-    )  # fmt: skip
+    )
     assert "STATUS 137" in printed.output, printed.output
     assert printed.as_before, printed.output

@@ -1,4 +1,6 @@
-"""Tests what others send beside the test that cca and streams describe, in the lab: it counts for itself."""
+"""Tests cross traffic in the lab, next to the test that cca and streams describe: it is counted
+separately.
+"""
 
 import json
 from pathlib import Path
@@ -11,7 +13,7 @@ from ccmix.analysis.results import load_results
 from ccmix.archive import Campaign
 from ccmix.charts.frames import families
 from ccmix.index.summaries import run_documents
-from support import Ccmix, run_in_lab
+from support.commands import Ccmix, run_in_lab
 
 pytestmark = pytest.mark.lab
 
@@ -57,23 +59,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def summary(folder: Path, entry: str, condition: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / entry / condition / "receiver/001/run.json").read_text())
+    found: dict[str, Any] = json.loads(
+        (folder / entry / condition / "receiver/001/run.json").read_text()
+    )
     assert found["verdict"]["status"] == "valid", found["verdict"]
     return found
 
 
 @pytest.mark.parametrize(
-    ("condition", "streams"), [("cca=cubic", {"cubic": 2}), ("cca=cubic, reno", {"cubic": 1, "reno": 1})]
+    ("condition", "streams"),
+    [("cca=cubic", {"cubic": 2}), ("cca=cubic, reno", {"cubic": 1, "reno": 1})],
 )
 def test_the_test_has_its_groups_and_numbers_and_others_theirs(
     folder: Path, condition: str, streams: dict[str, int]
 ) -> None:
-    """Pacing holds each flow of the test, and nothing that others send: they would have less than they do."""
+    """Pacing limits each flow of the test, but not the cross traffic, which otherwise would get
+    less.
+    """
     metrics = summary(folder, "paced", condition)["metrics"]
     groups = {group["group"]: group for group in metrics["groups"]}
-    assert {name: group["host"] for name, group in groups.items()} == dict.fromkeys(streams, "h1") | {
-        "others@h2": "h2", "others@h3": "h3", "web": "h2",
-    }  # fmt: skip
+    assert {name: group["host"] for name, group in groups.items()} == dict.fromkeys(
+        streams, "h1"
+    ) | {
+        "others@h2": "h2",
+        "others@h3": "h3",
+        "web": "h2",
+    }
     assert {name: groups[name]["streams"] for name in streams} == streams
     for name, count in streams.items():
         assert groups[name]["goodput_bps"] == pytest.approx(count * PACED_BPS, rel=0.1)
@@ -94,7 +105,9 @@ def test_both_are_measured_in_the_same_intervals(folder: Path) -> None:
     for group in ("cubic", "others@h3"):
         of_flow = intervals.filter(pl.col("group") == group).partition_by("port")[0].sort("time_s")
         measured = of_flow.filter(~pl.col("omitted"))
-        assert measured["time_s"].to_list() == pytest.approx([2 + 0.25 * number for number in range(1, 33)], abs=0.05)
+        assert measured["time_s"].to_list() == pytest.approx(
+            [2 + 0.25 * number for number in range(1, 33)], abs=0.05
+        )
         assert of_flow["omitted"].sum() == of_flow.filter(pl.col("time_s") < 2.1).height > 0
 
 
@@ -102,7 +115,11 @@ def test_a_run_ends_when_all_has_settled(folder: Path) -> None:
     found = summary(folder, "settled", "all")
     assert found["settled_after_s"] in (10, 20, 40, 80, 160)
     assert found["metrics"]["settling"]["settled"] is True
-    assert {trend["group"] for trend in found["metrics"]["settling"]["trends"]} == {"cubic", "others", "more"}
+    assert {trend["group"] for trend in found["metrics"]["settling"]["trends"]} == {
+        "cubic",
+        "others",
+        "more",
+    }
     others = next(group for group in found["metrics"]["groups"] if group["group"] == "others")
     assert others["goodput_bps"] == pytest.approx(OTHERS_BPS, rel=0.1)
 
@@ -121,12 +138,20 @@ def test_documents_of_the_index_tell_cross_traffic_apart(folder: Path) -> None:
     groups = {found["ccmix.group.name"]: found for kind, found in documents if kind == "groups"}
     assert {found["ccmix.mix"] for found in groups.values()} == {"cubic"}
     assert {name: found["ccmix.goodput_share"] for name, found in groups.items()} == {
-        "cubic": 1, "others@h2": None, "others@h3": None, "web": None,
-    }  # fmt: skip
+        "cubic": 1,
+        "others@h2": None,
+        "others@h3": None,
+        "web": None,
+    }
     flows = [found for kind, found in documents if kind == "flows"]
-    assert [(found["network.transport"], found["ccmix.goodput_share"] is None) for found in flows] == [
-        ("tcp", False), ("tcp", False), ("udp", True), ("udp", True),
-    ]  # fmt: skip
+    assert [
+        (found["network.transport"], found["ccmix.goodput_share"] is None) for found in flows
+    ] == [
+        ("tcp", False),
+        ("tcp", False),
+        ("udp", True),
+        ("udp", True),
+    ]
 
 
 def test_cross_traffic_is_none_of_a_chart_s_mix_and_flows(folder: Path) -> None:

@@ -1,10 +1,12 @@
-"""Tests that the least and the most that a configuration may say works; what lies beyond is refused (tests/config)."""
+"""Tests that the minimum and maximum values of a configuration work; tests/config checks that
+values beyond them are refused.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from support import Ccmix
+from support.lab_runs import make_all
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
@@ -75,11 +77,36 @@ duration = 200s
 topology = small
 duration = 1s
 """
+HOSTS = """
+[topology many]
+rate = 1gbit
+delay = 10ms
+buffer = 1bdp
+hosts = 200
+
+[all]
+type = iperf3
+topology = many
+duration = 3s
+cca = cubic
+"""
 
 
 @pytest.mark.timeout(600)
-def test_the_extremes_are_valid(ccmix: Ccmix, tmp_path: Path) -> None:
-    file = tmp_path / "extremes.ini"
-    file.write_text(EXTREMES)
-    done = ccmix("run", file, "--lab", "-o", tmp_path / "out", timeout=580)
-    assert "8 runs valid, 0 not valid, 0 failed" in done.stderr, done.stderr
+def test_the_extremes_are_valid(tmp_path: Path) -> None:
+    findings = {
+        name: made.finished.verdict.findings for name, made in make_all(EXTREMES, tmp_path).items()
+    }
+    assert findings == dict.fromkeys(findings, ())
+    assert len(findings) == 8
+
+
+@pytest.mark.long
+def test_a_flow_of_each_of_200_hosts(tmp_path: Path) -> None:
+    """As many as the papers have, and more."""
+    finished = make_all(HOSTS, tmp_path)["all"].finished
+    hosts = [f"h{number}" for number in range(1, 201)]
+    assert [flow.host for flow in finished.metrics.flows] == hosts
+    assert [group.group for group in finished.metrics.groups] == [f"cubic@{host}" for host in hosts]
+    assert (finished.verdict.status, finished.verdict.findings) == ("valid", ())
+    assert finished.metrics.utilisation > 0.9

@@ -1,17 +1,15 @@
-"""Tests in the lab that the verdict sees one flow that a host limits among many, and a sender without data."""
+"""Tests in the lab that the verdict sees one flow that a host limits among many, and a sender
+without data.
+"""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from ccmix.archive import RunFolder
-from ccmix.config import load
 from ccmix.model.results import Verdict
-from ccmix.plan import make_plan
-from ccmix.run.conclude import conclude
-from ccmix.run.machines import EmulationPrograms, LabMachine
-from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
+from ccmix.run.machines import EmulationPrograms
+from ccmix.tools import find_iperf3, find_rtt, find_sockmon
+from support.lab_runs import make_in_lab, planned
 
 pytestmark = pytest.mark.lab
 
@@ -25,7 +23,8 @@ buffer = 1bdp
 duration = 3s
 omit = 1s
 """
-# A window of the receiver for one flow, which iperf3 gives to all flows of a test alike: so it is a test of its own
+# A window of the receiver for one flow, which iperf3 gives to all flows of a test alike: so it is a
+# test of its own
 ONE_OF_64 = """
 [many]
 type = iperf3
@@ -39,13 +38,9 @@ PLAIN = "[one]\ntype = iperf3\ntopology = long\ncca = cubic\nstreams = 2\ninterv
 
 
 def verdict(ini: str, folder: Path, iperf3: Path | None = None) -> Verdict:
-    file = folder / "x.ini"
-    file.write_text(PATH + ini)
-    [run] = make_plan(load(file).entries, seed=1)
-    kept = RunFolder.of(folder / "out", run)
-    machine = LabMachine(find_kernel(), EmulationPrograms(iperf3 or find_iperf3(), find_sockmon(), find_rtt()))
-    done = asyncio.run(machine.measure(run, kept.begin()))
-    return conclude(run, kept, done.measurement, done.execution).verdict
+    [run] = planned(PATH + ini, folder)
+    programs = EmulationPrograms(iperf3 or find_iperf3(), find_sockmon(), find_rtt())
+    return make_in_lab(run, folder / "out", programs=programs).finished.verdict
 
 
 @pytest.mark.parametrize(("window", "kinds"), [("4K", {"receiver-window"}), ("4M", set())])
@@ -55,10 +50,15 @@ def test_one_flow_of_64_that_its_host_limits(window: str, kinds: set[str], tmp_p
 
 
 @pytest.mark.parametrize(("rate", "kinds"), [("1M", {"application"}), ("0", set())])
-def test_a_sender_that_has_less_data_than_the_path_takes(rate: str, kinds: set[str], tmp_path: Path) -> None:
-    """Puts a script in the place of iperf3, which sends at a rate of its own; 0 is without a limit."""
+def test_a_sender_that_has_less_data_than_the_path_takes(
+    rate: str, kinds: set[str], tmp_path: Path
+) -> None:
+    """Replaces iperf3 by a script that sends at its own rate; 0 means no limit."""
     slow = tmp_path / "iperf3"
-    slow.write_text(f'#!/bin/sh\ncase "$*" in *--client*) set -- "$@" -b {rate};; esac\nexec {find_iperf3()} "$@"\n')
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *--client*) set -- "$@" -b {rate};; esac\nexec {find_iperf3()} '
+        '"$@"\n'
+    )
     slow.chmod(0o755)
     result = verdict(PLAIN, tmp_path, slow)
     assert {finding.kind for finding in result.findings} == kinds, result

@@ -1,11 +1,13 @@
-"""Kills the harness by kill -9 at moments spread over a campaign: no guest survives, and --resume makes it whole."""
+"""Kills the harness by kill -9 at moments spread over a campaign: no guest survives, and --resume
+makes it whole.
+"""
 
 import time
 from pathlib import Path
 
 import pytest
 
-from support import Ccmix, wait_for
+from support.commands import Ccmix, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -22,7 +24,6 @@ def test_killed_at_any_moment(moment: int, ccmix: Ccmix, small_ini: Path, tmp_pa
     running.kill()
     running.communicate(timeout=30)
     wait_for(lambda: not ccmix.guests(), 10, "the end of every guest")
-    again = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
-    assert again.returncode == 0, again.stderr
+    ccmix("run", small_ini, "--lab", "-o", outdir, "--resume", status=0)
     assert len(list(outdir.rglob("run.json"))) == 2
     assert not list(outdir.rglob("*.partial"))

@@ -1,4 +1,4 @@
-"""Tests that what goes wrong around a campaign in the lab costs only the runs that it hits, and is reported."""
+"""Tests that faults around a campaign in the lab cost only the affected runs, and are reported."""
 
 import os
 import re
@@ -9,25 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from support import CCMIX, Ccmix, small_disk, wait_for
+from support.commands import CCMIX, Ccmix, deep, long, run_program, small_disk, wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 SHM = Path("/dev/shm")
-NOEXEC_MOUNTS = 'for folder in $NOEXEC; do mount -t tmpfs -o noexec tmpfs "$folder" || exit 99; done; exec "$@"'
+NOEXEC_MOUNTS = (
+    'for folder in $NOEXEC; do mount -t tmpfs -o noexec tmpfs "$folder" || exit 99; done; exec "$@"'
+)
 
 
 @pytest.mark.root
-# What is written when it is full: the raw files of the first run, its tables, the second run or the report
+# The disk becomes full while these are written: the raw files of the first run, its tables, the
+# second run or the report
 @pytest.mark.parametrize(
     "size",
     [
         "100k",
-        pytest.param("160k", marks=pytest.mark.deep),
-        *(pytest.param(f"{kib}k", marks=pytest.mark.long) for kib in range(8, 400, 24)),
+        deep("160k"),
+        *(long(f"{kib}k") for kib in range(8, 400, 24)),
     ],
 )
-def test_a_full_disk_is_reported_with_its_place(ccmix: Ccmix, small_ini: Path, tmp_path: Path, size: str) -> None:
+def test_a_full_disk_is_reported_with_its_place(
+    ccmix: Ccmix, small_ini: Path, tmp_path: Path, size: str
+) -> None:
     with small_disk(tmp_path / "disk", size) as disk:
         done = ccmix("run", small_ini, "--lab", "-o", disk / "out")
         kept = [file.name for file in disk.rglob("run.json*")]
@@ -35,7 +40,9 @@ def test_a_full_disk_is_reported_with_its_place(ccmix: Ccmix, small_ini: Path, t
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("/")]
     assert lines
     for line in lines:
-        assert re.fullmatch(f"{disk}/out[^:]*: No space left on device: make room on that disk, or .*", line)
+        assert re.fullmatch(
+            f"{disk}/out[^:]*: No space left on device: make room on that disk, or .*", line
+        )
     runs = "run" if len(kept) == 1 else "runs"
     assert f"{len(kept)} {runs} valid, 0 not valid, {2 - len(kept)} failed" in done.stderr
     assert kept in ([], ["run.json"], 2 * ["run.json"])
@@ -50,10 +57,16 @@ def test_ctrl_c_while_the_report_is_made(ccmix: Ccmix, small_ini: Path, tmp_path
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate(timeout=300)
     assert running.returncode == 130
-    assert errors == f"interrupted: finished runs are kept; their report: {CCMIX} report {tmp_path}/out --format html\n"
+    assert (
+        errors
+        == f"interrupted: finished runs are kept; their report: {CCMIX} report {tmp_path}/out "
+        "--format html\n"
+    )
 
 
-def test_a_guest_that_dies_takes_its_own_run_only(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+def test_a_guest_that_dies_takes_its_own_run_only(
+    ccmix: Ccmix, small_ini: Path, tmp_path: Path
+) -> None:
     outdir = tmp_path / "out"
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 4"))
     running = ccmix.start("run", small_ini, "--lab", "-j", 2, "-o", outdir)
@@ -64,14 +77,13 @@ def test_a_guest_that_dies_takes_its_own_run_only(ccmix: Ccmix, small_ini: Path,
     assert "3 runs valid, 0 not valid, 1 failed" in errors
     assert "killed by signal 9" in errors
 
-    again = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
-    assert again.returncode == 0, again.stderr
+    ccmix("run", small_ini, "--lab", "-o", outdir, "--resume", status=0)
     assert len(list(outdir.rglob("run.json"))) == 4
 
 
 @pytest.fixture
 def noexec(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs ccmix where some folders are file systems of their own, mounted noexec, which nobody else sees.
+    """Runs ccmix with some folders as private file systems that are mounted noexec.
 
     TMPDIR and CCMIX_CACHE are `tmp_path / "tmp"` and `tmp_path / "cache"`.
     """
@@ -83,14 +95,17 @@ def noexec(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         environment = os.environ | {name: str(place) for name, place in places.items()}
         environment["NOEXEC"] = " ".join(map(str, folders))
         argv = ["unshare", "--mount", "sh", "-c", NOEXEC_MOUNTS, "sh", CCMIX, *map(str, arguments)]
-        return subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=600, check=False)
+        return run_program(argv, env=environment, timeout=600)
 
     return run
 
 
 @pytest.mark.parametrize(
     "folders",
-    [*(pytest.param(folders, marks=pytest.mark.deep) for folders in ((SHM,), ("tmp",))), (SHM, "tmp")],
+    [
+        *(deep(folders) for folders in ((SHM,), ("tmp",))),
+        (SHM, "tmp"),
+    ],
     ids=str,
 )
 def test_noexec_has_no_effect_where_another_folder_will_do(
@@ -100,7 +115,9 @@ def test_noexec_has_no_effect_where_another_folder_will_do(
     folders: Sequence[str | Path],
 ) -> None:
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 1"))
-    done = noexec((tmp_path / folder for folder in folders), "run", small_ini, "--lab", "-o", tmp_path / "out")
+    done = noexec(
+        (tmp_path / folder for folder in folders), "run", small_ini, "--lab", "-o", tmp_path / "out"
+    )
     assert done.returncode == 0, done.stderr
     assert "1 run valid, 0 not valid, 0 failed" in done.stderr
 

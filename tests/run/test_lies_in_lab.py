@@ -1,4 +1,5 @@
-"""Tests that the verdict finds lies: one path or traffic is configured, another measured, in both directions.
+"""Tests that the verdict finds lies: one path or traffic is configured, another measured, in both
+directions.
 
 Each configuration is measured once in the lab, and must be valid as what it is.
 """
@@ -16,14 +17,13 @@ from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import read_tables
 from ccmix.analysis.validity import judge
 from ccmix.archive.codec import MEASUREMENT
-from ccmix.config import load
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Measurement, Run
 from ccmix.model.results import Verdict
-from ccmix.plan import make_plan
 from ccmix.run.machines import EmulationPrograms, LabMachine
-from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
-from lies import LIES, REPRESENTATIVES
+from ccmix.tools import find_kernel
+from support.lab_runs import planned
+from support.lies import LIES, REPRESENTATIVES
 
 pytestmark = pytest.mark.lab
 Measured = tuple[Run, Path, Measurement]
@@ -33,35 +33,32 @@ FIRST = {(name, DIRECTIONS[0]) for name in REPRESENTATIVES}  # those of the firs
 
 
 def tier(name: str, direction: str) -> pytest.MarkDecorator | tuple[()]:
-    if (name, direction) in FIRST:
-        return ()
-    return pytest.mark.deep if direction == DIRECTIONS[0] else pytest.mark.long
+    return () if (name, direction) in FIRST else pytest.mark.long
 
 
 @pytest.fixture(scope="module")
 def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
     """Returns a function that measures the run of an INI file, once each."""
-    programs = EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt())
-    machine = LabMachine(find_kernel(), programs, {"again": find_kernel()})  # the same by another name
+    programs = EmulationPrograms.find()
+    machine = LabMachine(
+        find_kernel(), programs, {"again": find_kernel()}
+    )  # the same by another name
     by_ini: dict[str, Measured] = {}
 
     def measured(ini: str) -> Measured:
         if ini not in by_ini:
             folder = tmp_path_factory.mktemp("lie")
-            run = planned(ini, folder)
+            [run] = planned(ini, folder)
+            (folder / "lab.ini").unlink()
             result = asyncio.run(machine.measure(run, folder))
-            by_ini[ini] = run, folder, MEASUREMENT.decode(json.loads(json.dumps(asdict(result.measurement))))
+            by_ini[ini] = (
+                run,
+                folder,
+                MEASUREMENT.decode(json.loads(json.dumps(asdict(result.measurement)))),
+            )
         return by_ini[ini]
 
     return measured
-
-
-def planned(ini: str, folder: Path) -> Run:
-    file = folder / "lie.ini"
-    file.write_text(ini)
-    [run] = make_plan(load(file).entries, seed=1)
-    file.unlink()
-    return run
 
 
 def judged(configured: Run, folder: Path, measurement: Measurement) -> Verdict:
@@ -81,7 +78,7 @@ def judged(configured: Run, folder: Path, measurement: Measurement) -> Verdict:
     ],
 )
 def test_a_lie_is_found(name: str, direction: str, measure: Measure, tmp_path: Path) -> None:
-    """A run is valid as what was measured, and not as what is configured."""
+    """A run is valid for the measured path, but not for the configured path."""
     lie = LIES[name]
     true, false = (lie.one, lie.other) if direction == DIRECTIONS[0] else (lie.other, lie.one)
     measured, folder, measurement = measure(lie.ini(true))
@@ -89,7 +86,7 @@ def test_a_lie_is_found(name: str, direction: str, measure: Measure, tmp_path: P
     assert [finding.detail for finding in truth.findings] == []
     assert truth.status == "valid"
     try:
-        verdict = judged(planned(lie.ini(false), tmp_path), folder, measurement)
+        verdict = judged(planned(lie.ini(false), tmp_path)[0], folder, measurement)
     except (GeneratorError, OSError):
         return  # a file that such a run leaves is not there: it fails
     assert verdict.status == "limited"

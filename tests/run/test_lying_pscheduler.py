@@ -1,17 +1,17 @@
-"""Tests campaigns with a pScheduler server that lies, for which the stand-in speaks: its run fails or not, the campaign
-ends, and the controller's memory stays bounded.
+"""Tests campaigns with a lying pScheduler server, played by the stand-in: its run fails or not, the
+campaign ends, and the controller's memory stays bounded.
 """
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pscheduler_stand_in import Certificate, Fault, StandIn, certificate, serving, succeeds
+from support.commands import run_program
+from support.pscheduler_stand_in import Certificate, Fault, StandIn, certificate, serving, succeeds
 
 from .test_lying_hosts import MOST_BYTES, PROGRAM
 
@@ -25,11 +25,13 @@ tls-ca = {certificate}
 duration = 1s
 accept-limits = probe, cpu
 """
-WIDE = f"[{'[],' * 1_300_000}1]"  # as much memory as an answer can take that is no longer than the cap
+WIDE = (
+    f"[{'[],' * 1_300_000}1]"  # as much memory as an answer can take that is no longer than the cap
+)
 LONG = "x" * 30_000_000
 RUN = r"GET /pscheduler/tasks/[^/]*/runs/.{36}$"
 RESULT = json.dumps({"state": "finished", "result-merged": {"succeeded": True}, "result-full": 1})
-# What is answered to which request, and what the failed run says; "" if it succeeds
+# The request, the answer, and the message of the failed run; "" if it succeeds
 LIES = {
     "long clock": ("GET /pscheduler/clock", LONG, ""),
     "wide clock": ("GET /pscheduler/clock", WIDE, ""),
@@ -37,7 +39,11 @@ LIES = {
     "wide task": ("POST /pscheduler/tasks", WIDE, "is not the address of a task"),
     "long run": (RUN, LONG, "its answer is longer than 4"),
     "wide run": (RUN, WIDE, "is not a run"),
-    "wide result": (RUN, f'{RESULT[:-1]}, "more": {WIDE}}}', "is not understood: KeyError('start-time')"),
+    "wide result": (
+        RUN,
+        f'{RESULT[:-1]}, "more": {WIDE}}}',
+        "is not understood: KeyError('start-time')",
+    ),
 }
 
 
@@ -56,16 +62,23 @@ def stand_in(shown: Certificate) -> Iterator[StandIn]:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lying_server_stand_in(lie: str, stand_in: StandIn, shown: Certificate, tmp_path: Path) -> None:
+def test_a_lying_server_stand_in(
+    lie: str, stand_in: StandIn, shown: Certificate, tmp_path: Path
+) -> None:
     pattern, body, sentence = LIES[lie]
     stand_in.faults.append(Fault(pattern, times=1000, body=body))
     file = tmp_path / "mesh.ini"
     file.write_text(CONFIG.format(lead=stand_in.address, certificate=shown.certificate))
     argv = [sys.executable, "-c", PROGRAM, "run", str(file), "-o", str(tmp_path / "out")]
-    environment = os.environ | {"STATUS": str(tmp_path / "status"), "CCMIX_STATE": str(tmp_path / "state")}
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    environment = os.environ | {
+        "STATUS": str(tmp_path / "status"),
+        "CCMIX_STATE": str(tmp_path / "state"),
+    }
+    done = run_program(argv, env=environment, timeout=300)
     assert "Traceback" not in done.stderr, done.stderr
-    [peak] = [row for row in (tmp_path / "status").read_text().splitlines() if row.startswith("VmHWM")]
+    [peak] = [
+        row for row in (tmp_path / "status").read_text().splitlines() if row.startswith("VmHWM")
+    ]
     failed = "".join(log.read_text() for log in (tmp_path / "out").rglob("error.txt"))
     assert sentence in failed
     assert bool(sentence) == bool(failed)

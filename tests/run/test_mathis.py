@@ -1,13 +1,12 @@
-"""Tests that Reno under random loss gets the share that Mathis et al. predict: the whole chain, from netem to the
-tables.
+"""Tests that Reno under random loss gets the share that Mathis et al. predict: the whole chain,
+from netem to the tables.
 
-Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance algorithm", CCR 27(3), 1997:
-rate = C * MSS / (RTT * sqrt(p)), with C = 1.31 for random loss and an ACK of each segment. docs/explanation/lab.md says
-how the receiver acknowledges here, and what was measured.
+Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance algorithm",
+CCR 27(3), 1997: rate = C * MSS / (RTT * sqrt(p)), with C = 1.31 for random loss and an ACK of each
+segment. docs/explanation/lab.md says how the receiver acknowledges here, and what was measured.
 p and RTT are those measured: netem's counters, and the mean of the sockets' smoothed RTTs.
 """
 
-import json
 import math
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import polars as pl
 import pytest
 from scipy.stats import linregress
 
-from support import Ccmix
+from support.lab_runs import make_all
 
 pytestmark = pytest.mark.lab
 
@@ -45,20 +44,17 @@ def point(loss: float, folder: Path) -> tuple[float, float]:
     """Returns p as measured, and the rate in units of MSS / RTT."""
     folder.mkdir()
     seconds = math.ceil(1.15 * LEAST_LOSSES / loss * RTT_S * math.sqrt(loss) / C)
-    (folder / "one.ini").write_text(ENTRY.format(loss_percent=loss * 100, seconds=seconds))
-    done = Ccmix(folder)("run", folder / "one.ini", "--lab", "-o", folder / "out", timeout=1500)
-    assert done.returncode == 0, done.stderr
-    run = folder / "out/reno/all/receiver/001"
-    facts, summary = (json.loads((run / name).read_text()) for name in ("facts.json", "run.json"))
+    ini = ENTRY.format(loss_percent=loss * 100, seconds=seconds)
+    made = make_all(ini, folder)["reno"]
     before, after = (
-        next(qdisc for qdisc in facts[when]["qdiscs"]["data-delay"] if qdisc["parent"] is None)
+        next(qdisc for qdisc in made.facts[when]["qdiscs"]["data-delay"] if qdisc["parent"] is None)
         for when in ("before", "after")
     )
     lost, passed = (after[name] - before[name] for name in ("drops", "packets"))
     assert lost >= LEAST_LOSSES
-    rtt_s = pl.read_parquet(run / "sockets.parquet").filter(pl.col("time_s") > 10)["rtt_s"].mean()
+    rtt_s = made.table("sockets").filter(pl.col("time_s") > 10)["rtt_s"].mean()
     assert isinstance(rtt_s, float)
-    return lost / (lost + passed), summary["metrics"]["goodput_bps"] / 8 / MSS_BYTES * rtt_s
+    return lost / (lost + passed), made.finished.metrics.goodput_bps / 8 / MSS_BYTES * rtt_s
 
 
 def check(points: list[tuple[float, float]]) -> None:
@@ -77,5 +73,7 @@ def test_reno_follows_mathis(tmp_path: Path) -> None:
 def test_reno_follows_mathis_from_1e_5_to_3e_3(tmp_path: Path) -> None:
     points = [point(loss, tmp_path / f"{loss}") for loss in (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)]
     check(points)
-    slope = linregress([math.log(loss) for loss, _ in points], [math.log(windows) for _, windows in points]).slope
+    slope = linregress(
+        [math.log(loss) for loss, _ in points], [math.log(windows) for _, windows in points]
+    ).slope
     assert slope == pytest.approx(SLOPE, abs=SLOPE_WITHIN)

@@ -1,8 +1,7 @@
-"""Tests campaigns to a host over OpenSSH, with a real sshd: its runs, and a connection that is cut in the middle of
-one.
+"""Tests campaigns to a host over OpenSSH, with a real sshd: its runs, and a connection that is cut
+during a run.
 """
 
-import json
 import os
 import signal
 from pathlib import Path
@@ -11,18 +10,23 @@ import polars as pl
 import pytest
 
 from ccmix.tools import find_iperf3
-from sshd import CHANGES, REORDERING, USER, SshServer
-from support import Ccmix, wait_for
+from support.commands import Ccmix, rows, summaries, wait_for
+from support.sshd import CHANGES, REORDERING, USER, SshServer
 
 
 @pytest.mark.parametrize("user", ["root", USER])
-def test_ccmix_s_own_iperf3_to_a_host_that_has_none(sshd: SshServer, ccmix: Ccmix, tmp_path: Path, user: str) -> None:
-    entry = f"[one]\ntype = iperf3\nuser = {user}\ncca = bbr@20M,reno@20M\nstreams = 2\nduration = 1s\n"
-    done = ccmix("run", sshd.ini(tmp_path / "test.ini", entry), "-o", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(ccmix("report", tmp_path / "out", "--format", "json").stdout)
-    assert [(row["cca"], row["dst"]) for row in rows] == [("bbr", sshd.address), ("reno", sshd.address)]
-    [summary] = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("run.json")]
+def test_ccmix_s_own_iperf3_to_a_host_that_has_none(
+    sshd: SshServer, ccmix: Ccmix, tmp_path: Path, user: str
+) -> None:
+    entry = (
+        f"[one]\ntype = iperf3\nuser = {user}\ncca = bbr@20M,reno@20M\nstreams = 2\nduration = 1s\n"
+    )
+    ccmix("run", sshd.ini(tmp_path / "test.ini", entry), "-o", tmp_path / "out", status=0)
+    assert [(row["cca"], row["dst"]) for row in rows(tmp_path / "out")] == [
+        ("bbr", sshd.address),
+        ("reno", sshd.address),
+    ]
+    [summary] = summaries(tmp_path / "out")
     assert set(summary["facts"]["probes"]) == {"sockmon-src", "sockmon-dst"}
     assert summary["execution"]["diagnostics"] == []
     [cores] = [pl.read_parquet(file) for file in (tmp_path / "out").rglob("cpu.parquet")]
@@ -68,14 +72,18 @@ retries = 1
         os.kill(pid, signal.SIGKILL)
     _, stderr = running.communicate(timeout=60)
     assert "0 failed" in stderr
-    [summary] = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("run.json")]
+    [summary] = summaries(tmp_path / "out")
     assert len(summary["execution"]["retries"]) == 1
     assert sshd.is_as_before()
 
 
-def test_a_host_that_another_campaign_has_is_left_to_it(sshd: SshServer, ccmix: Ccmix, tmp_path: Path) -> None:
+def test_a_host_that_another_campaign_has_is_left_to_it(
+    sshd: SshServer, ccmix: Ccmix, tmp_path: Path
+) -> None:
     started = tmp_path / "started"
-    file = sshd.ini(tmp_path / "test.ini", f"[long]\ntype = x\n{CHANGES}src-cmd = touch {started}; sleep 300\n")
+    file = sshd.ini(
+        tmp_path / "test.ini", f"[long]\ntype = x\n{CHANGES}src-cmd = touch {started}; sleep 300\n"
+    )
     first = ccmix.start("run", file, "-o", tmp_path / "first")
     wait_for(started.exists, 30, "the first campaign is at work")
     second = ccmix("run", file, "-o", tmp_path / "second")

@@ -1,5 +1,5 @@
-"""Tests what becomes of the task of a `src-cmd = pscheduler task ...` whose run is given up, with a STAND-IN for the
-command pscheduler.
+"""Tests the fate of the task of a `src-cmd = pscheduler task ...` whose run is given up, with a
+STAND-IN for the command pscheduler.
 """
 
 import signal
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from support import Ccmix, Pair, summaries, wait_for
+from support.commands import Ccmix, Pair, RunIni, deep, summaries, wait_for
 
 UUID = "16fdddaa-773c-4550-9154-1cb810a0eedb"
 URL = f"https://psa/pscheduler/tasks/{UUID}"
-# As the command of 5.2: it prints the URL unless a format is asked for, and becomes `pscheduler watch URL`
+# As the command of 5.2: it prints the URL unless a format is asked for, and becomes
+# `pscheduler watch URL`
 PSCHEDULER = f"""#!/bin/sh
 here=${{0%/*}}
 case $1 in
@@ -37,7 +38,7 @@ esac
 
 
 class Command:
-    """Is the stand-in, in a folder with files that tell it what to do."""
+    """The stand-in, in a folder with files that control it."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -70,14 +71,16 @@ def command(tmp_path: Path) -> Command:
 def config(folder: Path, pair: Pair, command: Command, options: str) -> Path:
     file = folder / "mesh.ini"
     file.write_text(
-        f"[mesh]\ntype = perfSONAR\nsrc = netns:{pair.near}\ndst = {pair.address}\naccept-limits = probe, cpu\n"
-        f"duration = 1s\nsrc-cmd = {command.file} task --key @k {options} --repeat PT1H throughput --dest {{dst}}\n"
+        f"[mesh]\ntype = perfSONAR\nsrc = netns:{pair.near}\ndst = {pair.address}\naccept-limits "
+        "= probe, cpu\n"
+        f"duration = 1s\nsrc-cmd = {command.file} task --key @k {options} --repeat PT1H "
+        f"throughput --dest {{dst}}\n"
     )
     return file
 
 
 def interrupted(ccmix: Ccmix, ini: Path, when: Callable[[], bool], what: str) -> str:
-    """Starts a campaign, ends it by Ctrl-C once it is so far, and returns its standard error."""
+    """Starts a campaign, ends it with Ctrl-C at a given point, and returns its standard error."""
     running = ccmix.start("run", ini, "-o", ini.parent / "out")
     wait_for(when, 60, what)
     running.send_signal(signal.SIGINT)
@@ -88,7 +91,7 @@ def interrupted(ccmix: Ccmix, ini: Path, when: Callable[[], bool], what: str) ->
 
 @pytest.mark.parametrize(
     "options",
-    ["--format json", pytest.param("--max-runs 9", marks=pytest.mark.deep)],
+    ["--format json", deep("--max-runs 9")],
     ids=["a-url-among-the-processes", "a-printed-url"],
 )
 def test_ctrl_c_cancels_the_task(
@@ -120,17 +123,17 @@ def test_a_task_whose_url_is_not_known_yet_is_reported(
     command.will("slow")
     ini = config(tmp_path, pair, command, "")
     stderr = interrupted(ccmix, ini, lambda: command.task_is_left, "the task is posted")
-    assert "pscheduler may have posted a task, and has not named it yet" in stderr
+    assert "pscheduler may have posted a task without naming it yet" in stderr
     assert "'pscheduler cancel URL'" in stderr
 
 
 @pytest.mark.deep
 def test_the_end_of_a_kept_command_is_that_of_its_task(
-    own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
+    own_state: Path, pair: Pair, command: Command, tmp_path: Path, run_ini: RunIni
 ) -> None:
     file = config(tmp_path, pair, command, "")
     file.write_text(f"{file.read_text()}src-cmd-once = true\n")
-    done = ccmix("run", file, "-o", tmp_path / "out")
+    done = run_ini(file, status=None)
     assert len(summaries(tmp_path / "out")) == 1, done.stderr
     assert f"pScheduler task {URL}: cancelled" in done.stderr
     assert not command.task_is_left
@@ -140,8 +143,14 @@ def test_the_end_of_a_kept_command_is_that_of_its_task(
 def test_after_a_kill_the_source_cancels_the_task(
     own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
 ) -> None:
-    running = ccmix.start("run", config(tmp_path, pair, command, "--format json"), "-o", tmp_path / "out")
-    wait_for(lambda: any(URL in file.read_text() for file in own_state.glob("undo-*")), 60, "it is recorded")
+    running = ccmix.start(
+        "run", config(tmp_path, pair, command, "--format json"), "-o", tmp_path / "out"
+    )
+    wait_for(
+        lambda: any(URL in file.read_text() for file in own_state.glob("undo-*")),
+        60,
+        "it is recorded",
+    )
     running.kill()
     running.communicate()
     wait_for(lambda: not command.task_is_left, 60, "the agent has cancelled the task")
@@ -149,10 +158,10 @@ def test_after_a_kill_the_source_cancels_the_task(
 
 @pytest.mark.deep
 def test_the_task_of_a_command_that_has_ended_is_left_alone(
-    own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
+    own_state: Path, pair: Pair, command: Command, tmp_path: Path, run_ini: RunIni
 ) -> None:
     command.will("quick")
-    ccmix("run", config(tmp_path, pair, command, ""), "-o", tmp_path / "out")
+    run_ini(config(tmp_path, pair, command, ""), status=None)
     assert len(summaries(tmp_path / "out")) == 1
     assert command.task_is_left
     assert command.cancellations == []

@@ -1,4 +1,4 @@
-"""Tests that the numbers of a run in the lab depend on its seed, and on nothing else of the machine."""
+"""Tests that the numbers of a run in the lab depend only on its seed, not on the machine."""
 
 import asyncio
 import contextlib
@@ -25,10 +25,17 @@ from ccmix.plan import make_plan
 from ccmix.probes.stream.reader import read_stream
 from ccmix.run import machines
 from ccmix.run.machines import OWN_ROOT_ENVIRONMENT, PACKAGE_FOLDER, EmulationPrograms, LabMachine
-from ccmix.tools import find_confine, find_iperf3, find_kernel, find_rtt, find_sockmon, find_userland
-from plugin_machine import debian_machine
-from sensitive_runs import MIXED, SERVICES
-from support import CCMIX, NOT_EMULATED, REPOSITORY, Ccmix
+from ccmix.tools import (
+    find_confine,
+    find_iperf3,
+    find_kernel,
+    find_rtt,
+    find_sockmon,
+    find_userland,
+)
+from support.commands import CCMIX, NOT_EMULATED, REPOSITORY, Ccmix, long, run_program
+from support.plugin_machine import debian_machine
+from support.sensitive_runs import MIXED, SERVICES
 
 pytestmark = pytest.mark.lab
 
@@ -42,12 +49,14 @@ RAW = {
 }
 
 
-# The rights to /dev/null, since not every machine lets others write there; another name of the host; another user
+# The rights to /dev/null, since not every machine lets others write there; another name of the
+# host; another user
 AS_ANOTHER = """
 mount -t tmpfs tmpfs "$1" && mknod -m 666 "$1/null" c 1 3 && mount --bind "$1/null" /dev/null && shift || exit
 hostname somewhere.else && umask 077 && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 """
-# A root of another distribution, with those folders of this machine that follow, and then the command in a folder
+# A root of another distribution, with those folders of this machine that follow, and then the
+# command in a folder
 IN_CHROOT = """
 root=$1 folder=$2 PATH=$PATH:/usr/sbin
 shift 2
@@ -65,19 +74,35 @@ def every_processor_busy() -> Iterator[None]:
     """Runs an endless loop on each processor that this process may use."""
     with contextlib.ExitStack() as ends:
         for cpu in os.sched_getaffinity(0):
-            argv = ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
+            argv = [
+                "setpriv",
+                "--pdeathsig",
+                "KILL",
+                "taskset",
+                "-c",
+                str(cpu),
+                "sh",
+                "-c",
+                "while :; do :; done",
+            ]
             hog = ends.enter_context(subprocess.Popen(argv))
             ends.callback(hog.kill)
         yield
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
 
 
 def differing(some: Mapping[str, bytes], others: Mapping[str, bytes]) -> list[str]:
-    """Returns the files that are not the same, byte by byte, in both."""
-    return sorted(name for name in some.keys() | others.keys() if some.get(name) != others.get(name))
+    """Returns the files whose bytes differ."""
+    return sorted(
+        name for name in some.keys() | others.keys() if some.get(name) != others.get(name)
+    )
 
 
 @dataclass(frozen=True)
@@ -94,8 +119,7 @@ def outcome(ccmix: Ccmix, tmp_path: Path) -> Callable[[str, int], Outcome]:
     ini.write_text(MIXED)
 
     def run(name: str, seed: int) -> Outcome:
-        done = ccmix("run", ini, "--lab", "--seed", seed, "-o", tmp_path / name)
-        assert done.returncode == 0, done.stderr
+        ccmix("run", ini, "--lab", "--seed", seed, "-o", tmp_path / name, status=0)
         files = contents(tmp_path / name / "mixed" / "all" / "receiver" / "001")
         return Outcome(json.loads(files.pop("run.json"))["metrics"], files)
 
@@ -109,7 +133,10 @@ def test_16_mixed_flows_beside_a_busy_machine(outcome: Callable[[str, int], Outc
         busy = outcome("busy", 7)
     other = outcome("other", 8)
 
-    assert [(group["group"], group["streams"]) for group in quiet.metrics["groups"]] == [("cubic", 8), ("bbr", 8)]
+    assert [(group["group"], group["streams"]) for group in quiet.metrics["groups"]] == [
+        ("cubic", 8),
+        ("bbr", 8),
+    ]
     assert quiet.files.keys() >= RAW
     assert differing(quiet.files, busy.files) == []
     assert busy.metrics == quiet.metrics
@@ -122,16 +149,25 @@ def test_16_mixed_flows_beside_a_busy_machine(outcome: Callable[[str, int], Outc
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("ini", "options"),
-    [(MIXED, ()), (SERVICES, ()), pytest.param(DEMO, ("--run", OF_DEMO), marks=pytest.mark.long)],
+    [(MIXED, ()), (SERVICES, ()), long(DEMO, ("--run", OF_DEMO))],
     ids=["mixed", "services", "demo"],
 )
 def test_another_user_with_another_environment_changes_nothing(
     ccmix: Ccmix, tmp_path: Path, ini: str, options: tuple[str, ...]
 ) -> None:
     """Changes locale, time zone, name of the host, HOME and TMPDIR, too."""
-    place = Path(subprocess.run(["mktemp", "-d"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    place = Path(
+        subprocess.run(
+            ["mktemp", "-d"], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
+    )
     try:
-        for folder in (place, home := place / "a home", temporary := place / "temporary", null := place / "null"):
+        for folder in (
+            place,
+            home := place / "a home",
+            temporary := place / "temporary",
+            null := place / "null",
+        ):
             folder.mkdir(exist_ok=True)
             folder.chmod(0o777)
         file = place / "test.ini"
@@ -141,10 +177,23 @@ def test_another_user_with_another_environment_changes_nothing(
         ours = ccmix(*command, "-o", tmp_path / "ours")
         assert (tmp_path / "ours/report.html").exists(), ours.stderr
         as_another = ["unshare", "--mount", "--uts", "sh", "-c", AS_ANOTHER, "sh", str(null)]
-        if subprocess.run([*as_another, CCMIX, "--version"], capture_output=True, check=False).returncode:
+        if subprocess.run(
+            [*as_another, CCMIX, "--version"], capture_output=True, check=False
+        ).returncode:
             pytest.skip(f"NOT TESTED: another user can't run {CCMIX}")
-        environment = ["env", "-i", "PATH=/usr/bin:/bin:/usr/sbin:/sbin", f"HOME={home}", f"TMPDIR={temporary}"]
-        environment += ["LC_ALL=tr_TR.UTF-8", "TZ=Asia/Kolkata", "LOGNAME=nobody", f"CCMIX_CACHE={home}/cache"]
+        environment = [
+            "env",
+            "-i",
+            "PATH=/usr/bin:/bin:/usr/sbin:/sbin",
+            f"HOME={home}",
+            f"TMPDIR={temporary}",
+        ]
+        environment += [
+            "LC_ALL=tr_TR.UTF-8",
+            "TZ=Asia/Kolkata",
+            "LOGNAME=nobody",
+            f"CCMIX_CACHE={home}/cache",
+        ]
         theirs = ccmix(*command, "-o", place / "theirs", prefix=[*as_another, *environment])
         assert (place / "theirs/report.html").exists(), theirs.stderr
         assert differing(of_run(tmp_path / "ours"), of_run(place / "theirs")) == []
@@ -152,7 +201,8 @@ def test_another_user_with_another_environment_changes_nothing(
         shutil.rmtree(place)
 
 
-# Adds up floats exactly, where 3.11's sum() rounds each time, and 3.12's and newer ones' rounds less often
+# Adds up floats exactly, where 3.11's sum() rounds each time, and 3.12's and newer ones' rounds
+# less often
 ANOTHER_SUM = """
 import builtins, math
 plain = builtins.sum
@@ -169,13 +219,24 @@ def test_how_python_adds_up_floats_changes_nothing(ccmix: Ccmix, tmp_path: Path)
     (tmp_path / "site").mkdir()
     (tmp_path / "site/sitecustomize.py").write_text(ANOTHER_SUM)
     for name, prefix in (("ours", ()), ("theirs", ("env", f"PYTHONPATH={tmp_path / 'site'}"))):
-        done = ccmix("run", tmp_path / "test.ini", "--lab", "--seed", 7, "-o", tmp_path / name, prefix=list(prefix))
-        assert done.returncode == 0, done.stderr
+        ccmix(
+            "run",
+            tmp_path / "test.ini",
+            "--lab",
+            "--seed",
+            7,
+            "-o",
+            tmp_path / name,
+            prefix=list(prefix),
+            status=0,
+        )
     assert differing(of_run(tmp_path / "ours"), of_run(tmp_path / "theirs")) == []
 
 
 def of_run(outdir: Path) -> dict[str, bytes]:
-    """Returns the files of the one run of a campaign, with its metrics instead of the rest of run.json."""
+    """Returns the files of the one run of a campaign, with its metrics instead of the rest
+    of run.json.
+    """
     [run_json] = outdir.rglob("run.json")
     files = contents(run_json.parent)
     finished = json.loads(files.pop("run.json"))
@@ -186,10 +247,13 @@ def of_run(outdir: Path) -> dict[str, bytes]:
 @pytest.mark.deep
 @pytest.mark.root
 @pytest.mark.parametrize(
-    "suite", ["trixie", *(pytest.param(suite, marks=pytest.mark.long) for suite in ("bookworm", "sid"))]
+    "suite",
+    ["trixie", *(long(suite) for suite in ("bookworm", "sid"))],
 )
-def test_another_distribution_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: str) -> None:
-    """Starts the guest alone in a chroot of the distribution; the harness stays outside."""
+def test_another_distribution_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: str
+) -> None:
+    """Starts only the guest in a chroot of the distribution; the harness stays outside."""
     runs = [planned(MIXED, tmp_path), planned(SERVICES, tmp_path), planned(DEMO, tmp_path, OF_DEMO)]
     (work := tmp_path / "work").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(work))
@@ -206,7 +270,9 @@ def test_another_distribution_changes_nothing(tmp_path: Path, monkeypatch: pytes
 
 
 class starting_in:
-    """Starts a process in a chroot, with the folders of this machine that a guest's process needs."""
+    """Starts a process in a chroot, with the folders of this machine that a guest's
+    process needs.
+    """
 
     def __init__(self, root: Path, work: Path) -> None:
         programs = (find_kernel(), find_confine(), find_userland().parent)
@@ -221,7 +287,7 @@ class starting_in:
 
 
 def planned(ini: str, folder: Path, name: str | None = None) -> Run:
-    """Returns the only run of the file, or that of this name."""
+    """Returns the only run of the file, or the run with this name."""
     file = folder / "test.ini"
     file.write_text(ini)
     [run] = (run for run in make_plan(load(file).entries, seed=7) if name in (None, run.name))
@@ -231,30 +297,54 @@ def planned(ini: str, folder: Path, name: str | None = None) -> Run:
 @pytest.mark.root
 @pytest.mark.parametrize("tmpdir", ["/tmp", "/dev/shm"])
 def test_what_the_host_has_in_run_changes_nothing(tmpdir: str) -> None:
-    """Guards against programs that look into /run before the guest has its own: a system call that fails takes
-    virtual time.
+    """Guards against programs that look into /run before the guest has its own: a system call that
+    fails takes virtual time.
     """
     outputs = [
-        subprocess.run(
-            [*("unshare", "--mount", "sh", "-c", f'mount -t tmpfs tmpfs /run && {prepare} && exec "$@"', "sh"),
-             *(CCMIX, "lab", "exec", "--host-root", "--", "sh", "-c", "date +%s.%N; od -An -tx1 -N32 /dev/urandom")],
-            env=os.environ | {"TMPDIR": tmpdir}, check=True, capture_output=True, text=True,
+        run_program(
+            [
+                *(
+                    "unshare",
+                    "--mount",
+                    "sh",
+                    "-c",
+                    f'mount -t tmpfs tmpfs /run && {prepare} && exec "$@"',
+                    "sh",
+                ),
+                *(
+                    CCMIX,
+                    "lab",
+                    "exec",
+                    "--host-root",
+                    "--",
+                    "sh",
+                    "-c",
+                    "date +%s.%N; od -An -tx1 -N32 /dev/urandom",
+                ),
+            ],
+            env=os.environ | {"TMPDIR": tmpdir},
+            check=True,
         ).stdout
-        for prepare in ("true", "cd /run && mkdir mount systemd && touch mount/utab systemd/systemd-units-load")
-    ]  # fmt: skip
+        for prepare in (
+            "true",
+            "cd /run && mkdir mount systemd && touch mount/utab systemd/systemd-units-load",
+        )
+    ]
     assert outputs[0].startswith("1767225600.")
     assert outputs[0] == outputs[1]
 
 
 @pytest.fixture
 def sensitive() -> Run:
-    """Describes 8 BBR flows for 90 s: in shorter runs a difference may not have grown yet."""
+    """Describes 8 BBR flows for 90 s, because in shorter runs a difference may still be small."""
     runs = make_plan(load(REPOSITORY / "configs" / "demo.ini").entries, seed=1)
-    return next(run for run in runs if run.entry == "all-bbr" and run.condition_name == "delay=44ms,loss=0%")
+    return next(
+        run for run in runs if run.entry == "all-bbr" and run.condition_name == "delay=44ms,loss=0%"
+    )
 
 
 def measured(run: Run, folder: Path, iperf3: Path | None = None) -> dict[str, bytes]:
-    """Returns what measuring the run leaves in the folder."""
+    """Returns the files that measuring the run leaves in the folder."""
     folder.mkdir()
     programs = EmulationPrograms(iperf3 or find_iperf3(), find_sockmon(), find_rtt())
     asyncio.run(LabMachine(find_kernel(), programs).measure(run, folder))
@@ -266,11 +356,18 @@ def test_a_longer_path_of_iperf3_changes_nothing(sensitive: Run, tmp_path: Path)
     far = tmp_path / "where" / "somebody" / "else" / "installed" / "it"
     far.mkdir(parents=True)
     moved = Path(shutil.copy(find_iperf3(), far))
-    assert differing(measured(sensitive, tmp_path / "near"), measured(sensitive, tmp_path / "moved", moved)) == []
+    assert (
+        differing(
+            measured(sensitive, tmp_path / "near"), measured(sensitive, tmp_path / "moved", moved)
+        )
+        == []
+    )
 
 
 def same_but_for_resident_memory(folder: Path, other: Path) -> None:
-    """Ignores the resident memory of processes: on another processor the C library touches other pages of itself."""
+    """Ignores the resident memory of processes: on another processor the C library touches other
+    pages of itself.
+    """
     assert set(differing(contents(folder), contents(other))) <= {PROBED}
     streams = read_stream(folder / PROBED), read_stream(other / PROBED)
     for table in ("sockets", "queues", "links", "counters", "cpu"):
@@ -282,11 +379,9 @@ def same_but_for_resident_memory(folder: Path, other: Path) -> None:
 
 
 def usable_features(tunables: str) -> str:
-    help_text = subprocess.run(
+    help_text = run_program(
         [find_userland() / LOADER, "--list-diagnostics"],
         env={"GLIBC_TUNABLES": tunables},
-        capture_output=True,
-        text=True,
         check=True,
     )
     return "\n".join(line for line in help_text.stdout.splitlines() if "cpu_features" in line)
@@ -299,7 +394,8 @@ def test_the_c_librarys_routines_for_an_older_processor_change_nothing(
     """Sets GLIBC_TUNABLES as a command could by itself."""
     features = ("AVX512F", "AVX512VL", "AVX2", "AVX", "ERMS", "BMI2", "SSSE3")
     older = "glibc.cpu.hwcaps=" + ",".join(f"-{feature}" for feature in features)
-    # The C library knows no such names, and does not say so; a longer environment would move the stack
+    # The C library knows no such names, and does not say so; a longer environment would move the
+    # stack
     newer = "glibc.cpu.hwcaps=" + ",".join(f"-{feature.lower()}" for feature in features)
     assert usable_features(older) != usable_features(newer)
     folders = (tmp_path / "older", tmp_path / "newer")
@@ -328,22 +424,31 @@ with tempfile.TemporaryDirectory() as own:
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["SandyBridge", "max"])
 @pytest.mark.parametrize("ini", [None, MIXED, SERVICES], ids=["demo", "mixed", "services"])
-def test_another_processor_changes_nothing(sensitive: Run, tmp_path: Path, ini: str | None, model: str) -> None:
-    """Emulates processors: SandyBridge has AVX and nothing newer, max is an AMD processor with AVX2."""
+def test_another_processor_changes_nothing(
+    sensitive: Run, tmp_path: Path, ini: str | None, model: str
+) -> None:
+    """Emulates processors: SandyBridge has AVX and nothing newer, max is an AMD processor
+    with AVX2.
+    """
     run = planned(ini, tmp_path) if ini else sensitive
     measured(run, tmp_path / "here")
     away = tmp_path / "away"
     away.mkdir()
     (away / "job.pickle").write_bytes(pickle.dumps(run))
-    # Python's real path, as in a run, is outside the virtual environment, which has what the lab's machine imports
+    # Python's real path, as in a run, is outside the virtual environment, which has what the lab's
+    # machine imports
     modules = f"{PACKAGE_FOLDER}:{sysconfig.get_path('purelib')}"
     found = (f"CCMIX_USERLAND={find_userland()}", f"CCMIX_CONFINE={find_confine()}")
-    python = ("env", *found, f"PYTHONPATH={modules}", "PYTHONDONTWRITEBYTECODE=1", str(Path(sys.executable).resolve()))
+    python = (
+        "env",
+        *found,
+        f"PYTHONPATH={modules}",
+        "PYTHONDONTWRITEBYTECODE=1",
+        str(Path(sys.executable).resolve()),
+    )
     programs = (find_kernel(), find_iperf3(), find_sockmon(), find_rtt())
     argv = (*python, "-c", MEASURE, away / "job.pickle", away / "run", *programs)
-    done = subprocess.run(
-        [REPOSITORY / "lab" / "emulate", model, away, *argv], capture_output=True, text=True, check=False
-    )
+    done = run_program([REPOSITORY / "lab" / "emulate", model, away, *argv])
     if done.returncode == NOT_EMULATED:
         pytest.skip(f"NOT TESTED: no processor could be emulated here: {done.stderr}")
     assert done.returncode == 0, done.stdout

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ccmix.generators.results import load_json
-from support import Ccmix
+from support.commands import Ccmix
 
 pytestmark = pytest.mark.lab
 
@@ -36,21 +36,28 @@ def test_the_first_ten_seconds_of_a_deep_buffer_have_not_settled(tmp_path: Path)
     assert "10 s are too short to tell: they hold 0.59 CUBIC periods of 17 s" in plan.stderr
     done = ccmix("run", ini, "--lab", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr  # it is valid all the same
-    assert "\nthe run has not settled, both all #1: 10 s are too short to tell: they hold 0.59 CUBIC" in done.stderr
+    assert (
+        "\nthe run has not settled, both all #1: 10 s are too short to tell: they hold 0.59 CUBIC"
+        in done.stderr
+    )
     assert "s would do\n" in done.stderr
     [file] = (tmp_path / "out").glob("both/all/receiver/*/run.json")
     settling = json.loads(file.read_text())["metrics"]["settling"]
     assert settling["settled"] is False
-    assert settling["reasons"][0].startswith("10 s are too short to tell: they hold 0.59 CUBIC periods of 17 s")
+    assert settling["reasons"][0].startswith(
+        "10 s are too short to tell: they hold 0.59 CUBIC periods of 17 s"
+    )
     changes = {trend["group"]: trend["change"] for trend in settling["trends"] if trend["seen"]}
-    assert changes["cubic"] > 0.2  # BBR loses its share, which it has back only after its first cycle
+    assert (
+        changes["cubic"] > 0.2
+    )  # BBR loses its share, which it has back only after its first cycle
     assert settling["enough_s"] >= 60
     report = ccmix("report", tmp_path / "out")
     assert "both all: not settled: 10 s are too short to tell" in report.stderr
 
 
-# CUBIC's five periods are over in a few seconds, and its two flows are one group, whose goodput is steady; the limit
-# leaves no time for five cycles of BBR
+# CUBIC's five periods are over in a few seconds, and its two flows are one group, whose goodput is
+# steady; the limit leaves no time for five cycles of BBR
 UNTIL_SETTLED = """
 [topology short]
 rate = 20mbit
@@ -76,13 +83,16 @@ duration = settled, at most 12s
 
 
 def test_a_run_ends_when_it_has_settled_or_at_its_limit(tmp_path: Path) -> None:
-    """Both ends of each test have their results, and metrics are over what was measured."""
+    """Both ends of each test have their results, and metrics cover the measured time."""
     ini = tmp_path / "until.ini"
     ini.write_text(UNTIL_SETTLED)
     ccmix = Ccmix(tmp_path)
     plan = ccmix("plan", ini)
     assert "steady all #1  302 s" in plan.stdout
-    assert "limit can't settle: 12 s are too short to tell: they hold 1.2 BBR cycles of 10 s" in plan.stderr
+    assert (
+        "limit can't settle: 12 s are too short to tell: they hold 1.2 BBR cycles of 10 s"
+        in plan.stderr
+    )
     done = ccmix("run", ini, "--lab", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     steady, limit = (_summary(tmp_path / "out" / entry) for entry in ("steady", "limit"))

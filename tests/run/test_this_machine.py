@@ -1,13 +1,14 @@
-"""Tests `ccmix run` without the lab, on a machine with root and netem: the machine is a guest of the lab.
+"""Tests `ccmix run` without the lab, on a machine with root and netem: the machine is a guest of
+the lab.
 
-The kernel, its namespaces and qdiscs are real; what is not is the hardware, and the time, which is virtual.
+The kernel, its namespaces and qdiscs are real; the hardware is not, and time is virtual.
 """
 
 from pathlib import Path
 
 import pytest
 
-from support import CCMIX, Ccmix
+from support.commands import CCMIX, Ccmix, deep
 
 pytestmark = pytest.mark.lab
 
@@ -43,18 +44,24 @@ sysctl net.ipv4.tcp_mem net.core.netdev_max_backlog
 """
 
 
-def script(tmp_path: Path, text: str) -> Path:
+def printed_in_guest(ccmix: Ccmix, tmp_path: Path, commands: str) -> str:
+    """Returns the output of the shell commands in a guest whose root is this machine's."""
     file = tmp_path / "script.sh"
-    file.write_text(f"set -u\n{text}")
-    return file
+    file.write_text(f"set -u\n{commands}")
+    guest = ("lab", "exec", "--host-root", "--memory", MEMORY_MIB)
+    return ccmix(*guest, "--", "sh", file, status=0).stdout
 
 
-def test_a_campaign_leaves_the_machine_as_it_was(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+def test_a_campaign_leaves_the_machine_as_it_was(
+    ccmix: Ccmix, small_ini: Path, tmp_path: Path
+) -> None:
     small_ini.write_text(small_ini.read_text() + LINES)
-    commands = f"{STATE} echo RUN\n{CCMIX} run {small_ini} -o out || exit\necho AFTER\n{STATE} ls $CCMIX_STATE\n"
-    done = ccmix("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", "sh", script(tmp_path, commands))
-    assert done.returncode == 0, done.stdout
-    before, _, rest = done.stdout.partition("RUN\n")
+    commands = (
+        f"{STATE} echo RUN\n{CCMIX} run {small_ini} -o out || exit\necho AFTER\n{STATE} "
+        "ls $CCMIX_STATE\n"
+    )
+    printed = printed_in_guest(ccmix, tmp_path, commands)
+    before, _, rest = printed.partition("RUN\n")
     during, _, after = rest.partition("AFTER\n")
     assert "3 runs valid, 0 not valid, 0 failed" in during
     for group in ("bulk cubic", "bulk dctcp", "noise", "web", "load", "tool"):
@@ -63,10 +70,12 @@ def test_a_campaign_leaves_the_machine_as_it_was(ccmix: Ccmix, small_ini: Path, 
     assert after == before
 
 
-@pytest.mark.parametrize("how", ["restore", pytest.param("next run", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("how", ["restore", deep("next run")])
 def test_a_killed_run_is_put_back(how: str, ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
-    """Kills by kill -9 the harness and the process that measures, in the middle of the traffic."""
-    put_back = f"{CCMIX} restore" if how == "restore" else f"{CCMIX} run {small_ini} -o again >/dev/null"
+    """Kills the harness and the measuring process with kill -9 in the middle of the traffic."""
+    put_back = (
+        f"{CCMIX} restore" if how == "restore" else f"{CCMIX} run {small_ini} -o again >/dev/null"
+    )
     commands = f"""
 {STATE} echo RUN
 setsid {CCMIX} run {small_ini} -o out 2>/dev/null &
@@ -87,9 +96,8 @@ echo BACK
 echo AFTER
 {STATE} ls $CCMIX_STATE
 """
-    done = ccmix("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", "sh", script(tmp_path, commands))
-    assert done.returncode == 0, done.stdout
-    before, _, rest = done.stdout.partition("RUN\n")
+    printed = printed_in_guest(ccmix, tmp_path, commands)
+    before, _, rest = printed.partition("RUN\n")
     killed, _, rest = rest.partition("KILLED\n")[2].partition("BACK\n")
     back, _, after = rest.partition("AFTER\n")
     assert "ccmix-bottleneck" in killed

@@ -1,4 +1,6 @@
-"""Tests every kind of traffic on one path of several hosts, in the lab: what is measured is what was asked for."""
+"""Tests every kind of traffic on one path of several hosts in the lab: the measured traffic is the
+configured traffic.
+"""
 
 import json
 from pathlib import Path
@@ -7,12 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from support import Ccmix
+from support.commands import Ccmix
 
 pytestmark = pytest.mark.lab
 
-# 12.5 Mbit/s of 50 are offered until the downloads begin that are cut off, so nothing waits for long: what each flow
-# takes can be told beforehand. The measured time is from 1 s to 9 s.
+# 12.5 Mbit/s of 50 are offered until the downloads begin that are cut off, so nothing waits for
+# long: what each flow takes can be told beforehand. The measured time is from 1 s to 9 s.
 MIX = """
 [topology quiet]
 host-root = on
@@ -61,28 +63,47 @@ def groups(folder: Path) -> dict[str, Any]:
 
 
 def test_each_line_is_a_group(groups: dict[str, Any]) -> None:
-    assert {name: (group["cca"], group["streams"]) for name, group in groups.items() if name != "load"} == {
-        "paced": ("cubic", 2), "noise": ("-", 1), "late": ("-", 2), "last": ("-", 1), "web": ("cubic", 40),
-        "early": ("-", 0), "cut": ("-", 0), "rare": ("-", 0), "tool": ("cubic", 1),
-    }  # fmt: skip
+    assert {
+        name: (group["cca"], group["streams"]) for name, group in groups.items() if name != "load"
+    } == {
+        "paced": ("cubic", 2),
+        "noise": ("-", 1),
+        "late": ("-", 2),
+        "last": ("-", 1),
+        "web": ("cubic", 40),
+        "early": ("-", 0),
+        "cut": ("-", 0),
+        "rare": ("-", 0),
+        "tool": ("cubic", 1),
+    }
     assert groups["load"]["cca"] == "reno"
-    assert {name: group["host"] for name, group in groups.items() if group["host"] != "near"} == dict.fromkeys(
-        ("late", "last", "load", "tool"), "far"
-    )
+    assert {
+        name: group["host"] for name, group in groups.items() if group["host"] != "near"
+    } == dict.fromkeys(("late", "last", "load", "tool"), "far")
 
 
 def test_each_goodput_is_over_the_active_time(groups: dict[str, Any]) -> None:
-    """Counts what came from 1 s to 9 s, over the part of it in which each source was on."""
-    assert {name: groups[name]["active_s"] for name in ("paced", "noise", "late", "last", "cut")} == {
-        "paced": 6, "noise": 8, "late": 5, "last": 1, "cut": 2,
-    }  # fmt: skip
+    """Counts the bytes from 1 s to 9 s, over the part of this time in which each source was on."""
+    assert {
+        name: groups[name]["active_s"] for name in ("paced", "noise", "late", "last", "cut")
+    } == {
+        "paced": 6,
+        "noise": 8,
+        "late": 5,
+        "last": 1,
+        "cut": 2,
+    }
     on = {"paced": 2e6, "noise": 8e6, "late": 2e6, "tool": 1e6}
     assert {name: groups[name]["goodput_bps"] for name in on} == pytest.approx(on, rel=0.07)
-    assert 0.85e6 < groups["last"]["goodput_bps"] < 1e6, "its receiver waits for the first datagram, in this one second"
+    assert 0.85e6 < groups["last"]["goodput_bps"] < 1e6, (
+        "its receiver waits for the first datagram, in this one second"
+    )
     web = groups["web"]["goodput_bps"] * groups["web"]["active_s"]
     assert web == pytest.approx(40 * (10_000 + HTTP_HEADER_BYTES) * 8, rel=0.001)
     assert groups["early"]["goodput_bps"] == 0, "all requests were through before"
-    assert 4e6 < groups["cut"]["goodput_bps"] < 50e6, "what came of files that were not through counts too"
+    assert 4e6 < groups["cut"]["goodput_bps"] < 50e6, (
+        "what came of files that were not through counts too"
+    )
 
 
 def test_udp_comes_from_its_moment_on_until_the_traffic_ends(folder: Path) -> None:
@@ -103,8 +124,8 @@ def test_streams_that_begin_late(folder: Path) -> None:
 
 
 def test_a_request_takes_two_round_trips_and_its_packets(folder: Path) -> None:
-    """Sends 10 kB, which are 7 packets, within the first window: connect, ask, and what the bucket of two packets
-    doesn't pass at once, at 50 Mbit/s.
+    """Sends 10 kB, which are 7 packets, within the first window: connect, ask, and what the bucket
+    of two packets doesn't pass at once, at 50 Mbit/s.
     """
     web = pl.read_parquet(folder / "completions.parquet").filter(pl.col("group") == "web")
     assert web.height == 40
@@ -116,15 +137,24 @@ def test_a_request_takes_two_round_trips_and_its_packets(folder: Path) -> None:
 
 def test_what_was_cut_off_has_no_time(folder: Path) -> None:
     metrics = json.loads((folder / "run.json").read_text())["metrics"]["completions"]
-    assert {line["group"]: (line["begun"], line["completed"]) for line in metrics if line["group"] != "load"} == {
-        "web": (40, 40), "early": (0, 0), "cut": (2, 0), "rare": (0, 0),
-    }  # fmt: skip
+    assert {
+        line["group"]: (line["begun"], line["completed"])
+        for line in metrics
+        if line["group"] != "load"
+    } == {
+        "web": (40, 40),
+        "early": (0, 0),
+        "cut": (2, 0),
+        "rare": (0, 0),
+    }
     cut = pl.read_parquet(folder / "completions.parquet").filter(pl.col("group") == "cut")
     assert cut["seconds"].to_list() == [None, None]
 
 
 def test_a_workload_s_flows_come_when_they_are_due(folder: Path, groups: dict[str, Any]) -> None:
-    """Counts until the last byte is there: a handshake, then one way; what came too late to be through has no time."""
+    """Counts until the last byte has arrived: a handshake, then one way. Flows that came too late
+    to complete have no time.
+    """
     schedule = (folder / "generators/load.far-workload-schedule.txt").read_text().splitlines()
     load = pl.read_parquet(folder / "completions.parquet").filter(pl.col("group") == "load")
     assert load.height == len(schedule)
@@ -144,6 +174,5 @@ def test_a_command_s_flow_is_measured_by_its_socket(folder: Path) -> None:
 def test_a_command_that_fails_fails_the_run(ccmix: Ccmix, tmp_path: Path) -> None:
     file = tmp_path / "wrong.ini"
     file.write_text(MIX.partition("flows.")[0] + "flows.tool = far command echo no >&2; exit 3\n")
-    done = ccmix("run", file, "--lab", "-o", tmp_path / "out")
-    assert done.returncode == 1
+    done = ccmix("run", file, "--lab", "-o", tmp_path / "out", status=1)
     assert "ccmix-far: echo no >&2; exit 3 ended with 3: no" in done.stderr

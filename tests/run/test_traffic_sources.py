@@ -13,7 +13,7 @@ from ccmix.generators.results import GeneratorError
 from ccmix.hosts import LocalHost
 from ccmix.model import HttpSource, run_files
 from ccmix.run.traffic_sources import HttpDownloads, python_module
-from ports import free_port
+from support.ports import free_port
 
 ASKED = HttpSource("web", "h1", requests=3, size_bytes=1000, parallel=1, cca="-")
 
@@ -21,7 +21,15 @@ ASKED = HttpSource("web", "h1", requests=3, size_bytes=1000, parallel=1, cca="-"
 def download(folder: Path, server: list[str], port: int, seconds: float = 20.0) -> None:
     host = LocalHost()
     line = HttpDownloads(
-        ASKED, host, server, host, [curl(ASKED.requests, "127.0.0.1", port)], port, folder, "web-http", stderr=True
+        ASKED,
+        host,
+        server,
+        host,
+        [curl(ASKED.requests, "127.0.0.1", port)],
+        port,
+        folder,
+        "web-http",
+        stderr=True,
     )
     with ExitStack() as started:
         line.serve(started)
@@ -31,7 +39,7 @@ def download(folder: Path, server: list[str], port: int, seconds: float = 20.0) 
 
 @pytest.fixture
 def harness(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Returns what `python -S` needs."""
+    """Lets `python -S` find ccmix."""
     monkeypatch.setenv("PYTHONPATH", str(Path(sys.modules["ccmix"].__path__[0]).parent))
 
 
@@ -56,7 +64,13 @@ def test_whole_files_are_good(tmp_path: Path) -> None:
 )
 def test_any_other_answer_is_an_error(tmp_path: Path, server: list[str], answer: str) -> None:
     port = free_port()
-    argv = [sys.executable, "-m", *server, str(port), *(["999", "-"] if "ccmix" in server[0] else [])]
+    argv = [
+        sys.executable,
+        "-m",
+        *server,
+        str(port),
+        *(["999", "-"] if "ccmix" in server[0] else []),
+    ]
     with pytest.raises(GeneratorError, match=re.escape(answer)):
         download(tmp_path, argv, port)
 
@@ -65,7 +79,9 @@ def test_any_other_answer_is_an_error(tmp_path: Path, server: list[str], answer:
 def test_a_download_that_is_cut_off_is_none(tmp_path: Path) -> None:
     """Asks for 1 TB, which does not come in a tenth of a second."""
     port = free_port()
-    download(tmp_path, python_module("http_server", "127.0.0.1", port, 10**12, "-"), port, seconds=0.1)
+    download(
+        tmp_path, python_module("http_server", "127.0.0.1", port, 10**12, "-"), port, seconds=0.1
+    )
     assert read_answers(tmp_path / run_files.client_output("web-http")) == []
 
 

@@ -1,4 +1,6 @@
-"""Tests the program that draws blind paths: the same seed is the same path, and each can be planned."""
+"""Tests the program that draws blind paths: the same seed is the same path, and each can
+be planned.
+"""
 
 from pathlib import Path
 from types import ModuleType
@@ -6,12 +8,12 @@ from types import ModuleType
 import pytest
 
 from ccmix.config import load
-from support import REPOSITORY, loaded
+from support.commands import REPOSITORY, loaded
 
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    return loaded(REPOSITORY / "bench" / "twin", "twin_bench")
+    return loaded(REPOSITORY / "bench" / "twin.py", "twin_bench")
 
 
 @pytest.mark.parametrize("seed", range(1, 201))
@@ -28,23 +30,31 @@ def test_every_path_of_the_published_seeds_can_be_planned(bench: ModuleType, see
 
 
 def test_an_interval_covers_what_lies_in_it(bench: ModuleType) -> None:
-    estimate = bench.Estimate("rate", "bps", 5.0, 4.0, 6.0)
+    estimate = bench.Estimate("rate", 5.0, 4.0, 6.0)
     assert bench._covered(estimate, 5.5) is True
     assert bench._covered(estimate, 6.5) is False
-    assert bench._covered(bench.Estimate("rate", "bps", low=4.0), 9.0) is True
-    assert bench._covered(bench.Estimate("rate", "bps"), 9.0) is None
+    assert bench._covered(bench.Estimate("rate", low=4.0), 9.0) is True
+    assert bench._covered(bench.Estimate("rate"), 9.0) is None
 
 
 def test_the_published_seeds_have_every_kind_of_path(bench: ModuleType) -> None:
     words = {word for seed in range(1, 201) for word in bench.draw(seed).kind.split()}
     assert words == {
-        "bfifo", "pfifo", "fq_codel", "codel", "policer", "cross", "bursts", "reordering", "window"
-    }  # fmt: skip
+        "bfifo",
+        "pfifo",
+        "fq_codel",
+        "codel",
+        "policer",
+        "cross",
+        "bursts",
+        "reordering",
+        "window",
+    }
 
 
 def test_a_value_of_what_the_path_has_not_is_a_miss(bench: ModuleType) -> None:
-    assert bench._covered(bench.Estimate("policer's burst", "bytes", 5.0, 4.0, 6.0), None) is False
-    assert bench._covered(bench.Estimate("receiver's window", "bytes", low=4.0), None) is True
+    assert bench._covered(bench.Estimate("policer's burst", 5.0, 4.0, 6.0), None) is False
+    assert bench._covered(bench.Estimate("receiver's window", low=4.0), None) is True
 
 
 def test_seeds_are_ranges_and_single_ones(bench: ModuleType) -> None:

@@ -1,4 +1,6 @@
-"""Tests estimates against lab paths whose settings a seed has drawn: of seeds 1 to 200, the cheapest of each kind."""
+"""Tests estimates against lab paths whose settings a seed has drawn: of seeds 1 to 200, the
+cheapest of each kind.
+"""
 
 import json
 import subprocess
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(900)]
 
@@ -17,9 +19,20 @@ SEEDS = "11,14,17,21,29,31,34,41,50,61,64,86,105,110,117,144,145,161,192,197"
 
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    argv = [REPOSITORY / "bench/twin", "--seeds", SEEDS, "-o", tmp_path_factory.mktemp("paths"), "-j", "2"]
+    argv = [
+        REPOSITORY / "bench/twin.py",
+        "--seeds",
+        SEEDS,
+        "-o",
+        tmp_path_factory.mktemp("paths"),
+        "-j",
+        "2",
+    ]
     done = subprocess.run(
-        [sys.executable, *map(str, argv), "--format", "json"], stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, *map(str, argv), "--format", "json"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     scores: list[dict[str, Any]] = json.loads(done.stdout)
     return scores

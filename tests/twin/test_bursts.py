@@ -1,4 +1,4 @@
-"""Tests what long trains show of what a queue or a bucket holds, against trains whose losses are known."""
+"""Tests what long trains show of the size of a queue or a bucket, against trains with known losses."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,21 +7,21 @@ import polars as pl
 import pytest
 
 from ccmix.generators.path_steps import BURST_PACKETS
-from ccmix.twin.bursts import Overflow, overflow
+from ccmix.twin.bottleneck import buffer_of_train, policer
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
-from ccmix.twin.policer import policer
-from ccmix.twin.queue import buffer_of_train
-from ccmix.twin.rate import overloads
+from ccmix.twin.received import Overflow, overflow, overloads
 from ccmix.twin.twin import estimates_of
-from synthetic_path import PACKET_BYTES, Truth, measured
+from support.synthetic_path import PACKET_BYTES, Truth, covers, measured
 
 RATE_BPS = 50e6
 PACKET_S = PACKET_BYTES * 8 / RATE_BPS
 
 
 def train(came: list[int], packet_s: float) -> dict[str, float]:
-    """Returns the row of a train, by the numbers of the packets that came, all but the first two `packet_s` apart."""
+    """Returns the row of a train, by the numbers of the packets that came, all but the first two
+    `packet_s` apart.
+    """
     lost = sorted(set(range(BURST_PACKETS)) - set(came))
     return {
         "time_s": 10.0,
@@ -35,7 +35,9 @@ def train(came: list[int], packet_s: float) -> dict[str, float]:
 
 
 def through_tail_drop(held: int, arrive_per_packet: float = 100.0) -> list[int]:
-    """Returns which packets of a train a queue lets through that sends one while so many arrive, after two at once."""
+    """Returns the packets of a train that a queue lets through. It passes two packets at once, and
+    then sends a packet while `arrive_per_packet` arrive.
+    """
     came, waiting = [0, 1], 0.0
     for number in range(2, BURST_PACKETS):
         waiting = max(waiting - 1 / arrive_per_packet, 0.0)
@@ -46,7 +48,9 @@ def through_tail_drop(held: int, arrive_per_packet: float = 100.0) -> list[int]:
 
 
 def through_head_drop(limit: int) -> list[int]:
-    """Returns which packets come where a queue drops half of its packets from its head when one more comes."""
+    """Returns the packets that a queue lets through if it drops half of its packets from its head
+    when it is full and another packet comes.
+    """
     queue: list[int] = []
     for number in range(2, BURST_PACKETS):
         queue.append(number)
@@ -57,19 +61,16 @@ def through_head_drop(limit: int) -> list[int]:
 
 def with_bursts(seen: PathRun, *trains: list[int], packet_s: float = PACKET_S) -> PathRun:
     rows = pl.DataFrame([train(came, packet_s) for came in trains])
-    return replace(seen, steps=(*seen.steps, PathStep("bursts", 10, 12, 0, None, 1e6, PACKET_BYTES, None, rows)))
+    return replace(
+        seen,
+        steps=(*seen.steps, PathStep("bursts", 10, 12, 0, None, 1e6, PACKET_BYTES, None, rows)),
+    )
 
 
 def found(*trains: list[int], packet_s: float = PACKET_S) -> Overflow:
     seen = overflow(with_bursts(measured(Truth()), *trains, packet_s=packet_s))
     assert seen is not None
     return seen
-
-
-def covers(estimate: Estimate, truth: float) -> bool:
-    assert estimate.low is not None
-    assert estimate.high is not None
-    return estimate.low <= truth <= estimate.high
 
 
 @pytest.mark.parametrize("held", [1, 3, 17, 50])
@@ -129,7 +130,9 @@ def test_a_policer_passes_its_burst_at_once(packet_s: float, at_once: bool) -> N
 
 
 def policed(*trains: list[int]) -> Callable[[bool], Estimate]:
-    seen = with_bursts(measured(Truth(rate_bps=RATE_BPS, buffer_bytes=5e3)), *trains, packet_s=PACKET_S / 4)
+    seen = with_bursts(
+        measured(Truth(rate_bps=RATE_BPS, buffer_bytes=5e3)), *trains, packet_s=PACKET_S / 4
+    )
     return lambda queued: policer(seen, overloads(seen, 0.0), overflow(seen), queued=queued)
 
 
@@ -184,18 +187,21 @@ def test_the_queue_of_the_link_behind_a_policer_is_told_by_trains() -> None:
 
 @pytest.mark.parametrize("overflows", [False, True])
 def test_trains_tell_the_rate_of_a_queue_in_which_the_probe_never_waits(overflows: bool) -> None:
-    """A queue that they overflow is no policer, whose link they would show."""
+    """A queue that trains overflow is not a policer. Behind a policer, trains would show a link."""
     came = through_tail_drop(1)
     seen = that_never_waits(measured(Truth(cross_bps=15e6, buffer_bytes=2e3)))
     gaps = pl.DataFrame({"time_s": [10.0] * 200, "seconds": [PACKET_S] * 200})
-    seen = replace(seen, steps=(*seen.steps, PathStep("trains", 10, 13, 0, None, 1e6, PACKET_BYTES, None, gaps)))
+    seen = replace(
+        seen,
+        steps=(*seen.steps, PathStep("trains", 10, 13, 0, None, 1e6, PACKET_BYTES, None, gaps)),
+    )
     estimate = estimates_in(with_bursts(seen, came, came) if overflows else seen)["rate"]
     assert ("step trains" in estimate.origin) == overflows
 
 
 @pytest.mark.parametrize("packet_s", [PACKET_S, PACKET_S / 4])
 def test_trains_that_lose_what_a_long_queue_has_room_for_count_for_nothing(packet_s: float) -> None:
-    """Such as where a network limits ICMP."""
+    """This happens if a network limits ICMP."""
     came = list(range(12))
     truth = Truth(buffer_bytes=125e3)
     estimates = estimates_in(with_bursts(measured(truth), came, came, packet_s=packet_s))
@@ -209,9 +215,11 @@ def test_a_train_that_a_card_handed_over_together_shows_no_policer() -> None:
 
 
 def test_a_bucket_in_front_of_a_queue_is_no_policer_and_no_larger_buffer() -> None:
-    """The train comes at once, since the bucket lets it pass, and packets wait beside too much traffic."""
+    """The train arrives at once because the bucket lets it pass, and packets wait under overload."""
     came = list(range(40))
-    estimates = estimates_in(with_bursts(measured(Truth(buffer_bytes=30e3)), came, came, packet_s=PACKET_S / 4))
+    estimates = estimates_in(
+        with_bursts(measured(Truth(buffer_bytes=30e3)), came, came, packet_s=PACKET_S / 4)
+    )
     assert estimates["policer's burst"].value is None
     assert estimates["buffer"].value == pytest.approx(30e3, rel=0.1)
 

@@ -1,4 +1,4 @@
-"""Tests that a run that can't be read is left out of a twin, with a sentence, and that a twin needs a run."""
+"""Tests that a twin leaves out an unreadable run, with a sentence, and that a twin needs a run."""
 
 import re
 import shutil
@@ -8,8 +8,8 @@ import pytest
 
 from ccmix.archive import ArchiveError
 from ccmix.twin.twin import twin_of
-from published_archives import DEMO
-from support import Ccmix
+from support.commands import Ccmix
+from support.published_archives import DEMO
 
 
 @pytest.fixture
@@ -25,7 +25,9 @@ def damaged(outdir: Path) -> Path:
 
 def shown_runs(outdir: Path, ccmix: Ccmix) -> int:
     """Returns the number of runs of all paths that are shown."""
-    return sum(map(int, re.findall(r"^dtn .*, (\d+) runs?$", ccmix("twin", outdir).stdout, re.MULTILINE)))
+    return sum(
+        map(int, re.findall(r"^dtn .*, (\d+) runs?$", ccmix("twin", outdir).stdout, re.MULTILINE))
+    )
 
 
 def test_a_damaged_run_is_left_out_with_a_sentence(outdir: Path, ccmix: Ccmix) -> None:
@@ -38,7 +40,9 @@ def test_a_damaged_run_is_left_out_with_a_sentence(outdir: Path, ccmix: Ccmix) -
     assert line.startswith(f"left out: {file}: can't be read: ")
 
 
-def test_a_run_whose_series_is_damaged_is_left_out_with_a_sentence(outdir: Path, ccmix: Ccmix) -> None:
+def test_a_run_whose_series_is_damaged_is_left_out_with_a_sentence(
+    outdir: Path, ccmix: Ccmix
+) -> None:
     before = shown_runs(outdir, ccmix)
     file = next(outdir.rglob("sockets.parquet"))
     file.write_bytes(b"PAR1 and no more")
@@ -71,5 +75,5 @@ def test_a_damaged_run_alone_is_refused(outdir: Path) -> None:
 def test_a_campaign_without_finished_runs_is_refused(outdir: Path) -> None:
     for file in outdir.rglob("run.json"):
         file.unlink()
-    with pytest.raises(ArchiveError, match="has no finished run"):
+    with pytest.raises(ArchiveError, match="no finished run"):
         twin_of([outdir], unread=[])

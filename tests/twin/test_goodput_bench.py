@@ -1,4 +1,6 @@
-"""Tests the program that compares goodputs over paths and over their twins: what it runs, and how it scores."""
+"""Tests the program that compares goodputs over paths and over their twins: its runs and its
+scores.
+"""
 
 from pathlib import Path
 from types import ModuleType
@@ -6,17 +8,19 @@ from types import ModuleType
 import pytest
 
 from ccmix.config import load
-from support import REPOSITORY, loaded
+from support.commands import REPOSITORY, loaded
 
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    return loaded(REPOSITORY / "bench" / "twin-goodput", "twin_goodput_bench")
+    return loaded(REPOSITORY / "bench" / "twin_goodput.py", "twin_goodput_bench")
 
 
-@pytest.mark.parametrize("seed", [17, 21, 28])  # with others' traffic, a policer, a window
+@pytest.mark.parametrize("seed", [17, 21, 28])  # with cross traffic, a policer, a window
 def test_the_tests_run_over_the_path_that_was_measured(bench: ModuleType, seed: int) -> None:
-    measuring = load(Path("path.ini"), bench.BENCH.ini(bench.BENCH.draw(seed))).entries[0].conditions[0]
+    measuring = (
+        load(Path("path.ini"), bench.paths.ini(bench.paths.draw(seed))).entries[0].conditions[0]
+    )
     entries = load(Path("tests.ini"), bench.tests_ini(seed)).entries
     assert [entry.name for entry in entries] == list(bench.CASES)
     for entry in entries:

@@ -1,4 +1,6 @@
-"""Tests what results without series, such as those of an imported table, tell of a path, and the twin made of them."""
+"""Tests the estimates from results without series, such as an imported table, and the twin made of
+them.
+"""
 
 from pathlib import Path
 
@@ -8,23 +10,29 @@ from ccmix.config import load
 from ccmix.model import Destination, Group, HostPath, Run
 from ccmix.model.results import FinishedRun
 from ccmix.twin.estimate import Estimate
-from ccmix.twin.of_results import estimates_of_results
-from finished_runs import finished_run, group_metrics, metrics
-from published_archives import TABLE_FILE
-from support import Ccmix, iperf3_traffic
+from ccmix.twin.twin import estimates_of_results
+from support.commands import Ccmix
+from support.finished_runs import finished_run, group_metrics, metrics
+from support.model import iperf3_traffic
+from support.published_archives import TABLE_FILE
 
 PATH = HostPath("localhost", Destination("far", "192.0.2.1", "far"), "iperf3")
 TRAFFIC = iperf3_traffic((Group("cubic"),), 1, 10.0, 0.0, 1.0)
 HOST = "btw-bw.t1.grid.kiae.ru"
 
 
-def run(goodput_bps: float, rtt_s: float | None, retransmission_rate: float | None, **settings: str) -> FinishedRun:
+def run(
+    goodput_bps: float, rtt_s: float | None, retransmission_rate: float | None, **settings: str
+) -> FinishedRun:
     groups = [
         group_metrics(
-            "cubic", goodput_bps, rtt_median_s=rtt_s, retransmission_rate=retransmission_rate,
+            "cubic",
+            goodput_bps,
+            rtt_median_s=rtt_s,
+            retransmission_rate=retransmission_rate,
             streams=int(settings.get("streams", "1")),
         )
-    ]  # fmt: skip
+    ]
     planned = Run("table", settings, "far", 1, None, TRAFFIC, PATH)
     return finished_run(planned, metrics(groups), "unknown")
 
@@ -63,6 +71,35 @@ def test_the_window_is_at_least_what_one_flow_had_on_its_way() -> None:
     assert estimate("receiver's window", *RUNS[2:]).low is None
 
 
+def single(cca: str, goodput_bps: float, rtt_s: float = 0.117, streams: int = 1) -> FinishedRun:
+    group = group_metrics(cca, goodput_bps, rtt_median_s=rtt_s, streams=streams)
+    return finished_run(
+        Run("table", {}, "far", 1, None, TRAFFIC, PATH), metrics([group]), "unknown"
+    )
+
+
+WINDOW_LIMITS = (single("cubic", 267e6), single("bbr2", 277e6), single("cubic", 907e6, streams=16))
+
+
+def test_single_flows_of_all_ccas_with_one_goodput_are_limited_by_a_window() -> None:
+    """As those to psl01.pic.es in archive/tierney-2021-bost-40g.csv."""
+    window = estimate("receiver's window", *WINDOW_LIMITS)
+    assert window.value == window.high == pytest.approx(277e6 * 0.117 / 8)
+    assert window.low == pytest.approx(267e6 * 0.117 / 8)
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        pytest.param((single("cubic", 200e6), *WINDOW_LIMITS[1:]), id="CCAs that differ"),
+        pytest.param(WINDOW_LIMITS[:2], id="as much as any test"),
+        pytest.param((*WINDOW_LIMITS[:1], *WINDOW_LIMITS[2:]), id="one CCA"),
+    ],
+)
+def test_other_single_flows_show_no_window(runs: tuple[FinishedRun, ...]) -> None:
+    assert estimate("receiver's window", *runs).value is None
+
+
 def test_what_no_result_has_cannot_be_told() -> None:
     for found in estimates_of_results([run(0.0, None, None)]):
         assert not found.known
@@ -74,7 +111,9 @@ def test_what_no_result_has_cannot_be_told() -> None:
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("table")
     head, *lines = TABLE_FILE.read_text().splitlines(keepends=True)
-    (folder / "table.csv").write_text(head + "".join(line for line in lines if line.startswith(HOST)))
+    (folder / "table.csv").write_text(
+        head + "".join(line for line in lines if line.startswith(HOST))
+    )
     arguments = ("--entry", "{dst}-{streams}", "--src", "bost-dtn.es.net", "-o", folder / "table")
     done = Ccmix(folder)("import", folder / "table.csv", *arguments)
     assert done.returncode == 0, done.stderr
@@ -82,7 +121,9 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_twin_of_an_imported_table_sweeps_what_it_leaves_open(imported: Path, ccmix: Ccmix) -> None:
+def test_a_twin_of_an_imported_table_sweeps_what_it_leaves_open(
+    imported: Path, ccmix: Ccmix
+) -> None:
     ini = ccmix.folder / "twin.ini"
     done = ccmix("twin", imported, "-o", ini)
     assert done.returncode == 0, done.stderr
@@ -91,7 +132,17 @@ def test_a_twin_of_an_imported_table_sweeps_what_it_leaves_open(imported: Path, 
     assert [entry.name for entry in entries][:2] == [f"{HOST}-1", f"{HOST}-16"]
     assert len(entries) == 5
     for entry in entries:
-        assert (entry.unknown, entry.iterations, len(entry.conditions)) == (("loss", "buffer"), 5, 6)
-        assert [condition.values["loss"] for condition in entry.conditions[::3]] == ["0%", "0.072326%"]
-    ccas = {(condition.traffic.group_names, condition.traffic.streams) for condition in entries[1].conditions}
+        assert (entry.unknown, entry.iterations, len(entry.conditions)) == (
+            ("loss", "buffer"),
+            5,
+            6,
+        )
+        assert [condition.values["loss"] for condition in entry.conditions[::3]] == [
+            "0%",
+            "0.072326%",
+        ]
+    ccas = {
+        (condition.traffic.group_names, condition.traffic.streams)
+        for condition in entries[1].conditions
+    }
     assert ccas == {(("cubic",), 16)}

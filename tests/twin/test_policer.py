@@ -1,4 +1,6 @@
-"""Tests whether a policer is told from a queue, and its burst, against series whose truth is known."""
+"""Tests whether a policer is told from a queue, and its burst, against series whose
+truth is known.
+"""
 
 from dataclasses import replace
 
@@ -6,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from ccmix.twin.bottleneck import policer
 from ccmix.twin.observed import PathRun, PathStep
-from ccmix.twin.policer import policer
-from ccmix.twin.rate import overloads
-from synthetic_path import PACKET_BYTES, Truth, measured
+from ccmix.twin.received import overloads
+from support.synthetic_path import PACKET_BYTES, Truth, covers, measured
 
 
 def policed(rate_bps: float, burst_bytes: float) -> PathRun:
@@ -31,9 +33,7 @@ def policed(rate_bps: float, burst_bytes: float) -> PathRun:
 def test_what_passes_at_first_is_the_burst(burst_bytes: float) -> None:
     seen = policed(50e6, burst_bytes)
     estimate = policer(seen, overloads(seen, 0.0), queued=False)
-    assert estimate.low is not None
-    assert estimate.high is not None
-    assert estimate.low <= burst_bytes <= estimate.high
+    assert covers(estimate, burst_bytes)
 
 
 def test_a_burst_of_some_packets_is_no_policer() -> None:
@@ -48,10 +48,47 @@ def test_a_bucket_before_a_queue_is_no_policer() -> None:
     assert policer(seen, overloads(seen, 0.0), queued=True).value is None
 
 
+@pytest.mark.parametrize("share", [0.02, 0.2])
+def test_a_rate_that_others_change_is_not_a_policer(share: float) -> None:
+    """Cross traffic comes and goes each second and has its own queue: 2% of the rate don't show,
+    20% do.
+    """
+    seen = policed(50e6, 250e3)
+    others = (pl.col("time_s").floor().cast(int) % 2 == 0) & (
+        pl.col("time_s") > pl.col("time_s").min() + 1
+    )
+    received = (
+        pl.when(others)
+        .then(pl.col("received_bytes") * (1 - share))
+        .otherwise(pl.col("received_bytes"))
+    )
+    varied = [replace(step, udp=step.udp.with_columns(received.cast(int))) for step in seen.above]
+    seen = replace(seen, steps=(*varied, *(step for step in seen.steps if step not in seen.above)))
+    estimate = policer(seen, overloads(seen, 0.0), queued=False)
+    assert (estimate.value is None) is (share > 0.1)
+
+
+def test_a_bucket_that_others_emptied_may_hold_much_more() -> None:
+    full, empty = policed(50e6, 250e3), policed(50e6, 3e3)
+    seen = replace(
+        full,
+        steps=(
+            empty.above[0],
+            *full.above[1:],
+            *(step for step in full.steps if step not in full.above),
+        ),
+    )
+    estimate = policer(seen, overloads(seen, 0.0), queued=False)
+    assert estimate.high is None
+    assert estimate.low is not None
+    assert estimate.low <= 250e3
+
+
 def test_nothing_is_said_where_nothing_was_too_much() -> None:
     seen = measured(Truth(), above=(0.5,))
     assert (
-        policer(seen, overloads(seen, 0.0), queued=False).unknown == "no step of UDP offered more than the path's rate"
+        policer(seen, overloads(seen, 0.0), queued=False).unknown
+        == "no UDP step offered more than the path's rate"
     )
 
 
@@ -60,8 +97,12 @@ ENDS_S = (np.arange(400) + 1) * 0.01
 
 
 def late(sent: np.ndarray, received: np.ndarray, offered: float = OFFERED) -> PathRun:
-    """Returns a step above the rate, by the packets that were sent and received until the end of each interval."""
-    packets, through = (np.diff(np.floor(np.concatenate([[0], each]))).astype(int) for each in (sent, received))
+    """Returns a step above the rate, by the packets that were sent and received until the end of
+    each interval.
+    """
+    packets, through = (
+        np.diff(np.floor(np.concatenate([[0], each]))).astype(int) for each in (sent, received)
+    )
     udp = pl.DataFrame(
         {
             "time_s": ENDS_S,
@@ -76,16 +117,22 @@ def late(sent: np.ndarray, received: np.ndarray, offered: float = OFFERED) -> Pa
 
 
 def test_a_burst_counts_from_the_first_packet_on_although_that_came_late_in_an_interval() -> None:
-    """The receiver's intervals begin before: at 10 Mbit/s one of 10 ms has as many packets as a small burst."""
+    """The receiver's intervals begin before: at 10 Mbit/s one of 10 ms has as many packets as a
+    small burst.
+    """
     since_s, burst = np.maximum(ENDS_S - 0.008, 0.0), 40.0
     seen = late(OFFERED * since_s, np.minimum(OFFERED * since_s, burst + RATE * since_s))
-    assert policer(seen, overloads(seen, 0.0), queued=False).value == pytest.approx(burst * PACKET_BYTES, rel=0.1)
+    assert policer(seen, overloads(seen, 0.0), queued=False).value == pytest.approx(
+        burst * PACKET_BYTES, rel=0.1
+    )
 
 
 def test_a_queue_of_flows_whose_first_packets_came_late_in_an_interval_is_no_policer() -> None:
-    """They come at the queue's rate, which is less than they are sent at."""
+    """The packets come at the queue's rate, which is lower than the rate at which they are sent."""
     since_s, rate, offered = np.maximum(ENDS_S - 0.002, 0.0), 25 * RATE, 25 * OFFERED
-    waiting = rate * since_s.clip(max=0.008)  # the receiver has not seen yet that those behind them were lost
+    waiting = rate * since_s.clip(
+        max=0.008
+    )  # the receiver has not seen yet that those behind them were lost
     seen = late(np.maximum(offered * since_s - waiting, rate * since_s), rate * since_s, offered)
     assert policer(seen, overloads(seen, 0.0), queued=False).value is None
 

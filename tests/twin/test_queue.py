@@ -5,23 +5,24 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from ccmix.twin.bursts import Overflow
+from ccmix.twin.bottleneck import MANAGED, Waits, buffer, delays, queue, queues_of_flows
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun
-from ccmix.twin.queue import MANAGED, Waits, buffer, delays, queue, queues_of_flows
-from ccmix.twin.rate import Overload, overloads
-from synthetic_path import PACKET_BYTES, Truth, measured
+from ccmix.twin.received import Overflow, Overload, overloads
+from support.synthetic_path import PACKET_BYTES, Truth, covers, measured
 
 PACKET_S = PACKET_BYTES * 8 / 50e6
 
 
 def rate_of(truth: Truth) -> Estimate:
-    return Estimate("rate", "bps", truth.rate_bps, 0.98 * truth.rate_bps, 1.02 * truth.rate_bps)
+    return Estimate("rate", truth.rate_bps, 0.98 * truth.rate_bps, 1.02 * truth.rate_bps)
 
 
 def buffer_of(seen: PathRun, truth: Truth, *, of_flows: bool = False) -> Estimate:
     found = overloads(seen, 0.0)
-    return buffer(seen, delays(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, of_flows, found)
+    return buffer(
+        seen, delays(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, of_flows, found
+    )
 
 
 @pytest.mark.parametrize("buffer_bytes", [20e3, 125e3, 1e6])
@@ -29,17 +30,19 @@ def test_a_full_buffer_is_the_longest_delay_times_the_rate(buffer_bytes: float) 
     truth = Truth(buffer_bytes=buffer_bytes, noise_s=1e-4)
     estimate = buffer_of(measured(truth), truth)
     assert estimate.value == pytest.approx(buffer_bytes, rel=0.1)
-    assert estimate.low is not None
-    assert estimate.high is not None
-    assert estimate.low <= buffer_bytes <= estimate.high
+    assert covers(estimate, buffer_bytes)
 
 
 def test_a_queue_that_still_grows_is_a_lower_bound() -> None:
     truth = Truth(buffer_bytes=500e6)
     seen = measured(truth)
     found = [replace(each, received_bps=truth.rate_bps) for each in overloads(seen, 0.0)]
-    found = found or [Overload(step, step.offered_bps or 0.0, truth.rate_bps) for step in seen.above]
-    estimate = buffer(seen, delays(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, False, found)
+    found = found or [
+        Overload(step, step.offered_bps or 0.0, truth.rate_bps) for step in seen.above
+    ]
+    estimate = buffer(
+        seen, delays(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, False, found
+    )
     assert estimate.value is None
     assert estimate.low is not None
     assert estimate.low > 10e6
@@ -70,7 +73,7 @@ def test_a_probe_that_does_not_wait_where_tcp_does_shows_queues_of_flows() -> No
 
 
 def test_a_probe_that_is_lost_with_ours_shows_one_queue_for_all() -> None:
-    """Though it does not wait: a queue of one packet takes it only where it is empty."""
+    """The probe does not wait: a queue of one packet accepts it only while it is empty."""
     tiny = replace(seen(1e-5, 1e-5, 5e-3), probes_lost=0.5)
     assert queues_of_flows(tiny, PACKET_S, 0.0) is False
 
@@ -91,7 +94,9 @@ def test_unanswered_questions_beside_overload_are_counted() -> None:
     found = overloads(some, 0.0)
     assert delays(run, truth.base_rtt_s, found).probes_lost == 0
     assert delays(some, truth.base_rtt_s, found).probes_lost == pytest.approx(0.21, abs=0.05)
-    always = replace(run, rtt=run.rtt.with_columns(rtt_s=pl.when(pl.int_range(pl.len()) % 4 > 0).then("rtt_s")))
+    always = replace(
+        run, rtt=run.rtt.with_columns(rtt_s=pl.when(pl.int_range(pl.len()) % 4 > 0).then("rtt_s"))
+    )
     assert delays(always, truth.base_rtt_s, found).probes_lost == pytest.approx(0, abs=0.02)
 
 
@@ -136,4 +141,9 @@ def test_a_queue_that_gets_shorter_beside_overload_is_managed_and_held_the_peak_
 
 
 def test_nothing_is_said_of_a_run_without_a_probe() -> None:
-    assert queues_of_flows(delays(PathRun("a run", (), pl.DataFrame(), pl.DataFrame()), 0.02, []), PACKET_S, 0) is None
+    assert (
+        queues_of_flows(
+            delays(PathRun("a run", (), pl.DataFrame(), pl.DataFrame()), 0.02, []), PACKET_S, 0
+        )
+        is None
+    )

@@ -7,11 +7,15 @@ import pytest
 
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
-from ccmix.twin.rate import OthersTraffic, _shared, more_of_more, overloads, rate
-from synthetic_path import Truth, measured, udp_step
+from ccmix.twin.others import OthersTraffic, as_it_varies, late_share
+from ccmix.twin.rate import _shared, rate
+from ccmix.twin.received import more_of_more, overloads
+from support.synthetic_path import Truth, covers, measured, udp_step
 
 
-def estimates(seen: PathRun, *, of_flows: bool = False, tcp_waits_s: float = 0.02) -> dict[str, Estimate]:
+def estimates(
+    seen: PathRun, *, of_flows: bool = False, tcp_waits_s: float = 0.02
+) -> dict[str, Estimate]:
     return {each.quantity: each for each in rate(seen, 0.0, of_flows, 0.02, tcp_waits_s)}
 
 
@@ -21,9 +25,7 @@ def test_rate_and_cross_traffic_of_a_shared_queue(cross: float) -> None:
     found = estimates(measured(truth))
     for quantity, true in (("rate", truth.rate_bps), ("cross traffic", truth.cross_bps)):
         estimate = found[quantity]
-        assert estimate.low is not None
-        assert estimate.high is not None
-        assert estimate.low <= true <= estimate.high
+        assert covers(estimate, true)
     assert found["rate"].value == pytest.approx(truth.rate_bps, rel=0.02)
     assert found["cross traffic"].value == pytest.approx(truth.cross_bps, abs=0.03 * truth.rate_bps)
 
@@ -72,17 +74,21 @@ def test_queues_that_hold_too_little_for_many_flows_leave_half_of_the_rate_open(
 
 
 def of_overload_alone(truth: Truth, above: tuple[float, ...] = (1.6, 2.5)) -> dict[str, Estimate]:
-    """Returns the estimates of steps above the rate, without those that tell what is left beside others."""
+    """Returns the estimates from the steps above the rate, without the step that shows how much
+    cross traffic leaves.
+    """
     seen = measured(truth, above)
     without_idle = replace(seen, steps=tuple(step for step in seen.steps if step.name != "idle"))
     return {each.quantity: each for each in rate(without_idle, truth.loss, False, 0.02)}
 
 
 def test_what_is_lost_before_the_bottleneck_does_not_reach_it() -> None:
-    """Else it would count as cross traffic: of what was offered, so much less arrives there."""
+    """Otherwise the lost packets, which don't arrive there, would count as cross traffic."""
     without_loss = of_overload_alone(Truth(cross_bps=15e6))
     with_loss = of_overload_alone(Truth(cross_bps=15e6, loss=0.05), (1.6 / 0.95, 2.5 / 0.95))
-    assert with_loss["cross traffic"].value == pytest.approx(without_loss["cross traffic"].value, rel=0.02)
+    assert with_loss["cross traffic"].value == pytest.approx(
+        without_loss["cross traffic"].value, rel=0.02
+    )
 
 
 def test_the_interval_reaches_from_others_who_lose_all_to_those_who_lose_their_share() -> None:
@@ -100,7 +106,7 @@ def test_more_comes_through_of_more_only_beside_others(cross_bps: float) -> None
 
 @pytest.mark.parametrize(("left_share", "high"), [(0.999, 1.01), (0.975, 1.03)])
 def test_what_tcp_did_not_get_of_the_rate_may_be_others(left_share: float, high: float) -> None:
-    """They may lose so much beside overload that all rates get as much through."""
+    """Cross traffic may lose so much under overload that all offered rates get as much through."""
     overloaded = overloads(measured(Truth()), 0.0)
     left = OthersTraffic(left_bps=left_share * 50e6, left_by="fill")
     found, cross = _shared(overloaded, left, 0.0, may_be_of_flows=False)
@@ -111,13 +117,13 @@ def test_what_tcp_did_not_get_of_the_rate_may_be_others(left_share: float, high:
 
 
 def test_a_step_far_above_the_rate_tells_it_although_others_are_in_the_queue() -> None:
-    """They lose in proportion here; of what is left beside them the idle step knows."""
+    """Cross traffic loses in proportion here; the idle step shows the rate that it leaves."""
     found = estimates(measured(Truth(cross_bps=10e6), above=(1.6, 2.5, 3.3)))
     assert found["rate"].value == pytest.approx(50e6, rel=0.05)
 
 
 def test_flows_of_bbr_leave_others_less_than_they_would_have_beside_overload() -> None:
-    """What was left beside them can't be more than what came through of too much."""
+    """The rate that cross traffic left can't exceed the rate received under overload."""
     seen = measured(Truth(cross_bps=15e6))
     first, last = overloads(seen, 0.0)
     beside_bbr = OthersTraffic(left_bps=1.1 * first.received_bps, left_by="reach")
@@ -137,37 +143,45 @@ def test_flows_of_tcp_tell_the_rate_only_while_their_packets_wait(rtt_s: float, 
             "mss_bytes": [1448] * 101,
         }
     )
-    found = estimates(PathRun("a run", (PathStep("test", 0.0, 10.0, 1, "cubic"),), pl.DataFrame(), sockets))
+    found = estimates(
+        PathRun("a run", (PathStep("test", 0.0, 10.0, 1, "cubic"),), pl.DataFrame(), sockets)
+    )
     assert (found["rate"].value is not None) == told
     assert found["rate"].low == pytest.approx(50e6, rel=0.03)
     assert found["cross traffic"].unknown
 
 
 def with_available(truth: Truth, *offered: float) -> PathRun:
-    """Returns a run with steps that offered some parts of what others leave."""
+    """Returns a run with steps that offered some parts of the rate that cross traffic leaves."""
     seen = measured(truth, above=(1.6, 4.0))
     left_bps = truth.rate_bps - truth.cross_bps
-    made = [udp_step(truth, f"available-{n}", 60.0 + 4 * n, 3.0, part * left_bps) for n, part in enumerate(offered, 1)]
+    made = [
+        udp_step(truth, f"available-{n}", 60.0 + 4 * n, 3.0, part * left_bps)
+        for n, part in enumerate(offered, 1)
+    ]
     return replace(seen, steps=(*seen.steps, *(step for step, _ in made)))
 
 
 @pytest.mark.parametrize("cross_bps", [5e6, 20e6])
 def test_a_rate_of_which_a_little_is_lost_shows_what_others_leave(cross_bps: float) -> None:
-    """The one of which less is lost counts."""
+    """The step that lost less counts."""
     truth = Truth(cross_bps=cross_bps)
     cross = rate(with_available(truth, 1.2, 1.05), 0.0, False, 0.02)[1]
     assert "available-2" in cross.origin
     assert cross.value == pytest.approx(cross_bps, abs=0.03 * truth.rate_bps)
-    assert cross.low is not None
-    assert cross.high is not None
-    assert cross.low < cross_bps < cross.high
+    assert covers(cross, cross_bps)
 
 
 def test_what_still_waits_in_a_growing_queue_counts_as_too_much() -> None:
     truth = Truth(cross_bps=20e6)
     seen = with_available(truth, 1.05)
     waits = [
-        replace(step, udp=step.udp.with_columns(packets=pl.col("packets") - pl.col("lost_packets"), lost_packets=0))
+        replace(
+            step,
+            udp=step.udp.with_columns(
+                packets=pl.col("packets") - pl.col("lost_packets"), lost_packets=0
+            ),
+        )
         if step.kind == "available"
         else step
         for step in seen.steps
@@ -177,7 +191,9 @@ def test_what_still_waits_in_a_growing_queue_counts_as_too_much() -> None:
 
 def test_a_rate_of_which_nothing_is_lost_shows_nothing() -> None:
     truth = Truth(cross_bps=20e6)
-    assert rate(with_available(truth, 0.8, 0.95), 0.0, False, 0.02) == rate(with_available(truth), 0.0, False, 0.02)
+    assert rate(with_available(truth, 0.8, 0.95), 0.0, False, 0.02) == rate(
+        with_available(truth), 0.0, False, 0.02
+    )
 
 
 def test_losses_at_random_are_none_of_too_much() -> None:
@@ -202,7 +218,9 @@ def test_steps_of_which_nothing_arrived_say_nothing() -> None:
         if step.kind in ("available", "above")
     ]
     seen = measured(truth)
-    assert rate(replace(seen, steps=(*seen.steps, *nothing)), 0.0, False, 0.02) == rate(seen, 0.0, False, 0.02)
+    assert rate(replace(seen, steps=(*seen.steps, *nothing)), 0.0, False, 0.02) == rate(
+        seen, 0.0, False, 0.02
+    )
 
 
 def test_a_packet_or_two_that_times_cut_off_are_not_lost() -> None:
@@ -212,10 +230,36 @@ def test_a_packet_or_two_that_times_cut_off_are_not_lost() -> None:
     cut = [
         replace(
             step,
-            udp=step.udp.with_columns(packets=pl.col("packets") - pl.int_range(pl.len()).is_in([200, 220]).cast(int)),
+            udp=step.udp.with_columns(
+                packets=pl.col("packets") - pl.int_range(pl.len()).is_in([200, 220]).cast(int)
+            ),
         )
         if step.kind == "available"
         else step
         for step in seen.steps
     ]
     assert "available" not in rate(replace(seen, steps=tuple(cut)), 0.0, False, 0.02)[1].origin
+
+
+def test_what_others_send_in_bursts_while_nobody_else_does_is_in_the_interval() -> None:
+    of_rate = Estimate("rate", 50e6, 49e6, 51e6)
+    beside_ours = Estimate("cross traffic", 5e6, 4e6, 6e6)
+    varying = as_it_varies(beside_ours, of_rate, (0.3, 0.02))
+    assert varying == replace(
+        beside_ours, high=51e6, origin=varying.origin
+    )  # four times 0.36 is more than always
+    assert as_it_varies(beside_ours, of_rate, (0.01, 0.01)).low == 0
+    assert as_it_varies(beside_ours, of_rate, (0.0, 0.0)) == beside_ours
+    assert as_it_varies(beside_ours, of_rate, None) == beside_ours
+
+
+@pytest.mark.parametrize(("noise_s", "late"), [(0.0, True), (10e-6, False)])
+def test_answers_that_a_real_host_delays_are_not_cross_traffic(noise_s: float, late: bool) -> None:
+    seen = measured(Truth(base_rtt_s=0.02, noise_s=noise_s))
+    delayed = (
+        pl.when(pl.int_range(pl.len()) % 10 == 0).then(0.1e-3).otherwise(0.0)
+    )  # a packet takes 0.24 ms
+    seen = replace(seen, rtt=seen.rtt.with_columns(pl.col("rtt_s") + delayed))
+    found = late_share(seen, 0.02, overloads(seen, 0.0))
+    assert found is not None
+    assert found[0] == pytest.approx(0.1 if late else 0.0, abs=0.01)

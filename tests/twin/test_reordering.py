@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ccmix.twin.observed import PathRun
-from ccmix.twin.reordering import reordering
-from synthetic_path import Truth, measured
+from ccmix.twin.way import reordering
+from support.synthetic_path import Truth, measured
 
 BASE_S = 0.02
 
@@ -14,9 +14,13 @@ BASE_S = 0.02
 def counted(out_of_order: int) -> PathRun:
     """Returns a run whose last step has so many packets out of order; it sends 1032 a second."""
     seen = measured(Truth(base_rtt_s=BASE_S))
-    return replace(seen, steps=tuple(
-        replace(step, out_of_order=out_of_order) if step.kind == "below" else step for step in seen.steps
-    ))  # fmt: skip
+    return replace(
+        seen,
+        steps=tuple(
+            replace(step, out_of_order=out_of_order) if step.kind == "below" else step
+            for step in seen.steps
+        ),
+    )
 
 
 def test_each_early_packet_overtakes_all_that_were_sent_within_half_of_the_base_rtt() -> None:

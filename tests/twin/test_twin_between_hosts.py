@@ -1,4 +1,5 @@
-"""Tests steps that measure a path between hosts: what they find of a token bucket and a delay of the hosts' router.
+"""Tests steps that measure a path between hosts: they find the token bucket and the delay of the
+hosts' router.
 
 The hosts are namespaces of a guest of the lab: near ─ router ─ far.
 """
@@ -10,8 +11,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hosts_in_guest import run_in_guest
-from support import CCMIX
+from support.commands import CCMIX
+from support.hosts_in_guest import run_in_guest
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(900)]
 
@@ -42,9 +43,12 @@ def estimates(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("quantity", "truth"), [("base RTT", RTT_S), ("rate", RATE_BPS), ("buffer", BUFFER_BYTES), ("random loss", 0.0)]
+    ("quantity", "truth"),
+    [("base RTT", RTT_S), ("rate", RATE_BPS), ("buffer", BUFFER_BYTES), ("random loss", 0.0)],
 )
-def test_the_path_between_hosts_is_found(estimates: dict[str, Any], quantity: str, truth: float) -> None:
+def test_the_path_between_hosts_is_found(
+    estimates: dict[str, Any], quantity: str, truth: float
+) -> None:
     estimate = estimates[quantity]
     assert estimate["value"] == pytest.approx(truth, rel=0.05)
     assert estimate["low"] <= truth <= estimate["high"]

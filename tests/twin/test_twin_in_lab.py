@@ -1,4 +1,6 @@
-"""Tests the whole way in the lab: a run that measures a path, its estimates, and a twin that can be planned."""
+"""Tests the whole way in the lab: a run that measures a path, its estimates, and a twin that can
+be planned.
+"""
 
 import json
 from pathlib import Path
@@ -6,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support import Ccmix, run_in_lab
+from support.commands import Ccmix, run_in_lab
 
 pytestmark = pytest.mark.lab
 
@@ -44,9 +46,16 @@ def estimates(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("quantity", "truth", "share"),
-    [("base RTT", RTT_S, 0.01), ("rate", RATE_BPS, 0.01), ("buffer", BUFFER_BYTES, 0.1), ("random loss", 0.005, 0.6)],
+    [
+        ("base RTT", RTT_S, 0.01),
+        ("rate", RATE_BPS, 0.01),
+        ("buffer", BUFFER_BYTES, 0.1),
+        ("random loss", 0.005, 0.6),
+    ],
 )
-def test_the_path_is_found(estimates: dict[str, Any], quantity: str, truth: float, share: float) -> None:
+def test_the_path_is_found(
+    estimates: dict[str, Any], quantity: str, truth: float, share: float
+) -> None:
     estimate = estimates[quantity]
     assert estimate["value"] == pytest.approx(truth, rel=share)
     assert estimate["low"] <= truth <= estimate["high"]

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,7 +222,8 @@ static struct bpf_object *load_status(void)
 	struct bpf_object *object = open_status();
 
 	if (bpf_object__load(object) < 0)
-		fail_errno("the kernel refuses the programs that list sockets");
+		fail_errno("the kernel refuses the programs that list sockets%s",
+			   errno == EPERM ? ", maybe since it is locked down" : "");
 	return object;
 }
 

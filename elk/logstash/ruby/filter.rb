@@ -6,7 +6,7 @@ UNUSABLE = "_ccmix_unusable".freeze
 
 def register(_parameters); end
 
-# A message that is none of a throughput test is kept with a tag, for the pipeline to put aside.
+# A message that is not from a throughput test gets a tag, by which the pipeline puts it aside.
 def filter(event)
   ::PschedulerThroughput.documents(event.to_hash).map do |document|
     made = ::LogStash::Event.new(document.fields)

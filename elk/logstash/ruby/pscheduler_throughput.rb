@@ -1,5 +1,5 @@
-# What pScheduler's http archiver sends of a run of its throughput test, as the documents that `ccmix index` writes: of the
-# run, its groups, flows and intervals. Plain Ruby without Logstash, so that it can be tested alone.
+# Turns a run of a throughput test, which pScheduler's http archiver sends, into the documents that `ccmix index` writes: of
+# the run, its groups, flows and intervals. Plain Ruby without Logstash, so that it can be tested by itself.
 #
 # Fields and their units: docs/reference/index-fields.md. pScheduler's are bits/s, bytes, seconds, and microseconds for RTTs.
 
@@ -11,20 +11,20 @@ module PschedulerThroughput
   ID_DIGITS = 16
   ECS_VERSION = "8.17.0"
   LONGEST_REASON = 300 # characters
-  NO_CCA = "-".freeze # of what is not TCP, and of flows of an unknown CCA
+  NO_CCA = "-".freeze # for other protocols than TCP, and for flows of an unknown CCA
 
-  # One document: the index that it belongs to, its id there, and its fields.
+  # A document: its index, its id there, and its fields.
   Document = Struct.new(:index, :id, :fields)
 
-  # The documents of a message. Raises Unusable for what is no finished run of a throughput test.
+  # The documents of a message. Raises Unusable if it is not a finished run of a throughput test.
   def self.documents(message)
     Run.new(message).documents
   end
 
-  # A message that makes no documents; the text says why.
+  # Raised for a message that gives no documents; the text has the reason.
   class Unusable < StandardError; end
 
-  # A stream of the test, with all that its ends know.
+  # A stream of the test, with the values of both ends.
   Stream = Struct.new(:number, :name, :cca, :group, :goodput_bps, :throughput_bps, :bytes, :retransmits, :rtt_s,
                       keyword_init: true)
 
@@ -64,7 +64,7 @@ module PschedulerThroughput
       Digest::SHA256.hexdigest(text.to_s)[0, ID_DIGITS]
     end
 
-    # Samples lie in an index for each month, that of their run's begin, all else in one.
+    # Samples are in an index for each month, by the begin of their run; all other documents are in a single index.
     def document(kind, row, fields, at: @begin, samples: false)
       index = samples ? "ccmix-#{kind}-#{@begin.utc.strftime('%Y.%m')}" : "ccmix-#{kind}"
       identity = { "@timestamp" => at.utc.iso8601(3), "event.dataset" => "ccmix.#{kind}", "ccmix.row" => row }
@@ -72,7 +72,7 @@ module PschedulerThroughput
       Document.new(index, "#{run_id}-#{row}", identity.merge(context).merge(fields).compact)
     end
 
-    # What every document of the run has, as harness/ccmix/index/context.py gives it.
+    # The fields that every document of the run has, as in harness/ccmix/index/context.py.
     def context
       @context ||= {
         "ccmix.campaign.id" => digest(@message.dig("task", "href") || @message.dig("run", "task-href")),
@@ -85,7 +85,7 @@ module PschedulerThroughput
         "ccmix.condition.known_key" => key, # of a real path, all settings are known
         "ccmix.mix" => mix,
         "ccmix.streams" => streams_asked,
-        # Nobody looked at the hosts: so what limited the run is not known
+        # Nothing sampled the hosts, so it is not known whether they limited the run
         "ccmix.validity.status" => "unknown",
         "ccmix.path.kind" => "pscheduler",
         "ccmix.path.pair" => "#{source} > #{destination}",
@@ -95,7 +95,7 @@ module PschedulerThroughput
       }
     end
 
-    # What ccmix wrote into the task that it posted; tasks of others have nothing of it.
+    # The fields that ccmix wrote into the task that it posted; other tasks don't have them.
     def reference
       given = @message["reference"]
       ccmix = given["ccmix"] if given.is_a?(Hash)
@@ -120,7 +120,7 @@ module PschedulerThroughput
       transport == "tcp" ? @spec["congestion"] || NO_CCA : NO_CCA
     end
 
-    # As iperf3 reports it, else as the test asked.
+    # As iperf3 reports it, otherwise as the test's specification has it.
     def transport
       protocol = @client&.dig("start", "test_start", "protocol") || (@spec["udp"] ? "udp" : "tcp")
       protocol.to_s.downcase
@@ -130,7 +130,7 @@ module PschedulerThroughput
       @spec["parallel"] || 1
     end
 
-    # Where the data comes from, and where it goes: in a reversed test from the spec's destination to its source.
+    # The sender and the receiver of the data: in a reversed test, the spec's destination sends to its source.
     def source
       ends[0]
     end
@@ -228,7 +228,7 @@ module PschedulerThroughput
         "ccmix.flow.id" => "#{source}:#{stream.number}", "host.name" => source }
     end
 
-    # What the sender sent in each interval: pScheduler keeps no other rates over time.
+    # The rate that the sender sent in each interval: pScheduler keeps no other rates over time.
     def intervals
       omit_s = seconds(@spec["omit"]) || 0.0
       rows = (succeeded? ? @result["intervals"] || [] : []).flat_map do |interval|
@@ -251,7 +251,7 @@ module PschedulerThroughput
       match && match.captures.zip([86_400, 3_600, 60, 1]).sum { |number, unit| number.to_f * unit }
     end
 
-    # The sending iperf3's own JSON, which stands after its command line in a participant's diagnostics.
+    # The JSON of the sending iperf3, which comes after its command line in a participant's diagnostics.
     def iperf3_client
       (@message.dig("run", "result-full") || []).each do |one|
         text = one["diags"].to_s if one.is_a?(Hash)
@@ -269,7 +269,7 @@ module PschedulerThroughput
     end
   end
 
-  # The streams of a result: rates from iperf3's own JSON where it is there, as ccmix takes them, else from pScheduler's.
+  # The streams of a result, with rates from iperf3's JSON if it is there, as ccmix takes them, otherwise from pScheduler's.
   class Streams
     def initialize(result, spec, client, transport)
       @transport = transport
@@ -308,7 +308,7 @@ module PschedulerThroughput
       @transport == "tcp"
     end
 
-    # iperf3mix names each stream's CCA; stock iperf3 has one for all.
+    # iperf3mix names each stream's CCA; stock iperf3 has a single CCA for all streams.
     def cca(id, named, told)
       (@summary["congestion"] || {})[id] || named || told&.dig("sender", "congestion") ||
         @client&.dig("end", "sender_tcp_congestion") || only_one_asked

@@ -1,4 +1,6 @@
-"""Carries JSON lines between the agent and its controller, over descriptors that never block the agent."""
+"""Carries JSON lines between the agent and its controller, over descriptors that never block
+the agent.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ import select
 from typing import TYPE_CHECKING, cast
 
 from ccmix.agent.deadline import Deadline
-from ccmix.agent.limits import LONGEST_MESSAGE, MOST_RECEIVED
+from ccmix.agent.messages import LONGEST_MESSAGE, MOST_RECEIVED
 
 if TYPE_CHECKING:
     from ccmix.agent.messages import AgentMessage, CommandMessage, ControllerMessage
 
-FULL_BYTES = 2**20  # what may wait to be sent before the outputs of commands are no longer read
+FULL_BYTES = 2**20  # maximum to be sent before outputs of commands are no longer read
 READ_BYTES = 2**18
 
 
@@ -22,7 +24,9 @@ class ChannelEnded(Exception):
 
 
 class Channel:
-    """Represents the agent's end. Sending on an ended channel does nothing, so that the commands can be ended first."""
+    """Represents the agent's end. Sending on an ended channel does nothing, so that the commands
+    can be ended first.
+    """
 
     def __init__(self, receives: int, sends: int) -> None:
         self.receives = receives
@@ -43,8 +47,8 @@ class Channel:
         return len(self._unsent) > FULL_BYTES
 
     def receive(self) -> list[ControllerMessage]:
-        """Returns the messages that have come. Raises ChannelEnded, and ValueError if they are none of the
-        protocol's.
+        """Returns the received messages. Raises ChannelEnded, and ValueError if they do not follow
+        the protocol.
         """
         try:
             data = os.read(self.receives, READ_BYTES)
@@ -67,7 +71,7 @@ class Channel:
         return [_message(line) for line in lines]
 
     def send(self, message: AgentMessage | CommandMessage) -> None:
-        """Queues a message, and sends what can be sent at once."""
+        """Queues a message, and sends as much as possible at once."""
         if not self.ended:
             self._unsent += json.dumps(_bounded(message)).encode() + b"\n"
             self.flush()
@@ -102,8 +106,12 @@ def _message(line: bytes) -> ControllerMessage:
 
 
 def _bounded(message: AgentMessage | CommandMessage) -> AgentMessage | CommandMessage:
-    """Returns the message, or an error in place of an answer that is longer than the controller takes."""
+    """Returns the message, or an error in place of an answer that is longer than the controller
+    accepts.
+    """
     if "reply" in message and len(json.dumps(message)) >= LONGEST_MESSAGE:
         error = f"its answer is longer than {LONGEST_MESSAGE} bytes"
-        return cast("AgentMessage", {"reply": cast("AgentMessage", message)["reply"], "error": error})
+        return cast(
+            "AgentMessage", {"reply": cast("AgentMessage", message)["reply"], "error": error}
+        )
     return message

@@ -1,40 +1,92 @@
-"""Runs a command as the agent sees it: its keeper, and the pipes to and from it."""
+"""Runs a command for the agent: its keeper, its pipes, and the ports on which it listens."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ccmix.agent.keeper import Descriptors, fork_keeper
-from ccmix.agent.listening import listening_ports
 from ccmix.agent.processes import command_line, descendants
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ccmix.agent.messages import CommandMessage
 
+# The state in /proc/PID/net/ of a socket that listens, as in the kernel's
+# net/tcp_states.h.
+TCP_LISTEN, UDP_UNCONNECTED = "0A", "07"
+TABLES = {"tcp": (("tcp", "tcp6"), TCP_LISTEN), "udp": (("udp", "udp6"), UDP_UNCONNECTED)}
+
 CHUNK_BYTES = 48 * 1024
-PIPE_BYTES = 2**16  # a pipe's size: so much may lie in it when its writer exits
+PIPE_BYTES = 2**16  # a pipe's size, and so the maximum that it holds when its writer exits
+
+
+def listening_ports(pids: Iterable[int]) -> dict[str, list[int]]:
+    """Returns the ports by 'tcp' and 'udp', in order; only root sees those of other users'
+    processes.
+    """
+    ports_by_transport: dict[str, set[int]] = {transport: set() for transport in TABLES}
+    for pid in pids:
+        inodes = _socket_inodes(pid)
+        for transport, (files, state) in TABLES.items():
+            for file in files if inodes else ():
+                ports_by_transport[transport] |= _ports(f"/proc/{pid}/net/{file}", state, inodes)
+    return {transport: sorted(ports) for transport, ports in ports_by_transport.items()}
+
+
+def _socket_inodes(pid: int) -> set[str]:
+    inodes = set()
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                target = os.readlink(descriptor)  # noqa: PTH115
+                if target.startswith("socket:["):
+                    inodes.add(target[len("socket:[") : -1])
+    return inodes
+
+
+def _ports(table: str, state: str, inodes: set[str]) -> set[int]:
+    """Returns the ports of the sockets with these inodes in this state. Columns: sl local remote st
+    ... inode (the tenth).
+    """
+    ports = set()
+    with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:  # noqa: PTH123
+        for line in lines:
+            columns = line.split()
+            if len(columns) > 9 and columns[3] == state and columns[9] in inodes:
+                ports.add(int(columns[1].rpartition(":")[2], 16))
+    return ports
 
 
 def privileged_argv(argv: Sequence[str], privileged: bool) -> list[str]:
-    """Returns the command as root runs it, or as a user who may become root without a password."""
+    """Returns the command as root runs it, or as a user runs it who may become root without a
+    password.
+    """
     return ["sudo", "-n", *argv] if privileged and os.geteuid() != 0 else list(argv)
 
 
 class AgentCommand:
-    """Represents a command that was started. It reports through `send`, and is `gone` when no process of it is left.
+    """Represents a command that was started. It reports through `send`, and is `gone` when none of
+    its processes is left.
 
-    Messages: {"id", "stdout" | "stderr": base64}, {"id", "failed": reason} where it can't be started, {"id", "exit":
-    status} after all that it has written, {"id", "gone": true, "left": [pid...]} at last.
+    Messages: {"id", "stdout" | "stderr": base64}, {"id", "failed": reason} if it can't be started,
+    {"id", "exit": status} after all of its output, and finally {"id", "gone": true, "left":
+    [pid...]}.
     """
 
     def __init__(
-        self, number: int, argv: Sequence[str], stdin: bytes, lock: int | None, send: Callable[[CommandMessage], None]
+        self,
+        number: int,
+        argv: Sequence[str],
+        stdin: bytes,
+        lock: int | None,
+        send: Callable[[CommandMessage], None],
     ) -> None:
         self._number = number
         self._send = send
@@ -49,14 +101,16 @@ class AgentCommand:
         self.outputs = {stdout: "stdout", stderr: "stderr"}
         for descriptor in (self.stdin, stdout, stderr):
             os.set_blocking(descriptor, False)
-        self.keeper = fork_keeper(argv, Descriptors(keeper_stdin, keeper_stdout, keeper_stderr, keeper_status, lock))
+        self.keeper = fork_keeper(
+            argv, Descriptors(keeper_stdin, keeper_stdout, keeper_stderr, keeper_status, lock)
+        )
         for descriptor in (keeper_stdin, keeper_stdout, keeper_stderr, keeper_status):
             os.close(descriptor)
         self.feed()
 
     def end(self) -> None:
-        """Sends SIGTERM to the command and to all that it has started, and SIGKILL after a while; they are gone
-        some time later.
+        """Sends SIGTERM to the command and to all processes that it has started, and SIGKILL after
+        a while; they are gone some time later.
         """
         if not self.gone:
             os.kill(self.keeper, signal.SIGTERM)
@@ -65,11 +119,17 @@ class AgentCommand:
         return listening_ports(descendants(self.keeper)) if not self.gone else {}
 
     def command_lines(self) -> list[str]:
-        """Returns those of its processes, with spaces between the arguments."""
-        return [line for pid in descendants(self.keeper) if (line := command_line(pid))] if not self.gone else []
+        """Returns the command lines of its processes, with spaces between the arguments."""
+        return (
+            [line for pid in descendants(self.keeper) if (line := command_line(pid))]
+            if not self.gone
+            else []
+        )
 
     def feed(self) -> None:
-        """Writes to its standard input what fits, and closes it (`stdin` is -1) at the end."""
+        """Writes as much as fits to its standard input, and closes it (`stdin` is -1) at the
+        end.
+        """
         if self.stdin < 0:
             return
         try:
@@ -78,13 +138,13 @@ class AgentCommand:
         except BlockingIOError:
             return
         except BrokenPipeError:
-            pass  # it does not want more
+            pass  # the command reads no more
         os.close(self.stdin)
         self.stdin = -1
 
     def pass_on(self, output: int) -> bool:
         """Reads from one of the outputs; returns whether there may be more at once."""
-        if output not in self.outputs:  # closed since somebody looked
+        if output not in self.outputs:  # closed in the meantime
             return False
         try:
             data = os.read(output, CHUNK_BYTES)
@@ -96,11 +156,15 @@ class AgentCommand:
             return False
         text = base64.b64encode(data).decode()
         is_stdout = self.outputs[output] == "stdout"
-        self._send({"id": self._number, "stdout": text} if is_stdout else {"id": self._number, "stderr": text})
+        self._send(
+            {"id": self._number, "stdout": text}
+            if is_stdout
+            else {"id": self._number, "stderr": text}
+        )
         return True
 
     def hear(self) -> None:
-        """Reads what its keeper reports."""
+        """Reads the reports of its keeper."""
         data = os.read(self.status, CHUNK_BYTES)
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:

@@ -1,4 +1,6 @@
-"""Measures time limits. It is here because all may import it, and the agent imports nothing of ccmix but itself."""
+"""Measures time limits. It is in this package because everything may import it, and the agent
+imports nothing else of ccmix.
+"""
 
 import time
 
@@ -6,32 +8,34 @@ _SOON_S = 0.001
 
 
 class Deadline:
-    """Describes a moment of the monotonic clock, by which something is to have happened."""
+    """Describes a moment of the monotonic clock, by which something must have happened."""
 
     def __init__(self, seconds: float) -> None:
-        """Sets the moment that is so many seconds from now; they may be negative."""
+        """Sets the moment to this number of seconds from now, which may be negative."""
         self._seconds = seconds
         self._moment_s = 0.0
         self.restart()
 
     def restart(self) -> None:
-        """Sets the moment anew, as many seconds from now as at first."""
+        """Sets the moment again, to the original number of seconds from now."""
         self._moment_s = time.monotonic() + self._seconds
 
     def plus(self, seconds: float) -> "Deadline":
-        """Returns the deadline that comes so many seconds after this one."""
+        """Returns the deadline that comes this number of seconds after this one."""
         later = Deadline(self._seconds + seconds)
         later._moment_s = self._moment_s + seconds
         return later
 
     @property
     def remaining_s(self) -> float:
-        """Returns the seconds until then, and 0 after it: what select, sleep and wait take."""
+        """Returns the seconds until then, and 0 after it, for select, sleep and wait."""
         return max(0.0, self._moment_s - time.monotonic())
 
     @property
     def socket_timeout_s(self) -> float:
-        """Returns the seconds until then as socket.settimeout takes them, for which 0 means not to wait at all."""
+        """Returns the seconds until then for socket.settimeout, for which 0 means not to wait at
+        all.
+        """
         return self.remaining_s or _SOON_S
 
     @property
@@ -39,5 +43,5 @@ class Deadline:
         return time.monotonic() >= self._moment_s
 
     def allows(self, seconds: float) -> bool:
-        """Returns whether something that takes so long would end in time."""
+        """Returns whether something that takes this time would end before the deadline."""
         return time.monotonic() + seconds <= self._moment_s

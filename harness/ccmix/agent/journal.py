@@ -1,10 +1,14 @@
-"""Keeps the undo journal: what a run is about to change on this machine, on disk before it is changed.
+"""Keeps the undo journal: it writes each change of this machine to disk before a run makes the
+change.
 
-A journal is a file of JSON lines in the state folder, held open and locked (flock) by the process that writes it. A
-file that nobody holds was left by a process that died; `restore` carries out what it says, last change first. Only its
-user may read it, since who may read a file can lock it. Its first line has the boot id, which keeps it from being
-applied after a reboot, which has undone it already, and the network namespace, in which alone it is applied: agents in
-namespaces of one machine may share a state folder.
+A journal is a file of JSON lines in the state folder, held open and locked (flock) by the process
+that writes it. A file without a lock was left by a process that died; `restore` carries out its
+undos, last change first. Only its user may read it, because everybody who can read a file can lock
+it.
+
+Its first line has the boot id and the network namespace. The boot id keeps it from being applied
+after a reboot, which has already undone the changes. It is applied only in its network namespace,
+because agents in namespaces of one machine may share a state folder.
 """
 
 from __future__ import annotations
@@ -32,10 +36,17 @@ if TYPE_CHECKING:
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
 JOURNALS = "undo-*.jsonl"
-_OURS = ("undo-", "pscheduler-task-", "index", "ccmix-cca-")  # what the names in a state folder begin with
+_OURS = (
+    "undo-",
+    "pscheduler-task-",
+    "index",
+    "ccmix-cca-",
+)  # the prefix of names in a state folder
 BEGINS_WITHIN_S = 60.0  # between a journal's file and its lock
 UNDO_TIMEOUT_S = 660.0  # a little more than a run's own commands may take
-GREATEST_STATUS = 128  # of a command that ended by itself; a shell says 128 + N of one that signal N ended
+GREATEST_STATUS = (
+    128  # of a command that ended by itself; a shell returns 128 + N if signal N ended it
+)
 LONGEST_OUTPUT = 2000  # bytes of an undo's output that are reported
 STATE = "CCMIX_STATE"
 
@@ -45,7 +56,9 @@ def boot_id() -> str:
 
 
 def host_id() -> str:
-    """Returns what distinguishes this host from others (machine-id(5)); its name if there is no such id."""
+    """Returns an id that distinguishes this host from others (machine-id(5)), or its name if there
+    is no such id.
+    """
     try:
         return Path("/etc/machine-id").read_text().strip() or os.uname().nodename
     except OSError:
@@ -53,18 +66,22 @@ def host_id() -> str:
 
 
 def network_namespace() -> int:
-    """Returns a number that no other network namespace has before the next boot; on kernels before 5.14, no other
-    at the time.
+    """Returns a number that no other network namespace has before the next boot; on kernels before
+    5.14, no other at the same time.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         try:
-            return int.from_bytes(any_socket.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder)
+            return int.from_bytes(
+                any_socket.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder
+            )
         except OSError:
             return Path("/proc/self/ns/net").stat().st_ino
 
 
 def state_folder() -> Path:
-    """Returns where journals lie: $CCMIX_STATE, else /var/lib/ccmix for root, else the user's state folder (XDG)."""
+    """Returns the folder of journals: $CCMIX_STATE, otherwise /var/lib/ccmix for root and the state
+    folder (XDG) for other users.
+    """
     if named := os.environ.get(STATE):
         return Path(named)
     if os.geteuid() == 0:
@@ -80,18 +97,21 @@ def _home() -> Path:
 
 
 class JournalError(OSError):
-    """Says that an undo can't be written, with the file and what to do: the change is not made then."""
+    """Reports that an undo can't be written, with the file and what to do. The change is not made
+    then.
+    """
 
     def __str__(self) -> str:
         return (
-            f"{self.filename}: {self.strerror}: nothing is changed without its undo on the disk: make room there and "
+            f"{self.filename}: {self.strerror}: nothing is changed without its undo on the disk: "
+            "make room there and "
             f"let this user write, or name another folder by {STATE}"
         )
 
 
 class JournalLine(TypedDict, total=False):
-    """Holds a line of a journal: its head, a change with its undo, or a note that a change was made, is being undone,
-    or was undone.
+    """Holds a line of a journal: its head, a change with its undo, or a note that a change was
+    made, is being undone, or was undone.
     """
 
     boot_id: str
@@ -108,8 +128,8 @@ class JournalLine(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Undo:
-    """Describes a command that takes back one change; `certain` unless the process died just when it made the
-    change, or took it back: then there may be nothing left to undo.
+    """Describes a command that takes back one change. It is `certain` unless the process died while
+    it made the change or took it back, because then there may be nothing to undo.
     """
 
     number: int
@@ -119,7 +139,9 @@ class Undo:
 
 
 class Journal:
-    """Writes the journal of this process; the file is removed when its context ends with nothing left to undo."""
+    """Writes the journal of this process; the file is removed when its context ends with nothing
+    left to undo.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or state_folder()
@@ -131,7 +153,9 @@ class Journal:
         try:
             self._begin()
         except OSError as error:
-            raise JournalError(error.errno, error.strerror, error.filename or str(self._folder)) from error
+            raise JournalError(
+                error.errno, error.strerror, error.filename or str(self._folder)
+            ) from error
         return self
 
     def _begin(self) -> None:
@@ -142,7 +166,12 @@ class Journal:
         self._file = os.fdopen(os.open(unlocked, new, 0o600), "a+b", 0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX)
-            head = {"boot_id": boot_id(), "netns": network_namespace(), "host": host_id(), "pid": os.getpid()}
+            head = {
+                "boot_id": boot_id(),
+                "netns": network_namespace(),
+                "host": host_id(),
+                "pid": os.getpid(),
+            }
             self._write(head)
             unlocked.rename(self._path)
         except OSError:
@@ -151,7 +180,10 @@ class Journal:
             raise
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         assert self._file
         if not self._pending:
@@ -159,7 +191,9 @@ class Journal:
         self._file.close()
 
     def about_to(self, what: str, undo: Sequence[str]) -> int:
-        """Announces a change, and the command that takes it back; both are on disk when it returns the number."""
+        """Announces a change, and the command that takes it back; both are on disk when it returns
+        the number.
+        """
         number, self._next = self._next, self._next + 1
         self._write({"number": number, "what": what, "undo": list(undo)})
         self._pending.add(number)
@@ -170,25 +204,27 @@ class Journal:
         self._write({"number": number, "made": True})
 
     def undoing(self, number: int) -> None:
-        """Notes that the undo begins. Who finds no later note does not know whether it has taken effect."""
+        """Notes that the undo begins. If there is no later note, the undo may or may not have taken
+        effect.
+        """
         _note(self._opened, {"number": number, "undoing": True})
 
     def not_undone(self, number: int) -> None:
-        """Notes that the undo failed, so that the change is still there."""
+        """Notes that the undo failed, so the change still exists."""
         _note(self._opened, {"number": number, "made": True})
 
     def undone(self, number: int) -> None:
-        """Notes that the change was taken back, or never made: nothing is left to do."""
+        """Notes that the change was taken back, or never made, so nothing is left to do."""
         self._pending.discard(number)
         self._write({"number": number, "undone": True})
 
     def undo_all(self) -> list[tuple[Undo, str | None]]:
-        """Carries out what was not undone yet, last change first; returns each undo with the reason why it failed,
-        or None.
+        """Carries out the remaining undos, last change first; returns each undo with the reason why
+        it failed, or None.
         """
         assert self._file
         lines, _ = read_lines(self._file)
-        undos = list(_undo_all(lines, self._file))
+        undos = list(undo_all(lines, self._file))
         self._pending.difference_update(undo.number for undo, reason in undos if reason is None)
         return undos
 
@@ -205,80 +241,46 @@ class Journal:
 
 
 def private_folder(folder: Path) -> None:
-    """Makes a state folder that only its user may enter. An existing one is made private, unless all users may write
-    there or it has files that are not ccmix's. Raises OSError.
+    """Makes a state folder that only its user may enter. An existing folder is made private, unless
+    all users may write in it or it has files that are not ccmix's. Raises OSError.
     """
     try:
         folder.mkdir(0o700, parents=True)
     except FileExistsError:
         status = folder.stat()
-        is_open = status.st_mode & 0o077 and not status.st_mode & 0o002 and status.st_uid == os.geteuid()
+        is_open = (
+            status.st_mode & 0o077 and not status.st_mode & 0o002 and status.st_uid == os.geteuid()
+        )
         if is_open and all(file.name.startswith(_OURS) for file in folder.iterdir()):
             folder.chmod(0o700)
 
 
-def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
-    """Carries out what dead processes left undone; yields each undo with the reason why it failed, or None.
-
-    A journal is removed when all of it was undone, or when it is of an earlier boot; one of another network namespace
-    is left for who is there. One that is damaged stays, after what can be read of it was undone.
-    """
-    from ccmix.agent.left_journals import left_journals  # noqa: PLC0415  # guests never need it
-
-    folder = folder or state_folder()
-    remove_begun(folder, JOURNALS)
-    for path, file, reason in left_journals(folder):
-        if not file:
-            yield Undo(0, str(path), (), certain=True), reason
-            continue
-        lines, damaged = read_lines(file)
-        damaged = damaged and is_of_this_boot(lines)  # a reboot has undone everything
-        if damaged:
-            yield Undo(0, str(path), (), certain=True), "is damaged: what it has to undo may be lost"
-        with contextlib.suppress(OSError):  # the disk is full
-            file.write(b"\n")  # the last line may lack its end
-        failed = damaged
-        for undo, why in _undo_all(lines, file):
-            failed = failed or why is not None
-            yield undo, why
-        if not failed:
-            path.unlink()
-
-
 def remove_begun(folder: Path, pattern: str) -> None:
-    """Removes files that were to have a name of this pattern, and whose processes were killed before they had it:
-    nothing was changed by then.
+    """Removes files that were to get a name of this pattern, but whose processes were killed before
+    that. Nothing had been changed by then.
     """
     for path in folder.glob(str(Path(pattern).with_suffix(".new"))):
         with contextlib.suppress(OSError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             age_s = time.time() - os.fstat(file.fileno()).st_mtime
-            if age_s > BEGINS_WITHIN_S:  # else its process may be about to lock it
+            if age_s > BEGINS_WITHIN_S:  # otherwise its process may be about to lock it
                 path.unlink()
 
 
-def left(folder: Path | None = None) -> list[Undo]:
-    """Returns what `restore` would carry out, in its order, and journals that it can't open; carries out nothing."""
-    from ccmix.agent.left_journals import left_journals  # noqa: PLC0415  # guests never need it
-
-    undos: list[Undo] = []
-    for path, file, reason in left_journals(folder or state_folder()):
-        undos += reversed(_pending(read_lines(file)[0])) if file else [Undo(0, f"{path} {reason}", (), certain=True)]
-    return undos
-
-
 def is_of_this_boot(lines: Sequence[JournalLine]) -> bool:
-    """Returns whether a journal may have been written since the last boot: one without a head may."""
+    """Returns whether a journal may have been written since the last boot. A journal without a head
+    may.
+    """
     return not lines or lines[0].get("boot_id") == boot_id()
 
 
 def is_here(head: JournalLine) -> bool:
-    """Returns whether a journal is of this host: homes may be shared over a network."""
+    """Returns whether a journal belongs to this host: homes may be shared over a network."""
     return bool(head.get("host", host_id()) == host_id())
 
 
-def _undo_all(lines: Sequence[JournalLine], file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
-    for undo in reversed(_pending(lines)):
+def undo_all(lines: Sequence[JournalLine], file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
+    for undo in reversed(pending(lines)):
         _note(file, {"number": undo.number, "undoing": True})
         reason, ended = _failure(undo.argv)
         if ended and not undo.certain:
@@ -291,21 +293,23 @@ def _undo_all(lines: Sequence[JournalLine], file: IO[bytes]) -> Iterator[tuple[U
 
 
 def _note(file: IO[bytes], line: dict[str, object]) -> None:
-    """Writes a line if it can: a full disk keeps nobody from undoing."""
+    """Writes a line if it can, because a full disk must not prevent an undo."""
     with contextlib.suppress(OSError):
         _write(file, line)
 
 
 def _failure(argv: Sequence[str]) -> tuple[str | None, bool]:
-    """Carries out an undo; returns in one line why it failed, or None, and whether it ran to its end.
+    """Carries out an undo; returns in one line why it failed, or None, and whether it ran to its
+    end.
 
-    What it leaves in the background is not waited for: outputs go to a file, whose end nobody has to await.
+    Processes that it leaves in the background are not waited for: outputs go to a file, whose end
+    nothing has to wait for.
     """
     with _file_for_output() as output:
         try:
             undo = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )  # fmt: skip
+            )
         except OSError as error:
             return error.strerror or str(error), False
         try:
@@ -318,11 +322,16 @@ def _failure(argv: Sequence[str]) -> tuple[str | None, bool]:
             return None, True
         output.seek(max(0, os.fstat(output.fileno()).st_size - LONGEST_OUTPUT))
         lines = output.read().decode(errors="replace").strip().splitlines()[-3:]
-        return f"exit status {status}{': ' + ' / '.join(lines) if lines else ''}", 0 < status <= GREATEST_STATUS
+        return (
+            f"exit status {status}{': ' + ' / '.join(lines) if lines else ''}",
+            0 < status <= GREATEST_STATUS,
+        )
 
 
 def _file_for_output() -> IO[bytes]:
-    """Opens a file without a name, in memory if no disk has room: an undo is carried out also then."""
+    """Opens a file without a name, in memory if no disk has room, so that an undo is possible even
+    then.
+    """
     try:
         return tempfile.TemporaryFile()
     except OSError:
@@ -330,7 +339,9 @@ def _file_for_output() -> IO[bytes]:
 
 
 def _write(file: IO[bytes], line: dict[str, object]) -> None:
-    """Writes a line, which is on disk on return; on a full disk, no part of it is. Raises OSError."""
+    """Writes a line, which is on disk on return; if the disk is full, no part of it is. Raises
+    OSError.
+    """
     text = json.dumps(line).encode() + b"\n"
     size = os.fstat(file.fileno()).st_size
     try:
@@ -342,9 +353,9 @@ def _write(file: IO[bytes], line: dict[str, object]) -> None:
         raise
 
 
-def _pending(lines: Sequence[JournalLine]) -> list[Undo]:
-    """Returns the undos of a journal that were not carried out, in the order of the changes; none if it is of
-    another boot.
+def pending(lines: Sequence[JournalLine]) -> list[Undo]:
+    """Returns the undos of a journal that were not carried out, in the order of the changes; none
+    if it is from another boot.
     """
     if not is_of_this_boot(lines):
         return []
@@ -366,7 +377,8 @@ def _pending(lines: Sequence[JournalLine]) -> list[Undo]:
 def read_lines(file: IO[bytes]) -> tuple[list[JournalLine], bool]:
     """Returns the lines of a journal, the head first, and whether it is damaged.
 
-    It is not damaged by a line that the death of its process cut short: nothing had been changed by then.
+    A line that was cut short when its process died is not damage, because nothing had been changed
+    by then.
     """
     file.seek(0)
     texts = [text for text in file.read().decode(errors="replace").splitlines() if text.strip()]
@@ -387,7 +399,7 @@ def read_lines(file: IO[bytes]) -> tuple[list[JournalLine], bool]:
 
 
 def _is_line(line: object) -> TypeGuard[JournalLine]:
-    """Returns whether this is a head, a change with its undo, or a note."""
+    """Returns whether a value is a head, a change with its undo, or a note."""
     if not isinstance(line, dict):
         return False
     if "boot_id" in line:
@@ -397,4 +409,8 @@ def _is_line(line: object) -> TypeGuard[JournalLine]:
     if not {"what", "undo"} & line.keys():
         return True
     undo = line.get("undo")
-    return isinstance(line.get("what"), str) and isinstance(undo, list) and all(isinstance(w, str) for w in undo)
+    return (
+        isinstance(line.get("what"), str)
+        and isinstance(undo, list)
+        and all(isinstance(w, str) for w in undo)
+    )

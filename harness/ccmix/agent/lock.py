@@ -1,9 +1,12 @@
-"""Allows one campaign at a time on a host, by an abstract unix socket, which the kernel frees when its owner dies.
+"""Allows one campaign at a time on a host, with an abstract unix socket, which the kernel frees
+when its owner dies.
 
-Its name holds for all users of a network namespace. An agent that finds it taken connects and reads who the owner is: a
-JSON object on a line. An owner that lost its controller is asked to leave by that controller's next agent, with the
-token that only the two know; it answers with LEAVING, and its connections end when it and its commands have ended. Any
-user may take the name, or connect: so the token goes only to processes of the same user, and counts only from them.
+The socket's name is the same for all users of a network namespace. An agent that finds it taken
+connects and reads the owner's description, a JSON object on one line. If the owner has lost its
+controller, the next agent of the same controller asks it to leave, with a token that only the two
+know. The owner answers with LEAVING, and its connections end when it and its commands have ended.
+Any user may take the name, or connect. So the token is sent only to processes of the same user, and
+is accepted only from them.
 """
 
 from __future__ import annotations
@@ -25,9 +28,13 @@ if TYPE_CHECKING:
     from ccmix.agent.messages import HostOwner
 
 ADDRESS = "\0ccmix-host"
-ANSWERS_WITHIN_S = 15.0  # not at once: a dead agent's keepers hold the lock while they end its commands
+ANSWERS_WITHIN_S = (
+    15.0  # not at once: a dead agent's keepers hold the lock while they end its commands
+)
 LEAVES_OR_NOT_WITHIN_S = 2.0  # the second answer of an agent that has given its first
-LEAVES_WITHIN_S = 45.0  # an agent that was asked to: its commands end, and its changes are undone
+LEAVES_WITHIN_S = (
+    45.0  # an agent that was asked to leave: its commands end, and its changes are undone
+)
 LEAVING = b"leaving\n"
 MOST_CONNECTIONS = 16
 LONGEST_LINE = 4096
@@ -35,25 +42,29 @@ OWNER = ("campaign", "user", "host", "pid", "since")  # of the controller
 
 
 class LockError(Exception):
-    """Reports that another campaign has the host; the sentence says which one."""
+    """Reports that another campaign is using the host; the sentence names it."""
 
 
 class HostLock:
-    """Holds the lock, once taken. Its `socket` and `connections` are readable when another agent asks for it."""
+    """Holds the lock. Its `socket` and `connections` are readable when another agent asks for
+    it.
+    """
 
     def __init__(self, owner: HostOwner, token: str, tell: Callable[[str], None]) -> None:
-        """Takes the lock; tells in a sentence if it has to wait for it. Raises LockError, within LEAVES_WITHIN_S or
-        sooner.
+        """Takes the lock; reports in a sentence if it has to wait for it. Raises LockError, within
+        LEAVES_WITHIN_S or sooner.
         """
-        self._line = json.dumps({name: str(value)[:500] for name, value in owner.items()}).encode() + b"\n"
+        self._line = (
+            json.dumps({name: str(value)[:500] for name, value in owner.items()}).encode() + b"\n"
+        )
         self._token = token.encode()
         self.socket = _take(self._token, tell)
         self.socket.setblocking(False)
         self.connections: list[socket.socket] = []
 
     def answer(self) -> socket.socket | None:
-        """Sends a caller the name of the owner; returns the connection on which the caller may send the token, or
-        None.
+        """Sends a caller the name of the owner; returns the connection on which the caller may send
+        the token, or None.
         """
         try:
             connection, _ = self.socket.accept()
@@ -72,7 +83,9 @@ class HostLock:
         return connection
 
     def is_asked_to_leave(self, connection: socket.socket) -> bool:
-        """Returns whether a caller knew the token. Its connection then ends with this process, else now."""
+        """Returns whether a caller knew the token. If so, its connection ends with this process,
+        otherwise now.
+        """
         try:
             received = connection.recv(LONGEST_LINE)
         except OSError:
@@ -102,7 +115,9 @@ def _take(token: bytes, tell: Callable[[str], None]) -> socket.socket:
         if deadline.expired:
             raise LockError("the host is in use by a ccmix that has not left in time")
         if not waits:
-            tell("a ccmix has the host, and may be ending its commands and undoing its changes")
+            tell(
+                "another ccmix has the host, and may be ending its commands and undoing its changes"
+            )
             waits = True
         _ask(token, deadline)
 
@@ -115,10 +130,15 @@ def _ask(token: bytes, deadline: Deadline) -> None:
             asking.connect(ADDRESS)
             line = _answer(asking, ANSWERS_WITHIN_S)
             if line is None:
-                raise LockError("the host is in use by a ccmix that does not answer, or whose commands can't be ended")
+                raise LockError(
+                    "the host is in use by a ccmix that does not answer, or whose commands can't "
+                    "be ended"
+                )
             if not line:  # its last holder has ended
                 return
-            if not _is_of_this_user(asking):  # so not an agent of this controller; it may be after the token
+            if not _is_of_this_user(
+                asking
+            ):  # so it is not an agent of this controller, and may want to steal the token
                 raise LockError(_sentence(line))
             asking.send(token)
             if _answer(asking, LEAVES_OR_NOT_WITHIN_S) != LEAVING:
@@ -129,23 +149,35 @@ def _ask(token: bytes, deadline: Deadline) -> None:
 
 
 def _is_of_this_user(connection: socket.socket) -> bool:
-    """Returns whether the process at the other end runs as the same user, according to the kernel (unix(7))."""
-    _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    """Returns whether the process at the other end runs as the same user, according to the kernel
+    (unix(7)).
+    """
+    _, uid, _ = struct.unpack(
+        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    )
     return bool(uid == os.geteuid())
 
 
 def _answer(asking: socket.socket, timeout_s: float) -> bytes | None:
-    """Returns a line, empty if the other end is closed; None after the timeout."""
+    """Returns a line, which is empty if the other end is closed; None after the timeout."""
     if not select.select([asking], [], [], timeout_s)[0]:
         return None
     return asking.recv(LONGEST_LINE)
 
 
 def _sentence(line: bytes) -> str:
-    """Returns who has the lock, in printable characters only: any user of the host may have written the line."""
+    """Returns the lock's owner as a sentence, in printable characters only, because any user of the
+    host may have written the line.
+    """
     try:
         owner = dict(json.loads(line))
     except (ValueError, TypeError, RecursionError):
-        return "the host is in use by somebody who does not speak ccmix's protocol"
-    printable = {name: "".join(filter(str.isprintable, str(owner.get(name, "?")))) for name in OWNER}
-    return "the host is in use by {campaign}, of {user} on {host} (pid {pid}), since {since}".format(**printable)
+        return "the host is in use by a program that does not speak ccmix's protocol"
+    printable = {
+        name: "".join(filter(str.isprintable, str(owner.get(name, "?")))) for name in OWNER
+    }
+    return (
+        "the host is in use by {campaign}, of {user} on {host} (pid {pid}), since {since}".format(
+            **printable
+        )
+    )

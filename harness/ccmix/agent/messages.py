@@ -1,12 +1,20 @@
-"""Declares the messages of the agent's protocol, JSON objects; docs/development.md has the table of them."""
+"""Declares the messages of the agent's protocol, which are JSON objects; docs/development.md has a
+table of them.
+"""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
+LONGEST_MESSAGE = (
+    1_000_000  # bytes of the agent's messages; the controller refuses longer ones (hosts/caps.py)
+)
+MOST_RECEIVED = 2**29  # bytes of the controller's messages, which have whole files
+BEATS_IN_SILENCE = 6  # of each side, in the time after which the other side treats it as lost
+
 
 class HostOwner(TypedDict):
-    """Describes the controller that has a host, for others who want it."""
+    """Describes the controller that is using a host, for other controllers that want it."""
 
     campaign: str
     user: str
@@ -16,7 +24,7 @@ class HostOwner(TypedDict):
 
 
 class ControllerMessage(TypedDict, total=False):
-    """Carries what the controller sends: the first message, or an operation with its fields."""
+    """Carries a message of the controller: the first message, or an operation with its fields."""
 
     owner: HostOwner
     token: str
@@ -34,7 +42,9 @@ class ControllerMessage(TypedDict, total=False):
 
 
 class AgentHello(TypedDict, total=False):
-    """Describes an agent and its host; `restored` is of an agent with a journal, `left` of an onlooker."""
+    """Describes an agent and its host. An agent with a journal sends `restored`, an onlooker
+    `left`.
+    """
 
     pid: int
     uid: int
@@ -61,7 +71,9 @@ class AgentReply(TypedDict, total=False):
 
 
 class CommandMessage(TypedDict, total=False):
-    """Carries what the agent reports about a command; `left` has pids that could not be ended."""
+    """Carries the agent's report about a command; `left` has pids of processes that could not be
+    ended.
+    """
 
     id: int
     stdout: str
@@ -73,7 +85,9 @@ class CommandMessage(TypedDict, total=False):
 
 
 class AgentMessage(AgentReply, total=False):
-    """Carries what else the agent sends; `left` has changes that were not undone, each with the reason."""
+    """Carries the agent's other messages; `left` has changes that were not undone, each with the
+    reason.
+    """
 
     waits: str
     hello: AgentHello

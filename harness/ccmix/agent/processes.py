@@ -1,4 +1,4 @@
-"""Finds which processes of this machine descend from which, and ends them together."""
+"""Finds the descendants of processes of this machine, and ends them together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def become_subreaper() -> None:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Lets the kernel send the signal to this process when its parent dies; not if the parent has died before."""
+    """Lets the kernel send the signal to this process when its parent dies, unless the parent has
+    died already.
+    """
     _prctl(PR_SET_PDEATHSIG, signal_number)
 
 
@@ -32,12 +34,14 @@ def _prctl(option: int, value: int) -> None:
 
 
 def descendants(ancestor: int) -> list[int]:
-    """Returns all processes below one, nearest first. A process that forks at the same time may be missed: look
-    again.
+    """Returns all descendants of a process, nearest first. A process that forks at the same time
+    may be missed, so call it again.
     """
     pids: list[int] = []
     unread = [ancestor]
-    parents = None if Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists() else _parents()
+    parents = (
+        None if Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists() else _parents()
+    )
     while unread:
         parent = unread.pop(0)
         if parents is None:
@@ -50,15 +54,23 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def command_line(pid: int) -> str:
-    """Returns a process's arguments with spaces between them; "" for one that has ended."""
+    """Returns a process's arguments with spaces between them; "" if the process has ended."""
     try:
-        return (PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
+        return (
+            (PROC / str(pid) / "cmdline")
+            .read_bytes()
+            .rstrip(b"\0")
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+        )
     except OSError:
         return ""
 
 
 def signal_descendants(ancestor: int, signal_number: int) -> list[int]:
-    """Sends the signal; returns those that this user may not signal, which are then asked to end through sudo."""
+    """Sends the signal; returns those that this user may not signal, which are then asked to end
+    through sudo.
+    """
     denied = []
     for pid in descendants(ancestor):
         try:
@@ -72,14 +84,18 @@ def signal_descendants(ancestor: int, signal_number: int) -> list[int]:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 ["sudo", "-n", "kill", "-s", name, "--", *map(str, denied)],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=5, check=False,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=5,
+                check=False,
+            )
     return denied
 
 
 def _children(parent: int) -> list[int]:
-    """Returns the children of all threads of a process, as the kernel lists them (CONFIG_PROC_CHILDREN); at once,
-    unlike _parents().
+    """Returns the children of all threads of a process, as the kernel lists them
+    (CONFIG_PROC_CHILDREN); at once, unlike _parents().
     """
     children: list[int] = []
     with contextlib.suppress(OSError):  # it has ended
@@ -94,5 +110,7 @@ def _parents() -> dict[int, int]:
     parents = {}
     for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
-            parents[int(process.name)] = int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            parents[int(process.name)] = int(
+                (process / "stat").read_bytes().rpartition(b")")[2].split()[1]
+            )
     return parents

@@ -1,8 +1,10 @@
-"""Carries out what the agent's controller asks for, and undoes and ends all of it when the controller is gone.
+"""Carries out the requests of the agent's controller, and undoes and ends all of it when the
+controller is gone.
 
-An onlooker is an agent without lock and journal: it leaves the host to whoever has it, and undoes nothing.
+An onlooker is an agent without lock and journal: it leaves the host to the campaign that uses it,
+and undoes nothing.
 
-One thread, one loop. docs/development.md has the table of messages.
+There is one thread and one loop. docs/development.md has the table of messages.
 """
 
 from __future__ import annotations
@@ -20,20 +22,27 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ccmix.agent import journal
+from ccmix.agent import journal, left_journals
 from ccmix.agent.channel import Channel, ChannelEnded
 from ccmix.agent.command import AgentCommand, privileged_argv
 from ccmix.agent.deadline import Deadline
 from ccmix.agent.keeper import AGENT_SIGNALS, GIVES_UP_S
-from ccmix.agent.limits import BEATS_IN_SILENCE
 from ccmix.agent.lock import HostLock, LockError
+from ccmix.agent.messages import BEATS_IN_SILENCE
 from ccmix.agent.processes import become_subreaper, signal_descendants
 
 FIRST_MESSAGE_WITHIN_S = 30.0
 LONGEST_SILENCE_S = 86400.0
 LAST_MESSAGES_S = 2.0
-MOST_RESTORED, LONGEST_RESTORED = 40, 1000  # changes that the hello names, and characters of each of their two texts
-SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # of tc and sysctl: a login without root may lack them
+MOST_RESTORED, LONGEST_RESTORED = (
+    40,
+    1000,
+)  # changes that the hello names, and characters of each of their two texts
+SYSTEM_FOLDERS = (
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+)  # of tc and sysctl: a login without root may lack them
 
 
 if TYPE_CHECKING:
@@ -43,14 +52,18 @@ if TYPE_CHECKING:
 
 
 class Leaving(Exception):
-    """Reports that the agent is to leave; the sentence says why."""
+    """Reports that the agent must leave; the sentence says why."""
 
 
 class Agent:
     """Serves one controller, which has sent its first message."""
 
     def __init__(
-        self, channel: Channel, hello: ControllerMessage, lock: HostLock | None, undo: journal.Journal | None
+        self,
+        channel: Channel,
+        hello: ControllerMessage,
+        lock: HostLock | None,
+        undo: journal.Journal | None,
     ) -> None:
         """Prepares to serve; without lock and journal, as an onlooker."""
         self._channel = channel
@@ -83,16 +96,20 @@ class Agent:
             }
 
     def serve(self) -> None:
-        """Returns when the agent is to leave: asked to, by a signal, after silence, or at the channel's end."""
+        """Returns when the agent must leave: on request, on a signal, after silence, or at the
+        channel's end.
+        """
         try:
             while True:
                 self._wait()
         except (Leaving, ChannelEnded) as reason:
-            with contextlib.suppress(OSError):  # nobody listens
+            with contextlib.suppress(OSError):  # the controller does not listen
                 print(f"ccmix-agent: {reason}", file=sys.stderr, flush=True)
 
     def end_commands(self) -> None:
-        """Ends all commands. Their last outputs are passed on as far as the channel takes them."""
+        """Ends all commands. Their last outputs are passed on as long as the channel accepts
+        them.
+        """
         for command in self._commands.values():
             command.end()
         deadline = Deadline(GIVES_UP_S + 2)
@@ -103,7 +120,7 @@ class Agent:
                         selector.register(command.status, selectors.EVENT_READ, command)
                 for key, _ in selector.select(1.0):
                     key.data.hear()
-        signal_descendants(os.getpid(), signal.SIGKILL)  # of keepers that somebody has killed
+        signal_descendants(os.getpid(), signal.SIGKILL)  # of keepers that were killed
 
     def _wait(self) -> None:
         """Waits for events, and handles them: one turn of the loop."""
@@ -122,7 +139,9 @@ class Agent:
             if lock:
                 selector.register(lock.socket, events, lock.answer)
                 for connection in lock.connections:
-                    selector.register(connection, events, lambda asking=connection: self._asked(lock, asking))
+                    selector.register(
+                        connection, events, lambda asking=connection: self._asked(lock, asking)
+                    )
             if channel.unsent:
                 selector.register(channel.sends, selectors.EVENT_WRITE, channel.flush)
             for command in [command for command in self._commands.values() if not command.gone]:
@@ -132,10 +151,18 @@ class Agent:
                     continue
                 selector.register(command.status, events, command.hear)
                 for output in command.outputs:
-                    selector.register(output, events, lambda command=command, output=output: command.pass_on(output))
-            for key, _ in selector.select(min(self._silence.remaining_s, self._next_beat.remaining_s)):
+                    selector.register(
+                        output,
+                        events,
+                        lambda command=command, output=output: command.pass_on(output),
+                    )
+            for key, _ in selector.select(
+                min(self._silence.remaining_s, self._next_beat.remaining_s)
+            ):
                 key.data()
-        self._commands = {number: command for number, command in self._commands.items() if not command.gone}
+        self._commands = {
+            number: command for number, command in self._commands.items() if not command.gone
+        }
 
     def _signalled(self) -> None:
         number = os.read(self._signals, 1)[0]
@@ -143,7 +170,7 @@ class Agent:
 
     def _asked(self, lock: HostLock, connection: socket.socket) -> None:
         if lock.is_asked_to_leave(connection):
-            raise Leaving("its controller has connected anew")
+            raise Leaving("its controller has connected again")
 
     def _receive(self) -> None:
         try:
@@ -155,7 +182,9 @@ class Agent:
             try:
                 self._carry_out(message)
             except (LookupError, TypeError, ValueError, AttributeError) as error:
-                raise Leaving(f"got a message that is not of the protocol: {error!r}") from error
+                raise Leaving(
+                    f"got a message that does not follow the protocol: {error!r}"
+                ) from error
 
     def _carry_out(self, message: ControllerMessage) -> None:
         operation = self._operations[message["op"]]
@@ -182,7 +211,7 @@ class Agent:
             self._commands[number] = command
 
     def _end(self, message: ControllerMessage) -> None:
-        if message["id"] in self._commands:  # else it has gone in the meantime
+        if message["id"] in self._commands:  # otherwise it has gone in the meantime
             self._commands[message["id"]].end()
 
     def _listening(self, message: ControllerMessage) -> AgentReply:
@@ -199,12 +228,14 @@ class Agent:
 
 
 def _about_to(undo: journal.Journal, message: ControllerMessage) -> int:
-    return undo.about_to(str(message["what"]), privileged_argv(_words(message["undo"]), message["privileged"]))
+    return undo.about_to(
+        str(message["what"]), privileged_argv(_words(message["undo"]), message["privileged"])
+    )
 
 
 def _words(value: object) -> list[str]:
-    """Returns the arguments of a command. Raises TypeError, since an undo that is none would keep others from being
-    carried out.
+    """Returns the arguments of a command. Raises TypeError, because an invalid undo would prevent
+    the other undos.
     """
     if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
         raise TypeError("a command is a list of texts")
@@ -240,17 +271,23 @@ def main() -> None:
 
 
 def _told(error: Exception) -> str:
-    """Returns what a user reads of an error."""
-    if isinstance(error, OSError) and not isinstance(error, journal.JournalError) and error.filename:
+    """Returns the text of an error for users."""
+    if (
+        isinstance(error, OSError)
+        and not isinstance(error, journal.JournalError)
+        and error.filename
+    ):
         return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
 def _serve(channel: Channel, hello: ControllerMessage, undo: journal.Journal) -> None:
-    lock = HostLock(hello["owner"], hello["token"], lambda sentence: channel.send({"waits": sentence}))
-    if left := journal.left():
+    lock = HostLock(
+        hello["owner"], hello["token"], lambda sentence: channel.send({"waits": sentence})
+    )
+    if left := left_journals.left():
         channel.send({"waits": f"{len(left)} changes of a run that died are being undone"})
-    restored = [(left.what, reason) for left, reason in journal.restore()]
+    restored = [(left.what, reason) for left, reason in left_journals.restore()]
     folder = _folder(undo)
     agent = Agent(channel, hello, lock, undo)
     try:
@@ -259,14 +296,16 @@ def _serve(channel: Channel, hello: ControllerMessage, undo: journal.Journal) ->
     finally:
         agent.end_commands()
         failed = [(left.what, reason) for left, reason in undo.undo_all() if reason]
-        signal_descendants(os.getpid(), signal.SIGKILL)  # of what undos have left in the background
+        signal_descendants(os.getpid(), signal.SIGKILL)  # left in the background by undos
     channel.send(cast("AgentMessage", {"left": _shortened(failed)}))
     channel.flush_all(LAST_MESSAGES_S)
 
 
 def _shortened(changes: Sequence[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
-    """Returns changes with reasons as a message has room for them."""
-    named = [(what[:LONGEST_RESTORED], reason and reason[:LONGEST_RESTORED]) for what, reason in changes]
+    """Returns changes with reasons, shortened to the size of a message."""
+    named = [
+        (what[:LONGEST_RESTORED], reason and reason[:LONGEST_RESTORED]) for what, reason in changes
+    ]
     more = len(named) - MOST_RESTORED
     return [*named[:MOST_RESTORED], *([(f"{more} more changes", None)] if more > 0 else [])]
 
@@ -274,12 +313,8 @@ def _shortened(changes: Sequence[tuple[str, str | None]]) -> list[tuple[str, str
 def _look_on(channel: Channel, hello: ControllerMessage) -> None:
     agent = Agent(channel, hello, lock=None, undo=None)
     try:
-        channel.send(
-            {
-                "hello": _facts(_place())
-                | {"left": [what for what, _ in _shortened([(left.what, None) for left in journal.left()])]}
-            }
-        )
+        left = _shortened([(undo.what, None) for undo in left_journals.left()])
+        channel.send({"hello": _facts(_place()) | {"left": [what for what, _ in left]}})
         agent.serve()
     finally:
         agent.end_commands()
@@ -300,7 +335,7 @@ def _first_message(channel: Channel) -> ControllerMessage:
 
 
 def _check_first(hello: ControllerMessage) -> None:
-    """Raises ValueError for a message that can't be the first."""
+    """Raises ValueError for a message that can't be the first one."""
     silence_s = hello.get("silence_s")
     if not (
         isinstance(hello.get("owner"), dict)
@@ -313,7 +348,9 @@ def _check_first(hello: ControllerMessage) -> None:
 
 
 def _folder(undo: journal.Journal) -> str:
-    """Makes the agent's own private folder, whose removal is the first undo, and returns its path."""
+    """Makes the agent's own private folder, whose removal is the first undo, and returns its
+    path.
+    """
     folder = tempfile.mkdtemp(prefix="ccmix-", dir=_place())
     try:
         undo.made(undo.about_to(f"temporary folder {folder}", ["rm", "-rf", "--", folder]))
@@ -326,7 +363,7 @@ def _folder(undo: journal.Journal) -> str:
 def _place() -> str:
     """Returns a folder in which programs may be run, on disk if there is such a folder."""
     places = [os.environ.get("TMPDIR", "/tmp"), "/var/tmp", os.environ.get("HOME", "/")]
-    with contextlib.suppress(FileNotFoundError):  # there is none with room
+    with contextlib.suppress(FileNotFoundError):  # no folder has room
         places.insert(0, tempfile.gettempdir())
     return next((place for place in places if _may_run(place)), places[0])
 

@@ -1,7 +1,8 @@
 """Tests whether two settings differ, by how much, and whether they are the same within a margin.
 
-Paired by block: the iterations of a campaign, in each of which every setting was run once. Of two campaigns, which
-share no blocks: as two samples. Formulas and what was simulated: docs/explanation/statistics.md.
+Runs of one campaign are paired by block: a block is an iteration, in which every setting was run
+once. Runs of two campaigns share no blocks, so they are compared as two samples. The formulas, and
+the simulations behind them, are in docs/explanation/statistics.md.
 """
 
 import functools
@@ -13,28 +14,38 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ccmix.analysis.distributions import t_cdf, t_quantile
-from ccmix.analysis.intervals import BOOTSTRAP_FROM, LEAST_FOR_INTERVAL, confidence_interval, fewest
+from ccmix.analysis.intervals import (
+    BOOTSTRAP_FROM,
+    LEAST_FOR_INTERVAL,
+    confidence_interval,
+    fewest,
+    t_cdf,
+    t_quantile,
+)
 
 SIGNIFICANCE = 0.05
 POWER = 0.8  # of a comparison with as many iterations as recommended
 FLIPS = 9999  # of signs: the smallest p-value is 1 / 10,000
 SEED = 11
-HALVINGS = 30  # of where an end of an interval may be
+HALVINGS = 30  # of the range that holds an end of an interval
 MARGIN = 0.1  # of the mean, within which two settings count as the same
-ALIKE = 1e-6  # of the mean: values no further apart have no spread, as runs in which nothing random happened
+# of the mean: values no further apart count as equal, as in runs in which nothing is random
+ALIKE = 1e-6
 
 
 def significant(p_value: float | None) -> bool:
-    """Returns whether a test shows what it tests for; None is the p-value of a test that could not be made."""
+    """Returns whether a test is significant; the p-value of a test that could not be made is
+    None.
+    """
     return p_value is not None and p_value <= SIGNIFICANCE
 
 
 @dataclass(frozen=True)
 class Paired:
-    """Values less those of the baseline, in the values' unit, over the blocks that have both.
+    """Describes the values minus those of the baseline, in their unit, over the blocks with both.
 
-    Where several blocks all say the same, they are `alike`: one observation, of which there is no interval and no test.
+    If several blocks all have the same values, they are `alike`: they are a single observation,
+    without an interval and a test.
     """
 
     blocks: int
@@ -47,9 +58,22 @@ class Paired:
     iterations_needed: int | None  # to see such a difference
     alike: bool = False
 
+    def iterations_among(self, comparisons: int) -> int | None:
+        """Returns the iterations that detect such a difference with POWER as one of several
+        comparisons, each of which is tested at its part of SIGNIFICANCE (Bonferroni): that many are
+        enough for Holm, too. None: unknown, or too many.
+        """
+        if self.effect_size is None:
+            return None
+        size = abs(self.effect_size) / _small_sample(self.blocks)
+        needed = _fewest_blocks(size, SIGNIFICANCE / comparisons)
+        return needed and max(needed, self.blocks + 1)
+
 
 def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
-    """Compares values with the baseline's values in the same blocks, in the same order; returns None without any."""
+    """Compares values with the baseline's values of the same blocks, in the same order. Returns
+    None if there are no values.
+    """
     if not values:
         return None
     differences = [value - other for value, other in zip(values, baseline, strict=True)]
@@ -70,15 +94,22 @@ def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
 
 
 def _hedges_g(differences: Sequence[float]) -> float | None:
-    """Mean over standard deviation, corrected for few values: Hedges 1981, with the usual approximation of J."""
-    degrees = len(differences) - 1
-    if degrees < 1 or not (deviation := statistics.stdev(differences)):
+    """Returns the mean over the standard deviation, corrected for few values: Hedges 1981, with the
+    usual approximation of J, which is 0 for two values.
+    """
+    if len(differences) < LEAST_FOR_INTERVAL or not (deviation := statistics.stdev(differences)):
         return None
-    return statistics.fmean(differences) / deviation * (1 - 3 / (4 * degrees - 1))
+    return statistics.fmean(differences) / deviation * _small_sample(len(differences))
+
+
+def _small_sample(count: int) -> float:
+    return 1 - 3 / (4 * (count - 1) - 1)
 
 
 def _p_value(differences: Sequence[float]) -> float | None:
-    """Returns the two-sided p-value of Student's paired test, or from 15 blocks on of a randomisation test of signs."""
+    """Returns the two-sided p-value of Student's paired test; from 15 blocks on, that of a
+    randomisation test of signs.
+    """
     if len(differences) < LEAST_FOR_INTERVAL:
         return None
     if len(differences) >= BOOTSTRAP_FROM:
@@ -101,30 +132,43 @@ def _two_sided(difference: float, error: float, degrees: float) -> float:
 
 
 def _one_sided(excess: float, error: float, degrees: float) -> float:
-    """Returns the p-value of an excess that is not above 0."""
+    """Returns the p-value of the hypothesis that an excess is not above 0."""
     return t_cdf(-excess / error, degrees)
 
 
 def _reach(degrees: float, share: float, power: float) -> float:
-    """Returns how many standard errors a value must be away from a limit to be detected with that power."""
+    """Returns how many standard errors a value must be away from a limit to be detected with
+    that power.
+    """
     return t_quantile(share, degrees) + t_quantile(power, degrees)
 
 
 def _blocks_for(differences: Sequence[float]) -> int | None:
-    """Returns the blocks that detect such a difference with POWER; None if there are fewer than 2 differences."""
+    """Returns the blocks that detect such a difference with POWER; None if there are fewer than 2
+    differences.
+    """
     if len(differences) < 2 or not (difference := abs(statistics.fmean(differences))):
         return None
     deviation = statistics.stdev(differences)
-    return fewest(
-        lambda count: difference >= _reach(count - 1, 1 - SIGNIFICANCE / 2, POWER) * deviation / math.sqrt(count)
-    )
+    return _fewest_blocks(difference / deviation if deviation else math.inf, SIGNIFICANCE)
+
+
+def _fewest_blocks(size: float, level: float) -> int | None:
+    """Returns the blocks that detect differences whose mean is so many standard deviations.
+
+    Chow, Shao and Wang 2008, Sample Size Calculations in Clinical Research, 3.1.1, with quantiles
+    of Student's t instead of the normal ones.
+    """
+    count = fewest(lambda count: size * math.sqrt(count) >= _reach(count - 1, 1 - level / 2, POWER))
+    by_signs = count is not None and count >= BOOTSTRAP_FROM
+    return None if by_signs and level * (FLIPS + 1) < 1 else count
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusts p-values for their number (Holm 1979): compared with a level, they keep the chance of any false alarm
-    below it.
+    """Adjusts p-values for their number (Holm 1979): if each is compared with a level, the chance
+    of any false alarm stays below that level.
 
-    A comparison without a p-value stays out, and does not count.
+    A comparison without a p-value is left out, and not counted.
     """
     known = sorted((p_value, at) for at, p_value in enumerate(p_values) if p_value is not None)
     adjusted: list[float | None] = [None] * len(p_values)
@@ -135,9 +179,23 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
+def corrected(results: Sequence[Paired | None]) -> list[tuple[float | None, int | None]]:
+    """Returns each p-value after Holm's correction for all of them, and the iterations that would
+    decide if it is not significant then.
+
+    Holm compares the smallest of the p-values that are not significant with SIGNIFICANCE over their
+    number.
+    """
+    adjusted = holm([result.p_value if result else None for result in results])
+    left = sum(p is not None and p > SIGNIFICANCE for p in adjusted)
+    among = max(left, 1)
+    needed = [result.iterations_among(among) if result else None for result in results]
+    return list(zip(adjusted, needed, strict=True))
+
+
 @dataclass(frozen=True)
 class MetricSample:
-    """Values of one setting."""
+    """Holds the values of one setting."""
 
     values: tuple[float, ...]
 
@@ -151,7 +209,9 @@ class MetricSample:
 
     @functools.cached_property
     def alike(self) -> bool:
-        """Returns whether several values agree within ALIKE: they are one observation, made several times."""
+        """Returns whether several values agree within ALIKE: they are one observation, made
+        several times.
+        """
         return self.count > 1 and max(self.values) - min(self.values) <= ALIKE * abs(self.mean)
 
     @property
@@ -165,20 +225,24 @@ class MetricSample:
 
 @dataclass(frozen=True)
 class Unpaired:
-    """B against A, as the ratio of their means; None where A's mean is not above 0, or either has too few values that
-    are not all alike.
+    """Compares B with A by the ratio of their means. A field is None if A's mean is not above 0, or
+    if either sample has too few values or only values that are all alike.
     """
 
     ratio: float | None
-    interval: tuple[float, float] | None  # 95%, of the ratio; None too if A's mean does not differ significantly from 0
+    interval: (
+        tuple[float, float] | None
+    )  # 95%, of the ratio; None too if A's mean does not differ significantly from 0
     p_different: float | None
     p_same: float | None  # of both one-sided tests: the larger
 
 
 def unpaired(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> Unpaired:
-    """Welch's test for a difference, and two one-sided tests (Schuirmann 1987) for a ratio within 1 ± margin.
+    """Makes Welch's test for a difference, and two one-sided tests (Schuirmann 1987) for a ratio
+    within 1 ± margin.
 
-    A ratio's limits are tested as B - limit x A, whose mean is 0 there (Sasabuchi 1988); so is the interval (Fieller).
+    A ratio's limits are tested as B - limit x A, whose mean is 0 there (Sasabuchi 1988); so is the
+    interval (Fieller).
     """
     if min(a.observations, b.observations) < LEAST_FOR_INTERVAL:
         ratio = b.mean / a.mean if a.count and b.count and a.mean > 0 else None
@@ -200,15 +264,18 @@ def p_above(a: MetricSample, b: MetricSample, limit: float = 1.0) -> float:
 
 
 def _error(a: MetricSample, b: MetricSample, limit: float) -> tuple[float, float]:
-    """Returns the standard error of mean B - limit x mean A, and its degrees of freedom (Welch and Satterthwaite)."""
+    """Returns the standard error of mean B - limit x mean A, and its degrees of freedom (Welch and
+    Satterthwaite).
+    """
     of_a, of_b = limit**2 * a.variance / a.count, b.variance / b.count
     degrees = (of_a + of_b) ** 2 / (of_a**2 / (a.count - 1) + of_b**2 / (b.count - 1))
     return math.sqrt(of_a + of_b), degrees
 
 
 def _fieller(a: MetricSample, b: MetricSample) -> tuple[float, float] | None:
-    """Returns from where to where Welch's test at 5%, with its degrees of freedom at each ratio, refuses no ratio of
-    the means (Fieller 1954), and not below 0; None where that has no upper end.
+    """Returns the 95% interval of the ratio of the means, at least 0 (Fieller 1954): all ratios
+    that Welch's test at 5%, with its degrees of freedom at each ratio, does not refuse. Returns
+    None if the interval has no upper end.
     """
     if b.mean <= 0 or not (least_inverse := _least_ratio(b, a)):
         return None
@@ -216,7 +283,9 @@ def _fieller(a: MetricSample, b: MetricSample) -> tuple[float, float] | None:
 
 
 def _least_ratio(a: MetricSample, b: MetricSample) -> float:
-    """Returns the least ratio of mean B to mean A that B is not significantly above; 0 if it is above none."""
+    """Returns the smallest ratio of mean B to mean A that B does not significantly exceed; 0 if B
+    exceeds none.
+    """
     if p_above(a, b, 0.0) > SIGNIFICANCE / 2:
         return 0.0
     refused, accepted = 0.0, b.mean / a.mean
@@ -230,10 +299,10 @@ def _least_ratio(a: MetricSample, b: MetricSample) -> float:
 
 
 def iterations_to_decide(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> int | None:
-    """Returns how many iterations of each make one of unpaired()'s tests decide with POWER.
+    """Returns how many iterations of each setting let one of unpaired()'s tests decide with POWER.
 
-    Assumes the means and variances of these samples. Returns None if there are fewer than 2 values, all values are
-    alike, or it would take too many.
+    Assumes the means and variances of these samples. Returns None if there are fewer than 2 values,
+    if all values are alike, or if too many iterations would be needed.
     """
     if min(a.observations, b.observations) < 2 or a.mean <= 0:
         return None
@@ -245,7 +314,9 @@ def iterations_to_decide(a: MetricSample, b: MetricSample, margin: float = MARGI
 
     def enough(count: int) -> bool:
         degrees = 2 * (count - 1)
-        seen = apart > 0 and apart >= _reach(degrees, 1 - SIGNIFICANCE / 2, POWER) * error(count, 1.0)
+        seen = apart > 0 and apart >= _reach(degrees, 1 - SIGNIFICANCE / 2, POWER) * error(
+            count, 1.0
+        )
         reach = _reach(degrees, 1 - SIGNIFICANCE, (1 + POWER) / 2)
         return seen or all(
             space > 0 and space >= reach * error(count, limit)

@@ -1,7 +1,9 @@
-"""Assigns the connections that the probes saw to their source: a test of iperf3, a server of ccmix, or a command.
+"""Assigns the connections that the probes saw to their source: a test of iperf3, a server of ccmix,
+or a command.
 
-A connection is known by its sending host and the addresses and ports of both ends. A port alone does not tell it: the
-kernel gives a port to several connections that lead elsewhere, and servers of others may use the ports of ccmix's own.
+A connection is identified by its sending host and the addresses and ports of both ends. A port is
+not enough: the kernel uses a port for several connections with different destinations, and other
+servers may use the same ports as ccmix's.
 """
 
 from collections.abc import Iterator
@@ -17,61 +19,78 @@ from ccmix.model import CommandSource, HttpSource, Run, WorkloadSource
 
 CONNECTION = [*FLOW, *PEER]
 CONNECTION_COLUMNS: dict[str, Any] = {"host": pl.String, "port": pl.Int64, **PEER}
-# `flow_port` is the number by which the tables know the flow of a connection, beside its host: its port, as a rule.
-# `reverse`: its data go to that host
+# The tables identify the flow of a connection by its host and `flow_port`, which usually is the
+# port. `reverse`: its data go to that host
 FLOW_CONNECTION_COLUMNS: dict[str, Any] = CONNECTION_COLUMNS | {
-    "group": pl.String, "flow_port": pl.Int64, "reverse": pl.Boolean,
-}  # fmt: skip
+    "group": pl.String,
+    "flow_port": pl.Int64,
+    "reverse": pl.Boolean,
+}
 _OTHER_END = pl.when(pl.col("end") == "sender").then(pl.lit("receiver")).otherwise(pl.lit("sender"))
 _END_OF_DATA = pl.when("reverse").then(_OTHER_END).otherwise("end")
-# Added to the port of a command's flow if a flow of iperf3 has the same one: no port of TCP is as large
+# Added to the port of a command's flow if a flow of iperf3 has the same port: TCP's ports are
+# smaller
 SAME_PORT = 65536
 
 
 def numbered(connections: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the connections of these flows of iperf3, each with its group and number: FLOW_CONNECTION_COLUMNS."""
+    """Returns the connections of these flows of iperf3, each with its group and number:
+    FLOW_CONNECTION_COLUMNS.
+    """
     own = flows.select(*FLOW, "group", flow_port="port", reverse=pl.lit(value=False))
     return connections.join(own, on=FLOW, maintain_order="left")
 
 
 def of_streams(client: dict[str, Any], host: str) -> pl.DataFrame:
-    """Returns the connections of a test's streams, as its client's JSON names them: CONNECTION_COLUMNS.
+    """Returns the connections of a test's streams, as its client's JSON names them:
+    CONNECTION_COLUMNS.
 
-    The probes see TCP alone: of a test over UDP there are none.
+    The probes see only TCP, so a test over UDP has none.
     """
     streams = client["start"]["connected"]
     if client["start"].get("test_start", {}).get("protocol") == "UDP":
         streams = []
-    rows = [(host, stream["local_port"], stream.get("remote_port"), stream.get("remote_host")) for stream in streams]
+    rows = [
+        (host, stream["local_port"], stream.get("remote_port"), stream.get("remote_host"))
+        for stream in streams
+    ]
     return pl.DataFrame(rows, schema=CONNECTION_COLUMNS, orient="row")
 
 
 def control(run: Run, number: int, server: dict[str, Any]) -> pl.DataFrame:
-    """Returns the control connection of the test that is the source of that number: CONNECTION_COLUMNS.
+    """Returns the control connection of the test that is the source with that number:
+    CONNECTION_COLUMNS.
 
-    The server's JSON names the one connection that it accepted as that of its test.
+    The server's JSON names the connection that it accepted for its test.
     """
     host, accepted = run.traffic.sources[number].host, server["start"].get("accepted_connection")
-    rows = [(host, accepted["port"], iperf3.PORT + number, _receiver(run, host))] if accepted else []
+    rows = (
+        [(host, accepted["port"], iperf3.PORT + number, _receiver(run, host))] if accepted else []
+    )
     return pl.DataFrame(rows, schema=CONNECTION_COLUMNS, orient="row")
 
 
 def of_server(run: Run, number: int, source: HttpSource | WorkloadSource) -> pl.Expr:
-    """Returns what selects the connections to a source's own server, on the sending host for http, else on the
-    receiver.
+    """Returns the expression that selects the connections to a source's own server. An http server
+    runs on the sending host, the others on the receiver.
     """
     at_sender = isinstance(source, HttpSource)
     port = pl.col("port" if at_sender else "peer_port") == iperf3.PORT + number
-    return (pl.col("host") == source.host) & port & pl.col("peer_address").is_in(_addresses(run, source.host))
+    return (
+        (pl.col("host") == source.host)
+        & port
+        & pl.col("peer_address").is_in(_addresses(run, source.host))
+    )
 
 
 def of_commands(
     run: Run, sockets: pl.DataFrame, of_iperf3: pl.DataFrame
 ) -> Iterator[tuple[CommandSource, pl.DataFrame]]:
-    """Yields the commands, each with the sockets of its host that are nobody else's.
+    """Yields the commands, each with the sockets of its host that belong to no other source.
 
-    Of several commands on one host the first has all: nothing tells which of them made a connection. `of_iperf3` are
-    the connections of all tests, those of control included.
+    If a host has several commands, the first one gets all sockets, because nothing tells which
+    command made a connection. `of_iperf3` are the connections of all tests, including their control
+    connections.
     """
     servers = [
         of_server(run, number, source)
@@ -84,12 +103,18 @@ def of_commands(
     seen: set[str] = set()
     for source in run.traffic.sources:
         if isinstance(source, CommandSource):
-            yield source, others.filter(pl.col("host") == source.host) if source.host not in seen else others.clear()
+            yield (
+                source,
+                others.filter(pl.col("host") == source.host)
+                if source.host not in seen
+                else others.clear(),
+            )
             seen.add(source.host)
 
 
 def of_flows(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples of these connections, FLOW_CONNECTION_COLUMNS, with the group and the number of each.
+    """Returns the samples of these connections, FLOW_CONNECTION_COLUMNS, with the group and the
+    number of each.
 
     `end` says which end of a flow was sampled, whichever host it is.
     """
@@ -100,15 +125,20 @@ def of_flows(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def of_flows_between_hosts(sockets: pl.DataFrame, flows: pl.DataFrame, named: pl.DataFrame | None) -> pl.DataFrame:
-    """Returns the samples of flows, with the `group` of each. `named` are the connections that iperf3's client named.
+def of_flows_between_hosts(
+    sockets: pl.DataFrame, flows: pl.DataFrame, named: pl.DataFrame | None
+) -> pl.DataFrame:
+    """Returns the samples of flows, with the `group` of each. `named` are the connections that
+    iperf3's client named.
 
-    `end` says which end of a flow was sampled, whichever host it is. An address or a port may be another one beyond a
-    translation, so of the far end's sockets only the port of `src` is compared.
+    `end` says which end of a flow was sampled, whichever host it is. Address translation may change
+    an address or a port, so only the port of `src` is compared for the sockets of the far end.
     """
     known = flows.select(*FLOW, "group", pl.col("reverse").fill_null(value=False))
     if named is not None:
-        known = known.join(named.select(*FLOW, named_port="peer_port"), on=FLOW, how="left", maintain_order="left")
+        known = known.join(
+            named.select(*FLOW, named_port="peer_port"), on=FLOW, how="left", maintain_order="left"
+        )
     else:
         known = known.with_columns(named_port=pl.lit(None, pl.Int64))
     found = sockets.join(known, on=FLOW, maintain_order="left")
@@ -122,7 +152,9 @@ def of_flows_between_hosts(sockets: pl.DataFrame, flows: pl.DataFrame, named: pl
 
 def _receiver(run: Run, sender: str) -> str:
     """Returns the address to which a sender's own sources send."""
-    return next(pair.receiver_address for pair in layout(run.topology).pairs if pair.sender.name == sender)
+    return next(
+        pair.receiver_address for pair in layout(run.topology).pairs if pair.sender.name == sender
+    )
 
 
 def _addresses(run: Run, sender: str) -> list[str]:

@@ -1,61 +1,234 @@
-"""Tells whether a measured time is long enough for a run to settle, as far as this is known without its goodput."""
+"""How long a run must be: the periods of its CCAs, and whether its goodput is steady."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
-from ccmix.analysis.periods import Period, slowest
-from ccmix.model import GroupedSource, Run, Topology
+from ccmix.model import ETHERNET_HEADER_BYTES, Group, GroupedSource, Iperf3Source, Run, Topology
+from ccmix.model.results import GroupMetrics
+from ccmix.terms import BBRS
 from ccmix.units import format_time
+
+LEAST_RTTS = 100  # with a full queue
+LEAST_CYCLES = 5  # of anything slower
+HEADER_BYTES = 52  # of IPv4, and of TCP with timestamps
+LIKELY_MTU_BYTES = 1500  # of a path between hosts
+
+# Window of the smallest RTT, after which every version of BBR drains the queue: bbr_min_rtt_win_sec
+# of tcp_bbr.c
+BBR_CYCLE_S = 10.0
+
+CUBIC_C = 0.4  # RFC 9438, section 5
+CUBIC_BETA = 0.7  # RFC 9438, section 4.6
+CUBIC_ALPHA = (
+    3 * (1 - CUBIC_BETA) / (1 + CUBIC_BETA)
+)  # of the Reno-friendly region, RFC 9438, section 4.3
+RENO_BETA = 0.5  # RFC 5681, section 3.1
+SHORT_QUEUES = frozenset(
+    {"codel", "fq_codel", "pie", "fq_pie", "cake"}
+)  # they drop long before the buffer is full
 
 LEAST_INTERVALS = 20  # one for each batch of the trend test
 LEAST_CHANGE = 0.1  # of the mean, from the first quarter to the last: less does not matter
-DURATIONS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)  # that are recommended; above, whole hours
+DURATIONS_S = (
+    10,
+    20,
+    30,
+    60,
+    120,
+    180,
+    300,
+    600,
+    1200,
+    1800,
+    3600,
+)  # recommended durations; longer ones are whole hours
+LEAST_LOOK_S = 10.0
+
+
+@dataclass(frozen=True)
+class Period:
+    """Describes something that repeats, and how often a measured time must hold it."""
+
+    name: str  # as after a number
+    seconds: float
+    least: int
+
+    @property
+    def enough_s(self) -> float:
+        """Returns the shortest measured time that holds enough of them."""
+        return self.least * self.seconds
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """Describes a flow of one CCA: the largest window that the path has room for, and the RTT with
+    a full queue.
+    """
+
+    cca: str
+    window_packets: float
+    rtt_s: float
+    loss: float  # share of packets that the path loses at random
+
+
+def slowest(run: Run, groups: Sequence[GroupMetrics] = ()) -> Period | None:
+    """Returns the period that asks for the longest measured time; None if nothing is known about
+    the path.
+
+    `groups` are those of the finished run, if there is one.
+    """
+    return max(_periods(run, groups), key=lambda period: period.enough_s, default=None)
+
+
+def _periods(run: Run, groups: Sequence[GroupMetrics]) -> Iterator[Period]:
+    asked = {group.cca for group in run.traffic.all_groups}
+    used = {cca for group in groups for cca in group.cca.split(",")}
+    if BBRS.keys() & (asked | used):
+        yield Period("BBR cycles", BBR_CYCLE_S, LEAST_CYCLES)
+    flows = list(
+        _emulated_flows(run, run.path)
+        if isinstance(run.path, Topology)
+        else _measured_flows(groups)
+    )
+    for flow in flows:
+        yield Period("RTTs", flow.rtt_s, LEAST_RTTS)
+        if flow.cca == "cubic":
+            yield Period(
+                "CUBIC periods",
+                cubic_period_s(flow.window_packets, flow.rtt_s, flow.loss),
+                LEAST_CYCLES,
+            )
+        elif flow.cca == "reno":
+            yield Period(
+                "Reno periods",
+                reno_period_s(flow.window_packets, flow.rtt_s, flow.loss),
+                LEAST_CYCLES,
+            )
+
+
+def _emulated_flows(run: Run, path: Topology) -> Iterator[_Flow]:
+    """Yields a flow of each group of iperf3. Assumes that all flows have the same share of the BDP
+    and the buffer.
+    """
+    queue_bytes = (
+        min(path.buffer_bytes, path.bdp_bytes)
+        if path.queue.kind in SHORT_QUEUES
+        else path.buffer_bytes
+    )
+    rtt_s = path.base_rtt_s + queue_bytes * 8 / path.rate_bps
+    sources = [source for source in run.traffic.sources if isinstance(source, Iperf3Source)]
+    flows = sum(source.streams for source in sources)
+    of_sender = {sender.name: sender.loss.mean if sender.loss else 0.0 for sender in path.senders}
+    packet_bytes = path.packet_bytes - ETHERNET_HEADER_BYTES - HEADER_BYTES
+    for source, group in _groups(sources):
+        paced_bps = min(
+            rate
+            for rate in (group.pacing_bps, run.traffic.pacing_bps, path.rate_bps / flows)
+            if rate
+        )
+        window = paced_bps * rtt_s / 8 / packet_bytes
+        yield _Flow(group.cca, window, rtt_s, of_sender.get(source.host, 0.0))
+
+
+def _groups(sources: Iterable[Iperf3Source]) -> Iterator[tuple[GroupedSource, Group]]:
+    return ((source, group) for source in sources for group in source.groups)
+
+
+def _measured_flows(groups: Sequence[GroupMetrics]) -> Iterator[_Flow]:
+    """Yields a flow of each group, whose window is its goodput times its RTT."""
+    for group in groups:
+        if group.rtt_p95_s and group.streams:
+            packet_bytes = LIKELY_MTU_BYTES - HEADER_BYTES
+            window = group.goodput_bps / group.streams * group.rtt_p95_s / 8 / packet_bytes
+            yield _Flow(group.cca, window, group.rtt_p95_s, group.retransmission_rate or 0.0)
+
+
+def cubic_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
+    """Returns the time from one reduction of the window to the next: K of RFC 9438, section 4.2, or
+    the time that the Reno-friendly region takes (section 4.3), whichever is less.
+
+    Random loss keeps the window at the response function of section 5.
+    """
+    if loss:
+        cubic = (CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA))) ** 0.25 * (
+            rtt_s / loss
+        ) ** 0.75
+        friendly = (CUBIC_ALPHA * (1 + CUBIC_BETA) / (2 * (1 - CUBIC_BETA) * loss)) ** 0.5
+        window_packets = min(window_packets, max(cubic, friendly))
+    k_s: float = (window_packets * (1 - CUBIC_BETA) / CUBIC_C) ** (1 / 3)
+    return min(k_s, (1 - CUBIC_BETA) * window_packets / CUBIC_ALPHA * rtt_s)
+
+
+def reno_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
+    """Returns the time in which Reno's window grows by the half that it lost, one packet each RTT
+    (RFC 5681).
+
+    Random loss keeps the window at sqrt(3 / (2 loss)) packets (Mathis et al. 1997).
+    """
+    if loss:
+        window_packets = min(window_packets, (1.5 / loss) ** 0.5)
+    return (1 - RENO_BETA) * window_packets * rtt_s
 
 
 def changes_by_design(run: Run) -> str | None:
-    """Returns why the goodput of a run is meant to change in the measured time, which then is known; else None."""
+    """Returns why the goodput of a run is meant to change in the measured time; None if it is
+    not.
+    """
     omit_s, total_s = run.traffic.omit_s, run.traffic.total_s
     begins_s = [source.start_s for source in run.traffic.sources]
     grouped = [source for source in run.traffic.sources if isinstance(source, GroupedSource)]
     begins_s += [source.start_s + group.delay_s for source in grouped for group in source.groups]
     if (last_s := max(begins_s)) > omit_s + run.traffic.measured_s / LEAST_INTERVALS:
         return f"traffic begins after {format_time(last_s)}, so goodput changes"
-    changes_s = [change.at_s for change in run.path.changes] if isinstance(run.path, Topology) else []
+    changes_s = (
+        [change.at_s for change in run.path.changes] if isinstance(run.path, Topology) else []
+    )
     if changing := [at_s for at_s in changes_s if omit_s < at_s < total_s]:
         return f"the path changes after {format_time(min(changing))}, so goodput changes"
     return None
 
 
 def too_short(run: Run, period: Period | None) -> Iterator[tuple[str, float]]:
-    """Yields each reason why a measured time is too short to tell, as a clause, with the seconds that would do."""
+    """Yields each reason why a measured time is too short for a judgement, as a clause, with the
+    seconds that would do.
+    """
     measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     intervals = round(measured_s / interval_s)
     if intervals < LEAST_INTERVALS:
         many = "1 interval" if intervals == 1 else f"{intervals} intervals"
         are = "is" if intervals == 1 else "are"
         needed = f"{LEAST_INTERVALS} are needed"
-        yield f"{many} of {format_time(interval_s)} {are} too few to tell: {needed}", LEAST_INTERVALS * interval_s
+        yield (
+            f"{many} of {format_time(interval_s)} {are} too few to tell: {needed}",
+            LEAST_INTERVALS * interval_s,
+        )
     if period and measured_s < period.enough_s:
         yield (
-            f"{_lasts_too_short(measured_s)} {_held(measured_s, period)}, and {period.least} are needed",
+            f"{_lasts_too_short(measured_s)} {_held(measured_s, period)}, and {period.least} are "
+            "needed",
             period.enough_s,
         )
 
 
 def _lasts_too_short(measured_s: float) -> str:
     text = format_time(measured_s)
-    return f"{text} {'is too short to tell: it holds' if _is_one(text) else 'are too short to tell: they hold'}"
+    holds = (
+        "is too short to tell: it holds" if _is_one(text) else "are too short to tell: they hold"
+    )
+    return f"{text} {holds}"
 
 
 def _held(measured_s: float, period: Period) -> str:
-    """Returns how many periods the time holds, as '1 BBR cycle of 10 s'."""
+    """Returns how many periods the time holds, such as '1 BBR cycle of 10 s'."""
     count = f"{measured_s / period.seconds:.2g}"
     name = period.name.removesuffix("s") if _is_one(count) else period.name
     return f"{count} {name} of {format_time(float(f'{period.seconds:.2g}'))}"
 
 
 def _is_one(text: str) -> bool:
-    """Returns whether a quantity is one of its unit, so that what is said of it is in the singular."""
+    """Returns whether a quantity is 1 of its unit, so that its verb is in the singular."""
     return text.partition(" ")[0] == "1"
 
 
@@ -66,7 +239,9 @@ def rounded_up(seconds: float) -> float:
 
 
 def warnings(runs: Iterable[Run]) -> Iterator[str]:
-    """Yields a sentence for each entry with conditions that can't settle in the measured time that was asked for."""
+    """Yields a sentence for each entry with conditions that can't settle in the requested measured
+    time.
+    """
     of_entry: dict[str, dict[str, Run]] = {}
     for run in runs:
         of_entry.setdefault(run.entry, {}).setdefault(f"{run.dst} {run.condition_name}", run)
@@ -84,4 +259,50 @@ def warnings(runs: Iterable[Run]) -> Iterator[str]:
             of = f": {count} of {len(conditions)} conditions" if len(conditions) > 1 else ""
             such = f", such as {worst.condition_name}" if of else ""
             limit = "settled, at most " if worst.traffic.at_most_s is not None else ""
-            yield f"{entry}{of} can't settle{such}: {clause}; duration = {limit}{rounded_up(enough_s):g}s would do"
+            yield (
+                f"{entry}{of} can't settle{such}: {clause}; duration = "
+                f"{limit}{rounded_up(enough_s):g}s would do"
+            )
+
+
+def looks_s(run: Run) -> Iterator[float]:
+    """Yields the measured times after which to judge whether the run has settled: the first one
+    that may be long enough, and then its doublings, below the limit.
+    """
+    period = slowest(run)
+    least_s = max(
+        LEAST_LOOK_S,
+        LEAST_INTERVALS * run.traffic.goodput_interval_s,
+        period.enough_s if period else 0.0,
+    )
+    look_s = rounded_up(least_s)
+    while look_s < run.traffic.measured_s:
+        yield look_s
+        look_s *= 2
+
+
+def is_steady(goodputs: Mapping[str, Sequence[float]]) -> bool:
+    """Returns whether no group's goodput has changed, nor the share of any of several groups.
+    `goodputs` has each group's goodput in each interval.
+    """
+    series = list(goodputs.values())
+    if len(series) > 1:
+        total = [sum(values) for values in zip(*series, strict=True)]
+        series += [
+            [value / whole if whole else 0.0 for value, whole in zip(own, total, strict=True)]
+            for own in series
+        ]
+    return all(abs(change(values)) < LEAST_CHANGE for values in series)
+
+
+def change(values: Sequence[float]) -> float:
+    """Returns the mean of the last quarter minus that of the first, over the mean; 0 if the mean is
+    0.
+    """
+    sums = [0.0, *accumulate(values)]
+    if not sums[-1]:
+        return 0.0
+    quarter, part = divmod(len(values), 4)
+    first = sums[quarter] + part / 4 * values[quarter]
+    last = sums[-1] - sums[len(values) - quarter] + part / 4 * values[-quarter - 1]
+    return 4 * (last - first) / sums[-1]

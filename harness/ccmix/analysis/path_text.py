@@ -1,11 +1,23 @@
-"""Formats values of a path for people."""
+"""Formats a path, its traffic and the settings of a place for people. Also draws start times and
+delays from a run's seed, so that iterations are independent even if nothing is lost at random.
 
-from ccmix.analysis.spread import most_drawn_delay_us
+Flows that start in step over a path of constant delay may stay in step (Floyd and Jacobson 1992,
+"On traffic phase effects in packet-switched gateways"). Drawing is not a part of `model`, because a
+guest imports all of `model`, and each further module would shift its traffic by microseconds.
+"""
+
+import math
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
 from ccmix.model import (
+    Buffer,
     Change,
     CommandSource,
     DelayChange,
     GroupedSource,
+    HostPath,
     HttpSource,
     ImportedSource,
     Iperf3Source,
@@ -14,8 +26,10 @@ from ccmix.model import (
     Policer,
     PschedulerSource,
     RateChange,
+    RunSpread,
     Sender,
     Topology,
+    Traffic,
     TrafficSource,
     UdpSource,
     WorkloadSource,
@@ -23,7 +37,79 @@ from ccmix.model import (
 from ccmix.model.group_grammar import format_groups
 from ccmix.units import format_bytes, format_exact, format_percent, format_rate, format_time
 
+TICK_S = (
+    0.001  # of the lab's kernel (CONFIG_HZ_1000 of lab/kernel.config), in which TCP's timers count
+)
+DELAY_SHARE = (
+    0.0005  # of the base RTT, at most: no goodput that falls as 1 / RTT then changes by more
+)
+MICROSECONDS = (
+    1_000_000  # in a second; tc takes no smaller unit for netem, and iperf3 none for a start
+)
 _DELAYS = {"both": "delay", "data": "data-delay", "ack": "ack-delay"}
+BASE_RTT, STREAMS = "base RTT", "streams"
+OF_KEYS = {
+    "rate": "rate",
+    "delay": BASE_RTT,
+    "rtt": BASE_RTT,
+    "loss": "loss",
+    "buffer": "buffer",
+    "qdisc": "qdisc",
+    "policer": "policer",
+    "receiver-window": "receiver-window",
+    "jitter": "jitter",
+    "reorder": "reorder",
+    "mtu": "mtu",
+    "ecn": "ecn",
+    "sender-qdisc": "sender-qdisc",
+    "sender-rate": "sender-qdisc",
+    "offloads": "offloads",
+    "kernel": "kernel",
+    STREAMS: STREAMS,
+}
+HOST_DELAYS = ("lat-sweep", "netem-lat")
+
+
+def draw_spread(path: Topology, traffic: Traffic, seed: int) -> RunSpread:
+    """Returns the start times and delays of a run with this seed, drawn from uniform
+    distributions.
+    """
+    drawn = random.Random(f"{seed} spread")
+    phase_us = drawn.randrange(round(TICK_S * MICROSECONDS))
+    delays_us = [
+        drawn.randint(-most_us, most_us) for most_us in map(most_drawn_delay_us, path.senders)
+    ]
+    rtts_us = {sender.name: round(sender.base_rtt_s * MICROSECONDS) for sender in path.senders}
+    longest_us = max(rtts_us.values())
+    starts_us = [
+        [
+            drawn.randrange(max(1, rtts_us.get(source.host, longest_us)))
+            for _ in range(_starts(source))
+        ]
+        for source in traffic.sources
+    ]
+    first_us = min(min(of_source) for of_source in starts_us)
+    return RunSpread(
+        phase_us / MICROSECONDS,
+        tuple(delay_us / MICROSECONDS for delay_us in delays_us),
+        tuple(
+            tuple((start_us - first_us) / MICROSECONDS for start_us in of_source)
+            for of_source in starts_us
+        ),
+    )
+
+
+def most_drawn_delay_us(sender: Sender) -> int:
+    """Returns how many microseconds a sender's delay of data may differ from the configured one.
+
+    That is 0 below an RTT of 2 ms, and if data is not delayed.
+    """
+    most_s = min(sender.base_rtt_s * DELAY_SHARE, sender.delay_s)
+    return math.floor(most_s * MICROSECONDS + 1e-6)
+
+
+def _starts(source: TrafficSource) -> int:
+    return source.streams if isinstance(source, Iperf3Source) else 1
 
 
 def loss(value: Loss | None) -> str:
@@ -31,7 +117,9 @@ def loss(value: Loss | None) -> str:
 
 
 def queue(path: Topology) -> str:
-    """'buffer 1.25 MB', with the queue discipline where it is not the FIFO of bytes that stands for itself."""
+    """Returns 'buffer 1.25 MB', with the queue discipline unless it is the default FIFO of
+    bytes.
+    """
     buffer = f"buffer {format_bytes(path.buffer_bytes)}"
     if path.queue.kind == "bfifo":
         return buffer
@@ -41,7 +129,9 @@ def queue(path: Topology) -> str:
 def base_rtts(path: Topology) -> str:
     """Returns '10 ms', or the range of several hosts: '10 ms to 160 ms'."""
     rtts_s = sorted({sender.base_rtt_s for sender in path.senders})
-    return " to ".join(format_time(rtt_s) for rtt_s in ([rtts_s[0], rtts_s[-1]] if len(rtts_s) > 1 else rtts_s))
+    return " to ".join(
+        format_time(rtt_s) for rtt_s in ([rtts_s[0], rtts_s[-1]] if len(rtts_s) > 1 else rtts_s)
+    )
 
 
 def losses(path: Topology) -> str:
@@ -49,7 +139,7 @@ def losses(path: Topology) -> str:
 
 
 def own_path(sender: Sender) -> str:
-    """Describes what netem does to the data of a sender: 'delay 5 ms, loss 0.1%'."""
+    """Describes the effect of netem on the data of a sender: 'delay 5 ms, loss 0.1%'."""
     parts = [f"delay {format_time(sender.delay_s)}"]
     if sender.jitter_s:
         parts[0] += f" ± {format_time(sender.jitter_s)}"
@@ -61,14 +151,20 @@ def own_path(sender: Sender) -> str:
 
 
 def sender_queue(sender: Sender) -> str:
-    """Describes what queues on a sender's own device: 'tbf 100 Mbit/s, then fq'."""
+    """Describes the queues of a sender's own device: 'tbf 100 Mbit/s, then fq'."""
     shaped = f"tbf {format_rate(sender.rate_bps)}, then " if sender.rate_bps else ""
     return f"{shaped}{sender.queue}"
 
 
 def receiver_window(sender: Sender) -> str:
-    """Returns 'up to 4 MB', of the window that the sender's receiver advertises; '' where none is configured."""
-    return "" if sender.receiver_window_bytes is None else f"up to {format_bytes(sender.receiver_window_bytes)}"
+    """Returns 'up to 4 MB' for the window that the sender's receiver advertises; '' if no window is
+    configured.
+    """
+    return (
+        ""
+        if sender.receiver_window_bytes is None
+        else f"up to {format_bytes(sender.receiver_window_bytes)}"
+    )
 
 
 def rate(path: Topology) -> str:
@@ -78,11 +174,15 @@ def rate(path: Topology) -> str:
 
 def policer(value: Policer | None) -> str:
     """Returns 'policer 500 Mbit/s burst 1 MB', or 'none'."""
-    return f"policer {format_rate(value.rate_bps)} burst {format_bytes(value.burst_bytes)}" if value else "none"
+    return (
+        f"policer {format_rate(value.rate_bps)} burst {format_bytes(value.burst_bytes)}"
+        if value
+        else "none"
+    )
 
 
 def ack_bottleneck(path: Topology) -> str:
-    """Returns 'tbf 10.0 Mbit/s, buffer 50 packets'; '' where ACKs pass none."""
+    """Returns 'tbf 10.0 Mbit/s, buffer 50 packets'; '' if ACKs pass no bottleneck."""
     acks = path.ack_bottleneck
     if acks is None:
         return ""
@@ -91,12 +191,12 @@ def ack_bottleneck(path: Topology) -> str:
 
 
 def way_back(sender: Sender) -> str:
-    """Describes what netem does to the ACKs of a sender."""
+    """Describes the effect of netem on the ACKs of a sender."""
     return own_path(Sender(sender.name, sender.delay_of_acks_s, jitter_s=sender.jitter_s))
 
 
 def spread(path: Topology) -> str:
-    """Describes what each run draws from its seed: 'starts within 88 ms, delay of data ± 44 us'."""
+    """Describes the values that runs draw: 'starts within 88 ms, delay of data ± 44 us'."""
     delays_us = sorted({most_drawn_delay_us(sender) for sender in path.senders})
     ends = dict.fromkeys(format_time(delay_us / 1e6) for delay_us in (delays_us[0], delays_us[-1]))
     return f"starts within {base_rtts(path)}, delay of data ± {' to '.join(ends)}"
@@ -126,18 +226,133 @@ def test(source: GroupedSource) -> str:
 def traffic_source(source: TrafficSource, hosts: str) -> str:
     """Returns 'short: h1 bbr:1'; several hosts may have the source."""
     match source:
-        case Iperf3Source(groups=groups) | PschedulerSource(groups=groups) | ImportedSource(groups=groups):
+        case (
+            Iperf3Source(groups=groups)
+            | PschedulerSource(groups=groups)
+            | ImportedSource(groups=groups)
+        ):
             what = format_groups(groups)
         case UdpSource(rate_bps=rate_bps, streams=streams):
             what = f"udp, {streams} x {format_rate(rate_bps)}"
         case HttpSource() as http:
             size = format_bytes(http.size_bytes)
-            what = f"http, {http.requests} requests of {size}, {http.parallel} at a time, {http.cca}"
+            what = (
+                f"http, {http.requests} requests of {size}, {http.parallel} at a time, {http.cca}"
+            )
         case WorkloadSource() as load:
-            what = f"workload {load.distribution}, {format_rate(load.offered_bps)} offered, {load.cca}"
+            what = (
+                f"workload {load.distribution}, {format_rate(load.offered_bps)} offered, {load.cca}"
+            )
         case CommandSource(line=shell):
             what = f"command: {shell}"
         case PathSource(most_bps=most_bps):
             what = f"steps that measure the path, at most {format_rate(most_bps)}"
     late = f", from {format_time(source.start_s)} on" if source.start_s else ""
     return f"{source.name}: {hosts} {what}{late}"
+
+
+"""Swept keys of an emulated path, and the settings that they change."""
+
+
+@dataclass(frozen=True)
+class PlaceSettings:
+    """Holds the settings of a place as text, by name. Places with different `rest` are never
+    compared in a line.
+    """
+
+    settings: tuple[tuple[str, str], ...]
+    rest: tuple[object, ...]
+
+
+def place_settings(
+    path: Topology | HostPath,
+    traffic: Traffic,
+    condition: tuple[tuple[str, str], ...],
+    dst: str,
+    entry: str,
+) -> PlaceSettings:
+    """Returns the settings of an emulated path, swept or not, if they include all swept keys.
+
+    Otherwise returns the swept values as written; then only places of one entry can be compared.
+    """
+    if isinstance(path, Topology) and all(key in OF_KEYS for key, _ in condition):
+        own = path_settings(path) | {STREAMS: str(traffic.streams)}
+        return PlaceSettings(
+            tuple(own.items()), ("emulated", _without_streams(traffic), _rest(path))
+        )
+    swept = tuple((key, swept_text(path, key, value)) for key, value in condition)
+    return PlaceSettings(swept, ("swept", entry, dst, tuple(key for key, _ in condition)))
+
+
+def swept_text(path: Topology | HostPath, key: str, value: str) -> str:
+    """Returns a swept value as people write it, if the path has it; otherwise as it is in the
+    file.
+    """
+    if isinstance(path, Topology):
+        return path_settings(path).get(OF_KEYS.get(key, ""), value)
+    if key in HOST_DELAYS and path.netem:
+        return format_time(path.netem.delay_s)
+    return value
+
+
+def path_settings(path: Topology) -> dict[str, str]:
+    """Returns the settings of an emulated path."""
+    senders = path.senders
+    return {
+        "rate": format_rate(path.rate_bps),
+        BASE_RTT: base_rtts(path),
+        "loss": losses(path),
+        "buffer": buffer_text(path.buffer, path),
+        "policer": policer(path.policer),
+        "qdisc": str(path.queue),
+        "jitter": _each(format_time(sender.jitter_s) for sender in senders),
+        "reorder": _each(format_percent(sender.reorder) for sender in senders),
+        "mtu": str(path.mtu_bytes),
+        "ecn": _switch(path.ecn),
+        "sender-qdisc": _each(sender_queue(sender) for sender in senders),
+        "receiver-window": _each(receiver_window(sender) or "unset" for sender in senders),
+        "offloads": _switch(path.offloads),
+        "kernel": path.kernel,
+        "host-root": _switch(path.host_root),
+    }
+
+
+def buffer_text(buffer: Buffer, path: Topology) -> str:
+    """Returns '0.5 BDP', '100 packets' or '233 kB'."""
+    match buffer.kind:
+        case "bdp":
+            return f"{buffer.amount:g} BDP"
+        case "packet":
+            return f"{buffer.amount:g} packet{'' if buffer.amount == 1 else 's'}"
+        case "byte":
+            return format_bytes(path.buffer_bytes)
+
+
+def _each(texts: Iterable[str]) -> str:
+    return " or ".join(dict.fromkeys(texts))
+
+
+def _switch(on: bool) -> str:
+    return "on" if on else "off"
+
+
+def _without_streams(traffic: Traffic) -> Traffic:
+    sources = tuple(
+        replace(source, streams=0) if isinstance(source, GroupedSource) else source
+        for source in traffic.sources
+    )
+    return replace(traffic, sources=sources)
+
+
+def _rest(path: Topology) -> tuple[object, ...]:
+    """Returns the parts of a path that path_settings() leaves out."""
+    senders = tuple(sender.name for sender in path.senders)
+    return (
+        senders,
+        path.receivers,
+        path.shaper,
+        path.burst_bytes,
+        path.ack_bottleneck,
+        path.control,
+        path.changes,
+    )

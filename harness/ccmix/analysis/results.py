@@ -1,4 +1,4 @@
-"""Loads what a report is made of: the runs of one or more campaigns, and the rows of their table."""
+"""Loads the data of a report: the runs of one or more campaigns, and the rows of their table."""
 
 import functools
 from collections.abc import Sequence
@@ -8,14 +8,18 @@ from pathlib import Path
 from ccmix.analysis.counting import counts
 from ccmix.analysis.statistics import BUCKET, OF_GROUP, OF_RUN, RTT_KEYS, Row, metric, table
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.archive.folders import RunFolder, campaign_folder
+from ccmix.archive.campaign import RunFolder, campaign_folder
 from ccmix.model import HostPath, ImportFacts, Run
 from ccmix.model.results import FinishedRun, GroupMetrics, Metrics
+
+MANY_RUNS = 500  # which would take much memory with all of their details
 
 
 @dataclass(frozen=True)
 class Result:
-    """Holds a finished run and its folder; with numbers_only, of the run only what archive/numbers.py keeps."""
+    """Holds a finished run and its folder; with numbers_only, only the parts of the run that
+    archive/campaign.py keeps.
+    """
 
     finished: FinishedRun
     folder: Path
@@ -36,11 +40,11 @@ class Result:
         return counts(self.finished)
 
     def whole(self) -> FinishedRun:
-        """Returns all of the run. Raises ArchiveError if its run.json can't be read any more."""
+        """Returns the complete run. Raises ArchiveError if its run.json can't be read any more."""
         if not self.numbers_only:
             return self.finished
         try:
-            whole = RunFolder.of(self.outdir, self.run).read_as_planned(self.run, numbers_only=False)
+            whole = RunFolder.of(self.outdir, self.run).read_as_planned(self.run)
         except FileNotFoundError as error:
             raise ArchiveError(f"{self.folder}: its run.json was removed meanwhile") from error
         return replace(whole, verdict=self.finished.verdict)
@@ -48,18 +52,20 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """All finished runs of the campaigns, and how many runs were planned.
+    """Holds all finished runs of the campaigns, and how many runs were planned.
 
     Runs are in the order of their files: entry by entry, and each entry condition by condition.
 
-    With rtt_buckets, the rows pool all base RTTs below 30 ms, and all others.
+    With rtt_buckets, the rows pool all base RTTs below 30 ms, and all from 30 ms on.
     """
 
     runs: tuple[Result, ...]
     planned: int
     rtt_buckets: bool = False
     campaigns: tuple[Campaign, ...] = ()
-    unread: tuple[str, ...] = ()  # why runs are left out whose run.json can't be used: a sentence each
+    unread: tuple[
+        str, ...
+    ] = ()  # a sentence for each run that is left out because its run.json can't be used
 
     @functools.cached_property
     def rows(self) -> list[Row]:
@@ -70,7 +76,7 @@ class Results:
         return {campaign.outdir: campaign.plan.unknown for campaign in self.campaigns}
 
     def unknown_of(self, result: Result) -> tuple[str, ...]:
-        """Returns the swept keys of a run's entry whose values stand for what is not known of its path."""
+        """Returns the swept keys of a run's entry that represent unknown properties of its path."""
         return self._unknown.get(result.outdir, {}).get(result.run.entry, ())
 
     @functools.cached_property
@@ -80,7 +86,9 @@ class Results:
 
     @functools.cached_property
     def swept(self) -> list[str]:
-        """Every swept key, in the order of the files; of RTT buckets those that are left, and the bucket."""
+        """Returns every swept key, in the order of the files; with RTT buckets, the bucket instead
+        of the keys of the RTT.
+        """
         keys = list(dict.fromkeys(key for result in self.runs for key in result.run.condition))
         return [*(key for key in keys if key not in RTT_KEYS), BUCKET] if self.rtt_buckets else keys
 
@@ -98,7 +106,9 @@ def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
         _check_of(source, ("base_rtt_s", "rate_bps"), folder)
 
 
-def _check_of(numbers: Metrics | GroupMetrics | ImportFacts, names: Sequence[str], folder: Path) -> None:
+def _check_of(
+    numbers: Metrics | GroupMetrics | ImportFacts, names: Sequence[str], folder: Path
+) -> None:
     for name in names:
         value = metric(numbers, name)
         if value is not None and abs(value) > LARGEST_NUMBER:
@@ -106,15 +116,18 @@ def _check_of(numbers: Metrics | GroupMetrics | ImportFacts, names: Sequence[str
 
 
 def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) -> list[Result]:
-    """Returns the finished runs condition by condition; an unfinished run does not change the order of the others.
+    """Loads the finished runs in the order of the conditions in the file, not of their completion.
 
-    Adds to `unread` why runs are left out.
+    Adds to `unread` the reasons why runs are left out. With numbers_only, it leaves out the parts
+    of runs that tables of results don't need.
     """
     places: dict[tuple[str, str, str], int] = {}
     for run in campaign.runs_in_file_order:
         places.setdefault((run.entry, run.condition_name, run.dst), len(places))
     results = []
-    read = campaign.finished(unread=lambda _, error: unread.append(str(error)), numbers_only=numbers_only)
+    read = campaign.finished(
+        unread=lambda _, error: unread.append(str(error)), numbers_only=numbers_only
+    )
     for finished, folder in read:
         try:
             _check_magnitudes(finished, folder)
@@ -122,33 +135,50 @@ def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) ->
             unread.append(str(error))
         else:
             results.append(Result(finished, folder, numbers_only))
-    return sorted(results, key=lambda result: places[result.run.entry, result.run.condition_name, result.run.dst])
+    return sorted(
+        results,
+        key=lambda result: places[result.run.entry, result.run.condition_name, result.run.dst],
+    )
 
 
-def load_results(outdirs: Sequence[Path], *, numbers_only: bool = False, numbers_of_many: bool = False) -> Results:
-    """Loads campaigns. Leaves runs out whose run.json is damaged, and says so in `unread`.
+def load_results(
+    outdirs: Sequence[Path], *, numbers_only: bool = False, numbers_of_many: bool = False
+) -> Results:
+    """Loads campaigns. Leaves out runs whose run.json is damaged, and says so in `unread`.
 
-    With numbers_only, runs have only what tables of results need (archive/numbers.py), in half the time and memory;
-    with numbers_of_many, those of campaigns with an index.
+    With numbers_only, runs have only the parts that tables of results need (archive/campaign.py),
+    which saves memory; with numbers_of_many, only runs of campaigns of at least MANY_RUNS do.
 
-    Raises ArchiveError where a folder is no campaign, or none of its runs is finished.
+    Raises ArchiveError if a folder is not a campaign, or if none of its runs is finished.
     """
     resolved = [outdir.resolve() for outdir in outdirs]
     for outdir, path in zip(outdirs, resolved, strict=True):
         if resolved.count(path) > 1:
-            raise ArchiveError(f"{outdir}: is named twice, and its runs would count twice: name it once")
+            raise ArchiveError(
+                f"{outdir}: is named twice, and its runs would count twice: name it once"
+            )
     campaigns = [Campaign.load(outdir) for outdir in outdirs]
     unread: list[str] = []
     runs = tuple(
         result
         for campaign in campaigns
-        for result in _in_file_order(campaign, unread, numbers_only or (numbers_of_many and campaign.indexed))
+        for result in _in_file_order(
+            campaign,
+            unread,
+            numbers_only or (numbers_of_many and len(campaign.runs) >= MANY_RUNS),
+        )
     )
     if not runs:
         names = ", ".join(map(str, outdirs))
         if unread:
             raise ArchiveError("\n".join(unread))
-        raise ArchiveError(f"{names}: has no finished run: 'ccmix run CONFIG.ini -o {outdirs[0]} --resume' makes them")
+        raise ArchiveError(
+            f"{names}: has no finished run: 'ccmix run CONFIG.ini -o {outdirs[0]} --resume' "
+            "makes them"
+        )
     return Results(
-        runs, sum(len(campaign.runs) for campaign in campaigns), campaigns=tuple(campaigns), unread=tuple(unread)
+        runs,
+        sum(len(campaign.runs) for campaign in campaigns),
+        campaigns=tuple(campaigns),
+        unread=tuple(unread),
     )

@@ -1,6 +1,8 @@
-"""Reads what the probes of a run recorded: ccmix-sockmon's streams, or the samples of ss, tc and /proc instead.
+"""Reads the recordings of a run's probes: ccmix-sockmon's streams, or instead the samples of ss, tc
+and /proc.
 
-Columns, their names and types are those of the stream (probes/sockmon/README.md), of which ss, tc and /proc know some.
+Columns, their names and types are those of the stream (probes/sockmon/README.md). ss, tc and /proc
+give only some of them.
 """
 
 import json
@@ -17,7 +19,7 @@ from ccmix.archive import parquet
 from ccmix.hosts.caps import MOST_SOCKET_SAMPLES
 from ccmix.hosts.output_text import last_line, output_lines
 from ccmix.model import Measurement, ProbeReport, run_files
-from ccmix.probes import processors, rtt, sockets, sockmon
+from ccmix.probes import rtt, sampler, sockets, sockmon
 from ccmix.probes.sampler import Sample, read_samples, sample_parts
 from ccmix.probes.stream.format import CPU_TIMES
 from ccmix.probes.stream.reader import Stream, stream_parts
@@ -25,7 +27,10 @@ from ccmix.probes.stream.socket_columns import SOCKET_COLUMNS
 from ccmix.terms import CCAS
 
 SRC = "src"  # the sending host of a path between hosts
-SOCKETS_BY_SS, QUEUES_BY_TC = "sockets.jsonl", "queues.jsonl"  # of several senders 'sockets-NAME.jsonl'
+SOCKETS_BY_SS, QUEUES_BY_TC = (
+    "sockets.jsonl",
+    "queues.jsonl",
+)  # of several senders 'sockets-NAME.jsonl'
 _SS_COLUMNS: dict[str, Any] = {
     part.name: pl.Int64 if part.type is int else pl.String if part.type is str else pl.Float64
     for part in fields(sockets.Socket)
@@ -35,23 +40,33 @@ _SS_COLUMNS: dict[str, Any] = {
     if part.name in SOCKET_COLUMNS
 }
 _TC_COLUMNS: dict[str, Any] = {
-    "kind": pl.String, "handle": pl.String, "parent": pl.String, "bytes": pl.UInt64, "packets": pl.UInt64,
-    "drops": pl.UInt32, "overlimits": pl.UInt32, "requeues": pl.UInt32, "backlog_bytes": pl.UInt32,
-    "backlog_packets": pl.UInt32, "least_backlog_bytes": pl.UInt32,
-}  # fmt: skip
-SAMPLED_LINES = 5000  # of which a table is made at a time: each takes some kB meanwhile
+    "kind": pl.String,
+    "handle": pl.String,
+    "parent": pl.String,
+    "bytes": pl.UInt64,
+    "packets": pl.UInt64,
+    "drops": pl.UInt32,
+    "overlimits": pl.UInt32,
+    "requeues": pl.UInt32,
+    "backlog_bytes": pl.UInt32,
+    "backlog_packets": pl.UInt32,
+    "least_backlog_bytes": pl.UInt32,
+}
+SAMPLED_LINES = 5000  # that become a table at a time: each takes some kB until then
 IPV4_IN_IPV6 = "::ffff:"
 PEER: dict[str, Any] = {"peer_port": pl.Int64, "peer_address": pl.Categorical}  # see with_peers()
 _SAMPLE: dict[str, Any] = {"time_s": pl.Float64, "took_s": pl.Float64}
 _FAILURES = ("lost_replies", "lost_events", "truncated")  # counts of a report that should be 0
 
 
-Tables = Mapping[str, pl.DataFrame]  # by name, and so in files: sockets, queues, counters, cpu, processes, rtt
+Tables = Mapping[
+    str, pl.DataFrame
+]  # by name, and so in files: sockets, queues, counters, cpu, processes, rtt
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some of what was recorded, all columns of it; `probes` and `diagnostics` as in Series."""
+    """Holds a part of the recordings with all columns; `probes` and `diagnostics` as in Series."""
 
     tables: Tables
     probes: Mapping[str, ProbeReport] = field(default_factory=dict)
@@ -60,16 +75,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Series:
-    """Holds the columns of recorded tables that metrics and verdicts need (NEEDED). An empty table may lack columns.
+    """Holds the columns of recorded tables that metrics and verdicts need (NEEDED). An empty table
+    may lack columns.
 
-    sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between hosts; PEER
+    sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between
+        hosts; PEER
     queues: `place` as in facts.json's qdiscs, such as 'bottleneck' or 'sender-queue h2'
     counters: of the ends' namespaces, those that COUNTED names
     cpu: `host` is 'src' or 'dst', or 'localhost' on an emulated path
-    processes: `host` as in cpu; a row whose `threads` is 0 is of one thread of the process `parent_pid`
-    rtt: of each question of ccmix-rtt, rtt_s null where no answer came
-    probes: how each probe did, as facts.json's `probes`: samples, missed, failed (why, or None), longest_delay_s
-    diagnostics: what they had to say besides
+    processes: `host` as in cpu; a row whose `threads` is 0 is of one thread of the process
+        `parent_pid`
+    rtt: a row for each question of ccmix-rtt; rtt_s is null if no answer came
+    probes: a report on each probe, as in facts.json's `probes`: samples, missed, failed (why, or
+        None), longest_delay_s
+    diagnostics: other messages of the probes
     """
 
     sockets: pl.DataFrame
@@ -82,38 +101,44 @@ class Series:
     diagnostics: tuple[str, ...] = ()
 
 
-NEEDED = {
+_NEEDED = {
     "sockets": (
-        "time_s", "end", "host", "port", *PEER, "cookie", "age_s",
-        "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
-        "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_in", "segs_out", "data_segs_out", "retransmits",
-        "busy_s", "receiver_window_limited_s", "send_buffer_limited_s", "send_window_bytes",
-        "app_limited", "unsent_bytes", "sacked", "ecn", "max_pacing_rate_bps",
+        "time_s end host port peer_port peer_address cookie age_s final state cca rtt_s min_rtt_s "
+        "bytes_sent bytes_retransmitted bytes_acked bytes_received segs_in segs_out data_segs_out "
+        "retransmits busy_s receiver_window_limited_s send_buffer_limited_s send_window_bytes "
+        "app_limited unsent_bytes sacked ecn max_pacing_rate_bps"
     ),
     "queues": (
-        "time_s", "took_s", "place", "parent", "queue", "bytes", "packets", "drops", "overlimits", "backlog_bytes",
-        "backlog_packets", "least_backlog_bytes", "flow_limit_drops",
+        "time_s took_s place parent queue bytes packets drops overlimits backlog_bytes "
+        "backlog_packets least_backlog_bytes flow_limit_drops"
     ),
-    "counters": ("time_s", "took_s", "netns", "name", "value"),
-    "cpu": ("time_s", "host", "core", *CPU_TIMES),
-    "processes": ("time_s", "host", "pid", "parent_pid", "name", "started_s", "threads", "user_s", "system_s"),
-    "rtt": ("time_s", "rtt_s"),
-}  # fmt: skip
+    "counters": ("time_s took_s netns name value"),
+    "cpu": " ".join(("time_s", "host", "core", *CPU_TIMES)),
+    "processes": ("time_s host pid parent_pid name started_s threads user_s system_s"),
+    "rtt": ("time_s rtt_s"),
+}
+NEEDED = {name: columns.split() for name, columns in _NEEDED.items()}
 
 # Counters of packets, in segments
 COUNTED = (
-    "Tcp.OutSegs Tcp.RetransSegs Udp.OutDatagrams Icmp.OutMsgs IpExt.InNoECTPkts IpExt.InECT0Pkts IpExt.InECT1Pkts "
+    "Tcp.OutSegs Tcp.RetransSegs Udp.OutDatagrams Icmp.OutMsgs IpExt.InNoECTPkts "
+    "IpExt.InECT0Pkts IpExt.InECT1Pkts "
     "IpExt.InCEPkts TcpExt.TCPSynRetrans Ip.OutDiscards Udp.SndbufErrors"
 )
 
 
-def recorded(logs: Path, measurement: Measurement, hosts: Sequence[str], cores: str | None) -> Iterator[Part]:
-    """Everything in the folder logs/ of a run, in parts that fit into memory; time_s is this machine's wall clock.
+def recorded(
+    logs: Path, measurement: Measurement, hosts: Sequence[str], cores: str | None
+) -> Iterator[Part]:
+    """Yields everything in the folder logs/ of a run, in parts that fit into memory; time_s is by
+    this machine's wall clock.
 
-    `hosts` are the machine of the sockets and the other one, if any; `cores` those of interest, as in '4-5', or None.
-    Raises ValueError where a file is not what a probe writes.
+    `hosts` are the machine of the sockets and the other machine, if any; `cores` are those of
+    interest, such as '4-5', or None. Raises ValueError if a file is not what a probe writes.
     """
-    for host, name in zip(hosts, (run_files.SOCKMON_STREAM, run_files.SOCKMON_DESTINATION_STREAM), strict=False):
+    for host, name in zip(
+        hosts, (run_files.SOCKMON_STREAM, run_files.SOCKMON_DESTINATION_STREAM), strict=False
+    ):
         if (file := logs / name).exists():
             yield from _of_stream(file, host, measurement)
     for host, name in _senders(measurement).items():
@@ -124,16 +149,19 @@ def recorded(logs: Path, measurement: Measurement, hosts: Sequence[str], cores: 
     for host in hosts:
         if (file := logs / f"processors-{host}.jsonl").exists():
             yield from (
-                Part({"cpu": _of_proc_stat(samples, host, cores)}) for samples in sample_parts(file, SAMPLED_LINES)
+                Part({"cpu": _of_proc_stat(samples, host, cores)})
+                for samples in sample_parts(file, SAMPLED_LINES)
             )
     if (logs / run_files.RTT_SAMPLES).exists():
         yield _of_rtt(logs, measurement.clocks_s.get(hosts[0], 0.0))
 
 
 def _senders(measurement: Measurement) -> dict[str, str]:
-    """Returns each sending host, and the file of what ss saw there."""
+    """Returns each sending host with its file of ss's samples."""
     senders = list((measurement.series.senders or {"": SRC}).values())
-    return {host: SOCKETS_BY_SS if len(senders) == 1 else f"sockets-{host}.jsonl" for host in senders}
+    return {
+        host: SOCKETS_BY_SS if len(senders) == 1 else f"sockets-{host}.jsonl" for host in senders
+    }
 
 
 def read_series(parts: Iterable[Part]) -> Series:
@@ -149,12 +177,18 @@ def read_series(parts: Iterable[Part]) -> Series:
                     table = with_peers(table)
                 elif name == "counters":
                     table = table.filter(pl.col("name").is_in(COUNTED.split()))
-                tables[name].append(table.select(column for column in needed if column in table.columns))
+                tables[name].append(
+                    table.select(column for column in needed if column in table.columns)
+                )
         probes |= part.probes
         diagnostics += part.diagnostics
     joined = {name: pl.concat(some, how="diagonal") for name, some in tables.items() if some}
     nothing = with_peers(_of_ss([], SRC))
-    empty = {"sockets": nothing.select(column for column in NEEDED["sockets"] if column in nothing.columns)}
+    empty = {
+        "sockets": nothing.select(
+            column for column in NEEDED["sockets"] if column in nothing.columns
+        )
+    }
     return Series(**(empty | joined), probes=probes, diagnostics=tuple(diagnostics))
 
 
@@ -171,7 +205,9 @@ def write_tables(parts: Iterable[Tables], folder: Path) -> None:
 
 
 def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
-    """Reads what was recorded of all sockets of a run that may have failed. Raises OSError and ValueError."""
+    """Reads the samples of all sockets of a run that may have failed. Raises OSError and
+    ValueError.
+    """
     if (stream := logs / run_files.SOCKMON_STREAM).exists():
         yield from (part.sockets for part in stream_parts(stream))
     else:
@@ -185,28 +221,40 @@ def with_peers(sockets: pl.DataFrame) -> pl.DataFrame:
     port = pl.when(at_sender).then("remote_port").otherwise("local_port")
     address = pl.when(at_sender).then("remote_address").otherwise("local_address")
     return sockets.with_columns(
-        peer_port=port.cast(pl.Int64), peer_address=address.str.strip_prefix(IPV4_IN_IPV6).cast(pl.Categorical)
+        peer_port=port.cast(pl.Int64),
+        peer_address=address.str.strip_prefix(IPV4_IN_IPV6).cast(pl.Categorical),
     )
 
 
 def sampled(table: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples of the sender's established sockets in a table: what ss and the probe both see."""
+    """Returns the samples of the sender's established sockets in a table, which both ss and the
+    probe see.
+    """
     if table.is_empty():
         return table
-    return table.filter(pl.col("end") == "sender", ~pl.col("final"), pl.col("state") == "established")
+    return table.filter(
+        pl.col("end") == "sender", ~pl.col("final"), pl.col("state") == "established"
+    )
 
 
 def earlier(tables: Tables, by_s: float) -> dict[str, pl.DataFrame]:
-    """Returns the tables with another zero of time_s."""
-    return {name: table.with_columns(pl.col("time_s") - by_s) for name, table in tables.items() if table.width}
+    """Returns the tables with time_s reduced by `by_s`."""
+    return {
+        name: table.with_columns(pl.col("time_s") - by_s)
+        for name, table in tables.items()
+        if table.width
+    }
 
 
 def _of_stream(file: Path, host: str, measurement: Measurement) -> Iterator[Part]:
-    """`series` of the facts says what namespaces, devices and the senders' addresses stand for, `clocks_s` how far a
-    host's clock is ahead.
+    """Yields the parts of a stream of ccmix-sockmon. `series` of the measurement says which ends,
+    places and senders the namespaces, devices and addresses mean; `clocks_s`, how far a host's
+    clock is ahead.
     """
     far_end = measurement.series.senders is None and host != SRC
-    ends = {netns: "receiver" if far_end else end for netns, end in measurement.series.sockets.items()}
+    ends = {
+        netns: "receiver" if far_end else end for netns, end in measurement.series.sockets.items()
+    }
     end = pl.col("netns").replace_strict(ends, default=None, return_dtype=pl.String)
     device = pl.concat_str("netns", pl.lit("/"), "device")
     place = device.replace_strict(measurement.series.queues, default=None, return_dtype=pl.String)
@@ -215,10 +263,12 @@ def _of_stream(file: Path, host: str, measurement: Measurement) -> Iterator[Part
     port = pl.when(end == "sender").then("local_port").otherwise("remote_port")
     address = pl.when(end == "sender").then("local_address").otherwise("remote_address")
     senders = measurement.series.senders
-    sender = address.str.strip_prefix(IPV4_IN_IPV6).replace_strict(senders or {}, default=None, return_dtype=pl.String)
+    sender = address.str.strip_prefix(IPV4_IN_IPV6).replace_strict(
+        senders or {}, default=None, return_dtype=pl.String
+    )
     sending = pl.lit(SRC) if senders is None else sender
     ahead_s = measurement.clocks_s.get(host, 0.0)
-    if not file.stat().st_size:  # it could not even begin
+    if not file.stat().st_size:  # the probe could not even start
         yield Part({}, {name: _ended_early(file)})
         return
     for stream in stream_parts(file):
@@ -244,15 +294,21 @@ def _of_rtt(logs: Path, ahead_s: float) -> Part:
 
 
 def _ended_early(file: Path) -> ProbeReport:
-    """Reports a stream without its end, which has the probe's counts: the number of samples is not known."""
+    """Reports on a stream whose end is missing. The end has the probe's counts, so the number of
+    samples is not known.
+    """
     stderr_line = last_line(sockmon.errors_of(file))
-    return ProbeReport(None, None, f"it ended before its time{': ' + stderr_line if stderr_line else ''}")
+    return ProbeReport(
+        None, None, f"it ended before its time{': ' + stderr_line if stderr_line else ''}"
+    )
 
 
 def _report(stream: Stream, file: Path) -> ProbeReport:
     if stream.report is None:
         return _ended_early(file)
-    lost = [f"{name.replace('_', ' ')}: {count}" for name in _FAILURES if (count := stream.report[name])]
+    lost = [
+        f"{name.replace('_', ' ')}: {count}" for name in _FAILURES if (count := stream.report[name])
+    ]
     return ProbeReport(
         samples=stream.report["samples"],
         missed=stream.report["missed"],
@@ -262,7 +318,9 @@ def _report(stream: Stream, file: Path) -> ProbeReport:
 
 
 def _ss_parts(file: Path, host: str) -> Iterator[pl.DataFrame]:
-    """Yields what ss has printed in a run, a table for some samples. Raises ValueError if it is too much."""
+    """Yields the output of ss in a run, in tables of some samples each. Raises ValueError if it is
+    too much.
+    """
     rows = 0
     for samples in sample_parts(file, SAMPLED_LINES):
         rows += sum(1 for sample in samples for _ in output_lines(sample.output))
@@ -272,7 +330,9 @@ def _ss_parts(file: Path, host: str) -> Iterator[pl.DataFrame]:
 
 
 def _of_ss(samples: Sequence[Sample], host: str) -> pl.DataFrame:
-    """Returns the samples of COMMAND, which shows established sockets alone; it runs on the senders' hosts."""
+    """Returns the samples of COMMAND, which shows only established sockets; it runs on the senders'
+    hosts.
+    """
     rows = [
         {"time_s": sample.time_s, "took_s": sample.seconds} | asdict(socket)
         for sample in samples
@@ -297,7 +357,10 @@ def _of_tc(samples: Sequence[Sample]) -> pl.DataFrame:
             "parent": "root" if qdisc.get("root") else qdisc["parent"],
             "backlog_bytes": qdisc["backlog"],
             "backlog_packets": qdisc["qlen"],
-            **{name: qdisc[name] for name in ("bytes", "packets", "drops", "overlimits", "requeues")},
+            **{
+                name: qdisc[name]
+                for name in ("bytes", "packets", "drops", "overlimits", "requeues")
+            },
         }
         for sample in samples
         for qdisc in json.loads(sample.output)
@@ -310,7 +373,7 @@ def _of_proc_stat(samples: Sequence[Sample], host: str, cores: str | None) -> pl
         {"time_s": sample.time_s, "took_s": sample.seconds, "host": host, "core": core}
         | dict(zip(CPU_TIMES, spent_s, strict=False))
         for sample in samples
-        for core, spent_s in processors.parse(sample.output, cores).items()
+        for core, spent_s in sampler.parse_proc_stat(sample.output, cores).items()
     ]
     times = dict.fromkeys(CPU_TIMES, pl.Float64)
     return pl.DataFrame(rows, schema=_SAMPLE | {"host": pl.String, "core": pl.UInt32} | times)

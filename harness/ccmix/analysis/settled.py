@@ -1,10 +1,12 @@
-"""Judges whether a run was long enough: whether goodputs and shares still have a trend, and whether that could be seen.
+"""Judges whether a run was long enough: whether goodputs and shares still have a trend, and whether
+the run could show a trend.
 
-Trend: batch means of the measured time, and the likelihood ratio of a trend in noise of first order (AR(1)) against
-such noise alone. Both likelihoods are exact ones of normal values, maximised over the noise's correlation (Beach and
-MacKinnon 1978). So noise that wanders slowly is not taken for a trend, as a test that takes batches for independent
-would. The trend is linear, approaches its end exponentially, or is a step. Warm-up: MSER-5 (White 1997).
-docs/explanation/settling.md has the reasons, and what was simulated.
+The test for a trend takes batch means of the measured time, and the likelihood ratio of a trend in
+noise of first order (AR(1)) against only such noise. Both are exact likelihoods of normal values,
+maximised over the noise's correlation (Beach and MacKinnon 1978). So noise that wanders slowly does
+not count as a trend, as it would in a test for which batches are independent. The trend is linear,
+approaches its end exponentially, or is a step. The warm-up is found by MSER-5 (White 1997).
+docs/explanation/settling.md has the reasons and the simulations.
 """
 
 import functools
@@ -15,27 +17,39 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ccmix.analysis.interval_series import omitted_intervals
-from ccmix.analysis.lengths import LEAST_CHANGE, LEAST_INTERVALS, changes_by_design, rounded_up, too_short
-from ccmix.analysis.periods import slowest
+from ccmix.analysis.counters import omitted_intervals
+from ccmix.analysis.lengths import (
+    LEAST_CHANGE,
+    LEAST_INTERVALS,
+    changes_by_design,
+    rounded_up,
+    slowest,
+    too_short,
+)
 from ccmix.model import Run
-from ccmix.model.results import GroupMetrics, Settling, Trend
-from ccmix.model.results.settling import Quantity
+from ccmix.model.results import GroupMetrics, Quantity, Settling, Trend
 from ccmix.units import format_time
 
 BATCHES = LEAST_INTERVALS  # of a measured time
 QUARTER = BATCHES // 4
-# What the likelihood ratio exceeds in 4% of runs without a trend, where noise is correlated over 20% of the measured
-# time; over less, in fewer runs. Of several groups each gets its part of these (Bonferroni). Simulated:
-# tests/analysis/test_settled.py, test_the_critical_values_are_those_of_a_simulation
+# The likelihood ratio exceeds this in 4% of runs without a trend if noise is correlated over 20% of
+# the measured time, and in fewer runs if it is correlated over less. Several groups share these 4%
+# (Bonferroni). Simulated: tests/analysis/test_settled.py,
+# test_the_critical_values_are_those_of_a_simulation
 CRITICAL = 10.0
 CRITICAL_OF_TWICE_AS_MANY = 1.75
-CORRELATIONS = (*np.arange(0.0, 0.9, 0.05), 0.9, 0.93, 0.95, 0.97)  # of neighbouring batches, that are tried
+CORRELATIONS = (
+    *np.arange(0.0, 0.9, 0.05),
+    0.9,
+    0.93,
+    0.95,
+    0.97,
+)  # of neighbouring batches, that are tried
 APPROACHES = (0.05, 0.3)  # of the measured time: time constants of the exponential approach
-# As CRITICAL, of a step, in 1% of runs: test_the_critical_value_of_a_step_is_that_of_a_simulation
+# As CRITICAL, for a step, in 1% of runs: test_the_critical_value_of_a_step_is_that_of_a_simulation
 CRITICAL_OF_STEP = 17.0
-STEPS = range(3, BATCHES - 2)  # after so many batches; nearer to an end, a single batch is no step
-NO_NOISE = 1e-9  # of the mean: smaller deviations are those of rounding
+STEPS = range(3, BATCHES - 2)  # batches before a step: nearer to an end, one or two would decide
+NO_NOISE = 1e-9  # of the mean: smaller deviations come from rounding
 
 MSER_BATCH = 5  # intervals
 
@@ -74,7 +88,9 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
 
 
 def goodputs_of_groups(run: Run, flows: pl.DataFrame) -> tuple[list[str], Floats]:
-    """Returns the groups' names, and a row for each: its goodput in each interval of the measured time, in bits/s."""
+    """Returns the groups' names, and a row for each group: its goodput in each interval of the
+    measured time, in bits/s.
+    """
     first = omitted_intervals(run.traffic, run.traffic.goodput_interval_s)
     last = flows["interval"].max()
     count = max(0, (last if isinstance(last, int) else 0) - first + 1)
@@ -87,9 +103,11 @@ def goodputs_of_groups(run: Run, flows: pl.DataFrame) -> tuple[list[str], Floats
 
 
 def trends_of(names: Sequence[str], series: Floats, measured_s: float = 1.0) -> Iterator[Trend]:
-    """Yields the trend of each group's goodput and, of several groups, of its share; `series` has a row for each.
+    """Yields the trend of each group's goodput and, if there are several groups, of its share;
+    `series` has a row for each group.
 
-    A trend that is a step has its time and its factor: of the mean behind it over the mean before.
+    A trend that is a step has the time of the step, and its factor: the mean after it over the mean
+    before it.
     """
     goodputs = batch_means(series)
     quantities: list[tuple[Quantity, Floats]] = [("goodput", goodputs)]
@@ -97,14 +115,24 @@ def trends_of(names: Sequence[str], series: Floats, measured_s: float = 1.0) -> 
         total = goodputs.sum(axis=0)
         quantities.append(("share", goodputs / np.where(total > 0, total, 1.0)))
     for quantity, batches in quantities:
-        changes, seen, steps = changes_of(batches), trends_seen(batches, len(names)), steps_seen(batches, len(names))
+        changes, seen, steps = (
+            changes_of(batches),
+            trends_seen(batches, len(names)),
+            steps_seen(batches, len(names)),
+        )
         for at, (name, step) in enumerate(zip(names, steps, strict=True)):
-            before, after = (batches[at, :step], batches[at, step:]) if step else _outer_quarters(batches[at])
+            before, after = (
+                (batches[at, :step], batches[at, step:]) if step else _outer_quarters(batches[at])
+            )
             start = float(before.mean())
             yield Trend(
-                name, quantity, float(changes[at]), float(after.mean()) / start if start else None,
-                bool(seen[at]) or step is not None, None if step is None else step * measured_s / BATCHES,
-            )  # fmt: skip
+                name,
+                quantity,
+                float(changes[at]),
+                float(after.mean()) / start if start else None,
+                bool(seen[at]) or step is not None,
+                None if step is None else step * measured_s / BATCHES,
+            )
 
 
 def _outer_quarters(batches: Floats) -> tuple[Floats, Floats]:
@@ -112,12 +140,18 @@ def _outer_quarters(batches: Floats) -> tuple[Floats, Floats]:
 
 
 def steps_seen(batches: Floats, groups: int) -> list[int | None]:
-    """Returns for each row of batch means after how many of them it makes a step that matters; None if nowhere."""
+    """Returns for each row of batch means after how many of them it has a step that matters; None
+    if it has none.
+    """
     none = _log_likelihoods(batches, _fits()[0])
     ratios = np.array([_log_likelihoods(batches, fit) for fit in _step_fits()]) - none
-    critical = np.maximum(CRITICAL_OF_STEP + critical_value(groups) - CRITICAL, likelihood_ratios(batches))
+    critical = np.maximum(
+        CRITICAL_OF_STEP + critical_value(groups) - CRITICAL, likelihood_ratios(batches)
+    )
     steps: list[int | None] = []
-    for row, best, is_seen in zip(batches, ratios.argmax(axis=0), ratios.max(axis=0) > critical, strict=True):
+    for row, best, is_seen in zip(
+        batches, ratios.argmax(axis=0), ratios.max(axis=0) > critical, strict=True
+    ):
         step = STEPS[int(best)]
         jump = abs(row[step:].mean() - row[:step].mean())
         steps.append(step if is_seen and jump >= LEAST_CHANGE * row.mean() > 0 else None)
@@ -125,12 +159,18 @@ def steps_seen(batches: Floats, groups: int) -> list[int | None]:
 
 
 def trends_seen(batches: Floats, groups: int) -> NDArray[np.bool_]:
-    """Returns for each row of batch means, of runs with that many groups, whether it has a trend that matters."""
-    return (likelihood_ratios(batches) > critical_value(groups)) & (np.abs(changes_of(batches)) >= LEAST_CHANGE)
+    """Returns for each row of batch means whether it has a trend that matters; `groups` is the
+    number of groups of the runs.
+    """
+    return (likelihood_ratios(batches) > critical_value(groups)) & (
+        np.abs(changes_of(batches)) >= LEAST_CHANGE
+    )
 
 
 def changes_of(batches: Floats) -> Floats:
-    """Returns for each row the mean of the last quarter less that of the first, over the mean; 0 where that is 0."""
+    """Returns for each row the mean of the last quarter minus that of the first, over the mean; 0
+    if the mean is 0.
+    """
     means = batches.mean(axis=1)
     quarters = batches[:, -QUARTER:].mean(axis=1) - batches[:, :QUARTER].mean(axis=1)
     changes: Floats = quarters / np.where(means > 0, means, np.inf)
@@ -138,12 +178,16 @@ def changes_of(batches: Floats) -> Floats:
 
 
 def critical_value(groups: int) -> float:
-    """Returns what the likelihood ratio of a trend must exceed, so that at most 5% of runs without one show one."""
+    """Returns the value that the likelihood ratio of a trend must exceed, so that a trend is seen
+    in at most 5% of the runs without one.
+    """
     return CRITICAL + CRITICAL_OF_TWICE_AS_MANY * math.log2(groups)
 
 
 def batch_means(series: Floats) -> Floats:
-    """Returns BATCHES means of each row, over equal times; an interval at a border counts to both sides by its part."""
+    """Returns BATCHES means of each row, over equal times; an interval that crosses a border counts
+    in part on both sides.
+    """
     count = series.shape[1]
     sums = np.concatenate([np.zeros((len(series), 1)), np.cumsum(series, axis=1)], axis=1)
     borders = np.linspace(0, count, BATCHES + 1)
@@ -154,7 +198,9 @@ def batch_means(series: Floats) -> Floats:
 
 
 def likelihood_ratios(batches: Floats) -> Floats:
-    """Returns for each row of batch means 2 log(L1 / L0): the trend that fits best against no trend."""
+    """Returns for each row of batch means 2 log(L1 / L0), of the trend that fits best against no
+    trend.
+    """
     alone, *with_trend = _fits()
     none = _log_likelihoods(batches, alone)
     ratios: Floats = np.max([_log_likelihoods(batches, fit) for fit in with_trend], axis=0) - none
@@ -162,7 +208,7 @@ def likelihood_ratios(batches: Floats) -> Floats:
 
 
 def _log_likelihoods(batches: Floats, fit: Sequence[tuple[Floats, float]]) -> Floats:
-    """Returns twice the largest log-likelihood over CORRELATIONS, but for a constant."""
+    """Returns twice the largest log-likelihood over CORRELATIONS, up to a constant."""
     least = BATCHES * (NO_NOISE * np.abs(batches).mean(axis=1)) ** 2 + np.finfo(float).tiny
     of_each = []
     for residuals, log_determinant in fit:
@@ -177,11 +223,14 @@ Fit = list[tuple[Floats, float]]
 
 @functools.lru_cache(maxsize=1)
 def _fits() -> list[Fit]:
-    """Returns the fits of no trend, a linear one and those of APPROACHES."""
+    """Returns the fits of no trend, of a linear trend, and of those of APPROACHES."""
     times = (np.arange(BATCHES) + 0.5) / BATCHES
     constant = np.ones(BATCHES)
     trends = [times, *(np.exp(-times / approach) for approach in APPROACHES)]
-    return [_fit(constant[:, np.newaxis]), *(_fit(np.column_stack([constant, trend])) for trend in trends)]
+    return [
+        _fit(constant[:, np.newaxis]),
+        *(_fit(np.column_stack([constant, trend])) for trend in trends),
+    ]
 
 
 @functools.lru_cache(maxsize=1)
@@ -191,8 +240,8 @@ def _step_fits() -> list[Fit]:
 
 
 def _fit(design: Floats) -> Fit:
-    """Returns for each correlation the matrix that makes independent residuals of batch means, and the logarithm of the
-    determinant of the correlation matrix.
+    """Returns for each correlation the matrix that turns batch means into independent residuals,
+    and the logarithm of the determinant of the correlation matrix.
     """
     lags = np.abs(np.subtract.outer(np.arange(BATCHES), np.arange(BATCHES)))
     fit = []
@@ -213,8 +262,8 @@ def _has_trend(names: Sequence[str], series: Floats) -> bool:
 def mser_5(values: Floats) -> int:
     """Returns how many values at the start of a series are its warm-up.
 
-    MSER-5: means of 5 values are left out at the start so that the standard error of the mean of the rest is smallest;
-    at most half of them (White 1997; White, Cobb and Spratt 2000).
+    MSER-5 leaves out means of 5 values at the start, at most half of them, so that the standard
+    error of the mean of the rest is smallest (White 1997; White, Cobb and Spratt 2000).
     """
     count = len(values) // MSER_BATCH
     batches = values[: count * MSER_BATCH].reshape(count, MSER_BATCH).mean(axis=1)
@@ -223,7 +272,7 @@ def mser_5(values: Floats) -> int:
 
 
 def _clauses(seen: Sequence[Trend]) -> Iterator[str]:
-    """Yields a clause for each group with a trend: of its goodput, else of its share."""
+    """Yields a clause for each group with a trend, about its goodput or otherwise its share."""
     of_goodput = {trend.group for trend in seen if trend.quantity == "goodput"}
     for trend in seen:
         if trend.quantity == "goodput" or trend.group not in of_goodput:
@@ -234,11 +283,16 @@ def _clauses(seen: Sequence[Trend]) -> Iterator[str]:
                 yield f"{trend.group}'s {trend.quantity} {way} of the measured time ({times})"
             else:
                 way = "rises" if rises else "falls"
-                yield f"{trend.group}'s {trend.quantity} still {way} ({times} from the first to the last quarter)"
+                yield (
+                    f"{trend.group}'s {trend.quantity} still {way} ({times} from the first to "
+                    "the last quarter)"
+                )
 
 
 def _not_judged(run: Run, flows: pl.DataFrame) -> str | None:
-    """Returns why the goodput of a run is not expected to settle, or is not known; None where it is judged."""
+    """Returns why the goodput of a run is not expected to settle, or is not known; None if the run
+    can be judged.
+    """
     if run.traffic.steps:
         return "its steps send one after the other, each otherwise than the one before"
     if run.traffic.duration_s is None or flows.is_empty():

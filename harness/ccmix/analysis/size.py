@@ -1,9 +1,12 @@
-"""Estimates how much a run will write: what its probes and its traffic sources record.
+"""Estimates how much a run will write: the recordings of its probes and its traffic sources.
 
-The sizes are those of runs in the lab. Samples: two runs with 8 CUBIC and 8 BBR flows, one of 63 s with an interval of
-500 ms, one of 4 s with one of 1 ms. Compressed tables vary most, and are the least part. Those of packets are of 3 s
-with 8 flows, at 1 ms (9 bytes a row) and 10 ms (32 bytes). Short flows: 20 s of http and of workloads at 100 Mbit/s.
-Flows and hosts: ten runs of 1 to 100 flows for 2 to 60 s, two of two hosts. Steps: four runs of 60 s.
+The sizes were measured on runs in the lab:
+samples: two runs with 8 CUBIC and 8 BBR flows, one of 63 s with an interval of 500 ms, one of 4 s
+    with an interval of 1 ms; compressed tables vary most, and are the smallest part
+tables of packets: 3 s with 8 flows, at 1 ms (9 bytes a row) and 10 ms (32 bytes)
+short flows: 20 s of http and of workloads at 100 Mbit/s
+flows and hosts: ten runs of 1 to 100 flows for 2 to 60 s, two of them with two hosts
+steps: four runs of 60 s
 """
 
 from dataclasses import dataclass
@@ -34,23 +37,31 @@ from ccmix.probes.sockmon import MOST_SLOW_HZ
 SOCKET_BYTES = 440  # of a socket's sample: 404 in the stream, 21 to 70 in the table
 QUEUES_BYTES = 300  # of a sample of the bottleneck's qdiscs and the sender's
 SLOW_BYTES = 2400  # of a sample of counters, cores and processes
-RUN_BYTES = 100_000  # run.json, logs, what tables begin and end with
+RUN_BYTES = 100_000  # run.json, logs, headers and footers of tables
 HOST_BYTES = 20_000  # facts of each sender but the first
-FLOW_BYTES = 7000  # of a flow of iperf3: the beginning and the end of its JSON, and its part of run.json
+FLOW_BYTES = (
+    7000  # of a flow of iperf3: the beginning and the end of its JSON, and its part of run.json
+)
 RTT_BYTES = 45  # of a question for the RTT
 PACKETS_BYTES = 20  # of a connection's direction in an interval of packets.parquet
-JSON_BYTES = 740  # of a flow, a group or a sum in an interval: in the client's JSON, and in the server's
+JSON_BYTES = (
+    740  # of a flow, a group or a sum in an interval: in the client's JSON, and in the server's
+)
 UDP_JSON = 0.6  # of that: a stream of UDP
-SHORT_FLOW_BYTES = 1060  # of a flow of http or a workload: its last counters at both ends, and its completion
-UDP_SHARE = 1 - IDLE_SHARE - REACH_SHARE - TRAINS_SHARE - BURSTS_SHARE - FILL_SHARE  # of the time of steps
+SHORT_FLOW_BYTES = (
+    1060  # of a flow of http or a workload: its last counters at both ends, and its completion
+)
+UDP_SHARE = (
+    1 - IDLE_SHARE - REACH_SHARE - TRAINS_SHARE - BURSTS_SHARE - FILL_SHARE
+)  # of the time of steps
 
-SHORT_FLOW_RTTS = 3  # that a short flow takes besides its bytes: connection, request, slow start
-MOST_LOAD = 0.95  # of a workload: above, its flows pile up
+SHORT_FLOW_RTTS = 3  # of a short flow, in addition to its bytes: connection, request, slow start
+MOST_LOAD = 0.95  # of a workload: with more, its flows pile up
 
 
 @dataclass(frozen=True)
 class _Recorded:
-    """Holds what is recorded of a source."""
+    """Holds the amounts that are recorded about a source."""
 
     sockets: float = 0.0  # of a sending host, in each sample
     json_records: float = 0.0  # in each interval of iperf3's JSON
@@ -58,17 +69,22 @@ class _Recorded:
 
 
 def written_bytes(run: Run) -> int | None:
-    """Returns the bytes that a run will write; None where nobody says how long it takes.
+    """Returns the bytes that a run will write; None if its duration is not known.
 
-    Left out are a capture itself, and the flows of commands, whose number nobody says.
+    A capture itself is left out, and so are the flows of commands, whose number is not known.
     """
     if run.seconds is None:
         return None
     seconds = max(_ends_s(run, source, run.seconds) for source in run.traffic.sources)
     recorded = [_recorded(run, source, seconds) for source in run.traffic.sources]
-    sockets, records = sum(each.sockets for each in recorded), sum(each.json_records for each in recorded)
+    sockets, records = (
+        sum(each.sockets for each in recorded),
+        sum(each.json_records for each in recorded),
+    )
     hosts = len(run.path.senders) if isinstance(run.path, Topology) else 1
-    ends = 2 if isinstance(run.path, Topology) else 1  # on an emulated path the receiver's sockets are sampled too
+    ends = (
+        2 if isinstance(run.path, Topology) else 1
+    )  # on an emulated path the receiver's sockets are sampled too
     samples_a_second = 1 / run.traffic.interval_s
     of_a_second = (sockets * ends * SOCKET_BYTES + hosts * QUEUES_BYTES) * samples_a_second
     of_a_second += records * JSON_BYTES / run.traffic.goodput_interval_s
@@ -77,25 +93,29 @@ def written_bytes(run: Run) -> int | None:
     of_a_second += hosts * SLOW_BYTES * min(samples_a_second, MOST_SLOW_HZ)
     if run.traffic.rtt_probe:
         of_a_second += run.traffic.rtt_probe.rate_hz * RTT_BYTES
-    fixed_bytes = RUN_BYTES + (hosts - 1) * HOST_BYTES + sum(each.of_flows_bytes for each in recorded)
+    fixed_bytes = (
+        RUN_BYTES + (hosts - 1) * HOST_BYTES + sum(each.of_flows_bytes for each in recorded)
+    )
     return round(fixed_bytes + seconds * of_a_second)
 
 
 def has_commands(run: Run) -> bool:
-    """Returns whether a part of the traffic is that of commands, which don't say how many flows they make."""
+    """Returns whether commands make a part of the traffic, whose number of flows is not known."""
     return any(isinstance(source, CommandSource) for source in run.traffic.sources)
 
 
 def captured_bytes(run: Run) -> int:
-    """Returns the most that a capture of a run keeps, before it is compressed."""
+    """Returns the maximum size of a run's capture, before it is compressed."""
     return run.path.capture.most_bytes if run.path.capture else 0
 
 
 def _ends_s(run: Run, source: TrafficSource, seconds: float) -> float:
-    """Returns when a source has done what it does, at most in `seconds`: then a run ends."""
+    """Returns when a source has finished, at most `seconds`, because then the run ends."""
     if not isinstance(source, HttpSource):
         return seconds
-    return min(seconds, source.start_s + source.requests * _request_s(run, source) / source.parallel)
+    return min(
+        seconds, source.start_s + source.requests * _request_s(run, source) / source.parallel
+    )
 
 
 def _recorded(run: Run, source: TrafficSource, seconds: float) -> _Recorded:
@@ -109,9 +129,14 @@ def _recorded(run: Run, source: TrafficSource, seconds: float) -> _Recorded:
         of_tcp = FILL_SHARE * (FILLING + 2) + REACH_SHARE * (REACHING + 2)
         of_udp = UDP_SHARE * 2 * UDP_JSON * run.traffic.goodput_interval_s / UDP_INTERVAL_S
         return _Recorded(sockets=FILLING / 3, json_records=of_tcp + of_udp)
-    streams, groups = source.streams or 1, len(source.groups) if isinstance(source, GroupedSource) else 1
-    # a test has a connection for control
-    return _Recorded(streams + 1, json_records=streams + groups + 1, of_flows_bytes=streams * FLOW_BYTES)
+    streams, groups = (
+        source.streams or 1,
+        len(source.groups) if isinstance(source, GroupedSource) else 1,
+    )
+    # a test also has a control connection
+    return _Recorded(
+        streams + 1, json_records=streams + groups + 1, of_flows_bytes=streams * FLOW_BYTES
+    )
 
 
 def _of_http(run: Run, source: HttpSource, seconds: float) -> _Recorded:
@@ -121,18 +146,24 @@ def _of_http(run: Run, source: HttpSource, seconds: float) -> _Recorded:
 
 
 def _request_s(run: Run, source: HttpSource) -> float:
-    """Returns how long a request takes if the clients of its source have the bottleneck to themselves."""
+    """Returns how long a request takes if the clients of its source have the bottleneck to
+    themselves.
+    """
     return _least_s(run, source) + source.parallel * source.size_bytes * 8 / run.topology.rate_bps
 
 
 def _of_workload(run: Run, source: WorkloadSource, seconds: float) -> _Recorded:
-    """Assumes that flows share what the workload leaves of the bottleneck's rate."""
+    """Estimates a workload. Assumes that each flow gets the part of the bottleneck's rate that the
+    workload leaves free.
+    """
     rate_bps, size_bytes = run.topology.rate_bps, mean_bytes(source.sizes)
     left_bps = rate_bps * (1 - min(source.offered_bps / rate_bps, MOST_LOAD))
     flows_a_second = source.offered_bps / 8 / size_bytes
     at_a_time = flows_a_second * (_least_s(run, source) + size_bytes * 8 / left_bps)
     part = (seconds - source.start_s) / seconds
-    return _Recorded(at_a_time * part, of_flows_bytes=flows_a_second * seconds * part * SHORT_FLOW_BYTES)
+    return _Recorded(
+        at_a_time * part, of_flows_bytes=flows_a_second * seconds * part * SHORT_FLOW_BYTES
+    )
 
 
 def _least_s(run: Run, source: TrafficSource) -> float:

@@ -1,4 +1,6 @@
-"""Statistics over the iterations of each condition: the rows of the result table."""
+"""Statistics over the iterations of each condition: the rows of the result table, and metrics
+as text.
+"""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -6,38 +8,56 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, cast, get_args
 
 from ccmix.analysis.comparison import MetricSample
-from ccmix.analysis.conditions import base_rtt_s, traffic_asked
-from ccmix.analysis.counting import counts
+from ccmix.analysis.counting import (
+    NotValid,
+    base_rtt_s,
+    counts,
+    not_settled,
+    not_valid,
+    traffic_asked,
+)
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
-from ccmix.analysis.limited import NotValid, not_valid
-from ccmix.analysis.settling_text import not_settled
 from ccmix.model import HostPath, ImportFacts, Run, Topology, Traffic, condition_name
 from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics, Metrics, Status
+from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
-OF_GROUP = (
-    "goodput_bps", "throughput_bps", "retransmission_rate", "share", "fairness", "rtt_median_s", "rtt_p95_s",
-    "rtt_p99_s", "queueing_delay_median_s", "queueing_delay_p95_s", "queueing_delay_p99_s", "startup_s", "overshoot",
-)  # fmt: skip
-OF_RUN = (
-    "goodput_bps", "utilisation", "fairness", "fairness_of_groups", "retransmission_rate", "rtt_median_s", "rtt_p95_s",
-    "queueing_delay_median_s", "queueing_delay_p95_s", "startup_s", "overshoot", "convergence_s", "netem_loss",
-    "bottleneck.occupancy_mean", "bottleneck.drop_rate", "bottleneck.utilisation", "policer.drop_rate",
-    "receiver_window_limited",
-)  # fmt: skip
-SHORT_RTT_S = 0.030  # that parts the columns of tables II and III of Tierney et al. 2021
-RTT_KEYS = ("delay", "rtt", "data-delay", "ack-delay", "lat-sweep", "netem-lat")  # whose sweeps make the base RTT
+_OF_GROUP = (
+    "goodput_bps throughput_bps retransmission_rate share fairness rtt_median_s rtt_p95_s "
+    "rtt_p99_s queueing_delay_median_s queueing_delay_p95_s queueing_delay_p99_s startup_s "
+    "overshoot"
+)
+OF_GROUP = tuple(_OF_GROUP.split())
+_OF_RUN = (
+    "goodput_bps utilisation fairness fairness_of_groups retransmission_rate rtt_median_s "
+    "rtt_p95_s queueing_delay_median_s queueing_delay_p95_s startup_s overshoot convergence_s "
+    "netem_loss bottleneck.occupancy_mean bottleneck.drop_rate bottleneck.utilisation "
+    "policer.drop_rate receiver_window_limited"
+)
+OF_RUN = tuple(_OF_RUN.split())
+SHORT_RTT_S = 0.030  # the limit between the columns of tables II and III of Tierney et al. 2021
+RTT_KEYS = (
+    "delay",
+    "rtt",
+    "data-delay",
+    "ack-delay",
+    "lat-sweep",
+    "netem-lat",
+)  # whose sweeps vary the base RTT
 BUCKET = "base RTT"
+FRACTIONS = ("rate", "loss", "utilisation", "share", "occupancy_mean", "overshoot")
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Describes a metric over the valid runs that have it; docs/reference/metrics.md has its unit and formula."""
+    """Describes a metric over the valid runs that have it; docs/reference/metrics.md has its unit
+    and formula.
+    """
 
     runs: int
     mean: float
-    deviation: float | None  # standard deviation with n-1; None of one run
+    deviation: float | None  # standard deviation with n-1; None for one run
     cv: float | None
-    ci95: tuple[float, float] | None  # None too of values that are alike, and so one observation
+    ci95: tuple[float, float] | None  # None also if values are alike, and so one observation
 
     @classmethod
     def of(cls, values: Sequence[float | None]) -> "Spread | None":
@@ -54,18 +74,21 @@ class Spread:
 
 @dataclass(frozen=True)
 class Row:
-    """One entry, condition and group over its iterations; means are over the valid runs, None where there is none."""
+    """Describes one entry, condition and group over its iterations; means are over the valid runs,
+    None if there are none.
+    """
 
     entry: str
     dst: str
     condition: dict[str, str]
     group: str
     cca: str
-    streams: int
+    streams: int  # of the run with the fewest: of short flows, those completed
+    most_streams: int
     runs: int
     invalid: int
     not_settled: int  # of the runs that count
-    status: Status  # of the runs that count; without any, of all
+    status: Status  # of the runs that count; if none does, of all runs
     not_valid: tuple[NotValid, ...]  # the runs that don't count, with the group's goodput
     goodput_mean_bps: float | None
     goodput_cv: float | None
@@ -74,13 +97,15 @@ class Row:
     rtt_median_s: float | None
     fairness_mean: float | None
     fair_share: float | None
-    iterations_needed: int | None  # for a goodput that is known to 5%; None: not computable, or too many
+    iterations_needed: int | None  # to know the goodput to 5%; None: not computable, or too many
     group_metrics: dict[str, Spread | None]  # by the names in OF_GROUP
     run_metrics: dict[str, Spread | None]  # by the names in OF_RUN
 
     @property
     def too_few(self) -> bool:
-        """Returns whether the interval of the goodput is wider than 5% to either side, or there is none."""
+        """Returns whether the interval of the goodput is wider than 5% to either side, or there is
+        no interval.
+        """
         return self.iterations_needed is None or self.iterations_needed > self.runs - self.invalid
 
     @property
@@ -91,8 +116,12 @@ class Row:
         return asdict(self)
 
 
-def metric(metrics: Metrics | GroupMetrics | FlowMetrics | ImportFacts, name: str) -> float | int | None:
-    """Returns a metric by its name, such as 'bottleneck.drop_rate'; None if the run does not have it."""
+def metric(
+    metrics: Metrics | GroupMetrics | FlowMetrics | ImportFacts, name: str
+) -> float | int | None:
+    """Returns a metric by its name, such as 'bottleneck.drop_rate'; None if the run does
+    not have it.
+    """
     if "." not in name:
         return cast("float | int | None", getattr(metrics, name, None))
     value: Any = metrics
@@ -109,21 +138,26 @@ def value_of(metrics: Metrics | GroupMetrics | FlowMetrics, name: str) -> float 
 
 
 def rtt_bucket(finished: FinishedRun) -> dict[str, str]:
-    """Returns the run's condition with the column of Tierney's tables that it is in, instead of its base RTT."""
+    """Returns the run's condition with the column of Tierney's tables instead of its base RTT."""
     rtt_s = base_rtt_s(finished)
     bucket = "unknown" if rtt_s is None else "< 30ms" if rtt_s < SHORT_RTT_S else "≥ 30ms"
-    return {key: value for key, value in finished.run.condition.items() if key not in RTT_KEYS} | {BUCKET: bucket}
+    return {key: value for key, value in finished.run.condition.items() if key not in RTT_KEYS} | {
+        BUCKET: bucket
+    }
 
 
 def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
-    """Returns the rows in the order of the plan; `runs` of a row counts all, `invalid` those left out, `not_settled`
-    those that count though they have not settled.
+    """Returns the rows in the order of the plan. In a row, `runs` counts all runs, `invalid` those
+    that are left out, and `not_settled` those that count although they have not settled.
 
-    With rtt_buckets, runs of all destinations and base RTTs of a bucket are pooled, as in Tierney's tables II and III.
+    With rtt_buckets, runs of all destinations and base RTTs of a bucket are pooled, as in Tierney's
+    tables II and III.
     """
-    # runs of one name may be of campaigns that differ: only what is alike in all but seed and iteration is pooled
+    # runs with the same name may come from different campaigns: only runs that are alike in all but
+    # seed and iteration are pooled
     cells: dict[
-        tuple[str, str, Topology | HostPath | str, Traffic, str], list[tuple[Run, FinishedRun, GroupMetrics]]
+        tuple[str, str, Topology | HostPath | str, Traffic, str],
+        list[tuple[Run, FinishedRun, GroupMetrics]],
     ] = {}
     for finished in runs:
         run = shown = finished.run
@@ -132,8 +166,12 @@ def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
             shown = replace(run, condition=rtt_bucket(finished), dst="all")
         for group in finished.metrics.groups:
             cell = (
-                run.entry, shown.condition_name, "" if rtt_buckets else place, traffic, group.group,
-            )  # fmt: skip
+                run.entry,
+                shown.condition_name,
+                "" if rtt_buckets else place,
+                traffic,
+                group.group,
+            )
             cells.setdefault(cell, []).append((shown, finished, group))
     return [_row(cell) for cell in cells.values()]
 
@@ -143,14 +181,19 @@ def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
     valid = [(finished.metrics, group) for _, finished, group in cell if counts(finished)]
     of_group = {name: Spread.of([value_of(group, name) for _, group in valid]) for name in OF_GROUP}
     of_run = {name: Spread.of([value_of(metrics, name) for metrics, _ in valid]) for name in OF_RUN}
-    goodput, retransmitted, fairness = of_group["goodput_bps"], of_group["retransmission_rate"], of_run["fairness"]
+    goodput, retransmitted, fairness = (
+        of_group["goodput_bps"],
+        of_group["retransmission_rate"],
+        of_run["fairness"],
+    )
     return Row(
         entry=run.entry,
         dst=run.dst,
         condition=run.condition,
         group=first.group,
         cca=first.cca,
-        streams=first.streams,
+        streams=min(group.streams for _, _, group in cell),
+        most_streams=max(group.streams for _, _, group in cell),
         runs=len(cell),
         invalid=len(cell) - len(valid),
         not_settled=sum(counts(finished) and not_settled(finished) for _, finished, _ in cell),
@@ -170,3 +213,25 @@ def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
         group_metrics=of_group,
         run_metrics=of_run,
     )
+
+
+def shown(metric: str, value: float | None) -> str:
+    """Returns '110 Mbit/s', '12.5 ms', '0.1%'; a dash if there is no value."""
+    if value is None:
+        return "–"
+    sign, size = "-" if value < 0 else "", abs(value)
+    if metric.endswith("_bps"):
+        return sign + format_rate(size)
+    if metric.endswith("_bytes"):
+        return sign + format_bytes(size)
+    if metric.endswith("_s"):
+        return sign + format_time(float(f"{size:.4g}"))
+    if metric.endswith(FRACTIONS):
+        return sign + format_percent(size)
+    return f"{sign}{size:.4g}"
+
+
+def shown_mean(metric: str, spread: Spread) -> str:
+    """Returns '961 Mbit/s ± 12 Mbit/s': the mean, and half of its 95% interval if it has one."""
+    half = f" ± {shown(metric, (spread.ci95[1] - spread.ci95[0]) / 2)}" if spread.ci95 else ""
+    return shown(metric, spread.mean) + half

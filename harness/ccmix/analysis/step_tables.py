@@ -1,4 +1,6 @@
-"""Turns what the steps of an entry of type path left into flows and intervals: each step is a group of its name."""
+"""Turns the files of the steps of an entry of type path into flows and intervals. Each step is a
+group with its name.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,16 +27,32 @@ from ccmix.model.group_grammar import Group
 
 BUCKET_PACKETS = 2  # of a train, that a token bucket may let pass at once
 STEP_COLUMNS = {
-    "step": pl.String, "cca": pl.String, "streams": pl.Int64, "offered_bps": pl.Float64, "packet_bytes": pl.Int64,
-    "mss_bytes": pl.Int64, "out_of_order": pl.Int64, "begin_s": pl.Float64, "asked_s": pl.Float64,
-    "end_s": pl.Float64, "failed": pl.String, "time_s": pl.Float64, "seconds": pl.Float64, "received_bytes": pl.Int64,
-    "packets": pl.Int64, "lost_packets": pl.Int64, "before_loss": pl.Int64, "after_loss": pl.Int64,
-}  # fmt: skip
+    "step": pl.String,
+    "cca": pl.String,
+    "streams": pl.Int64,
+    "offered_bps": pl.Float64,
+    "packet_bytes": pl.Int64,
+    "mss_bytes": pl.Int64,
+    "out_of_order": pl.Int64,
+    "begin_s": pl.Float64,
+    "asked_s": pl.Float64,
+    "end_s": pl.Float64,
+    "failed": pl.String,
+    "time_s": pl.Float64,
+    "seconds": pl.Float64,
+    "received_bytes": pl.Int64,
+    "packets": pl.Int64,
+    "lost_packets": pl.Int64,
+    "before_loss": pl.Int64,
+    "after_loss": pl.Int64,
+}
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """Holds a step with both ends' JSON, or what came of its trains; None where it has none, or failed."""
+    """Holds a step with both ends' JSON, or with the results of its trains; fields are None if the
+    step has none, or failed.
+    """
 
     step: Step
     client: dict[str, Any] | None = None
@@ -44,14 +62,19 @@ class StepResult:
 
     @property
     def interval_s(self) -> float:
-        """Returns the interval in which its iperf3 reported."""
-        return UDP_INTERVAL_S if self.step.offered_bps and self.step.streams == 1 else TCP_INTERVAL_S
+        """Returns the interval of the step's iperf3."""
+        return (
+            UDP_INTERVAL_S if self.step.offered_bps and self.step.streams == 1 else TCP_INTERVAL_S
+        )
 
 
 def read_steps(generators: Path) -> list[StepResult]:
-    """Reads the steps in their order. Raises GeneratorError where a file is not what it should be."""
+    """Reads the steps in their order. Raises GeneratorError if a file is not what it should be."""
     try:
-        steps = [Step(**fields) for fields in foreign_json.loads((generators / run_files.STEPS).read_text())]
+        steps = [
+            Step(**fields)
+            for fields in foreign_json.loads((generators / run_files.STEPS).read_text())
+        ]
     except (OSError, ValueError, TypeError) as error:
         raise GeneratorError(f"{run_files.STEPS} can't be read: {error}") from error
     return [_result(step, generators) for step in steps]
@@ -73,23 +96,26 @@ def _result(step: Step, generators: Path) -> StepResult:
 def gaps_of(output: Path) -> pl.DataFrame:
     """Reads how far apart the answers to trains of packets arrived.
 
-    Returns a row for each packet behind the second of its train whose own answer and that of the packet before it came:
-    `arrived_s` (since 1970), `gap_s`. The first two may pass a token bucket at once. Raises GeneratorError where the
-    file is not ccmix-rtt's.
+    Returns a row for each packet, from the third of its train on, if both its own answer and that
+    of the packet before it came: `arrived_s` (since 1970), `gap_s`. The first two packets may pass
+    a token bucket at once. Raises GeneratorError if the file is not ccmix-rtt's.
     """
     table = _answers(output)
     follows = pl.col("sequence").diff() == 1
     behind = pl.col("sequence") % TRAIN_PACKETS >= BUCKET_PACKETS
-    gaps = table.with_columns(gap_ns=pl.col("arrived_ns").diff()).filter(follows, behind).drop_nulls()
+    gaps = (
+        table.with_columns(gap_ns=pl.col("arrived_ns").diff()).filter(follows, behind).drop_nulls()
+    )
     return gaps.select(arrived_s=pl.col("arrived_ns") / 1e9, gap_s=pl.col("gap_ns") / 1e9)
 
 
 def bursts_of(output: Path) -> pl.DataFrame:
-    """Reads what came of each long train of packets.
+    """Reads the result of each long train of packets.
 
-    Returns a row for each train: `sent_s` (since 1970), `seconds` from the arrival of the second packet that came to
-    that of the last (0 of fewer than three), `lost`, and how many came `before_loss` and `after_loss`: before the first
-    and after the last packet that did not. Raises GeneratorError where the file is not ccmix-rtt's.
+    Returns a row for each train: `sent_s` (since 1970), `seconds` from the arrival of the second
+    packet that came to that of the last (0 if fewer than three came), `lost`, and how many packets
+    came `before_loss` and `after_loss`: before the first and after the last lost packet. Raises
+    GeneratorError if the file is not ccmix-rtt's.
     """
     table = _answers(output)
     lost, position = pl.col("arrived_ns").is_null(), pl.col("sequence") % BURST_PACKETS
@@ -108,33 +134,49 @@ def bursts_of(output: Path) -> pl.DataFrame:
 
 
 def _answers(output: Path) -> pl.DataFrame:
-    """Reads ccmix-rtt's output: sequence, sent_ns and arrived_ns (since 1970; null where no answer came), in order.
+    """Reads ccmix-rtt's output, in order: sequence, sent_ns and arrived_ns (since 1970; null if no
+    answer came).
 
     Raises GeneratorError.
     """
     try:
-        table = pl.read_csv(output, schema=dict.fromkeys(("time_s", "sequence", "rtt_s"), pl.String))
-        # In nanoseconds: a time since 1970 in seconds would lose their hundreds as a float
-        sent, rtt = (pl.col(name).str.replace(".", "", literal=True).cast(pl.Int64) for name in ("time_s", "rtt_s"))
-        return table.select(pl.col("sequence").cast(pl.Int64), sent_ns=sent, arrived_ns=sent + rtt).sort("sequence")
+        table = pl.read_csv(
+            output, schema=dict.fromkeys(("time_s", "sequence", "rtt_s"), pl.String)
+        )
+        # In nanoseconds: as a float, a time since 1970 in seconds would lose hundreds of them
+        sent, rtt = (
+            pl.col(name).str.replace(".", "", literal=True).cast(pl.Int64)
+            for name in ("time_s", "rtt_s")
+        )
+        return table.select(
+            pl.col("sequence").cast(pl.Int64), sent_ns=sent, arrived_ns=sent + rtt
+        ).sort("sequence")
     except (OSError, pl.exceptions.PolarsError) as error:
         raise GeneratorError(f"{output.name} can't be read: {error}") from error
 
 
 def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
-    """Returns STEP_COLUMNS: a row for each interval of a step, by the receiver's count, or one without any.
+    """Returns STEP_COLUMNS: a row for each interval of a step, by the receiver's count, or a single
+    row for a step without intervals.
 
-    `time_s` is the interval's end; times begin at `start_s`. `packets` and `lost_packets` are of UDP: what the receiver
-    can tell of those that were sent, and those of them that it lacks; `packet_bytes` is the size with all headers.
-    For trains there is a row for each gap of gaps_of(): its packet's, when that arrived at the sender again; for bursts
-    one for each of bursts_of(), at the time when it was sent.
+    `time_s` is the interval's end; times begin at `start_s`. `packets` and `lost_packets` are those
+    of UDP: the sent packets that the receiver knows of, and those of them that it lacks.
+    `packet_bytes` is the size with all headers.
+
+    For trains there is a row for each gap of gaps_of(), at the time when the answer to its packet
+    arrived at the sender; for bursts, a row for each train of bursts_of(), at the time when it was
+    sent.
     """
-    return pl.concat([pl.DataFrame(schema=STEP_COLUMNS), *(_rows(result, start_s) for result in results)])
+    return pl.concat(
+        [pl.DataFrame(schema=STEP_COLUMNS), *(_rows(result, start_s) for result in results)]
+    )
 
 
 def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
     step, server, client = result.step, result.server or {}, result.client or {}
-    ended = [stream["udp"] for stream in server.get("end", {}).get("streams", ()) if "udp" in stream]
+    ended = [
+        stream["udp"] for stream in server.get("end", {}).get("streams", ()) if "udp" in stream
+    ]
     payload = step.datagram_bytes
     of_step = {
         "step": step.name,
@@ -163,7 +205,13 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
     ]
     if result.gaps is not None:
         intervals = [
-            {"time_s": at_s - start_s, "seconds": gap_s, "received_bytes": payload, "packets": 1, "lost_packets": 0}
+            {
+                "time_s": at_s - start_s,
+                "seconds": gap_s,
+                "received_bytes": payload,
+                "packets": 1,
+                "lost_packets": 0,
+            }
             for at_s, gap_s in result.gaps.iter_rows()
         ]
     if result.bursts is not None:
@@ -183,7 +231,9 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
 
 
 def _sent_bps(step: Step, client: dict[str, Any]) -> float | None:
-    """Returns what a step of UDP sent, as its sender counted, with all headers; what it was asked to where none did."""
+    """Returns the rate with all headers at which a step of UDP sent, by its sender's count; if no
+    sender counted, the rate that was asked for.
+    """
     sent = client.get("end", {}).get("sum_sent", {})
     if not step.offered_bps or not step.datagram_bytes or not sent.get("seconds"):
         return step.offered_bps
@@ -194,7 +244,9 @@ def _sent_bps(step: Step, client: dict[str, Any]) -> float | None:
 def flows_and_intervals(
     results: list[StepResult], traffic: Traffic, host: str, start_s: float
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns flows and intervals as those of any test; rates of flows are over the time of their step."""
+    """Returns flows and intervals like those of any test; rates of flows refer to the time of their
+    step.
+    """
     every = list(_tables(results, traffic, host, start_s))
     return (
         pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in every)]),
@@ -219,11 +271,17 @@ def _tables(
 
 
 def _traffic(result: StepResult, traffic: Traffic, host: str) -> Traffic:
-    """Returns the traffic of a step alone."""
+    """Returns the traffic of a single step."""
     step = result.step
     source: Iperf3Source | UdpSource
     if step.offered_bps:
         source = UdpSource("", host, step.offered_bps / step.streams, step.streams)
     else:
         source = Iperf3Source("", host, (Group(step.cca or ""),), step.streams)
-    return replace(traffic, sources=(source,), duration_s=float(step.seconds), omit_s=0.0, interval_s=result.interval_s)
+    return replace(
+        traffic,
+        sources=(source,),
+        duration_s=float(step.seconds),
+        omit_s=0.0,
+        interval_s=result.interval_s,
+    )

@@ -1,4 +1,6 @@
-"""Turns a run's raw files into tables: flows, goodput and retransmissions per interval, and probes' recordings."""
+"""Turns a run's raw files into tables: flows, goodput and retransmissions per interval, and
+probes' recordings.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,10 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.analysis import connections, pscheduler_tables
-from ccmix.analysis.completions import read_completions
-from ccmix.analysis.counters import FlowCounters, count_flows
-from ccmix.analysis.interval_series import interval_series
+from ccmix.analysis import connections, iperf3_tables
+from ccmix.analysis.counters import FlowCounters, count_flows, interval_series
 from ccmix.analysis.iperf3_tables import (
     FLOW,
     FLOW_COLUMNS,
@@ -25,7 +25,13 @@ from ccmix.analysis.iperf3_tables import (
 )
 from ccmix.analysis.iperf3_tables import start_s as iperf3_start_s
 from ccmix.analysis.measured import JITTER_S
-from ccmix.analysis.reports import Iperf3TestReport, ServiceReport, iperf3_report, service_report
+from ccmix.analysis.reports import (
+    Iperf3TestReport,
+    ServiceReport,
+    iperf3_report,
+    read_completions,
+    service_report,
+)
 from ccmix.analysis.series import (
     NEEDED,
     SRC,
@@ -40,9 +46,16 @@ from ccmix.analysis.series import (
     with_peers,
     write_tables,
 )
-from ccmix.analysis.step_tables import STEP_COLUMNS, StepResult, flows_and_intervals, read_steps, step_rows
+from ccmix.analysis.step_tables import (
+    STEP_COLUMNS,
+    StepResult,
+    flows_and_intervals,
+    read_steps,
+    step_rows,
+)
 from ccmix.archive import ArchiveError
-from ccmix.generators import iperf3, kept_results
+from ccmix.conditions.qdisc import LEAF_PARENT
+from ccmix.generators import command, iperf3
 from ccmix.generators.results import GeneratorError, GeneratorResult, load_json
 from ccmix.model import (
     CommandSource,
@@ -59,18 +72,23 @@ from ccmix.model import (
 )
 from ccmix.model.results import FinishedRun
 
-PARENTS_OF_CLSACT = ("ingress", "ffff:fff1")  # as ccmix-sockmon and tc say it
-NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
+BACKLOGS = "backlog_bytes", "backlog_packets", "least_backlog_bytes"
+PARENTS_OF_CLSACT = ("ingress", "ffff:fff1")  # as ccmix-sockmon and tc write it
+NO_DATA_BYTES = (
+    1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
+)
 _ENDS = ["local_address", "local_port", "remote_address", "remote_port"]
-LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, as a control connection does, is no flow
+LEAST_SHARE_OF_A_FLOW = (
+    0.01  # of the largest: a connection that carries less, as a control connection, is not a flow
+)
 
 
 @dataclass(frozen=True)
 class _TestTables:
     """Holds the tables of a test of iperf3; `streams` and `control` are its connections.
 
-    Times of flows are those of the run, as planned, and times of intervals count from the start of the test, which was
-    at `start_s` by the wall clock, if iperf3 says it.
+    Times of flows are those of the run, as planned. Times of intervals count from the start of the
+    test, which was at `start_s` by the wall clock, if iperf3 reports it.
     """
 
     flows: pl.DataFrame
@@ -94,26 +112,35 @@ class _TestTables:
 
 @dataclass(frozen=True)
 class RunTables:
-    """Holds the tables of a run; time_s is 0 when the test's traffic starts, the omitted time included.
+    """Holds the tables of a run; time_s is 0 when the test's traffic starts, at the beginning of
+    the omitted time.
 
-    flows: FLOW_COLUMNS, a row for each connection that carries data; host is the sender's name, 'src' between hosts.
-        begin_s and end_s bound the time in which it was to send; null: as long as the run
-    intervals: SERIES_COLUMNS of flows and short_flows; as the generator has them where nothing sampled their sockets
-    series: what of the probes' recordings metrics are made of; of sockets those of the flows, with their `group`
-    counters: what both ends of flows and short_flows had counted at any moment
-    completions: see completions.read_completions()
+    flows: FLOW_COLUMNS, a row for each connection that carries data; host is the sender's name,
+        'src' between hosts. begin_s and end_s bound the time in which it was to send; null: as long
+        as the run
+    intervals: SERIES_COLUMNS of flows and short_flows; by the generator if nothing sampled their
+        sockets
+    series: the recordings of the probes from which metrics are computed; only sockets of the flows,
+        with their `group`
+    counters: the counters of both ends of flows and short_flows at any moment
+    completions: see reports.read_completions()
     began_s: when the traffic began, by this machine's wall clock; in the lab by the guest's
-    short_flows: FLOW_COLUMNS, a row for each source of http or workload, which is one flow, whatever its connections
+    short_flows: FLOW_COLUMNS, a row for each source of http or workload, which counts as one flow,
+        however many connections it has
     short_sockets: the samples of their sockets, as in series
-    short_flows_seen: whether the probe could see flows that ended between two samples, or there are none
-    recorded: reads all of these recordings again, part by part, which may not fit into memory together
+    short_flows_seen: whether the probe could see flows that ended between two samples, or there are
+        no short flows
+    recorded: reads all of these recordings again, part by part, because together they may not fit
+        into memory
     starts: of iperf3's streams on an emulated path, see iperf3_tables.read_starts()
-    reported: what the generator reports about sockets that no probe sampled: iperf3_tables.read_reported()
-    tests: by a source's label, what iperf3 reports that it did
-    services: by a source's label, what the programs of a source of short flows, or a command, left
+    reported: the generator's report about sockets that no probe sampled:
+        iperf3_tables.read_reported()
+    tests: by a source's label, iperf3's report about its test
+    services: by a source's label, the report about a source of short flows, or about a command
     steps: of an entry of type path, see step_tables.step_rows()
-    fine_intervals: as intervals, where the probes sampled more often than iperf3 can report; else None
-    strangers: the most segments that one of the ends sent over a connection of no known source
+    fine_intervals: as intervals, if the probes sampled more often than iperf3 can report; otherwise
+        None
+    strangers: the maximum number of segments that an end sent over a connection of no known source
     """
 
     flows: pl.DataFrame
@@ -136,7 +163,9 @@ class RunTables:
 
     @property
     def sockets(self) -> pl.DataFrame:
-        """Returns the samples of the senders' established sockets: all that metrics and verdicts use."""
+        """Returns the samples of the senders' established sockets, the only ones that metrics and
+        verdicts use.
+        """
         return sampled(self.series.sockets)
 
     @property
@@ -146,20 +175,42 @@ class RunTables:
 
     @property
     def policer(self) -> pl.DataFrame:
-        """Returns the samples of clsact at an emulated bottleneck, which counts what its policer sees and drops."""
+        """Returns the samples of clsact at an emulated bottleneck, which counts the packets and the
+        drops of its policer.
+        """
         queues = self.series.queues
         if queues.is_empty():
             return queues
-        return queues.filter(pl.col("place") == "bottleneck", pl.col("parent").is_in(PARENTS_OF_CLSACT))
+        return queues.filter(
+            pl.col("place") == "bottleneck", pl.col("parent").is_in(PARENTS_OF_CLSACT)
+        )
 
     def queue(self, place: str) -> pl.DataFrame:
-        """Returns the samples of the root qdisc there."""
+        """Returns the samples of the root qdisc at a place; those of a shaper have the backlog of
+        the queue in it.
+
+        The shaper's own count drifts if the queue drops an older packet for a new one of another
+        size, as hhf does: tbf_enqueue() and htb_enqueue() in the kernel's net/sched/ count neither
+        packet, qdisc_tree_reduce_backlog() counts both.
+        """
         if self.series.queues.is_empty():
             return self.series.queues
-        return self.series.queues.filter(pl.col("place") == place, pl.col("parent") == "root")
+        there = self.series.queues.filter(pl.col("place") == place)
+        root, leaf = (there.filter(pl.col("parent") == parent) for parent in ("root", LEAF_PARENT))
+        both = root.join(
+            leaf.select("time_s", *BACKLOGS),
+            on="time_s",
+            how="left",
+            suffix="_own",
+            maintain_order="left",
+        )
+        least = [pl.min_horizontal(name, f"{name}_own").alias(name) for name in BACKLOGS]
+        return both.with_columns(least).select(root.columns)
 
     def write(self, folder: Path) -> None:
-        """Writes a file for each series that has rows, with all that was recorded of the run's own flows."""
+        """Writes a file for each series that has rows, with all recordings of the run's own
+        flows.
+        """
         intervals = self.intervals if self.fine_intervals is None else self.fine_intervals
         ours = {"intervals": intervals, "completions": self.completions, "steps": self.steps}
         write_tables([ours, *self.recorded()], folder)
@@ -168,7 +219,7 @@ class RunTables:
 def read_tables(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     """Reads the raw files of a run.
 
-    Raises GeneratorError, ValueError, KeyError or TypeError if one is not what its tool writes.
+    Raises GeneratorError, ValueError, KeyError or TypeError if a file is not what its tool writes.
     """
     if isinstance(run.path, HostPath):
         return _between_hosts(run, run.path, folder, measurement)
@@ -182,7 +233,9 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         return recorded(logs, measurement, ("localhost",), None)
 
     series = read_series(parts())
-    of_iperf3 = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | UdpSource)]
+    of_iperf3 = [
+        source for source in run.traffic.sources if isinstance(source, Iperf3Source | UdpSource)
+    ]
     tests = [_iperf3(run, source, generators) for source in of_iperf3]
     start_s = _start_s(measurement, zip(of_iperf3, tests, strict=True))
     tests = [test.since(start_s) for test in tests]
@@ -192,26 +245,39 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     results = read_steps(generators) if steps else []
     of_steps = flows_and_intervals(results, run.traffic, steps.host if steps else "", start_s)
     of_commands = [
-        _of_command(run, source, own, flows, start_s) for source, own in others if isinstance(source, CommandSource)
+        _of_command(run, source, own, flows, start_s)
+        for source, own in others
+        if isinstance(source, CommandSource)
     ]
     known = pl.concat(
         [
             pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
             *(connections.numbered(test.streams, test.flows) for test in tests),
-            connections.numbered(_streams_of_steps(results, steps.host if steps else ""), of_steps[0]),
+            connections.numbered(
+                _streams_of_steps(results, steps.host if steps else ""), of_steps[0]
+            ),
             *(own for _, own in of_commands),
         ]
     )
     flows = pl.concat([flows, *(flows for flows, _ in of_commands), of_steps[0]])
-    short = [_short_flow(run, source, own, start_s) for source, own in others if not isinstance(source, CommandSource)]
+    short = [
+        _short_flow(run, source, own, start_s)
+        for source, own in others
+        if not isinstance(source, CommandSource)
+    ]
 
     def ours(sockets: pl.DataFrame) -> pl.DataFrame:
         return connections.of_flows(sockets, known)
 
     sockets = ours(series.sockets)
-    short_known = [pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS), *(own for _, own in short)]
-    of_short = earlier({"sockets": connections.of_flows(series.sockets, pl.concat(short_known))}, start_s)["sockets"]
-    # also those whose server was not sampled, as when a SYN is lost
+    short_known = [
+        pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
+        *(own for _, own in short),
+    ]
+    of_short = earlier(
+        {"sockets": connections.of_flows(series.sockets, pl.concat(short_known))}, start_s
+    )["sockets"]
+    # also connections whose server was not sampled, for instance because a SYN was lost
     to_servers = (
         series.sockets.filter(connections.of_server(run, number, source))
         for number, source in enumerate(run.traffic.sources)
@@ -234,17 +300,29 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         short_sockets=of_short,
         strangers=strangers["segs_out"].max() or 0,  # type: ignore[arg-type]
         short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
-        tests={source.label: test.report for source, test in zip(of_iperf3, tests, strict=True) if test.report},
+        tests={
+            source.label: test.report
+            for source, test in zip(of_iperf3, tests, strict=True)
+            if test.report
+        },
         services={
-            source.label: service_report(source, generators, _lines(measurement), own, NO_DATA_BYTES)
+            source.label: service_report(
+                source, generators, _lines(measurement), own, NO_DATA_BYTES
+            )
             for source, own in others
         },
     )
-    return tables if steps else with_counters(run.traffic, tables, tables.series.sockets, run.traffic.total_s)
+    return (
+        tables
+        if steps
+        else with_counters(run.traffic, tables, tables.series.sockets, run.traffic.total_s)
+    )
 
 
 def _start_s(measurement: Measurement, tests: Iterable[tuple[TrafficSource, _TestTables]]) -> float:
-    """Returns when the traffic began by the wall clock: as planned, unless each test of iperf3 started later."""
+    """Returns when the traffic began by the wall clock: as planned, unless each test of iperf3
+    started later.
+    """
     if measurement.began_s is None:
         raise ValueError("the facts don't say when the traffic began")
     starts_s = [test.start_s - source.start_s for source, test in tests if test.start_s is not None]
@@ -252,15 +330,20 @@ def _start_s(measurement: Measurement, tests: Iterable[tuple[TrafficSource, _Tes
     return first_s if first_s > measurement.began_s + JITTER_S else measurement.began_s
 
 
-def with_counters(traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, end_s: float) -> RunTables:
-    """Adds the counters of flows, and the series made of them.
+def with_counters(
+    traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, end_s: float
+) -> RunTables:
+    """Adds the counters of flows, and the series made from them.
 
-    `sockets` are those of the flows, in all states; as long as the generator alone counted, its intervals stay.
+    `sockets` are those of the flows, in all states; `end_s` is the end of the traffic after time 0.
+    If only the generator counted, its intervals are kept.
     """
     every = pl.concat([sockets, tables.short_sockets], how="diagonal")
     closed = every.filter("final").group_by(FLOW).agg(closed_s=pl.col("time_s").max())
     tables = replace(
-        tables, flows=_until_closed(tables.flows, closed), short_flows=_until_closed(tables.short_flows, closed)
+        tables,
+        flows=_until_closed(tables.flows, closed),
+        short_flows=_until_closed(tables.short_flows, closed),
     )
     goes_on = traffic.command is not None and traffic.command.kept
     begins_s = {
@@ -268,8 +351,12 @@ def with_counters(traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, en
         for host, port, begin_s in tables.flows.select(*FLOW, "begin_s").iter_rows()
     }
     counters = count_flows(every, tables.intervals, begins_s)
-    if set(counters.counted_by.values()) <= {"generator"} and not isinstance(traffic.sources[0], UdpSource):
-        return replace(tables, counters=counters, intervals=whole_blocks(tables.intervals, tables.flows))
+    if set(counters.counted_by.values()) <= {"generator"} and not isinstance(
+        traffic.sources[0], UdpSource
+    ):
+        return replace(
+            tables, counters=counters, intervals=whole_blocks(tables.intervals, tables.flows)
+        )
     flows = pl.concat([tables.flows, tables.short_flows])
 
     def series(interval_s: float) -> pl.DataFrame:
@@ -285,7 +372,9 @@ def with_counters(traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, en
 
 
 def _until_closed(flows: pl.DataFrame, closed: pl.DataFrame) -> pl.DataFrame:
-    """Returns the flows with the end_s of those that end by themselves at the end of both their sockets."""
+    """Returns the flows; if a flow ends by itself, its end_s is when both of its sockets have
+    closed.
+    """
     both = flows.join(closed, on=FLOW, how="left", maintain_order="left")
     end_s = pl.when(pl.col("end_s").is_not_null()).then(pl.max_horizontal("end_s", "closed_s"))
     return both.with_columns(end_s=end_s).drop("closed_s")
@@ -302,20 +391,24 @@ def _lines(measurement: Measurement) -> dict[str, list[str]]:
 def _sockets_of_others(
     run: Run, sockets: pl.DataFrame, tests: Iterable[_TestTables]
 ) -> Iterator[tuple[TrafficSource, pl.DataFrame]]:
-    """Yields the sources that are not iperf3's, each with its own sockets at their sending end."""
+    """Yields the sources that are not iperf3's, each with its sockets at the sending end."""
     sending = sockets.filter(pl.col("end") == "sender")
     for number, source in enumerate(run.traffic.sources):
         if isinstance(source, HttpSource | WorkloadSource):
             yield source, sending.filter(connections.of_server(run, number, source))
-    of_iperf3 = [pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *(test.connections for test in tests)]
+    of_iperf3 = [
+        pl.DataFrame(schema=connections.CONNECTION_COLUMNS),
+        *(test.connections for test in tests),
+    ]
     yield from connections.of_commands(run, sending, pl.concat(of_iperf3))
 
 
 def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
-    """Returns for each connection (host, port, PEER, cookie) begin_s, end_s (null while it lives), CCA and bytes sent;
-    or received, if it is `reverse`: these are more.
+    """Returns for each connection (host, port, PEER, cookie) begin_s, end_s (null while it lives),
+    CCA and bytes sent; if it received more than it sent, it is `reverse`, and received bytes count.
 
-    A connection began when a search of the probe first saw it, or as long before its first sample as it was busy.
+    A connection began when a search of the probe first saw it, or before its first sample by the
+    time for which it had been busy, whichever is earlier.
     """
     if "age_s" not in sockets.columns:
         sockets = sockets.with_columns(age_s=pl.lit(0.0))
@@ -325,7 +418,10 @@ def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
         sockets.sort("time_s", maintain_order=True)
         .group_by(*connections.CONNECTION, "cookie", maintain_order=True)
         .agg(
-            begin_s=(pl.col("time_s") - pl.max_horizontal("age_s", pl.col("busy_s").clip(0.0, interval_s))).first(),
+            begin_s=(
+                pl.col("time_s")
+                - pl.max_horizontal("age_s", pl.col("busy_s").clip(0.0, interval_s))
+            ).first(),
             end_s=pl.when(pl.col("final").last()).then(pl.col("time_s").last()),
             cca=pl.col("cca").drop_nulls().last(),
             bytes_sent=pl.max_horizontal("bytes_sent", "bytes_received").last(),
@@ -334,23 +430,35 @@ def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
     )
 
 
-_SPAN = (pl.col("begin_s").min(), pl.when(pl.col("end_s").is_not_null().all()).then(pl.col("end_s").max()))
+_SPAN = (
+    pl.col("begin_s").min(),
+    pl.when(pl.col("end_s").is_not_null().all()).then(pl.col("end_s").max()),
+)
 _FROM_COUNTERS = {
-    name: pl.lit(None) for name in ("cca_asked", "goodput_bps", "throughput_bps", "retransmits", "stream")
+    name: pl.lit(None)
+    for name in ("cca_asked", "goodput_bps", "throughput_bps", "retransmits", "stream")
 } | {name: pl.lit(value=False) for name in ("reverse", "udp")}
 
 
 def _short_flow(
     run: Run, source: TrafficSource, own: pl.DataFrame, start_s: float
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns the row of a source of short flows, and its connections; its port is that of its server."""
+    """Returns the row of a source of short flows, and its connections; its port is that of its
+    server.
+    """
     port = iperf3.PORT + run.traffic.sources.index(source)
     lives = _lives(own, run.traffic.interval_s)
     group = pl.lit(run.group_name(source)).alias("group")
     row = lives.select(
-        **_FROM_COUNTERS, host=pl.lit(source.host), port=pl.lit(port), group=group, cca_used=pl.lit(None, pl.String),
-        bytes_sent=pl.col("bytes_sent").sum(), begin_s=_SPAN[0] - start_s, end_s=_SPAN[1] - start_s,
-    )  # fmt: skip
+        **_FROM_COUNTERS,
+        host=pl.lit(source.host),
+        port=pl.lit(port),
+        group=group,
+        cca_used=pl.lit(None, pl.String),
+        bytes_sent=pl.col("bytes_sent").sum(),
+        begin_s=_SPAN[0] - start_s,
+        end_s=_SPAN[1] - start_s,
+    )
     if isinstance(source, HttpSource):
         row = row.with_columns(begin_s=pl.lit(source.start_s))
     ours = group, pl.lit(port, pl.Int64).alias("flow_port"), pl.lit(value=False).alias("reverse")
@@ -361,15 +469,19 @@ def _short_flow(
 def _of_command(
     run: Run, source: CommandSource, own: pl.DataFrame, of_iperf3: pl.DataFrame, start_s: float
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns the flows of a command, those of its connections that carried data, and these connections.
+    """Returns the flows of a command, one for each of its connections that carried data, and these
+    connections.
 
-    A flow whose port one of iperf3's has, too, gets a number that no port is.
+    If a flow of iperf3 has the same port, the command's flow gets a number above all ports.
     """
     ports = of_iperf3.select(*FLOW, shared=True).unique()
     numbered = (
         _lives(own, run.traffic.interval_s)
         .join(ports, on=FLOW, how="left", maintain_order="left")
-        .with_columns(flow_port=pl.col("port") + pl.when(pl.col("shared")).then(connections.SAME_PORT).otherwise(0))
+        .with_columns(
+            flow_port=pl.col("port")
+            + pl.when(pl.col("shared")).then(connections.SAME_PORT).otherwise(0)
+        )
     )
     flows = numbered.group_by("host", "flow_port", maintain_order=True).agg(
         pl.col("bytes_sent").sum(),
@@ -378,7 +490,8 @@ def _of_command(
         (_SPAN[1] - start_s).alias("end_s"),
     )
     kept = flows.filter(
-        pl.col("bytes_sent") >= LEAST_SHARE_OF_A_FLOW * pl.col("bytes_sent").max(), pl.col("bytes_sent") > 0
+        pl.col("bytes_sent") >= LEAST_SHARE_OF_A_FLOW * pl.col("bytes_sent").max(),
+        pl.col("bytes_sent") > 0,
     )
     group = pl.lit(run.group_name(source)).alias("group")
     known = (
@@ -387,7 +500,10 @@ def _of_command(
         .unique(maintain_order=True)
     )
     rows = kept.with_columns(
-        group, **_FROM_COUNTERS | {"stream": pl.int_range(pl.len())}, port="flow_port", cca_used="cca"
+        group,
+        **_FROM_COUNTERS | {"stream": pl.int_range(pl.len())},
+        port="flow_port",
+        cca_used="cca",
     ).select(*FLOW_COLUMNS)
     return rows.cast(FLOW_COLUMNS), known  # type: ignore[arg-type]
 
@@ -402,7 +518,9 @@ def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _Te
     drawn_s = run.spread.starts_s[run.traffic.sources.index(source)] if run.spread else ()
     asked_s = drawn_s if isinstance(source, Iperf3Source) else ()  # UDP starts as a whole
     starts_s = [iperf3_start_s(each) for each in (client, server)]
-    later_s = starts_s[1] - starts_s[0] if starts_s[0] is not None and starts_s[1] is not None else None
+    later_s = (
+        starts_s[1] - starts_s[0] if starts_s[0] is not None and starts_s[1] is not None else None
+    )
     return _TestTables(
         flows.with_columns(pl.col("begin_s").fill_null(0.0) + source.start_s),
         read_intervals(traffic, client, server, flows, later_s),
@@ -416,14 +534,24 @@ def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _Te
 
 
 def _tables(
-    flows: pl.DataFrame, intervals: pl.DataFrame, series: Series, parts: Callable[[], Iterator[Part]], start_s: float,
+    flows: pl.DataFrame,
+    intervals: pl.DataFrame,
+    series: Series,
+    parts: Callable[[], Iterator[Part]],
+    start_s: float,
     ours: Callable[[pl.DataFrame], pl.DataFrame],
-) -> RunTables:  # fmt: skip
-    """Makes the tables of series by the wall clock, which are those of `parts`; `ours` selects the flows' sockets."""
+) -> RunTables:
+    """Makes the tables of series by the wall clock, which come from `parts`; `ours` selects the
+    flows' sockets.
+    """
 
     def finished() -> Iterator[Tables]:
         for part in parts():
-            of_flows = {"sockets": ours(with_peers(part.tables["sockets"]))} if "sockets" in part.tables else {}
+            of_flows = (
+                {"sockets": ours(with_peers(part.tables["sockets"]))}
+                if "sockets" in part.tables
+                else {}
+            )
             yield earlier({**part.tables, **of_flows}, start_s)
 
     moved: dict[str, Any] = earlier({name: getattr(series, name) for name in NEEDED}, start_s)
@@ -431,24 +559,34 @@ def _tables(
 
 
 def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
-    """Returns the run with the measured time after which it was ended, since it had settled, and with the times and the
-    interval that the iperf3 of a src-cmd was really given.
+    """Returns the run with the measured time after which it was ended because it had settled, and
+    with the times and the interval that the iperf3 of a src-cmd was really given.
 
-    Returns these as they were planned where its raw files are not kept.
+    If its raw files are not kept, times and interval are the planned ones.
     """
     if settled_after_s is not None:
         run = replace(run, traffic=replace(run.traffic, duration_s=settled_after_s))
     generators = folder / run_files.GENERATORS
-    if not isinstance(run.path, HostPath) or not (run.traffic.command or run.traffic.task) or not generators.exists():
+    if (
+        not isinstance(run.path, HostPath)
+        or not (run.traffic.command or run.traffic.task)
+        or not generators.exists()
+    ):
         return run
     client = _result(run, generators).client
     if client is None:
         return run
     given = client["start"].get("test_start", {})
-    omit_s, interval_s = float(given.get("omit", 0.0)), float(given.get("interval") or run.traffic.interval_s)
+    omit_s, interval_s = (
+        float(given.get("omit", 0.0)),
+        float(given.get("interval") or run.traffic.interval_s),
+    )
     asked_s = float(given.get("duration", 0.0)) if settled_after_s is None else 0.0
     duration_s = asked_s or run.traffic.duration_s
-    return replace(run, traffic=replace(run.traffic, omit_s=omit_s, interval_s=interval_s, duration_s=duration_s))
+    return replace(
+        run,
+        traffic=replace(run.traffic, omit_s=omit_s, interval_s=interval_s, duration_s=duration_s),
+    )
 
 
 def as_archived(finished: FinishedRun, folder: Path) -> Run:
@@ -456,11 +594,15 @@ def as_archived(finished: FinishedRun, folder: Path) -> Run:
     try:
         return as_measured(finished.run, folder, finished.settled_after_s)
     except (GeneratorError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ArchiveError(f"{folder / run_files.GENERATORS}: can't be understood: {error}") from error
+        raise ArchiveError(
+            f"{folder / run_files.GENERATORS}: can't be understood: {error}"
+        ) from error
 
 
 def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
-    """Returns the tables of a run between hosts: flows as iperf3 reports them, else as the source's sockets show."""
+    """Returns the tables of a run between hosts: flows as iperf3 reports them, otherwise as the
+    source's sockets show them.
+    """
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
     if run.traffic.steps:
         return _steps_between_hosts(run, path, folder, measurement)
@@ -477,7 +619,7 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
     if client is not None:
         flows = read_flows(run.traffic, client, SRC)
     elif result.throughput is not None and unseen:
-        flows = pscheduler_tables.read_flows(run.traffic, result.throughput, SRC)
+        flows = iperf3_tables.pscheduler_flows(run.traffic, result.throughput, SRC)
     else:
         flows = flows_of_sockets(sampled(ours))
     named = connections.of_streams(client, SRC) if client is not None else None
@@ -490,10 +632,14 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
     if client is not None:
         intervals = read_intervals(run.traffic, client, result.server, flows)
     elif result.throughput is not None and unseen:
-        intervals = pscheduler_tables.read_intervals(run.traffic, result.throughput, flows)
+        intervals = iperf3_tables.pscheduler_intervals(run.traffic, result.throughput, flows)
     else:
         intervals = pl.DataFrame(schema=INTERVAL_COLUMNS)
-        begin_s = pl.col("begin_s") - start_s if run.traffic.command and run.traffic.command.kept else pl.lit(0.0)
+        begin_s = (
+            pl.col("begin_s") - start_s
+            if run.traffic.command and run.traffic.command.kept
+            else pl.lit(0.0)
+        )
         flows = flows.with_columns(begin_s=begin_s, end_s=pl.col("end_s") - start_s)
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s, of_flows)
     if client is not None and isinstance(run.traffic.test, Iperf3Source):
@@ -505,25 +651,35 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
     return with_counters(run.traffic, tables, tables.series.sockets, end_s)
 
 
-def _start_between_hosts_s(measurement: Measurement, client: dict[str, Any] | None, samples: pl.DataFrame) -> float:
+def _start_between_hosts_s(
+    measurement: Measurement, client: dict[str, Any] | None, samples: pl.DataFrame
+) -> float:
     """Returns when the traffic began, by this machine's clock.
 
-    It is when the patched iperf3 says that its test started. Else it is between the samples around the first data of a
-    socket: as long before the later one as the socket was busy since the earlier one (tcpi_busy_time).
+    That is when the patched iperf3 says that its test started. Otherwise it is estimated from the
+    first sample in which a socket has sent data: the sample's time less the growth of
+    tcpi_busy_time, but not before the previous sample. The earliest socket counts.
     """
     if client is not None and (start_s := iperf3_start_s(client)) is not None:
         return start_s - measurement.clocks_s.get(SRC, 0.0)
     sending = samples.sort("time_s", maintain_order=True).with_columns(
-        before_s=pl.col("time_s").shift(1).over(FLOW), busy_before_s=pl.col("busy_s").shift(1).over(FLOW)
+        before_s=pl.col("time_s").shift(1).over(FLOW),
+        busy_before_s=pl.col("busy_s").shift(1).over(FLOW),
     )
-    first = sending.filter(pl.col("bytes_sent") > NO_DATA_BYTES).unique(FLOW, keep="first", maintain_order=True)
+    first = sending.filter(pl.col("bytes_sent") > NO_DATA_BYTES).unique(
+        FLOW, keep="first", maintain_order=True
+    )
     busy_s = pl.col("busy_s") - pl.col("busy_before_s").fill_null(0.0)
     starts_s = first.select(pl.max_horizontal(pl.col("time_s") - busy_s, "before_s"))["time_s"]
     return float(starts_s.min()) if starts_s.len() else measurement.started_s  # type: ignore[arg-type]
 
 
-def _steps_between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
-    """Returns the tables of the steps that measure a path between hosts, from the begin of the first step on."""
+def _steps_between_hosts(
+    run: Run, path: HostPath, folder: Path, measurement: Measurement
+) -> RunTables:
+    """Returns the tables of the steps that measure a path between hosts; time_s is 0 when the first
+    step begins.
+    """
 
     def parts() -> Iterator[Part]:
         return recorded(folder / run_files.LOGS, measurement, ("src", "dst"), path.mpstat_cores)
@@ -538,22 +694,26 @@ def _steps_between_hosts(run: Run, path: HostPath, folder: Path, measurement: Me
     def of_flows(sockets: pl.DataFrame) -> pl.DataFrame:
         return connections.of_flows_between_hosts(sockets, flows, named)
 
-    tables = _tables(flows, intervals, replace(series, sockets=of_flows(ours)), parts, start_s, of_flows)
+    tables = _tables(
+        flows, intervals, replace(series, sockets=of_flows(ours)), parts, start_s, of_flows
+    )
     return replace(tables, steps=step_rows(results, start_s))
 
 
 def _streams_of_steps(results: Iterable[StepResult], host: str) -> pl.DataFrame:
     """Returns the connections of all steps: connections.CONNECTION_COLUMNS."""
     every = (connections.of_streams(result.client, host) for result in results if result.client)
-    return pl.concat([pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *every]).unique(maintain_order=True)
+    return pl.concat([pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *every]).unique(
+        maintain_order=True
+    )
 
 
 def _result(run: Run, generators: Path) -> GeneratorResult:
     """Returns the generator's result. Raises GeneratorError."""
     if run.traffic.command:
-        return kept_results.of_src_command(generators, run.traffic)
+        return command.of_src_command(generators, run.traffic)
     if run.traffic.task:
-        return kept_results.of_pscheduler(generators)
+        return command.of_pscheduler(generators)
     client = load_json(generators / run_files.iperf3_client(iperf3.LABEL))
     server_file = generators / run_files.iperf3_server(iperf3.LABEL)
     server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
@@ -561,24 +721,32 @@ def _result(run: Run, generators: Path) -> GeneratorResult:
 
 
 def bytes_sampled(folder: Path) -> int:
-    """Returns the bytes that the sockets of a run had sent at their last samples; 0 if nothing can be read."""
+    """Returns the bytes that the sockets of a run had sent at their last samples; 0 if nothing
+    can be read.
+    """
     try:
-        sent = pl.concat(sockets.select("bytes_sent", *_ENDS) for sockets in read_sockets(folder / run_files.LOGS))
+        sent = pl.concat(
+            sockets.select("bytes_sent", *_ENDS)
+            for sockets in read_sockets(folder / run_files.LOGS)
+        )
     except (OSError, ValueError, LookupError, TypeError):
         return 0
     return bytes_sent(sent, _ENDS)
 
 
 def bytes_sent(samples: pl.DataFrame, of_a_socket: Sequence[str] = FLOW) -> int:
-    """Adds up all sockets, each until its last sample; the columns `of_a_socket` identify a socket."""
+    """Adds up all sockets, each until its last sample; the columns `of_a_socket`
+    identify a socket.
+    """
     return int(samples.group_by(of_a_socket).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 
 def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns the connections that carried data, each with what the destination acknowledged.
+    """Returns the connections that carried data, each with the rate that the destination
+    acknowledged.
 
-    All over the same time, from the first sample of any of them to the last: so flows one after the other don't add up
-    to more than passed.
+    All rates are over the same time, from the first sample of any connection to the last, so that
+    successive flows don't add up to more than passed.
     """
     seen = (
         samples.sort("time_s")
@@ -617,7 +785,7 @@ def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns what the destination acknowledged, and what was sent again, between each two samples of a flow."""
+    """Returns the acknowledged rate and the retransmissions between each two samples of a flow."""
     return (
         samples.sort(*FLOW, "time_s")
         .select(
@@ -625,7 +793,9 @@ def intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
             pl.col("time_s").diff().over(FLOW).alias("seconds"),
             pl.lit(value=False).alias("omitted"),
             *FLOW,
-            (pl.col("bytes_acked").diff() * 8 / pl.col("time_s").diff()).over(FLOW).alias("goodput_bps"),
+            (pl.col("bytes_acked").diff() * 8 / pl.col("time_s").diff())
+            .over(FLOW)
+            .alias("goodput_bps"),
             pl.col("retransmits").diff().over(FLOW).alias("retransmits"),
             "group",
         )

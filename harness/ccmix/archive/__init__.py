@@ -1,7 +1,6 @@
-"""The archive: one folder per run, written atomically; it is also what a resumed campaign goes by."""
+"""The archive: one folder per run, written atomically. A resumed campaign continues from it."""
 
-from ccmix.archive.campaign import Campaign
-from ccmix.archive.errors import ArchiveError
-from ccmix.archive.folders import RunFolder, file_name
+from ccmix.archive.campaign import Campaign, RunFolder, file_name
+from ccmix.files import ArchiveError
 
 __all__ = ["ArchiveError", "Campaign", "RunFolder", "file_name"]

@@ -1,23 +1,142 @@
-"""A campaign's folder: what was planned, from which text, with which seed and versions."""
+"""The folders of a campaign and of its runs, with the plan and the measurements.
+
+A run's folder is <entry>/<condition>/<dst>/<NNN>, and NNN.partial until it is finished.
+"""
 
 import contextlib
-import fcntl
+import functools
+import itertools
 import os
+import re
+import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
+from urllib.parse import quote
 
-from ccmix.archive import codec, many, plans
-from ccmix.archive.errors import ArchiveError
-from ccmix.archive.folders import RunFolder
-from ccmix.archive.replacing import PARTIAL, open_new, replacing
-from ccmix.failures import naming
-from ccmix.model import Run
-from ccmix.model.results import CampaignOrigin, CampaignPlan, FinishedRun
+from ccmix.archive import codec
+from ccmix.files import PARTIAL, ArchiveError, refuse_links, try_lock
+from ccmix.model import Facts, ImportFacts, Run, run_files
+from ccmix.model.results import (
+    CampaignOrigin,
+    CampaignPlan,
+    Execution,
+    Finding,
+    FinishedRun,
+    MachineKind,
+    Metrics,
+    Verdict,
+)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Names and fills the folder of one run."""
+
+    path: Path
+    outdir: Path | None = (
+        None  # the campaign's folder, below which links are refused; None: links are not checked
+    )
+
+    @classmethod
+    def of(cls, outdir: Path, run: Run) -> "RunFolder":
+        return cls(
+            _of_iterations(outdir, run.entry, run.condition_name, run.dst) / f"{run.iteration:03d}",
+            outdir,
+        )
+
+    @property
+    def partial(self) -> Path:
+        return self.path.with_name(self.path.name + ".partial")
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / run_files.SUMMARY).exists()
+
+    def begin(self) -> Path:
+        """Makes an empty partial folder, and removes the one of an earlier try. Raises ArchiveError
+        if the name is taken.
+        """
+        self._refuse_links(self.partial.parent)
+        if self.partial.is_symlink():
+            self.partial.unlink()
+        if self.path.is_symlink() or self.path.exists():
+            raise ArchiveError(
+                f"{self.path}: has no {run_files.SUMMARY}, so it is not a finished run: remove the "
+                "folder, or put the file back"
+            )
+        shutil.rmtree(self.partial, ignore_errors=True)
+        self.partial.mkdir(parents=True)
+        return self.partial
+
+    def finish(self, finished: FinishedRun) -> None:
+        """Writes run.json last, and gives the folder its final name."""
+        codec.write(self.partial / run_files.SUMMARY, codec.FINISHED_RUN, finished)
+        self.partial.rename(self.path)
+
+    def write_staged(self, finished: FinishedRun) -> None:
+        """Writes run.json into a folder that staging.staged() will move to its place, with all
+        of its runs.
+        """
+        codec.write_staged(self.path / run_files.SUMMARY, codec.FINISHED_RUN, finished)
+
+    def discard(self) -> None:
+        """Removes the partial folder of a run that was abandoned."""
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+    def put_aside(self) -> Path:
+        """Renames the folder of a damaged run, so that the run can be made again; returns
+        the new name.
+        """
+        self._refuse_links(self.path.parent)
+        names = (
+            self.path.with_name(f"{self.path.name}.damaged-{number}")
+            for number in itertools.count(1)
+        )
+        aside = next(name for name in names if not (name.is_symlink() or name.exists()))
+        self.path.rename(aside)
+        return aside
+
+    def read(self) -> FinishedRun:
+        """Reads run.json. Raises ArchiveError if it is damaged, or behind a link."""
+        return codec.read(
+            self.outdir or self.path, self.path / run_files.SUMMARY, codec.FINISHED_RUN
+        )
+
+    def read_as_planned(self, run: Run) -> FinishedRun:
+        """Reads run.json of this run of a plan. Raises ArchiveError, and FileNotFoundError if the
+        run is not finished.
+        """
+        return replace(self.read(), run=run)
+
+    def _refuse_links(self, folder: Path) -> None:
+        if self.outdir:
+            refuse_links(self.outdir, folder)
+
+
+def campaign_folder(run_folder: Path) -> Path:
+    """Returns the campaign's folder, given the folder of a run or its partial folder."""
+    return run_folder.parents[3]
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_iterations(outdir: Path, *names: str) -> Path:
+    """Returns the folder of the runs of an entry, a condition and a destination."""
+    return outdir.joinpath(*map(file_name, names))
+
+
+@functools.lru_cache(maxsize=4096)
+def file_name(name: str) -> str:
+    """Returns a readable file name. It is unique to each name, and never leads to another folder;
+    unquote() restores the name.
+    """
+    if not name.strip("."):
+        return name.replace(".", "%2E")
+    return quote(re.sub("%(?=[0-9A-Fa-f]{2})", "%25", name), safe=" =,.:+@%")
+
 
 FILE = "campaign.json"
-INDEX = "index.parquet"  # see campaign_index.py
-INDEXED_FROM = 500  # runs; of fewer, each run.json is read before Polars would be imported
 
 
 @dataclass(frozen=True)
@@ -33,18 +152,11 @@ class Campaign:
 
     @property
     def runs_in_file_order(self) -> tuple[Run, ...]:
-        """Returns the runs in the order of the INI file, as far as the plan knows it."""
-        order = self.plan.file_order
-        return (
-            self.runs
-            if len(order) != len(self.runs)
-            else tuple(run for _, run in sorted(zip(order, self.runs, strict=True), key=lambda placed: placed[0]))
-        )
-
-    @property
-    def indexed(self) -> bool:
-        """Returns whether the campaign has so many runs that it has an index."""
-        return len(self.runs) >= INDEXED_FROM
+        """Returns the runs in the order of the INI file, if the plan has it."""
+        if not self.plan.file_order:
+            return self.runs
+        placed = sorted(zip(self.plan.file_order, self.runs, strict=True), key=itemgetter(0))
+        return tuple(run for _, run in placed)
 
     @property
     def origin(self) -> CampaignOrigin:
@@ -58,50 +170,48 @@ class Campaign:
     def create(cls, outdir: Path, plan: CampaignPlan) -> "Campaign":
         """Makes the folder.
 
-        Raises ArchiveError if there is something in it, and OSError if the folder can't be made.
+        Raises ArchiveError if it is not empty, and OSError if it can't be made.
         """
         file = _named(outdir) / FILE
         if outdir.exists() and any(entry.name != FILE + PARTIAL for entry in outdir.iterdir()):
-            raise ArchiveError(f"{outdir}: is not empty: give another folder with -o, or --resume to go on with it")
+            raise ArchiveError(
+                f"{outdir}: is not empty: give another folder with -o, or continue it with --resume"
+            )
         outdir.mkdir(parents=True, exist_ok=True)
-        if len(plan.runs) < INDEXED_FROM:
-            codec.write(file, codec.CAMPAIGN_PLAN, plan)
-        else:
-            with replacing(file) as out:
-                many.write_plan(out, plan)
+        codec.write_plan(file, plan)
         return cls(outdir, plan)
-
-    @staticmethod
-    def write_staged(folder: Path, plan: CampaignPlan) -> None:
-        """Writes the plan into a folder that staging.staged() will move to its place, with all of its runs."""
-        with naming(folder / FILE), open_new(folder / FILE) as out:
-            many.write_plan(out, plan)
 
     @classmethod
     def load(cls, outdir: Path) -> "Campaign":
         """Raises ArchiveError if the folder holds no campaign that this version can read."""
         if outdir.exists() and not outdir.is_dir():
-            raise ArchiveError(f"{outdir}: is no folder: name the one that ccmix run wrote")
+            raise ArchiveError(f"{outdir}: is not a folder: name the folder that ccmix run wrote")
         try:
-            return cls(outdir, plans.read(_named(outdir), outdir / FILE))
+            return cls(outdir, codec.read_plan(_named(outdir), outdir / FILE))
         except FileNotFoundError as error:
             problem = f"has no {FILE}" if outdir.exists() else "is not there"
-            raise ArchiveError(f"{outdir}: {problem}: name the folder that ccmix run wrote") from error
+            raise ArchiveError(
+                f"{outdir}: {problem}: name the folder that ccmix run wrote"
+            ) from error
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the campaign for the one process that adds runs. Raises ArchiveError if another one does."""
-        with (self.outdir / FILE).open() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ArchiveError(f"{self.outdir}: another ccmix run is at work in it: wait for its end") from error
+        """Locks the campaign, so that only this process adds runs. Raises ArchiveError if another
+        process does.
+        """
+        with (self.outdir / FILE).open("rb") as file:
+            if not try_lock(file):
+                raise ArchiveError(
+                    f"{self.outdir}: another ccmix run is at work in it: wait until it ends"
+                )
             yield
 
     def check(self) -> None:
-        """Raises ArchiveError if the folder has been removed, or is another campaign's by now."""
+        """Raises ArchiveError if the campaign's folder has been removed."""
         if not (self.outdir / FILE).exists():
-            raise ArchiveError(f"{self.outdir}: its {FILE} was removed: nothing is written there any more")
+            raise ArchiveError(
+                f"{self.outdir}: its {FILE} was removed, so ccmix no longer writes there"
+            )
 
     def finished(
         self,
@@ -110,21 +220,18 @@ class Campaign:
         *,
         numbers_only: bool = False,
     ) -> Iterator[tuple[FinishedRun, Path]]:
-        """Yields each finished run that is wanted, in the order of the plan, and its folder; reads no others.
+        """Yields each wanted finished run, in the order of the plan, and its folder. Does not read
+        other runs.
 
-        With numbers_only, runs have only what archive/numbers.py keeps, of many runs from the campaign's index.
+        With numbers_only, runs have only the parts that NumbersOnly keeps.
 
         Calls `unread` for a run.json that can't be read; without `unread`, raises its ArchiveError.
         """
-        if numbers_only and self.indexed:
-            from ccmix.archive import campaign_index  # noqa: PLC0415  # slow to import
-
-            yield from campaign_index.finished(self, wanted, unread)
-            return
+        numbers = NumbersOnly()
         for run in filter(wanted, self.runs):
             folder = RunFolder.of(self.outdir, run)
             try:
-                finished = folder.read_as_planned(run, numbers_only=numbers_only)
+                finished = folder.read_as_planned(run)
             except FileNotFoundError:
                 continue
             except ArchiveError as error:
@@ -132,28 +239,69 @@ class Campaign:
                     raise
                 unread(run, error)
             else:
-                yield finished, folder.path
+                yield numbers.copy(finished) if numbers_only else finished, folder.path
 
     def damaged(self) -> list[tuple[Run, ArchiveError]]:
-        """Returns the runs whose run.json can't be read, each with the reason.
-
-        Reads all others, too, but for those of which the campaign's index has what was read before.
+        """Returns the runs whose run.json can't be read, each with the reason. Reads the run.json
+        of all runs.
         """
         damaged: list[tuple[Run, ArchiveError]] = []
-        if self.indexed:
-            from ccmix.archive import campaign_index  # noqa: PLC0415  # slow to import
-
-            campaign_index.update(self, lambda run, error: damaged.append((run, error)))
-            return damaged
         for _ in self.finished(unread=lambda run, error: damaged.append((run, error))):
             pass
         return damaged
 
 
 def _named(outdir: Path) -> Path:
-    """Returns the folder. Raises ArchiveError if Polars could not read below it."""
+    """Returns the folder. Raises ArchiveError if Polars could not read files below it."""
     try:
         str(outdir).encode()
     except UnicodeEncodeError as error:
-        raise ArchiveError(f"{os.fsencode(outdir)!r}: is no UTF-8: give a folder of another name") from error
+        raise ArchiveError(
+            f"{os.fsencode(outdir)!r}: is not valid UTF-8: give a folder with another name"
+        ) from error
     return outdir
+
+
+class NumbersOnly:
+    """Makes small copies of the runs of one campaign."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, Facts] = {}
+        self._verdicts: dict[Verdict, Verdict] = {}
+        self._executions: dict[MachineKind, Execution] = {}
+
+    def copy(self, finished: FinishedRun) -> FinishedRun:
+        """Returns the run without the parts that tables of results do not need."""
+        facts, verdict = _shared_facts(finished.facts), _without_accepted(finished.verdict)
+        machine = finished.execution.machine
+        return replace(
+            finished,
+            execution=self._executions.setdefault(machine, Execution(machine)),
+            facts=self._facts.setdefault(repr(facts), facts),
+            metrics=_small(finished.metrics),
+            verdict=self._verdicts.setdefault(verdict, verdict),
+        )
+
+
+def _shared_facts(facts: Facts) -> Facts:
+    source = facts.imported
+    imported = source and ImportFacts("", "", (), (), source.base_rtt_s, source.rate_bps)
+    return replace(facts, commands=(), capture=None, probes={}, pscheduler=None, imported=imported)
+
+
+def _without_accepted(verdict: Verdict) -> Verdict:
+    """Returns the verdict without the details of accepted findings."""
+    findings = (
+        Finding(each.kind, "", accepted=True) if each.accepted else each
+        for each in verdict.findings
+    )
+    return Verdict(verdict.status, tuple(findings), verdict.not_verified)
+
+
+def _small(metrics: Metrics) -> Metrics:
+    """Returns the metrics without those of flows.
+
+    A copy by replace() takes a third of the memory of Pydantic's objects, each of which has its own
+    dictionary.
+    """
+    return replace(metrics, flows=(), groups=tuple(map(replace, metrics.groups)))

@@ -1,22 +1,38 @@
-"""Says which files in a campaign's folder are ccmix's own, by their names relative to it."""
+"""Says which files in a campaign's folder are ccmix's own, by their names relative to the folder,
+and which members of a packed file are safe to unpack.
+"""
 
 import os
 import re
 import stat
-from collections.abc import Iterator
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from ccmix.archive.campaign import FILE, INDEX
-from ccmix.archive.errors import ArchiveError
+from ccmix.archive.campaign import FILE
+from ccmix.files import ArchiveError
 from ccmix.model import run_files
 
+UNIX = 3  # the system on which a member of a ZIP file was made
+# Limits against files that are made to fill the disk when they are unpacked
+MOST_MEMBERS = 1_000_000
+MOST_RATIO = 100  # of the content's size to the file's; deflated campaigns reach 20
+ALWAYS_ALLOWED_BYTES = 64 * 2**20
+LONGEST_NAME_BYTES = 255  # between two slashes, as in file systems of Linux
+ENCRYPTED = 0x1
+
 REPORT = "report.html"
-REPORTS = (REPORT, "report-charts")  # beside the entries' folders
+REPORTS = (REPORT, "report-charts")  # next to the entries' folders
 RAW = (run_files.GENERATORS, run_files.LOGS, run_files.CAPTURE)  # in a run's folder
-READ = tuple(f"{run_files.GENERATORS}/{name}" for name in (run_files.PSCHEDULER, run_files.SRC_COMMAND_OUTPUT))
+READ = tuple(
+    f"{run_files.GENERATORS}/{name}"
+    for name in (run_files.PSCHEDULER, run_files.SRC_COMMAND_OUTPUT)
+)
 RUN_DEPTH = 4  # <entry>/<condition>/<dst>/<NNN>
-# Labels that users choose are part of many names: every kind of data that ccmix writes, and nothing that is a program
+# Users' labels are part of many names, so this allows every kind of data that ccmix writes, but no
+# programs
 _OF_RUN = re.compile(
     r"run\.json|facts\.json|capture\.pcap\.zst|[^/]+\.parquet"
     r"|(generators|logs)/([^/]+\.(csv|err|jsonl?|log|out|pid|sockmon|txt)|([0-9]+-)?src-cmd)"
@@ -24,13 +40,15 @@ _OF_RUN = re.compile(
 
 
 def folder_of_run(name: str) -> str | None:
-    """Returns the run's folder that a file lies in; None for a file outside of all."""
+    """Returns the run's folder of a file; None if the file is outside of all runs."""
     parts = name.split("/")
     return "/".join(parts[:RUN_DEPTH]) if len(parts) > RUN_DEPTH else None
 
 
 def is_of_campaign(name: str, runs: set[str]) -> bool:
-    """Returns whether ccmix writes a file of this name, or an empty folder within a run's; `runs` are their folders."""
+    """Returns whether ccmix writes a file of this name, or an empty folder in that of a run; `runs`
+    are the runs' folders.
+    """
     run = folder_of_run(name)
     if run is None:
         return name == FILE
@@ -42,14 +60,16 @@ def is_report(name: str) -> bool:
 
 
 def is_raw(name: str) -> bool:
-    """Returns whether no reader of the archive needs a file: raw files, and the report, which can be made again."""
+    """Returns whether no reader of the archive needs a file. These are raw files, and the report,
+    which can be made again.
+    """
     parts = name.split("/")[RUN_DEPTH:]
     return is_report(name) or (bool(parts) and parts[0] in RAW and "/".join(parts) not in READ)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Names relative to the campaign's folder; those of empty folders end with a slash."""
+    """Lists names relative to the campaign's folder; those of empty folders end with a slash."""
 
     members: list[str]
     unfinished: list[str]
@@ -57,11 +77,11 @@ class Selection:
 
 
 def select(outdir: Path, finished: set[str], raw: bool) -> Selection:
-    """Returns what to pack; `finished` are the folders of the finished runs. Raises ArchiveError as check_kind()."""
+    """Returns the files to pack; `finished` are the folders of the finished runs. Raises
+    ArchiveError as check_kind() does.
+    """
     selection = Selection([], [], [])
     for name in walk(outdir, ""):
-        if name == INDEX:  # it can be made again
-            continue
         run = folder_of_run(name)
         if run in finished:
             check_kind(outdir, name)
@@ -92,12 +112,66 @@ def walk(outdir: Path, below: str) -> Iterator[str]:
 
 
 def check_kind(outdir: Path, name: str) -> None:
-    """Raises ArchiveError unless it is a file or folder of a name that every system can restore."""
+    """Raises ArchiveError unless it is a file or folder with a name that every system can
+    restore.
+    """
     mode = (outdir / name).lstat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         kind = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
-        raise ArchiveError(f"{outdir / name}: is {kind}, which a packed file can't hold: replace it by a file")
+        raise ArchiveError(
+            f"{outdir / name}: is {kind}, which a packed file can't hold: replace it by a file"
+        )
     try:
         name.encode()
     except UnicodeEncodeError as error:
-        raise ArchiveError(f"{os.fsencode(outdir / name)!r}: is no UTF-8: give it another name") from error
+        raise ArchiveError(
+            f"{os.fsencode(outdir / name)!r}: is not valid UTF-8: give it another name"
+        ) from error
+
+
+def check_members(members: Sequence[zipfile.ZipInfo], size: int, file: Path) -> None:
+    """Raises ArchiveError, which names `file`, unless the members are safe to unpack; `size` is
+    that of the file.
+    """
+    if len(members) > MOST_MEMBERS:
+        raise ArchiveError(
+            f"{file}: has {len(members)} members, but at most {MOST_MEMBERS} are unpacked"
+        )
+    for info in members:
+        if reason := _refusal(info):
+            raise ArchiveError(
+                f"{file}: {info.filename!r:.300}: {reason}: 'ccmix archive pack' does not write "
+                "that"
+            )
+    names = Counter(info.filename.removesuffix("/") for info in members)
+    files = {info.filename for info in members if not info.is_dir()}
+    for name, times in names.items():
+        if times > 1 or any(str(parent) in files for parent in PurePosixPath(name).parents):
+            raise ArchiveError(
+                f"{file}: {name!r:.300}: appears twice: 'ccmix archive pack' does not write that"
+            )
+    total = sum(info.file_size for info in members)
+    if total > max(ALWAYS_ALLOWED_BYTES, MOST_RATIO * size):
+        raise ArchiveError(
+            f"{file}: {size} bytes would become {total}, more than {MOST_RATIO} times as many: "
+            "refused"
+        )
+
+
+def _refusal(info: zipfile.ZipInfo) -> str:
+    """Returns why a member is not unpacked; '' if it can be."""
+    parts = info.filename.removesuffix("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        return "is not a path within a folder"
+    if any(len(os.fsencode(part)) > LONGEST_NAME_BYTES for part in parts):
+        return f"has a name of more than {LONGEST_NAME_BYTES} bytes"
+    if info.create_system == UNIX and stat.S_IFMT(info.external_attr >> 16) not in (
+        0,
+        stat.S_IFDIR if info.is_dir() else stat.S_IFREG,
+    ):
+        return "is neither a file nor a folder"
+    if info.flag_bits & ENCRYPTED:
+        return "is encrypted"
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return "is not compressed by deflate"
+    return ""

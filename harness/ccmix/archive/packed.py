@@ -1,50 +1,55 @@
-"""A campaign in one file, to be mailed and cited: docs/reference/packed-archives.md describes the format."""
+"""Packs a campaign into one file, which can be mailed and cited. docs/reference/packed-archives.md
+describes the format.
+"""
 
 import contextlib
+import filecmp
 import os
 import stat
 import struct
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from ccmix.archive.campaign import FILE, Campaign
-from ccmix.archive.errors import ArchiveError
-from ccmix.archive.folders import RunFolder
-from ccmix.archive.inside import open_file
-from ccmix.archive.members import check_kind, is_of_campaign, is_raw, select, walk
-from ccmix.archive.staging import private_folder, staged
+from ccmix.archive.campaign import FILE, Campaign, RunFolder
+from ccmix.archive.members import (
+    UNIX,
+    check_kind,
+    check_members,
+    is_of_campaign,
+    is_raw,
+    select,
+    walk,
+)
 from ccmix.failures import naming
+from ccmix.files import ArchiveError, folder_beside, open_file, staged
 from ccmix.model import run_files
 from ccmix.temporary import temporary_folder
 
 SUFFIX = ".zip"
 COMPRESSED = (".gz", ".png", ".zip", ".zst")  # deflating them again would save nothing
 
-# What every campaign has, so that the same campaign gives the same bytes
+# The same for every campaign, so that the same campaign gives the same bytes
 TIMESTAMP = (1980, 1, 1, 0, 0, 0)
-UNIX = 3
 FILE_MODE, FOLDER_MODE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 DOS_FOLDER = 0x10
 
-# Limits against files that were made to fill the disk of who unpacks them
-MOST_MEMBERS = 1_000_000
-MOST_RATIO = 100  # of the content's size to the file's; deflated campaigns reach 20
-ALWAYS_ALLOWED_BYTES = 64 * 2**20
-LONGEST_NAME_BYTES = 255  # between two slashes, as in file systems of Linux
-ENCRYPTED = 0x1
-
-DAMAGED = (  # what zipfile raises
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError,
+DAMAGED = (  # errors of zipfile
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
     OverflowError,
-)  # fmt: skip
+)
 CHUNK_BYTES = 2**20
 
-Progress = Callable[[int, int], None]  # bytes that are done, and bytes in all
+Progress = Callable[[int, int], None]  # takes the bytes done so far, and all bytes
 
 
 def _no_progress(_done: int, _total: int) -> None:
@@ -53,22 +58,22 @@ def _no_progress(_done: int, _total: int) -> None:
 
 @dataclass(frozen=True)
 class Packing:
-    """Lists what a packed file has of a campaign, and what of its folder it lacks."""
+    """Lists the contents of a packed file, and the parts of the campaign's folder that it lacks."""
 
     planned: int
     runs: int
     files: int
-    damaged: tuple[str, ...]  # why a run.json that was packed can't be read, a sentence each
+    damaged: tuple[str, ...]  # a sentence for each packed run.json that can't be read
     unfinished: tuple[str, ...]  # folders of runs that did not finish, relative to the campaign's
     foreign: tuple[str, ...]  # files that do not belong to the campaign
 
 
 @dataclass(frozen=True)
 class OpenedArchives:
-    """Folders of campaigns, in the order in which they were named."""
+    """Holds the folders of campaigns, in the order in which they were named."""
 
     folders: tuple[Path, ...]
-    packed: dict[Path, Path]  # temporary folder to the packed file that it was made from
+    packed: dict[Path, Path]  # by temporary folder, the packed file that was unpacked into it
 
     def rename(self, message: str) -> str:
         """Returns the message with names of packed files instead of temporary folders."""
@@ -78,13 +83,17 @@ class OpenedArchives:
 
 
 def pack(outdir: Path, file: Path, raw: bool = True, progress: Progress = _no_progress) -> Packing:
-    """Writes the campaign and its finished runs into one file, without raw files and report unless `raw`.
+    """Writes the campaign and its finished runs into one file; raw files and the report only if
+    `raw`.
 
-    Does nothing if the file is there with the same bytes. Raises ArchiveError if the folder holds no campaign or what
-    a packed file can't hold, or if the file is there with other bytes, and OSError.
+    Does nothing if the file exists with the same bytes. Raises ArchiveError if the folder has no
+    campaign or contains something that a packed file can't hold, or if the file exists with other
+    bytes, and OSError.
     """
     campaign = Campaign.load(outdir)
-    finished = [run.path for run in (RunFolder.of(outdir, run) for run in campaign.runs) if run.finished]
+    finished = [
+        run.path for run in (RunFolder.of(outdir, run) for run in campaign.runs) if run.finished
+    ]
     selection = select(outdir, {_name(outdir, folder) for folder in finished}, raw)
     _check_reached(outdir, finished, selection.members)
     with _replacing(file) as out:
@@ -92,20 +101,31 @@ def pack(outdir: Path, file: Path, raw: bool = True, progress: Progress = _no_pr
     files = sum(not name.endswith("/") for name in selection.members)
     damaged = tuple(str(error) for _, error in campaign.damaged())
     readable = len(finished) - len(damaged)
-    return Packing(len(campaign.runs), readable, files, damaged, tuple(selection.unfinished), tuple(selection.foreign))
+    return Packing(
+        len(campaign.runs),
+        readable,
+        files,
+        damaged,
+        tuple(selection.unfinished),
+        tuple(selection.foreign),
+    )
 
 
 def unpack(
-    file: Path, outdir: Path, progress: Progress = _no_progress, leave_out: Callable[[str], object] = lambda _: None
+    file: Path,
+    outdir: Path,
+    progress: Progress = _no_progress,
+    leave_out: Callable[[str], object] = lambda _: None,
 ) -> Campaign:
-    """Restores the campaign's folder, whole or not at all. Returns the campaign.
+    """Restores the campaign's folder, completely or not at all. Returns the campaign.
 
-    Calls `leave_out` with the name of each file that is not restored: the report, and what ccmix did not write.
-    Raises ArchiveError if the file is no packed campaign or damaged, or if something is at `outdir`, and OSError.
+    Calls `leave_out` with the name of each file that is not restored: the report, and files that
+    ccmix did not write. Raises ArchiveError if the file is not a packed campaign or is damaged, or
+    if there is something at `outdir`, and OSError.
     """
     if outdir.is_symlink() or outdir.exists():
         if not outdir.is_dir():
-            raise ArchiveError(f"{outdir}: is no folder: give another one with -o")
+            raise ArchiveError(f"{outdir}: is not a folder: give a folder with -o")
         if any(outdir.iterdir()):
             raise ArchiveError(f"{outdir}: is not empty: give another folder with -o")
     with _opened(file) as packed:
@@ -124,32 +144,36 @@ def pack_folder(folder: Path, out: IO[bytes]) -> None:
 
 
 def unpack_folder(source: IO[bytes], size: int, folder: Path) -> None:
-    """Fills an empty folder with what pack_folder() wrote, with the checks of a campaign's packed file.
+    """Unpacks a file of pack_folder() into an empty folder, with the same checks as for a packed
+    campaign.
 
     Raises ArchiveError, which names files below `folder`, and OSError.
     """
     try:
         packed = zipfile.ZipFile(source)
     except DAMAGED as error:
-        raise ArchiveError(f"{folder}: what came for it is damaged: {error}") from error
+        raise ArchiveError(f"{folder}: the packed file for it is damaged: {error}") from error
     with packed:
         members = packed.infolist()
-        _check_members(members, size, folder)
+        check_members(members, size, folder)
         _extract(packed, members, folder, _no_progress)
 
 
 @contextlib.contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[OpenedArchives]:
-    """Yields the folder of each campaign; a packed file is unpacked into a temporary folder, without its raw files.
+    """Yields the folder of each campaign; a packed file is unpacked into a temporary folder,
+    without its raw files.
 
-    A file that is named twice has one folder. Raises ArchiveError if a file is no packed campaign or damaged; one that
-    leaves the context names packed files instead of temporary folders.
+    A file that is named twice has one folder. Raises ArchiveError if a file is not a packed
+    campaign or is damaged. An ArchiveError from within the context names packed files instead of
+    temporary folders.
     """
     by_file: dict[Path, Path] = {}
     folders: list[Path] = []
     with contextlib.ExitStack() as temporary:
         for path in paths:
-            if not os.path.isfile(path):  # noqa: PTH113  # Path's raises if a folder above can't be read
+            # Path.is_file() raises if a folder above can't be read
+            if not os.path.isfile(path):  # noqa: PTH113
                 folders.append(path)
                 continue
             file = path.resolve()
@@ -158,12 +182,13 @@ def opened(paths: Sequence[Path]) -> Iterator[OpenedArchives]:
                 temporary.enter_context(_named(by_file[file], path))
             folders.append(by_file[file])
         yield OpenedArchives(
-            tuple(folders), {folder: path for folder, path in zip(folders, paths, strict=True) if folder != path}
+            tuple(folders),
+            {folder: path for folder, path in zip(folders, paths, strict=True) if folder != path},
         )
 
 
 def folder_name(file: Path) -> str:
-    """Returns the name of the campaign's folder, by the name of its packed file."""
+    """Returns the name of the campaign's folder, derived from that of its packed file."""
     name = file.name.removesuffix(SUFFIX)
     return name if name.strip(".") else file.name.replace(".", "_")
 
@@ -173,7 +198,9 @@ def _temporary(file: Path) -> Iterator[Path]:
     try:
         str(file).encode()
     except UnicodeEncodeError as error:
-        raise ArchiveError(f"{os.fsencode(file)!r}: is no UTF-8: give the file another name") from error
+        raise ArchiveError(
+            f"{os.fsencode(file)!r}: is not valid UTF-8: give the file another name"
+        ) from error
     with temporary_folder() as place:
         folder = place / folder_name(file)
         with _opened(file) as packed:
@@ -197,11 +224,15 @@ def _name(outdir: Path, path: Path) -> str:
 
 
 def _check_reached(outdir: Path, finished: Iterable[Path], members: Iterable[str]) -> None:
-    """Raises ArchiveError if a finished run lies behind a link, which walk() does not follow."""
+    """Raises ArchiveError if a finished run is behind a link, because walk() does not follow
+    links.
+    """
     present = set(members)
     for folder in finished:
         if _name(outdir, folder / run_files.SUMMARY) not in present:
-            raise ArchiveError(f"{folder}: lies behind a link, which a packed file can't hold: move it into {outdir}")
+            raise ArchiveError(
+                f"{folder}: is behind a link, which a packed file can't hold: move it into {outdir}"
+            )
 
 
 def _write(outdir: Path, members: Sequence[str], out: IO[bytes], progress: Progress) -> None:
@@ -231,11 +262,12 @@ def _write(outdir: Path, members: Sequence[str], out: IO[bytes], progress: Progr
 def _replacing(file: Path) -> Iterator[IO[bytes]]:
     """Yields a file that takes the place of `file` if the context ends well.
 
-    Raises ArchiveError if other content or no regular file is there, and OSError.
+    Raises ArchiveError if a file with other content, or something else than a regular file, is in
+    its place, and OSError.
     """
     if (file.is_symlink() or file.exists()) and not file.is_file():
-        raise ArchiveError(f"{file}: is no regular file: give another name with -o")
-    with private_folder(file, "pack") as folder:
+        raise ArchiveError(f"{file}: is not a regular file: give another name with -o")
+    with folder_beside(file, "pack") as folder:
         part = folder / file.name
         with naming(part), part.open("xb") as out:
             yield out
@@ -243,30 +275,29 @@ def _replacing(file: Path) -> Iterator[IO[bytes]]:
             os.fsync(out.fileno())
         if not file.exists():
             part.rename(file)
-        elif not _same_content(part, file):
-            raise ArchiveError(f"{file}: is there already, with other content: remove it, or give another with -o")
-
-
-def _same_content(file: Path, other: Path) -> bool:
-    with file.open("rb") as first, other.open("rb") as second:
-        if os.fstat(first.fileno()).st_size != os.fstat(second.fileno()).st_size:
-            return False
-        return all(chunk == second.read(CHUNK_BYTES) for chunk in iter(lambda: first.read(CHUNK_BYTES), b""))
+        elif not filecmp.cmp(part, file, shallow=False):
+            raise ArchiveError(
+                f"{file}: already exists with other content: remove it, or give another with -o"
+            )
 
 
 @contextlib.contextmanager
 def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
-    """Raises ArchiveError if the file is no ZIP file."""
+    """Opens a ZIP file. Raises ArchiveError if the file is not one."""
     try:
-        if file.exists() and not file.is_file():  # a FIFO would be waited for without end
-            raise ArchiveError(f"{file}: is no regular file: name a file that 'ccmix archive pack' wrote")
+        if file.exists() and not file.is_file():  # a FIFO would block forever
+            raise ArchiveError(
+                f"{file}: is not a regular file: name a file that 'ccmix archive pack' wrote"
+            )
         packed = zipfile.ZipFile(file)
     except FileNotFoundError as error:
-        raise ArchiveError(f"{file}: is not there: name a file that 'ccmix archive pack' wrote") from error
+        raise ArchiveError(
+            f"{file}: is not there: name a file that 'ccmix archive pack' wrote"
+        ) from error
     except DAMAGED as error:
         raise ArchiveError(
-            f"{file}: is no packed archive, or is damaged ({error}): name a file that 'ccmix archive pack' wrote, or a "
-            "folder that 'ccmix run' wrote"
+            f"{file}: is not a packed archive, or is damaged ({error}): name a file that 'ccmix "
+            "archive pack' wrote, or a folder that 'ccmix run' wrote"
         ) from error
     except OSError as error:
         raise ArchiveError(f"{file}: can't be read: {error.strerror}") from error
@@ -275,69 +306,47 @@ def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _checked_members(packed: zipfile.ZipFile, file: Path) -> list[zipfile.ZipInfo]:
-    """Returns all members. Raises ArchiveError unless unpacking them is safe, and gives a campaign."""
+    """Returns all members. Raises ArchiveError unless they are safe to unpack, and include a
+    campaign.json.
+    """
     members = packed.infolist()
-    _check_members(members, file.stat().st_size, file)
+    check_members(members, file.stat().st_size, file)
     if all(info.filename != FILE for info in members):
         raise ArchiveError(f"{file}: has no {FILE}: name a file that 'ccmix archive pack' wrote")
     return members
 
 
-def _check_members(members: Sequence[zipfile.ZipInfo], size: int, file: Path) -> None:
-    """Raises ArchiveError, which names `file`, unless unpacking them from so many bytes is safe."""
-    if len(members) > MOST_MEMBERS:
-        raise ArchiveError(f"{file}: has {len(members)} members, and at most {MOST_MEMBERS} are unpacked")
-    for info in members:
-        if reason := _refusal(info):
-            raise ArchiveError(f"{file}: {info.filename!r:.300}: {reason}: 'ccmix archive pack' does not write that")
-    names = Counter(info.filename.removesuffix("/") for info in members)
-    files = {info.filename for info in members if not info.is_dir()}
-    for name, times in names.items():
-        if times > 1 or any(str(parent) in files for parent in PurePosixPath(name).parents):
-            raise ArchiveError(f"{file}: {name!r:.300}: is there twice: 'ccmix archive pack' does not write that")
-    total = sum(info.file_size for info in members)
-    if total > max(ALWAYS_ALLOWED_BYTES, MOST_RATIO * size):
-        raise ArchiveError(f"{file}: {size} bytes would become {total}, more than {MOST_RATIO} times as many: refused")
-
-
-def _refusal(info: zipfile.ZipInfo) -> str:
-    """Returns why a member is not unpacked; '' if it is."""
-    parts = info.filename.removesuffix("/").split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        return "is no path within a folder"
-    if any(len(os.fsencode(part)) > LONGEST_NAME_BYTES for part in parts):
-        return f"has a name of more than {LONGEST_NAME_BYTES} bytes"
-    if info.create_system == UNIX and stat.S_IFMT(info.external_attr >> 16) not in (
-        0,
-        stat.S_IFDIR if info.is_dir() else stat.S_IFREG,
-    ):
-        return "is neither a file nor a folder"
-    if info.flag_bits & ENCRYPTED:
-        return "is encrypted"
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return "is compressed by another method than deflate"
-    return ""
-
-
 def _extract_campaign(
-    packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path, progress: Progress,
+    packed: zipfile.ZipFile,
+    members: Sequence[zipfile.ZipInfo],
+    folder: Path,
+    progress: Progress,
     leave_out: Callable[[str], object] = lambda _: None,
-) -> None:  # fmt: skip
-    """Extracts what belongs to the campaign; only checks the other members, and passes their names to `leave_out`."""
+) -> None:
+    """Extracts the members that belong to the campaign; only checks the others, and passes their
+    names to `leave_out`.
+    """
     _extract(packed, [info for info in members if info.filename == FILE], folder, _no_progress)
     runs = {_name(folder, RunFolder.of(folder, run).path) for run in Campaign.load(folder).runs}
     others = [info for info in members if info.filename != FILE]
-    left_out = dict.fromkeys(info.filename for info in others if not is_of_campaign(info.filename, runs))
+    left_out = dict.fromkeys(
+        info.filename for info in others if not is_of_campaign(info.filename, runs)
+    )
     _extract(packed, others, folder, progress, left_out)
     for name in left_out:
         leave_out(name)
 
 
 def _extract(
-    packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path, progress: Progress,
+    packed: zipfile.ZipFile,
+    members: Sequence[zipfile.ZipInfo],
+    folder: Path,
+    progress: Progress,
     only_read: Collection[str] = (),
-) -> None:  # fmt: skip
-    """Raises ArchiveError if a member is damaged, also one that is only read, and OSError."""
+) -> None:
+    """Extracts the members, except those that are `only_read`. Raises ArchiveError if a member is
+    damaged, even if it is only read, and OSError.
+    """
     total = sum(info.file_size for info in members)
     done = 0
     folder.mkdir(exist_ok=True)
@@ -359,7 +368,9 @@ def _extract(
 
 
 def _content(packed: zipfile.ZipFile, info: zipfile.ZipInfo, place: Path) -> Iterator[bytes]:
-    """Yields the content, never more than the size that the file states. Raises ArchiveError if it is damaged."""
+    """Yields the content of a member, never more than the size that the file states. Raises
+    ArchiveError if it is damaged.
+    """
     left, shown = info.file_size, "".join(filter(str.isprintable, str(place)))
     try:
         with packed.open(info) as member:
@@ -369,4 +380,6 @@ def _content(packed: zipfile.ZipFile, info: zipfile.ZipInfo, place: Path) -> Ite
     except (*DAMAGED, OSError) as error:
         raise ArchiveError(f"{shown}: is damaged: {error}: get the packed file again") from error
     if left:
-        raise ArchiveError(f"{shown}: is damaged: {left} bytes are missing: get the packed file again")
+        raise ArchiveError(
+            f"{shown}: is damaged: {left} bytes are missing: get the packed file again"
+        )

@@ -1,4 +1,6 @@
-"""The series of a finished run, beside its run.json. For who has polars: it takes long to import."""
+"""Reads and writes the series of a finished run, next to its run.json. Import this only where
+polars is already loaded, because importing polars takes long.
+"""
 
 import contextlib
 import io
@@ -11,15 +13,15 @@ from typing import Any, BinaryIO, cast
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from ccmix.archive.errors import ArchiveError
-from ccmix.archive.folders import campaign_folder
-from ccmix.archive.inside import open_file
+from ccmix.archive.campaign import campaign_folder
+from ccmix.files import ArchiveError, open_file
 
-# Polars panics at some damages, and says so itself, too; a table with other types or without rows leads to TypeErrors
+# Polars panics on some damaged files, and prints that itself; a table with other types or without
+# rows leads to TypeErrors
 _UNREADABLE = (PolarsError, PanicException, OSError, TypeError)
 
 ALWAYS_ALLOWED_VALUES = 50_000_000
-MOST_VALUES_A_BYTE = 200  # some hundred columns, of which sockets at rest change hardly any
+MOST_VALUES_A_BYTE = 200  # some hundred columns, hardly any of which change for idle sockets
 
 OPENED = re.compile(r"/proc/self/fd/\d+")
 
@@ -32,9 +34,10 @@ def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
 
 @contextlib.contextmanager
 def scanned(file: Path) -> Iterator[pl.LazyFrame]:
-    """Yields the table to choose from. Raises ArchiveError, also for what can't be read within the context.
+    """Yields the table for lazy queries. Raises ArchiveError, also if data can't be read within the
+    context.
 
-    The file is opened by ccmix, since Polars would follow links.
+    ccmix opens the file itself, because Polars would follow links.
     """
     with understood(file):
         descriptor = open_file(campaign_folder(file.parent), file)
@@ -48,7 +51,9 @@ def scanned(file: Path) -> Iterator[pl.LazyFrame]:
 
 @contextlib.contextmanager
 def understood(file: Path) -> Iterator[None]:
-    """Names the file in an ArchiveError if its table can't be read, or is another than ccmix writes."""
+    """Raises ArchiveError, which names the file, if its table can't be read, or if ccmix would not
+    write such a table.
+    """
     try:
         yield
     except _UNREADABLE as error:
@@ -57,16 +62,21 @@ def understood(file: Path) -> Iterator[None]:
 
 
 def _check_size(table: pl.LazyFrame, file: Path, size: int) -> None:
-    """Raises ArchiveError if it has more values than ccmix writes into so many bytes."""
+    """Raises ArchiveError if the table has more values than ccmix writes into a file of its
+    size.
+    """
     values = table.select(pl.len()).collect().item() * table.collect_schema().len()
     if values > max(ALWAYS_ALLOWED_VALUES, MOST_VALUES_A_BYTE * size):
         raise ArchiveError(
-            f"{file}: can't be read: {size} bytes would become {values} values: ccmix does not write that"
+            f"{file}: can't be read: {size} bytes would become {values} values: ccmix does not "
+            "write that"
         )
 
 
 def write(table: pl.DataFrame | pl.LazyFrame, file: Path, rows_at_once: int | None = None) -> None:
-    """Writes a table, a lazy one by groups of so many rows if given. Raises OSError, which names the file."""
+    """Writes a table; a lazy table in groups of `rows_at_once` rows, if given. Raises OSError,
+    which names the file.
+    """
     with file.open("wb", buffering=0) as opened:
         out = _Output(opened)
         try:
@@ -81,11 +91,12 @@ def write(table: pl.DataFrame | pl.LazyFrame, file: Path, rows_at_once: int | No
 
 
 class Parts:
-    """Writes a table whose rows come a part at a time, so that memory holds one part."""
+    """Writes a table whose rows come in parts, so that memory holds only one part."""
 
     def __init__(self, folder: Path, name: str, rows_at_once: int | None = None) -> None:
-        """Takes a folder for the parts, on the disk of the file that is written in the end, a name of its own there,
-        and how many rows of several parts may be in memory in the end, where the default is too many.
+        """Takes a folder for the parts, on the disk of the final file; a name that nothing else in
+        the folder has; and, if the default is too large, how many rows of several parts may be in
+        memory when the final file is written.
         """
         self._folder = folder
         self._rows_at_once = rows_at_once
@@ -93,7 +104,7 @@ class Parts:
         self._files: list[Path] = []
 
     def add(self, table: pl.DataFrame) -> None:
-        """Takes a part; one without rows counts if it is the first. Raises OSError."""
+        """Takes a part; a part without rows counts only if it is the first. Raises OSError."""
         if self._files and table.is_empty():
             return
         file = self._folder / f"{self._name}-{len(self._files)}.parquet"
@@ -101,11 +112,17 @@ class Parts:
         self._files.append(file)
 
     def write(self, file: Path) -> None:
-        """Writes all of at least one part; a column that some parts lack is null there. Raises OSError."""
+        """Writes all parts, at least one; a column that a part lacks is null there. Raises
+        OSError.
+        """
         if len(self._files) == 1:
             self._files[0].rename(file)
         else:
-            write(pl.concat([pl.scan_parquet(part) for part in self._files], how="diagonal"), file, self._rows_at_once)
+            write(
+                pl.concat([pl.scan_parquet(part) for part in self._files], how="diagonal"),
+                file,
+                self._rows_at_once,
+            )
 
 
 class _Output(io.RawIOBase):

@@ -7,26 +7,33 @@ from dataclasses import dataclass, replace
 
 from ccmix.analysis.results import Results
 from ccmix.archive import ArchiveError
-from ccmix.charts import conditions, overview, samples
-from ccmix.charts.chart import KINDS, Chart, Kind
+from ccmix.charts import overview, samples
+from ccmix.charts.encodings import KINDS, Chart, Kind
 from ccmix.charts.frames import Family, families
 from ccmix.charts.heat_map import Choice
 
 MOST_CONDITIONS = 12  # that have charts of their own in a report
 OVERVIEWS: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
-    "setting": overview.settings_charts, "box": overview.box_charts, "table": overview.table_charts,
-}  # fmt: skip
+    "setting": overview.settings_charts,
+    "box": overview.box_charts,
+    "table": overview.table_charts,
+}
 OF_VALID: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
-    "share": overview.share_charts, "distribution": samples.distribution_charts, "box": samples.estimate_charts,
-}  # fmt: skip
+    "share": overview.share_charts,
+    "distribution": samples.distribution_charts,
+    "box": samples.estimate_charts,
+}
 OF_CONDITIONS: dict[Kind, Callable[[Results, int | None], tuple[list[Chart], str | None]]] = {
-    "time-series": conditions.time_series_charts, "bbr-state": conditions.bbr_state_charts,
-}  # fmt: skip
+    "time-series": samples.time_series_charts,
+    "bbr-state": samples.bbr_state_charts,
+}
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Holds charts in the order of a report, and sentences on what is not drawn and which command draws it."""
+    """Holds charts in the order of a report, and sentences on charts that are not drawn, with the
+    command that draws them.
+    """
 
     charts: tuple[Chart, ...]
     left_out: tuple[str, ...] = ()
@@ -40,7 +47,8 @@ def choose(
 ) -> Chosen:
     """Returns all charts of these kinds that fit. Goodput of runs that are not valid is marked.
 
-    most: how many charts may each show one condition; None: all. steps: those of the colours of heat maps.
+    most: maximum number of charts of a single condition; None: no limit.
+    steps: the steps of the colours of heat maps.
     A chart of a series that can't be read is left out, and a sentence names the file.
     """
     drawn_or_left_out: list[Chart | str] = []
@@ -52,7 +60,8 @@ def choose(
                 if kind in kinds:
                     drawn_or_left_out += _as_far_as_readable(made(family))
     charts = sorted(
-        (each for each in drawn_or_left_out if isinstance(each, Chart)), key=lambda chart: KINDS.index(chart.kind)
+        (each for each in drawn_or_left_out if isinstance(each, Chart)),
+        key=lambda chart: KINDS.index(chart.kind),
     )
     sentences = [each for each in drawn_or_left_out if isinstance(each, str)]
     for kind, of_conditions in OF_CONDITIONS.items():
@@ -67,7 +76,9 @@ def choose(
 
 
 def _as_far_as_readable(made: Iterator[Chart | str]) -> Iterator[Chart | str]:
-    """Yields the charts, and a sentence in place of those from the first on whose series can't be read."""
+    """Yields the charts. If a series can't be read, a sentence replaces its chart and all that
+    follow.
+    """
     try:
         yield from made
     except ArchiveError as error:
@@ -75,11 +86,13 @@ def _as_far_as_readable(made: Iterator[Chart | str]) -> Iterator[Chart | str]:
 
 
 def _unreadable(error: ArchiveError) -> str:
-    return f"Charts are left out, since a series can't be read: {error}."
+    return f"Charts are left out because a series can't be read: {error}."
 
 
 def _named_apart(charts: list[Chart]) -> Iterator[Chart]:
-    """Yields the charts; those of one name get a number in parentheses, which no name has (archive.file_name)."""
+    """Yields the charts; charts with the same name get a number in parentheses, which no other
+    name has (archive.file_name).
+    """
     names = Counter(chart.name.casefold() for chart in charts)
     seen: Counter[str] = Counter()
     for chart in charts:

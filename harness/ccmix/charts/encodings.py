@@ -1,4 +1,5 @@
-"""Defines channels, axes and scales that all charts share, those of Kibana too. Columns and their units:
+"""Defines the parts that all charts share, also in Kibana: colours, channels, axes and scales,
+sources of rows, and the title. Columns and their units:
 
 time_s          seconds since the traffic began, the omitted time included
 goodput_bps     of a group, bit/s
@@ -8,25 +9,112 @@ cca, group      names
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ccmix.analysis.limited import MARK
-from ccmix.charts.colours import NO_CCA, ONE_COLOUR, all_colours, colours_of
+import polars as pl
+
+from ccmix.analysis.counting import MARK
+from ccmix.analysis.results import Result
+from ccmix.archive.campaign import file_name
 
 if TYPE_CHECKING:
     import polars as pl  # `ccmix --help` imports this module
 
-from ccmix.charts.json_types import Part
+
+Part = dict[str, Any]  # a Vega-Lite specification, or a part of one
+
+
+# Colours that also differ for colour-blind readers (Okabe and Ito), fixed for the most used CCAs.
+COLOURS = {
+    "cubic": "#D55E00",
+    "bbr": "#0072B2",
+    "bbr2": "#009E73",
+    "bbr3": "#CC79A7",
+    "reno": "#E69F00",
+    "htcp": "#56B4E9",
+}
+OTHER_COLOURS = ("#000000", "#999999", "#F0E442", "#7F3C8D", "#11A579", "#A5AA99")
+# The other CCAs of Linux: Vega draws a CCA that is not in the scale in the range's first colours.
+OTHER_CCAS = (
+    "bic",
+    "cdg",
+    "dctcp",
+    "highspeed",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+)
+NO_CCA = "#666666"  # UDP, and flows of an unknown CCA
+ONE_COLOUR = "#333333"  # what belongs to no CCA, such as the fairness of a whole run
+
+
+def all_colours() -> dict[str, str]:
+    """Returns the colour of every CCA of Linux."""
+    return COLOURS | {
+        cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(OTHER_CCAS)
+    }
+
+
+def colours_of(ccas: Iterable[str]) -> dict[str, str]:
+    """Returns the colours of these CCAs, in alphabetical order; CCAs that Linux doesn't have get
+    OTHER_COLOURS.
+    """
+    known, wanted = all_colours() | {"-": NO_CCA}, sorted(set(ccas))
+    unknown = [cca for cca in wanted if cca not in known]
+    more = {cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(unknown)}
+    return {cca: (known | more)[cca] for cca in wanted}
+
+
+Kind = Literal[
+    "setting", "heat-map", "share", "box", "distribution", "table", "time-series", "bbr-state"
+]
+Image = Literal["svg", "png", "json"]
+KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which a report shows them
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Holds a Vega-Lite specification with its data, and a text that describes the chart.
+
+    `name` is a file's name without suffix, unique among the charts of a report. `condition` is None
+    if several are shown. `runs` are the folders of the runs that are drawn.
+    """
+
+    kind: Kind
+    name: str
+    title: str
+    settings: str
+    alt_text: str
+    spec: Part
+    condition: str | None
+    runs: tuple[Path, ...]
+
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 LINE_WIDTH = 2.0
 FAINT = "#EEEEEE"
 LIGHTER = 0.4
-POINTS = {"type": "point", "filled": True, "size": 25, "opacity": 1}  # the values that a line connects
+POINTS = {
+    "type": "point",
+    "filled": True,
+    "size": 25,
+    "opacity": 1,
+}  # the values that a line connects
 
 
-def quantity(field: str, title: str | list[str] | None, axis: Mapping[str, Any] | None = None, **scale: Any) -> Part:
+def quantity(
+    field: str, title: str | list[str] | None, axis: Mapping[str, Any] | None = None, **scale: Any
+) -> Part:
     """Returns a channel of numbers; `scale` is as Vega-Lite has it."""
     channel: Part = {"field": field, "type": "quantitative", "title": title}
     if axis:
@@ -37,7 +125,9 @@ def quantity(field: str, title: str | list[str] | None, axis: Mapping[str, Any] 
 
 
 def plain(field: str) -> Part:
-    """Returns a channel of numbers for a further layer, which shares axis and title with another layer."""
+    """Returns a channel of numbers for a further layer, which shares axis and title with
+    another layer.
+    """
     return {"field": field, "type": "quantitative"}
 
 
@@ -61,34 +151,51 @@ PERCENT_AXIS = {"format": "~%", "tickCount": 5}
 def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
     """Returns channels that give each CCA its colour, and a legend of the CCAs that occur.
 
-    If the CCAs are not known before the data is (None), the scale of colours has all CCAs, and its legend would show
-    all. So a second channel, of a constant width, has a scale of the CCAs in the data, and the legend takes these.
-    That channel is sorted: Vega-Lite warns of a width by names that are in no order.
+    If the CCAs are known only with the data (None), the scale of colours has all CCAs, and its
+    legend would show all of them. Therefore a second channel, of a constant width, has a scale with
+    the CCAs in the data, which the legend uses. That channel is sorted because Vega-Lite warns of a
+    width by unsorted names.
     """
     legend: Part = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1}
     if ccas is not None:
         return {"color": name(field, "CCA", scale=cca_scale(ccas), legend=legend)}
     legend["values"] = {"expr": "domain('strokeWidth')"}
-    width = name(field, scale={"type": "ordinal", "range": [LINE_WIDTH]}, sort="ascending", legend=None)
+    width = name(
+        field, scale={"type": "ordinal", "range": [LINE_WIDTH]}, sort="ascending", legend=None
+    )
     return {"color": name(field, "CCA", scale=cca_scale(), legend=legend), "strokeWidth": width}
 
 
 def lighter(names: Iterable[str], field: str = "group") -> Part:
-    """Returns the channel that draws what is of runs that are not valid lighter, by the marks of names in a field."""
+    """Returns the channel that draws the marks of runs that are not valid lighter: it knows them by
+    the sign in a field's names.
+    """
     if not any(re.search(MARK, each) for each in names):
         return {}
-    return {"opacity": {"condition": {"test": f"test(regexp('{MARK}'), datum.{field})", "value": LIGHTER}, "value": 1}}
+    return {
+        "opacity": {
+            "condition": {"test": f"test(regexp('{MARK}'), datum.{field})", "value": LIGHTER},
+            "value": 1,
+        }
+    }
 
 
 def dash(field: str, title: str, **scale: Any) -> Part:
     """Returns a channel that separates lines of one colour by their dashes."""
-    legend = {"symbolType": "stroke", "symbolStrokeWidth": 2, "symbolStrokeColor": ONE_COLOUR, "symbolSize": 300}
+    legend = {
+        "symbolType": "stroke",
+        "symbolStrokeWidth": 2,
+        "symbolStrokeColor": ONE_COLOUR,
+        "symbolSize": 300,
+    }
     channel = name(field, title, legend=legend)
     return {"strokeDash": channel | {"scale": scale} if scale else channel}
 
 
 def cca_scale(ccas: Iterable[str] | None = None) -> Part:
-    """Returns the scale that gives each CCA its colour; None: all CCAs of Linux, and what has none."""
+    """Returns the scale that gives each CCA its colour; None: all CCAs of Linux, and lines without
+    a CCA.
+    """
     colours = all_colours() | {"-": NO_CCA} if ccas is None else colours_of(ccas)
     return {"domain": list(colours), "range": list(colours.values())}
 
@@ -104,6 +211,93 @@ def names_in_order(frame: pl.DataFrame, column: str) -> list[Any]:
 
 
 def largest(frame: pl.DataFrame, *columns: str) -> float:
-    """Returns the largest number of these columns; 1 where there is none above 0."""
+    """Returns the largest number of these columns; 1 without a number above 0."""
     numbers = [value for column in columns if isinstance(value := frame[column].max(), int | float)]
     return float(max(numbers, default=0)) or 1.0
+
+
+@dataclass(frozen=True)
+class ChartSource:
+    """Holds `data` as Vega-Lite has it; `transform` turns its rows into the rows of a chart's
+    docstring.
+    """
+
+    data: Part
+    transform: tuple[Part, ...] = ()
+
+    def view(self, drawing: Part, *further: Part) -> Part:
+        """Returns `drawing`, a view of a mark or of layers, with these rows as data after `further`
+        transforms.
+        """
+        transform = [*self.transform, *further]
+        return {"data": self.data} | ({"transform": transform} if transform else {}) | drawing
+
+
+def inline(frame: pl.DataFrame) -> ChartSource:
+    return ChartSource(rows(frame))
+
+
+# as wide everywhere as vl-convert's own, by which it places
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+LETTER_WIDTH = 6.2  # pixels, of the settings' font
+TITLE_SIZE, SETTINGS_SIZE = 14, 12
+PANEL_WIDTH = 360  # with its axis
+MOST_PHRASES = 8  # of an alternative text
+MOST_NAME_BYTES = 200  # of a file; ext4 and others have 255
+
+
+def finished(
+    kind: Kind,
+    name: str,
+    title: str,
+    settings: str,
+    alt_text: str,
+    drawing: Part,
+    *,
+    results: Sequence[Result],
+    panels: int = 1,
+    condition: str | None = None,
+) -> Chart:
+    """Returns the finished chart. `name` becomes its file's name; different names give different
+    files unless they are very long.
+
+    panels: as in titled().
+    """
+    spec = titled(title, settings, alt_text, drawing, panels)
+    folders = tuple(result.folder for result in results)
+    return Chart(
+        kind, file_name(name)[:MOST_NAME_BYTES], title, settings, alt_text, spec, condition, folders
+    )
+
+
+def titled(title: str, settings: str, alt_text: str, drawing: Part, panels: int = 1) -> Part:
+    """Returns the specification of a drawing with a title, the settings below it, and a
+    description.
+
+    panels: the number of panels side by side, which limits the line length of the settings; a line
+        may also be as long as the title.
+    """
+    letters = max(panels * PANEL_WIDTH / LETTER_WIDTH, len(title) * TITLE_SIZE / SETTINGS_SIZE)
+    lines = textwrap.wrap(settings, int(letters))
+    return {
+        "$schema": SCHEMA,
+        "description": f"{title}. {settings}. {alt_text}",
+        "title": {
+            "text": title,
+            "fontSize": TITLE_SIZE,
+            "subtitle": lines,
+            "subtitleFontSize": SETTINGS_SIZE,
+            "anchor": "start",
+            "offset": 12,
+        },
+        "config": {"font": FONT},
+        **drawing,
+    }
+
+
+def first_phrases(phrases: Sequence[str]) -> str:
+    """Returns all phrases, or the first ones and the number of the others: the tables are also
+    read to listeners.
+    """
+    more = len(phrases) - MOST_PHRASES
+    return "; ".join(phrases[:MOST_PHRASES]) + (f"; and {more} more" if more > 0 else "")

@@ -1,31 +1,168 @@
-"""Makes tidy frames of finished runs, and groups entries whose runs can be drawn on the same axes into families."""
+"""Makes tidy frames of finished runs, with swept settings as numbers, grouped into families
+of entries.
+"""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import polars as pl
 
-from ccmix.analysis.conditions import studied_groups
-from ccmix.analysis.limited import marked
+from ccmix.analysis.counting import marked, studied_groups
 from ccmix.analysis.results import Result
-from ccmix.charts.sweep import SweptAxis, numbers
+from ccmix.charts.encodings import Part
 from ccmix.model import Topology
+from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S
+
+LOG_FROM = 20.0  # largest over smallest value
+TITLES = {
+    "delay": "delay in each direction",
+    "netem-lat": "delay in each direction",
+    "netem-loss": "loss",
+    "rate": "bottleneck rate",
+    "streams": "flows",
+    "mtu": "MTU",
+    "pacing": "pacing of a flow",
+}
+_BARE = {
+    "netem-lat": "ms",
+    "netem-loss": "%",
+    "mtu": "B",
+}  # the units of values that are written without one
+_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z%]*)", re.ASCII)
+_SHOWN = {
+    "time": (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)),
+    "rate": (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)),
+    "size": (("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
+}
+Spacing = Literal["linear", "log", "even"]
+AXIS = {"format": ".6~g", "labelOverlap": "greedy", "labelFlush": False, "grid": False}
+
+
+@dataclass(frozen=True)
+class SweptAxis:
+    """Describes a swept key whose values are all numbers of the same dimension.
+
+    `values` are the values of an axis with `title`, by the text in the INI file, in ascending
+    order. Spacing "even" gives the same room to each value, for values that span decades from 0 on.
+    """
+
+    key: str
+    title: str
+    values: dict[str, float]
+    spacing: Spacing
+
+    def channel(self) -> Part:
+        """Returns the channel of an axis with a tick at each value; rows have the number as
+        `setting`.
+        """
+        numbers = list(self.values.values())
+        axis: Part = AXIS | {"values": numbers}
+        if self.spacing == "even":
+            return even(self.title) | {"axis": axis | {"labelAngle": 0}}
+        scale = {
+            "type": self.spacing,
+            "domain": [numbers[0], numbers[-1]],
+            "nice": False,
+            "zero": False,
+        }
+        return {
+            "field": "setting",
+            "type": "quantitative",
+            "title": self.title,
+            "axis": axis,
+            "scale": scale,
+        }
+
+    def label(self, text: str) -> str:
+        """Returns a value without its unit, for axes of names."""
+        return f"{self.values[text]:.6g}"
+
+    @property
+    def labels(self) -> list[str]:
+        return [self.label(text) for text in self.values]
+
+
+def even(title: str) -> Part:
+    """Returns the channel of an axis with a place for each value of `setting`, in
+    ascending order.
+    """
+    return {"field": "setting", "type": "ordinal", "title": title, "axis": AXIS | {"labelAngle": 0}}
+
+
+def numbers(key: str, texts: Iterable[str]) -> SweptAxis | None:
+    """Returns the values of a key; None unless they are two or more numbers of one dimension."""
+    read = {text: _read(key, text) for text in dict.fromkeys(texts)}
+    known = {text: value for text, value in read.items() if value is not None}
+    dimensions = {dimension for _, dimension in known.values()}
+    if (
+        len(known) < len(read)
+        or len(dimensions) != 1
+        or len({value for value, _ in known.values()}) < 2
+    ):
+        return None
+    largest = max(value for value, _ in known.values())
+    unit, size = _unit(dimensions.pop(), largest)
+    title = TITLES.get(key, key) + (f" ({unit})" if unit else "")
+    values = {text: float(f"{value / size:.10g}") for text, (value, _) in known.items()}
+    ascending = dict(sorted(values.items(), key=lambda pair: pair[1]))
+    return SweptAxis(key, title, ascending, _spacing(list(ascending.values())))
+
+
+def _read(key: str, text: str) -> tuple[float, str] | None:
+    """Returns the number in SI units, and its dimension."""
+    match = _NUMBER.fullmatch(text.strip().lower())
+    if not match:
+        return None
+    number, unit = float(match[1]), match[2] or _BARE.get(key, "").lower()
+    for dimension, units in (("rate", RATE_BPS), ("time", TIME_S), ("size", SIZE_BYTES)):
+        if unit in units:
+            return number * units[unit], dimension
+    if unit in {"", "%", "bdp", "p"}:
+        return number, unit
+    return None
+
+
+def _unit(dimension: str, largest: float) -> tuple[str, float]:
+    if dimension in _SHOWN:
+        return next(
+            (unit for unit in _SHOWN[dimension] if largest >= unit[1]), _SHOWN[dimension][-1]
+        )
+    return {"bdp": "BDP", "p": "packets"}.get(dimension, dimension), 1.0
+
+
+def _spacing(ascending: list[float]) -> Spacing:
+    least = next(value for value in ascending if value > 0)
+    if ascending[-1] / least < LOG_FROM:
+        return "linear"
+    return "log" if ascending[0] > 0 else "even"
+
 
 NUMBERS = ("goodput_bps", "retransmission_rate", "share", "fair_share")
 SETTING = "swept "  # before the swept keys that are columns
 COLUMNS: dict[str, type[pl.DataType]] = {
-    "entry": pl.String, "dst": pl.String, "condition": pl.String, "iteration": pl.Int64, "group": pl.String,
-    "cca": pl.String, "streams": pl.Int64, "mix": pl.String, "flows": pl.Int64, "fairness": pl.Float64,
-    "utilisation": pl.Float64, **dict.fromkeys(NUMBERS, pl.Float64),
-}  # fmt: skip
+    "entry": pl.String,
+    "dst": pl.String,
+    "condition": pl.String,
+    "iteration": pl.Int64,
+    "group": pl.String,
+    "cca": pl.String,
+    "streams": pl.Int64,
+    "mix": pl.String,
+    "flows": pl.Int64,
+    "fairness": pl.Float64,
+    "utilisation": pl.Float64,
+    **dict.fromkeys(NUMBERS, pl.Float64),
+}
 
 
 @dataclass(frozen=True)
 class Family:
     """Holds the runs of entries on one topology, or between hosts, that sweep the same keys.
 
-    A case is what is drawn apart from others: an entry, its destination where there are several, and the values of
+    A case is drawn separately: an entry, its destination if there are several, and the values of
     keys that aren't numbers.
     """
 
@@ -33,8 +170,11 @@ class Family:
 
     @cached_property
     def sweeps(self) -> list[SweptAxis]:
-        """Returns the swept numbers, that with the most values first."""
-        axes = [numbers(key, (result.run.condition[key] for result in self.results)) for key in self.keys]
+        """Returns the swept numbers, beginning with the one with the most values."""
+        axes = [
+            numbers(key, (result.run.condition[key] for result in self.results))
+            for key in self.keys
+        ]
         return sorted(filter(None, axes), key=lambda sweep: -len(sweep.values))
 
     @property
@@ -43,30 +183,42 @@ class Family:
 
     @cached_property
     def groups(self) -> pl.DataFrame:
-        """Returns a row per run and group: COLUMNS, `case`, and for each swept key "swept KEY", its value as written.
+        """Returns a row per run and group: COLUMNS, `case`, and for each swept key "swept KEY", its
+        value as written.
 
-        goodput_bps, retransmission_rate, share (of the run's goodput), fair_share: of the group; fairness (of all
-        flows) and utilisation: of the run; streams: flows of the group, flows: of the run; mix: 'cubic + bbr'. Cross
-        traffic beside a test has rows, too, and is none of the run's flows and mix. Groups of a run that is not valid
-        are marked (analysis/limited.py), and the run has no fairness.
+        goodput_bps, retransmission_rate, share (of the run's goodput), fair_share: of the group;
+        fairness (of all flows) and utilisation: of the run; streams: flows of the group, flows: of
+        the run; mix: 'cubic + bbr'. Cross traffic in a test has rows, too, and is none of the
+        run's flows and mix. Groups of a run that is not valid are marked (analysis/counting.py),
+        and the run has no fairness.
         """
         swept = {sweep.key for sweep in self.sweeps}
         several = len({result.run.dst for result in self.results}) > 1
         rows = []
         for result in self.results:
-            run, metrics, studied = result.run, result.finished.metrics, studied_groups(result.finished)
+            run = result.run
+            metrics = result.finished.metrics
+            studied = studied_groups(result.finished)
             phrases = [f"{key}={value}" for key, value in run.condition.items() if key not in swept]
             of_run = {
-                "entry": run.entry, "dst": run.dst, "condition": run.condition_name, "iteration": run.iteration,
+                "entry": run.entry,
+                "dst": run.dst,
+                "condition": run.condition_name,
+                "iteration": run.iteration,
                 "case": " ".join([run.entry, *([run.dst] if several else []), *phrases]),
                 "mix": " + ".join(sorted({group.cca for group in studied}, key=cubic_first)),
                 "flows": sum(group.streams for group in studied),
-                "fairness": metrics.fairness if result.valid else None, "utilisation": metrics.utilisation,
+                "fairness": metrics.fairness if result.valid else None,
+                "utilisation": metrics.utilisation,
                 **{SETTING + key: value for key, value in run.condition.items()},
-            }  # fmt: skip
+            }
             rows += [
                 of_run
-                | {"group": marked(group.group, result.finished), "cca": group.cca, "streams": group.streams}
+                | {
+                    "group": marked(group.group, result.finished),
+                    "cca": group.cca,
+                    "streams": group.streams,
+                }
                 | {name: getattr(group, name) for name in NUMBERS}
                 for group in metrics.groups
             ]
@@ -88,12 +240,18 @@ def cubic_first(cca: str) -> tuple[bool, str]:
 
 
 def panels(groups: pl.DataFrame) -> pl.DataFrame:
-    """Returns the groups with `panel`: cases of one CCA each share a panel where their CCAs differ, others don't."""
+    """Returns the groups with `panel`: cases of a single CCA share a panel if their CCAs differ;
+    other cases have a panel of their own.
+    """
     alone = groups.group_by("case", maintain_order=True).agg(
-        pl.col("cca").unique(), one_mix=pl.col("mix").n_unique() == 1, one_cca=pl.col("cca").n_unique() == 1
+        pl.col("cca").unique(),
+        one_mix=pl.col("mix").n_unique() == 1,
+        one_cca=pl.col("cca").n_unique() == 1,
     )
     single = alone.filter("one_cca", "one_mix")
     ccas = single["cca"].explode().to_list()
     together = single["case"].to_list() if len(set(ccas)) == len(ccas) > 1 else []
     title = pl.lit("each alone: " + ", ".join(together))
-    return groups.with_columns(panel=pl.when(pl.col("case").is_in(together)).then(title).otherwise("case"))
+    return groups.with_columns(
+        panel=pl.when(pl.col("case").is_in(together)).then(title).otherwise("case")
+    )

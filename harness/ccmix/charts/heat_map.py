@@ -1,20 +1,33 @@
-"""Draws a measure over two swept settings: goodput gain, utilisation, retransmissions.
+"""Draws coloured cells with numbers: maps of a measure over two swept settings (goodput gain,
+utilisation, retransmissions), and tables of goodputs.
 
-It follows figures 2 to 6 of Datta and Fund 2023. Cells are at even steps, in the order of the settings; colours are in
-linear or logarithmic steps.
+Maps follow figures 2 to 6 of Datta and Fund 2023, tables figure 13 of Gomez et al. 2024. Cells are
+at even steps, in the order of the settings; colours are in linear or logarithmic steps.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
 
-from ccmix.charts.cells import DIGITS, SCHEME, Steps, cells
-from ccmix.charts.colours import COLOURS, OTHER_COLOURS
-from ccmix.charts.encodings import largest, names_in_order
-from ccmix.charts.json_types import Part
-from ccmix.charts.source import inline
-from ccmix.charts.sweep import SweptAxis
+from ccmix.charts.encodings import (
+    COLOURS,
+    FAINT,
+    OTHER_COLOURS,
+    ChartSource,
+    Part,
+    inline,
+    largest,
+    names_in_order,
+)
+from ccmix.charts.frames import SweptAxis
+
+SCHEME = "cividis"  # even steps, for the colour-blind too (Nuñez, Anderton and Renslow 2018)
+Steps = Literal["linear", "log"]
+FONT_SIZE = 11
+DIGITS = 9  # of the numbers: so many more than are written that none is wrong by rounding twice
+DARK = 0.18  # relative luminance (WCAG 2.1) below which white has more contrast than black
 
 CELL_WIDTH, CELL_HEIGHT, COLUMNS = 56, 30, 3
 LOG_FROM = 100.0  # largest over smallest of the measure, above 0
@@ -23,11 +36,59 @@ NEUTRAL = "#F7F7F7"
 Choice = Literal["auto", "linear", "log"]
 
 
+def cells(
+    source: ChartSource,
+    x: Part,
+    y: Part,
+    value: str,
+    format_: str,
+    title: str,
+    scale: Part,
+    steps: Steps = "linear",
+    ticks: Sequence[float] = (),
+) -> Part:
+    """Draws rectangles that contain their number, as a single view. In logarithmic steps, cells of
+    0 are grey.
+
+    Rows: the fields of x and y, and `value`. scale: the scale of the colours, without its type.
+    ticks: the numbers of the legend; none: Vega's choice.
+    """
+    legend: Part = {"format": format_} | ({"values": list(ticks)} if ticks else {})
+    colour = {
+        "field": value,
+        "type": "quantitative",
+        "title": title,
+        "legend": legend,
+        "scale": {"type": steps, **scale},
+    }
+    ink: Part = {
+        "condition": {
+            "test": f"luminance(scale('color', datum['{value}'])) < {DARK}",
+            "value": "white",
+        },
+        "value": "black",
+    }
+    if steps == "log":
+        ink["condition"]["test"] = f"datum['{value}'] > 0 && {ink['condition']['test']}"
+    text = {"text": {"field": value, "type": "quantitative", "format": format_}, "color": ink}
+    coloured: Part = {
+        "mark": {"type": "rect", "tooltip": {"content": "data"}},
+        "encoding": {"color": colour},
+    }
+    layers = [coloured]
+    if steps == "log":
+        coloured["transform"] = [{"filter": f"datum['{value}'] > 0"}]
+        layers.insert(0, {"mark": {"type": "rect", "color": FAINT}})
+    layers.append({"mark": {"type": "text", "fontSize": FONT_SIZE}, "encoding": text})
+    return source.view({"encoding": {"x": x, "y": y}, "layer": layers})
+
+
 @dataclass(frozen=True)
 class Measure:
-    """Describes a measure: its title, d3's format of its numbers, and the limits of its colours (None: the data's).
+    """Describes a measure: its title, d3's format of its numbers, and the limits of its colours
+    (None: the data's).
 
-    `ticks` are the numbers of its legend; none: Vega's own choice.
+    `ticks` are the numbers of its legend; none: Vega's choice.
     """
 
     title: str
@@ -38,9 +99,10 @@ class Measure:
 
 @dataclass(frozen=True)
 class MapLayout:
-    """Says how panels are laid out: how many are side by side, how large a cell is in pixels, and which there are.
+    """Describes the layout of panels: how many are side by side, the size of a cell in pixels, and
+    the panels.
 
-    `panels` are those that are drawn, in their order, also where they have no cell; none: all that have one.
+    `panels` are drawn in their order, also without cells; none: all panels with a cell.
     """
 
     columns: int = COLUMNS
@@ -53,9 +115,13 @@ LAYOUT = MapLayout()
 
 
 def heat_map(
-    frame: pl.DataFrame, x: SweptAxis, y: SweptAxis, measure: Measure, steps: Choice = "auto",
+    frame: pl.DataFrame,
+    x: SweptAxis,
+    y: SweptAxis,
+    measure: Measure,
+    steps: Choice = "auto",
     layout: MapLayout = LAYOUT,
-) -> Part:  # fmt: skip
+) -> Part:
     """Draws a panel for each value of `panel`.
 
     frame: panel, x, y (labels of the sweeps' values), value (null: no cell).
@@ -72,9 +138,14 @@ def heat_map(
 
 
 def gain_map(
-    frame: pl.DataFrame, x: SweptAxis, y: SweptAxis, ccas: tuple[str, str], measure: Measure, steps: Choice = "auto",
+    frame: pl.DataFrame,
+    x: SweptAxis,
+    y: SweptAxis,
+    ccas: tuple[str, str],
+    measure: Measure,
+    steps: Choice = "auto",
     layout: MapLayout = LAYOUT,
-) -> Part:  # fmt: skip
+) -> Part:
     """Draws the heat map of a goodput gain (1.0 is 100%), in the colours of the two CCAs.
 
     Logarithmic steps are symmetric about 0, and linear near it.
@@ -87,7 +158,9 @@ def gain_map(
 
 def gain_scale(ccas: tuple[str, str], most: float, *, log: bool) -> Part:
     """Returns the scale of gains from -most to most, in the colours of the CCA that gains."""
-    first, second = (COLOURS.get(cca, spare) for cca, spare in zip(ccas, OTHER_COLOURS, strict=False))
+    first, second = (
+        COLOURS.get(cca, spare) for cca, spare in zip(ccas, OTHER_COLOURS, strict=False)
+    )
     scale = {"domain": [-most, 0, most], "range": [second, NEUTRAL, first]}
     return scale | ({"type": "symlog", "constant": 0.1} if log else {})
 
@@ -100,15 +173,26 @@ def _steps(values: pl.Series) -> Steps:
 
 
 def _panels(
-    known: pl.DataFrame, x: SweptAxis, y: SweptAxis, measure: Measure, scale: Part, steps: Steps, layout: MapLayout
+    known: pl.DataFrame,
+    x: SweptAxis,
+    y: SweptAxis,
+    measure: Measure,
+    scale: Part,
+    steps: Steps,
+    layout: MapLayout,
 ) -> Part:
     across = _names("x", x, x.labels, labelAngle=0)
     up = _names("y", y, y.labels[::-1])
-    size = {"width": layout.cell_width * len(x.values), "height": layout.cell_height * len(y.values)}
+    size = {
+        "width": layout.cell_width * len(x.values),
+        "height": layout.cell_height * len(y.values),
+    }
 
     def drawn(panel: str) -> Part:
         own = inline(known.filter(pl.col("panel") == panel).drop("panel"))
-        return cells(own, across, up, "value", measure.format, measure.title, scale, steps, measure.ticks)
+        return cells(
+            own, across, up, "value", measure.format, measure.title, scale, steps, measure.ticks
+        )
 
     panels = layout.panels or names_in_order(known, "panel")
     return {
@@ -120,4 +204,70 @@ def _panels(
 
 def _names(field: str, sweep: SweptAxis, order: list[str], **axis: Any) -> Part:
     scale = {"domain": order, "paddingInner": 0.03}
-    return {"field": field, "type": "ordinal", "title": sweep.title, "axis": axis, "scale": scale, "sort": None}
+    return {
+        "field": field,
+        "type": "ordinal",
+        "title": sweep.title,
+        "axis": axis,
+        "scale": scale,
+        "sort": None,
+    }
+
+
+TABLE_CELL_WIDTH, TABLE_CELL_HEIGHT, LETTER_WIDTH = 64, 24, 7.5
+LABEL_PADDING, LINE_HEIGHT = 4, 12
+FORMAT = ".3s"
+
+
+def goodput_cells(source: ChartSource, x: Part, y: Part, **scale: Any) -> Part:
+    """Draws goodput_bps (bit/s) at each column and row (x and y), as a single view. scale: the
+    scale of the colours.
+    """
+    across = x | {"axis": {"orient": "top", "labelAngle": 0} | x.get("axis", {})}
+    return cells(
+        source, across, y, "goodput_bps", FORMAT, "goodput (bit/s)", {"scheme": SCHEME, **scale}
+    )
+
+
+def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> Part:
+    """Draws the table of `names` (rows) and `columns`; means: row, column, goodput_bps (bit/s,
+    null: no cell).
+    """
+    known = means.drop_nulls("goodput_bps").with_columns(
+        pl.col("goodput_bps").round_sig_figs(DIGITS)
+    )
+    lines = [_lines(column) for column in columns]
+    width = max(
+        TABLE_CELL_WIDTH, *(round(len(line) * LETTER_WIDTH) for label in lines for line in label)
+    )
+    # Vega puts a label's first line at the place of a single line, and the others below it
+    padding = LABEL_PADDING + LINE_HEIGHT * (max(map(len, lines)) - 1)
+    x: Part = {
+        "field": "column",
+        "type": "nominal",
+        "title": None,
+        "sort": None,
+        "scale": {"domain": columns},
+        "axis": {
+            "labelExpr": "split(datum.label, ',')",
+            "labelLimit": 400,
+            "labelLineHeight": LINE_HEIGHT,
+            "labelPadding": padding,
+        },
+    }
+    y: Part = {
+        "field": "row",
+        "type": "nominal",
+        "title": None,
+        "sort": None,
+        "scale": {"domain": names},
+        "axis": {"labelLimit": 300},
+    }
+    source = inline(known.select("row", "column", "goodput_bps"))
+    drawn = goodput_cells(source, x, y, domain=[0, largest(known, "goodput_bps")])
+    return {"width": width * len(columns), "height": TABLE_CELL_HEIGHT * len(names), **drawn}
+
+
+def _lines(column: str) -> list[str]:
+    """Returns the lines of a condition above its column."""
+    return column.split(",")

@@ -1,20 +1,197 @@
-"""Makes charts of samples: distribution functions of the times of short flows or of RTTs, boxes of BBR's estimates."""
+"""Makes charts of samples: of a single condition over the time of its runs, and distributions of
+the times of short flows, of RTTs, and of BBR's estimates.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import polars as pl
 
-from ccmix.analysis.metric_text import shown
 from ccmix.analysis.results import Result, Results
-from ccmix.charts import conditions, series
-from ccmix.charts.box import boxes
-from ccmix.charts.chart import Chart
-from ccmix.charts.distribution import distributions
-from ccmix.charts.encodings import RATE_AXIS, quantity
-from ccmix.charts.finish import finished, listed
+from ccmix.analysis.statistics import shown
+from ccmix.charts import series
+from ccmix.charts.distributions import boxes, distributions
+from ccmix.charts.encodings import RATE_AXIS, Chart, finished, first_phrases, quantity
 from ccmix.charts.frames import Family
+from ccmix.charts.over_time import state_over_time, time_series
 from ccmix.charts.overview import MOST_BOXES, too_large
-from ccmix.charts.settings import in_common
+from ccmix.charts.settings import describe, in_common
+from ccmix.terms import BBRS
+from ccmix.units import format_percent, format_rate
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ConditionRuns:
+    """Holds runs of one condition on one path."""
+
+    name: str
+    settings: str
+    results: tuple[Result, ...]
+
+
+def conditions_of(results: Results, every: bool = False) -> Iterator[ConditionRuns]:
+    """Yields the conditions in the order of the plan, without runs that are not valid unless
+    `every` is set.
+
+    If entries on different paths have a condition with the same name, each path counts as a
+    condition, with a number.
+    """
+    by_condition: dict[str, dict[str, list[Result]]] = {}
+    for result in results.runs:
+        wanted = by_condition.setdefault(result.run.condition_name, {}).setdefault(
+            describe(result), []
+        )
+        if every or result.valid:
+            wanted.append(result)
+    for name, paths in by_condition.items():
+        for number, (settings, wanted) in enumerate(paths.items(), start=1):
+            if wanted:
+                yield ConditionRuns(
+                    f"{name}, path {number}" if len(paths) > 1 else name, settings, tuple(wanted)
+                )
+
+
+def evenly_spread(every: Sequence[T], most: int | None) -> Sequence[T]:
+    """Returns at most that many items, at even steps from the first to the last."""
+    if most is None or len(every) <= most:
+        return every
+    if most <= 1:
+        return every[:most]
+    return [every[round(at * (len(every) - 1) / (most - 1))] for at in range(most)]
+
+
+def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
+    """Returns a chart for each condition, and a sentence if there are more than `most`. Raises
+    ArchiveError.
+    """
+    drawable = []
+    for condition in conditions_of(results, every=True):
+        with_intervals = tuple(filter(series.has_intervals, condition.results))
+        if with_intervals:
+            drawable.append(ConditionRuns(condition.name, condition.settings, with_intervals))
+    drawn = evenly_spread(drawable, most)
+    return [_time_series(condition) for condition in drawn], conditions_left_out(
+        "time-series", len(drawn), len(drawable)
+    )
+
+
+def conditions_left_out(kind: str, drawn: int, of: int) -> str | None:
+    if drawn == of:
+        return None
+    have = "has a chart of its own" if drawn == 1 else "have a chart of their own"
+    return (
+        f"Of {of} conditions, {drawn} {have} here; for all of them: ccmix report OUTDIR "
+        f"--charts DIR --chart {kind}"
+    )
+
+
+def _time_series(condition: ConditionRuns) -> Chart:
+    frame = series.over_time(condition.results)
+    entries = frame["entry"].unique(maintain_order=True).to_list()
+    omit_s = {
+        entry: max(
+            series.omit_s(result) for result in condition.results if result.run.entry == entry
+        )
+        for entry in entries
+    }
+    drawing = time_series(frame, omit_s)
+    return finished(
+        "time-series",
+        condition.name,
+        f"Goodput over time: {condition.name}",
+        condition.settings,
+        _description(frame, omit_s),
+        drawing,
+        panels=len(entries),
+        condition=condition.results[0].run.condition_name,
+        results=condition.results,
+    )
+
+
+def _description(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
+    """Returns 'all-cubic: cubic 961 Mbit/s, ...': the means of the drawn lines after the omitted
+    time.
+    """
+    measured = frame.filter(
+        pl.col("begin_s") >= pl.col("entry").replace_strict(omit_s, return_dtype=pl.Float64) - 1e-6
+    )
+    means = measured.group_by("entry", "group", maintain_order=True).agg(
+        pl.col("goodput_bps").mean(), most=pl.col("goodput_bps").max()
+    )
+    of_entries = []
+    for (entry,), groups in means.group_by("entry", maintain_order=True):
+        parts = [
+            f"{row['group']} {format_rate(row['goodput_bps'])} in the mean, at most "
+            f"{format_rate(row['most'])}"
+            for row in groups.iter_rows(named=True)
+        ]
+        of_entries.append(f"{entry}: {'; '.join(parts)}")
+    seconds = float(frame["time_s"].max())  # type: ignore[arg-type]
+    return (
+        f"Lines of goodput over {seconds:g} s, with retransmitted segments below, a panel for "
+        "each entry. " + ". ".join(of_entries) + "."
+    )
+
+
+def bbr_state_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
+    """Returns charts of a flow of each version of BBR, in the last condition or, if `most` is None,
+    in each condition.
+
+    Raises ArchiveError.
+    """
+    drawable = []
+    for condition in conditions_of(results):
+        with_bbr = next(
+            (result for result in condition.results if series.may_have_bbr(result)), None
+        )
+        if with_bbr:
+            drawable.append(ConditionRuns(condition.name, condition.settings, (with_bbr,)))
+    drawn = drawable if most is None else drawable[-1:]
+    charts = [chart for condition in drawn for chart in _bbr_states(condition)]
+    return charts, conditions_left_out("bbr-state", len(drawn), len(drawable))
+
+
+def _bbr_states(condition: ConditionRuns) -> list[Chart]:
+    """Returns a chart of the state over time for each BBR flow of the condition's only run."""
+    [result] = condition.results
+    return [
+        _bbr_state(condition, BBRS[cca], flow) for cca, flow in series.bbr_flows(result).items()
+    ]
+
+
+def _bbr_state(condition: ConditionRuns, version: str, flow: pl.DataFrame) -> Chart:
+    run = condition.results[0].run
+    counted = flow["bbr_state"].drop_nulls().value_counts(sort=True)
+    shares = [
+        f"{state} {format_percent(count / flow.height)}" for state, count in counted.iter_rows()
+    ]
+    text = (
+        f"A strip of the state of one {version} flow of {run.entry}, iteration {run.iteration}, "
+        "and below lines of its "
+        f"bandwidth estimate, RTT and window. Of {flow.height} samples: {', '.join(shares)}. "
+        f"Bandwidth estimate: median {shown('_bps', _median(flow, 'bbr_bandwidth_bps'))}; "
+        f"RTT: median {shown('_s', _median(flow, 'rtt_s'))}."
+    )
+    return finished(
+        "bbr-state",
+        f"{version} {run.entry} {condition.name}",
+        f"One {version} flow over time: {run.entry}, {condition.name}",
+        condition.settings,
+        text,
+        state_over_time(flow),
+        panels=2,
+        condition=run.condition_name,
+        results=condition.results,
+    )
+
+
+def _median(flow: pl.DataFrame, column: str) -> float | None:
+    median = flow[column].median()
+    return float(median) if isinstance(median, int | float) else None
+
 
 MOST_PANELS = 6
 
@@ -24,19 +201,25 @@ Times = Callable[[Result], pl.DataFrame | None]
 def distribution_charts(family: Family) -> Iterator[Chart | str]:
     """Yields a chart with a panel for each condition, and a sentence if these are too many.
 
-    RTTs are those of the first valid iteration alone.
+    RTTs are only from the first valid iteration.
 
     Raises ArchiveError.
     """
     short = any(result.finished.metrics.completions for result in family.results)
-    times, what = (series.completions, "completion time") if short else (series.rtts, "smoothed RTT")
-    every_condition = list(conditions.each(Results(family.results, len(family.results))))
+    times, what = (
+        (series.completions, "completion time") if short else (series.rtts, "smoothed RTT")
+    )
+    every_condition = list(conditions_of(Results(family.results, len(family.results))))
     frames: list[pl.DataFrame] = []
     drawn: list[Result] = []
-    drawn_conditions = conditions.spread(every_condition, MOST_PANELS)
+    drawn_conditions = evenly_spread(every_condition, MOST_PANELS)
     for condition in drawn_conditions:
         results = condition.results if short else _first_of_each(condition.results)
-        of_condition = [frame for result in results if (frame := _of_run(result, condition.name, times)) is not None]
+        of_condition = [
+            frame
+            for result in results
+            if (frame := _of_run(result, condition.name, times)) is not None
+        ]
         frames += of_condition
         drawn += results if of_condition else []
     if not frames:
@@ -51,20 +234,21 @@ def distribution_charts(family: Family) -> Iterator[Chart | str]:
         f"distribution {entries}",
         title,
         in_common(drawn),
-        _description(whole),
+        _quantiles(whole),
         distributions(whole, what),
         results=drawn,
         panels=min(3, whole["panel"].n_unique()),
     )
     if len(drawn_conditions) < len(every_condition):
         yield (
-            f"“{title}” of {entries} has {len(drawn_conditions)} of {len(every_condition)} conditions, evenly spread: "
-            "more panels can't be read."
+            f"“{title}” of {entries} has {len(drawn_conditions)} of {len(every_condition)} "
+            "conditions, evenly spread: more panels can't be read."
         )
 
 
 def estimate_charts(family: Family) -> Iterator[Chart | str]:
-    """Yields box plots of the bandwidth that BBR estimates in the first valid iteration, by the one swept number.
+    """Yields box plots of the bandwidth that BBR estimates in the first valid iteration, by the
+    only swept number.
 
     Raises ArchiveError.
     """
@@ -80,7 +264,9 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
     cases = {row[:3]: row[3] for row in family.groups.select(*where, "case").unique().iter_rows()}
     frames: list[pl.DataFrame] = []
     drawn: list[Result] = []
-    in_order = sorted(family.results, key=lambda result: sweep.values[result.run.condition[sweep.key]])
+    in_order = sorted(
+        family.results, key=lambda result: sweep.values[result.run.condition[sweep.key]]
+    )
     for result in _first_of_each(in_order):
         run = result.run
         estimates = series.bandwidth_estimates(result)
@@ -92,7 +278,9 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
     if not frames:
         return
     whole = pl.concat(frames)
-    medians = whole.group_by("panel", "x", "group", maintain_order=True).agg(pl.col("bandwidth_bps").median())
+    medians = whole.group_by("panel", "x", "group", maintain_order=True).agg(
+        pl.col("bandwidth_bps").median()
+    )
     phrases = [
         f"{row['panel']}, {row['x']}, {row['group']}: {shown('_bps', row['bandwidth_bps'])}"
         for row in medians.iter_rows(named=True)
@@ -102,8 +290,10 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
         f"bandwidth estimate {','.join(dict.fromkeys(result.run.entry for result in drawn))}",
         title,
         in_common(drawn),
-        f"Box plots. Medians: {listed(phrases)}.",
-        boxes(whole, sweep.title, quantity("bandwidth_bps", "bandwidth estimate (bit/s)", RATE_AXIS)),
+        f"Box plots. Medians: {first_phrases(phrases)}.",
+        boxes(
+            whole, sweep.title, quantity("bandwidth_bps", "bandwidth estimate (bit/s)", RATE_AXIS)
+        ),
         results=drawn,
         panels=min(3, whole["panel"].n_unique()),
     )
@@ -130,13 +320,15 @@ def _of_run(result: Result, panel: str, times: Times) -> pl.DataFrame | None:
     )
 
 
-def _description(times: pl.DataFrame) -> str:
+def _quantiles(times: pl.DataFrame) -> str:
     quantiles = times.group_by("panel", "series", maintain_order=True).agg(
-        median=pl.col("seconds").median(), p95=pl.col("seconds").quantile(0.95, "linear"), count=pl.len()
+        median=pl.col("seconds").median(),
+        p95=pl.col("seconds").quantile(0.95, "linear"),
+        count=pl.len(),
     )
     parts = [
-        f"{row['panel']}, {row['series']}: median {shown('_s', row['median'])}, 95% within {shown('_s', row['p95'])}, "
-        f"of {row['count']}"
+        f"{row['panel']}, {row['series']}: median {shown('_s', row['median'])}, 95% within "
+        f"{shown('_s', row['p95'])}, of {row['count']}"
         for row in quantiles.iter_rows(named=True)
     ]
-    return f"Distribution functions. {listed(parts)}."
+    return f"Distribution functions. {first_phrases(parts)}."

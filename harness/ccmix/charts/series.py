@@ -6,21 +6,34 @@ from types import MappingProxyType
 
 import polars as pl
 
-from ccmix.analysis.delays import new_rtts
-from ccmix.analysis.limited import marked
+from ccmix.analysis.counting import marked
 from ccmix.analysis.measured import measured
+from ccmix.analysis.path_metrics import new_rtts
 from ccmix.analysis.results import Result
 from ccmix.analysis.tables import as_archived
 from ccmix.archive import parquet
-from ccmix.charts.bbr_state import BOUNDS, phase
+from ccmix.charts.over_time import BOUNDS, phase
 from ccmix.model import run_files
 from ccmix.terms import BBRS
 
 BBR_COLUMNS = (
-    "cca", "bbr_bandwidth_bps", "bbr_min_rtt_s", "bbr_pacing_gain", "bbr_cwnd_gain", "rtt_s", "cwnd_packets",
-    "delivery_rate_bps", "unacked", "sacked", "lost", "retransmitted_unacked",
-)  # fmt: skip
-LATER_COLUMNS = {"bbr_phase": pl.String, **dict.fromkeys(BOUNDS, pl.Float64)}  # which older runs, and ss, don't have
+    "cca",
+    "bbr_bandwidth_bps",
+    "bbr_min_rtt_s",
+    "bbr_pacing_gain",
+    "bbr_cwnd_gain",
+    "rtt_s",
+    "cwnd_packets",
+    "delivery_rate_bps",
+    "unacked",
+    "sacked",
+    "lost",
+    "retransmitted_unacked",
+)
+LATER_COLUMNS = {
+    "bbr_phase": pl.String,
+    **dict.fromkeys(BOUNDS, pl.Float64),
+}  # which older runs, and ss, don't have
 MOST_ESTIMATES = 100
 _SAMPLE = ("time_s", "host", "port", "end", "final", "state")
 MOST_STEPS = 200  # of a line in a panel of 300 pixels
@@ -31,10 +44,12 @@ def has_intervals(result: Result) -> bool:
 
 
 def over_time(results: Sequence[Result]) -> pl.DataFrame:
-    """Returns the frame that time_series() takes: goodput and retransmitted segments, summed over the flows of a group.
+    """Returns the frame that time_series() takes: goodput and retransmitted segments, summed over
+    the flows of a group.
 
-    Interval ends of flows, and of iterations, differ a little: they are put at multiples of the interval. Where there
-    would be more than MOST_STEPS of these, several intervals are one. Raises ArchiveError.
+    The ends of intervals differ a little between flows and iterations: they are moved to multiples
+    of the interval. If there would be more than MOST_STEPS of these, several intervals are joined.
+    Raises ArchiveError.
     """
     of_runs = []
     for result in results:
@@ -45,7 +60,8 @@ def over_time(results: Sequence[Result]) -> pl.DataFrame:
 
 def _of_run(result: Result) -> pl.DataFrame:
     intervals = parquet.read(
-        result.folder / run_files.INTERVALS, ["time_s", "seconds", "group", "port", "goodput_bps", "retransmits"]
+        result.folder / run_files.INTERVALS,
+        ["time_s", "seconds", "group", "port", "goodput_bps", "retransmits"],
     )
     ccas = {group.group: group.cca for group in result.finished.metrics.groups}
     interval_s = float(f"{float(intervals.select(pl.col('seconds').median()).item()):.2g}")
@@ -88,29 +104,43 @@ def may_have_bbr(result: Result) -> bool:
 
 
 def bbr_flows(result: Result) -> dict[str, pl.DataFrame]:
-    """Returns the frame that state_over_time() takes for the first flow with states of each version of BBR, by CCA.
+    """Returns the frame that state_over_time() takes for the first flow with states of each version
+    of BBR, by CCA.
 
-    in_flight_packets: sent, and neither acknowledged, nor selectively so, nor taken for lost; with retransmitted ones
-    (tcp_packets_in_flight() in include/net/tcp.h). Raises ArchiveError.
+    in_flight_packets: packets sent that are neither acknowledged, nor selectively acknowledged, nor
+        taken for lost; with retransmitted ones (tcp_packets_in_flight() in include/net/tcp.h).
+    Raises ArchiveError.
     """
     sockets = _sampled(result, BBR_COLUMNS, LATER_COLUMNS)
     if sockets is None:
         return {}
-    stated = sockets.with_columns(bbr_state=phase(sockets.columns)).filter(pl.col("bbr_state").is_not_null())
+    stated = sockets.with_columns(bbr_state=phase(sockets.columns)).filter(
+        pl.col("bbr_state").is_not_null()
+    )
     first = stated.sort("cca", "host", "port").unique("cca", keep="first", maintain_order=True)
-    return {cca: _of_flow(sockets, host, port) for cca, host, port in first.select("cca", "host", "port").iter_rows()}
+    return {
+        cca: _of_flow(sockets, host, port)
+        for cca, host, port in first.select("cca", "host", "port").iter_rows()
+    }
 
 
 def _of_flow(sockets: pl.DataFrame, host: str, port: int) -> pl.DataFrame:
-    own = sockets.filter(pl.col("host") == host, pl.col("port") == port, pl.col("time_s") >= 0).sort("time_s")
-    counts = [pl.col(name).cast(pl.Int64) for name in ("unacked", "sacked", "lost", "retransmitted_unacked")]
+    own = sockets.filter(
+        pl.col("host") == host, pl.col("port") == port, pl.col("time_s") >= 0
+    ).sort("time_s")
+    counts = [
+        pl.col(name).cast(pl.Int64)
+        for name in ("unacked", "sacked", "lost", "retransmitted_unacked")
+    ]
     return own.with_columns(
-        bbr_state=phase(own.columns), in_flight_packets=counts[0] - counts[1] - counts[2] + counts[3]
+        bbr_state=phase(own.columns),
+        in_flight_packets=counts[0] - counts[1] - counts[2] + counts[3],
     )
 
 
 def rtts(result: Result) -> pl.DataFrame | None:
-    """Returns the smoothed RTTs that count in the metrics: group, seconds; None without sockets' samples.
+    """Returns the smoothed RTTs that count in the metrics: group, seconds; None without sockets'
+    samples.
 
     Raises ArchiveError.
     """
@@ -124,11 +154,20 @@ def rtts(result: Result) -> pl.DataFrame | None:
         for flow in result.finished.metrics.flows
         if flow.begin_s is not None and flow.active_s is not None
     }
-    whole = traffic.omit_s, traffic.seconds or math.inf  # of an older archive, which does not say when a flow sent
+    whole = (
+        traffic.omit_s,
+        traffic.seconds or math.inf,
+    )  # of an older archive, which does not say when a flow sent
     flows = sockets.select("host", "port", "group").unique(maintain_order=True).rows()
     spans = pl.DataFrame(
         [(*flow, *active.get(flow[:2], whole)) for flow in flows],
-        schema={"host": pl.String, "port": pl.Int64, "group": pl.String, "begin_s": pl.Float64, "end_s": pl.Float64},
+        schema={
+            "host": pl.String,
+            "port": pl.Int64,
+            "group": pl.String,
+            "begin_s": pl.Float64,
+            "end_s": pl.Float64,
+        },
         orient="row",
     )
     known = sockets.drop(name for name in counts if sockets[name].null_count() == sockets.height)
@@ -136,22 +175,30 @@ def rtts(result: Result) -> pl.DataFrame | None:
 
 
 def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
-    """Returns what BBR's flows estimated in the measured time: group, cca, bandwidth_bps.
+    """Returns the bandwidth estimates of BBR flows in the measured time: group, cca, bandwidth_bps.
 
-    These are at most MOST_ESTIMATES of a group, at even ranks; None without sockets' samples. Raises ArchiveError.
+    A group has at most MOST_ESTIMATES, at even ranks; None without sockets' samples.
+    Raises ArchiveError.
     """
-    if not may_have_bbr(result) or (sockets := _sampled(result, ["group", "cca", "bbr_bandwidth_bps"])) is None:
+    if (
+        not may_have_bbr(result)
+        or (sockets := _sampled(result, ["group", "cca", "bbr_bandwidth_bps"])) is None
+    ):
         return None
     of_bbr = pl.col("cca").is_in(BBRS) & (pl.col("bbr_bandwidth_bps") > 0)
     known = _in_measured_time(result, sockets).filter(of_bbr)
-    ranked = known.select("group", "cca", bandwidth_bps="bbr_bandwidth_bps").sort("group", "bandwidth_bps")
+    ranked = known.select("group", "cca", bandwidth_bps="bbr_bandwidth_bps").sort(
+        "group", "bandwidth_bps"
+    )
     number = pl.int_range(pl.len()).over("group")
     every = (pl.len().over("group") / MOST_ESTIMATES).ceil()
     return ranked.filter(number % every == every // 2)
 
 
 def omit_s(result: Result) -> float:
-    """Returns the seconds at the start of the run that were really omitted, which a src-cmd may set itself."""
+    """Returns the seconds at the start of the run that were really omitted: a src-cmd may set them
+    itself.
+    """
     return as_archived(result.finished, result.folder).traffic.omit_s
 
 
@@ -160,15 +207,20 @@ def _in_measured_time(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def completions(result: Result) -> pl.DataFrame | None:
-    """Returns the times of the completed short flows: group, seconds; None without any. Raises ArchiveError."""
+    """Returns the times of the completed short flows: group, seconds; None without any. Raises
+    ArchiveError.
+    """
     file = result.folder / run_files.COMPLETIONS
     return parquet.read(file, ["group", "seconds"]).drop_nulls() if file.exists() else None
 
 
 def _sampled(
-    result: Result, columns: Sequence[str], optional: Mapping[str, type[pl.DataType]] = MappingProxyType({})
+    result: Result,
+    columns: Sequence[str],
+    optional: Mapping[str, type[pl.DataType]] = MappingProxyType({}),
 ) -> pl.DataFrame | None:
-    """Returns these columns, host, port and time_s of the sender's established sockets; None without such columns.
+    """Returns these columns, host, port and time_s of the sender's established sockets; None
+    without such columns.
 
     Optional columns that the file lacks are null.
     """
@@ -179,7 +231,9 @@ def _sampled(
         known = set(lazy.collect_schema().names())
         if not {*columns, *_SAMPLE} <= known:
             return None
-        of_sender = (pl.col("end") == "sender") & ~pl.col("final") & (pl.col("state") == "established")
+        of_sender = (
+            (pl.col("end") == "sender") & ~pl.col("final") & (pl.col("state") == "established")
+        )
         more = [
             pl.col(name).cast(dtype) if name in known else pl.lit(None, dtype).alias(name)
             for name, dtype in optional.items()

@@ -1,7 +1,8 @@
-"""Runs the command line `ccmix COMMAND`. Results go to standard output, everything else to standard error.
+"""Runs the command line `ccmix COMMAND`. Results go to standard output, everything else to standard
+error.
 
-The exit status is 0 if all is good, 1 if a run failed or was not valid, 2 for wrong usage or input (nothing was
-started), 130 if the user interrupted it.
+The exit status is 0 if all is good, 1 if a run failed or was not valid, 2 for wrong usage or input
+(nothing was started), 130 if the user interrupted it.
 """
 
 import os
@@ -11,12 +12,15 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Runs the command of sys.argv. Ctrl-C before it begins or after it has ended is the signal's own death."""
+    """Runs the command of sys.argv. Before it begins and after it has ended, Ctrl-C ends this
+    process as if no handler were set.
+    """
     _replace_closed_streams()
-    by_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where the caller ignores it
+    # False if the caller ignores the signal
+    by_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if by_python:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from ccmix.cli.main import main as commands
+    from ccmix.cli.main import main as commands  # noqa: PLC0415  # imported late: Ctrl-C now ends the import quietly
 
     if by_python:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -30,8 +34,10 @@ def main() -> None:
 def _replace_closed_streams() -> None:
     """Opens /dev/null for each standard stream that the caller has closed.
 
-    Python has None for it, which can't be written to, and the next file that is opened would get its descriptor.
+    Otherwise Python has None for it, which can't be written to, and the next file that is opened
+    would get its descriptor.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # until the end
+            # until the end
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115

@@ -1,26 +1,55 @@
-"""`ccmix archive`: packs a campaign into one file, and restores it."""
+"""`ccmix archive` packs a campaign into one file, and restores it. `ccmix verify` repeats the runs
+of an archive from the lab, and compares the bytes.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import hashlib
+import os
+import random
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from rich import progress
+from rich.console import Console
 
-from ccmix.cli import options
+from ccmix.analysis.results import load_results
+from ccmix.archive import ArchiveError, Campaign, RunFolder, packed
+from ccmix.archive.campaign import FILE
+from ccmix.archive.members import REPORT, is_report
+from ccmix.archive.packed import Progress, opened
+from ccmix.cli import lacking, options, output
+from ccmix.cli.lab import warn_if_not_confined
 from ccmix.cli.output import put, tell
+from ccmix.cli.progress import run_interruptibly
+from ccmix.compare.differences import Difference, differences
+from ccmix.compare.matching import cells, match
+from ccmix.compare.repeated import Repetition, compare_run
+from ccmix.config import ConfigError, load
+from ccmix.failures import naming
+from ccmix.hosts.output_text import printable
+from ccmix.model import CommandSource, HostPath, Run
+from ccmix.plan import make_plan
+from ccmix.report.html import write_report
+from ccmix.run.campaign import LocalExecutor
+from ccmix.run.machines import EmulationPrograms, LabMachine
+from ccmix.temporary import temporary_folder
+from ccmix.tools import find_kernel
+from ccmix.units import format_bytes, format_few
+from ccmix.version import version
 
-if TYPE_CHECKING:
-    from ccmix.archive.packed import Progress
-
-MOST_NAMED = 5  # of what is left out
+MOST_LEFT_OUT = 5  # files that are left out and named
 
 
-@click.group("archive", short_help="Pack a campaign into one file, and restore it.")
+@click.group("archive")
 def archive() -> None:
-    """Pack a campaign into one file, to be mailed and cited; report, compare and index read such a file as it is.
+    """Pack a campaign into one file, which can be mailed and cited. `report`, `compare` and `index`
+    read such a file directly.
 
     \b
     ccmix archive pack results/geneva      results/geneva.zip
@@ -28,38 +57,40 @@ def archive() -> None:
     """
 
 
-@archive.command("pack", short_help="Make one file of a campaign.")
+@archive.command("pack", short_help="Pack a campaign into one file.")
 @click.argument("outdir", type=options.PathType(completes=options.ARCHIVES[1:], file_okay=False))
 @options.output("The file to write  [default: OUTDIR.zip]")
-@click.option("--no-raw", is_flag=True,
-              help="Leave out the report and raw files: logs, captures, generators' own.")  # fmt: skip
+@click.option(
+    "--no-raw",
+    is_flag=True,
+    help="Leave out the report and raw files: logs, captures and output of traffic generators.",
+)
 def archive_pack(outdir: Path, output: Path | None, no_raw: bool) -> None:
     """Pack the finished runs of the campaign in OUTDIR into one ZIP file, and print its name.
 
-    The same campaign gives the same bytes, so the SHA-256 that is printed can be cited. Packing it again changes
-    nothing. Unfinished runs and files that do not belong to the campaign are left out and listed.
+    The same campaign always gives the same bytes, so you can cite the SHA-256 that is printed.
+    Packing it again changes nothing. Unfinished runs and files that do not belong to the campaign
+    are left out and listed.
 
     \b
     ccmix archive pack results/geneva
     ccmix archive pack results/geneva -o geneva-2026.zip --no-raw
     """
-    import hashlib
-
-    from ccmix.archive import packed
-    from ccmix.units import format_bytes
-
     named = outdir.resolve() if outdir.name in ("", "..") else outdir
     file = output or Path(f"{named}{packed.SUFFIX}")
     with _progress("packing") as progress:
         packing = packed.pack(outdir, file, not no_raw, progress)
     for sentence in packing.damaged:
-        tell(f"packed as it is: {sentence}: 'ccmix run --resume' makes the run again")
+        tell(f"packed although damaged: {sentence}: 'ccmix run --resume' repeats the run")
     _name_left_out("unfinished: 'ccmix run --resume' makes them", packing.unfinished)
-    _name_left_out("no part of the campaign", packing.foreign)
+    _name_left_out("not part of the campaign", packing.foreign)
     with file.open("rb") as written:
         digest = hashlib.file_digest(written, "sha256").hexdigest()
     size = format_bytes(file.stat().st_size)
-    tell(f"{packing.runs} of {packing.planned} runs in {packing.files} files, {size}, SHA-256 {digest}")
+    tell(
+        f"{packing.runs} of {packing.planned} runs in {packing.files} files, {size}, SHA-256 "
+        f"{digest}"
+    )
     put(f"{file}\n")
 
 
@@ -75,14 +106,11 @@ def archive_unpack(file: Path, outdir: Path | None) -> None:
     ccmix archive unpack geneva.zip                results/geneva
     ccmix archive unpack geneva.zip -o /tmp/geneva
     """
-    from ccmix.archive import RunFolder, packed
-    from ccmix.archive.members import REPORT, is_report
-
     target = outdir or Path("results", packed.folder_name(file))
     left_out: list[str] = []
     with _progress("unpacking") as progress:
         campaign = packed.unpack(file, target, progress, left_out.append)
-    _name_left_out("no part of the campaign", [name for name in left_out if not is_report(name)])
+    _name_left_out("not part of the campaign", [name for name in left_out if not is_report(name)])
     finished = sum(RunFolder.of(target, run).finished for run in campaign.runs)
     tell(f"{finished} of {len(campaign.runs)} runs")
     if REPORT in left_out and finished:
@@ -91,11 +119,6 @@ def archive_unpack(file: Path, outdir: Path | None) -> None:
 
 
 def _make_report(outdir: Path) -> None:
-    from ccmix.analysis.results import load_results
-    from ccmix.archive.members import REPORT
-    from ccmix.failures import naming
-    from ccmix.report.html import write_report
-
     with naming(outdir):
         write_report(load_results([outdir], numbers_of_many=True), outdir / REPORT)
 
@@ -103,22 +126,225 @@ def _make_report(outdir: Path) -> None:
 @contextlib.contextmanager
 def _progress(action: str) -> Iterator[Progress]:
     """Shows a bar on a terminal, which disappears in the end."""
-    from rich import progress
-    from rich.console import Console
-
     columns = (
-        progress.TextColumn(action), progress.BarColumn(), progress.DownloadColumn(), progress.TimeRemainingColumn(),
-    )  # fmt: skip
+        progress.TextColumn(action),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
-    with progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with progress.Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(action, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _name_left_out(why: str, names: Sequence[str]) -> None:
-    from ccmix.hosts.output_text import printable
-
-    for name in names[:MOST_NAMED]:
+    for name in names[:MOST_LEFT_OUT]:
         tell(f"left out ({why}): {printable(name)}")
-    if len(names) > MOST_NAMED:
-        tell(f"left out ({why}): {len(names) - MOST_NAMED} more")
+    if len(names) > MOST_LEFT_OUT:
+        tell(f"left out ({why}): {len(names) - MOST_LEFT_OUT} more")
+
+
+MOST_DIFFERING = 4  # differing files that are named for a run
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Holds the options of `ccmix verify`."""
+
+    archive: Path
+    sample: int | None
+    jobs: int | None
+    commands: bool
+    outdir: Path | None
+
+
+@click.command("verify")
+@click.argument("archive", type=options.PathType(completes=options.ARCHIVES))
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Repeat N runs, drawn at random  [default: all]",
+)
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), help="Simultaneous runs  [default: number of cores]"
+)
+@click.option(
+    "--commands",
+    is_flag=True,
+    help="Also start the commands that the archive's runs name: only if you trust their author.",
+)
+@click.option(
+    "-o",
+    "--outdir",
+    type=options.PathType(file_okay=False),
+    help="Keep the repeated runs in this new folder  [default: remove them]",
+)
+@options.collected(VerifyOptions)
+def verify(given: VerifyOptions) -> None:
+    """Repeat the runs of ARCHIVE in the lab, and say whether each gives the same bytes.
+
+    ARCHIVE is a folder that `ccmix run --lab` wrote, or its packed file from `ccmix archive pack`.
+    In this way readers of a paper can check its numbers. If bytes differ, the differing settings
+    and tools are listed. No byte should differ if the version of ccmix, the kernel and the userland
+    are the same.
+
+    The exit status is 0 if all repeated runs are the same, and 1 if any run differs.
+
+    \b
+    ccmix verify demo.zip                 every run
+    ccmix verify demo.zip --sample 3      three runs, in a fraction of the time
+    """
+    sys.exit(_verify(given))
+
+
+def _verify(given: VerifyOptions) -> int:
+    """Repeats the runs and prints the outcome of each; returns the exit status.
+
+    Raises ArchiveError, UsageError or ToolError before anything is started.
+    """
+
+    with opened([given.archive]) as archives, _outdir(given) as repeated_outdir:
+        original, runs = _original(archives.folders[0], given)
+        try:
+            repeated = _repeat(original, runs, repeated_outdir, given)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            return output.INTERRUPTED
+        return _compare(original, repeated)
+
+
+@contextlib.contextmanager
+def _outdir(given: VerifyOptions) -> Iterator[Path]:
+    if given.outdir:
+        yield given.outdir
+        return
+
+    with temporary_folder() as folder:
+        yield folder
+
+
+def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Run]]:
+    """Returns the campaign and the runs to repeat.
+
+    Raises ArchiveError if the campaign was not made in the lab, if no run is finished, or if the
+    runs differ from the plan of the archive's INI text, which is checked like any other INI file.
+    Raises UsageError if the runs start commands and --commands is not given.
+    """
+    campaign = Campaign.load(outdir)
+    if not campaign.origin.lab:
+        raise ArchiveError(
+            f"{given.archive}: was not made in the lab, and only runs in the lab can be repeated "
+            "exactly"
+        )
+    names = [run.name for run in campaign.runs if RunFolder.of(outdir, run).finished]
+    if not names:
+        raise ArchiveError(f"{given.archive}: has no finished run to repeat")
+    if given.sample and given.sample < len(names):
+        names = random.SystemRandom().sample(names, given.sample)
+    drawn = set(names)
+    finished = [result.run for result, _ in campaign.finished(lambda run: run.name in drawn)]
+    planned = _planned(campaign)
+    for run in finished:
+        if run != planned.get(run.name) or isinstance(run.path, HostPath):
+            raise ArchiveError(
+                f"{given.archive}: {run.name}: can't be repeated: this version of ccmix plans "
+                "another run from the archive's INI text"
+            )
+    lines = [
+        source.line
+        for run in finished
+        for source in run.traffic.sources
+        if isinstance(source, CommandSource)
+    ]
+    if lines and not given.commands:
+        raise click.UsageError(
+            f"{given.archive}: its runs start commands, which can read all files that you can "
+            f"read, such as {lines[0]!r}: give --commands if you trust their author"
+        )
+    if any(run.topology.host_root for run in finished):
+        tell(
+            "the original guests used programs of their host (host-root = on), which may be "
+            "missing or different on this machine"
+        )
+    return campaign, finished
+
+
+def _planned(campaign: Campaign) -> dict[str, Run]:
+    """Plans the campaign's INI text with its seed; returns the runs by name. Raises ArchiveError if
+    this version of ccmix refuses the text.
+    """
+    seed = campaign.origin.seed
+    try:
+        entries = load(campaign.outdir / FILE, campaign.ini).entries
+    except ConfigError as error:
+        raise ArchiveError(str(error)) from error
+    return {
+        run.name: run for run in make_plan(entries, options.DEFAULT_SEED if seed is None else seed)
+    }
+
+
+def _repeat(
+    original: Campaign, runs: Sequence[Run], outdir: Path, given: VerifyOptions
+) -> Campaign:
+    """Repeats the runs. Raises ArchiveError, UsageError or ToolError before anything is started."""
+
+    machine = LabMachine(find_kernel(), EmulationPrograms.find(), lacking.found_kernels(runs))
+    lacking.refuse_in_lab(runs)
+    warn_if_not_confined()
+    repeated = Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
+    jobs = given.jobs or len(os.sched_getaffinity(0))
+    tell(f"repeating {len(runs)} of {len(original.runs)} runs in the lab, {jobs} at a time")
+    with repeated.locked():
+        asyncio.run(run_interruptibly(repeated, runs, LocalExecutor(machine, jobs)))
+    return repeated
+
+
+def _compare(original: Campaign, repeated: Campaign) -> int:
+    """Prints a line for each run and, if bytes differ, the differences in settings and tools.
+    Returns the exit status.
+    """
+
+    same = 0
+    for run in repeated.runs:
+        if not RunFolder.of(repeated.outdir, run).finished:
+            put(f"{run.name}: could not be repeated\n")
+            continue
+        outcome = compare_run(run, original.outdir, repeated.outdir)
+        same += outcome.same
+        put(f"{run.name}: {_outcome(outcome)}\n")
+    put(f"{same} of {len(repeated.runs)} runs gave the same bytes\n")
+    if same == len(repeated.runs):
+        return output.GOOD
+    for difference in _environment(original, repeated):
+        tell(
+            f"differs: {difference.what}: {_values(difference.a)} in the archive, "
+            f"{_values(difference.b)} here"
+        )
+    return output.BAD
+
+
+def _outcome(outcome: Repetition) -> str:
+    if outcome.same:
+        return f"the same ({outcome.compared} files)"
+    return f"differs in {format_few(outcome.differing, MOST_DIFFERING)}"
+
+
+def _environment(original: Campaign, repeated: Campaign) -> list[Difference]:
+    """Returns the differences between the archived runs and their repetitions in versions of
+    tools, kernels and settings.
+    """
+
+    if not any(RunFolder.of(repeated.outdir, run).finished for run in repeated.runs):
+        return []
+    there, here = (load_results([each.outdir], numbers_only=True) for each in (original, repeated))
+    pairs = match(cells(there.runs), cells(here.runs)).pairs
+    made_by = (original.origin.ccmix or "unknown",), (version().name,)
+    versions = [Difference("ccmix", *made_by)] if made_by[0] != made_by[1] else []
+    return [*versions, *differences(pairs, there, here)]
+
+
+def _values(values: Sequence[str]) -> str:
+    return " or ".join(values) or "nothing"

@@ -1,81 +1,85 @@
-"""Prepares the cluster that `ccmix run --executor` names."""
+"""Prepares the cluster for `ccmix run --executor`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ccmix.cli import lacking
+from ccmix.cli.options import RunOptions
 from ccmix.cli.output import tell
+from ccmix.config.hostlist import HostRow, read_hosts
+from ccmix.model import Run
+from ccmix.run.campaign import Executor
+from ccmix.tools import find_userland
 
 if TYPE_CHECKING:
     from distributed import SpecCluster
 
-    from ccmix.cli.run import RunOptions
-    from ccmix.config.hostlist import HostRow
-    from ccmix.model import Run
-    from ccmix.run.executor import Executor
 
-SCHEMES = {"dask": "tcp", "dask+tls": "tls"}  # and what Dask calls them
+SCHEMES = {"dask": "tcp", "dask+tls": "tls"}  # and the names that Dask uses
 SSH, SLURM = "ssh:", "slurm"
 PLACES = "dask://HOST:PORT, dask+tls://HOST:PORT, ssh:HOSTS.csv, slurm or slurm:JOBS"
 
 
 def executor(runs: Sequence[Run], given: RunOptions, kernels: Mapping[str, Path]) -> Executor:
-    """Returns what makes the runs on a cluster, when its scheduler has answered.
+    """Waits for the cluster's scheduler, and returns the executor of the runs.
 
-    Raises UsageError for options that don't go together, ConfigError for a file of hosts, ToolError, and ClusterError
-    if no worker can be used.
+    Raises UsageError for options that can't be combined, ConfigError for mistakes in the file of
+    hosts, ToolError, and ClusterError if no worker can be used.
     """
-    from ccmix.cli import lacking_ccas, lacking_parameters
-
     start = _start(given)
-    lacking_ccas.refuse_in_lab(runs)
-    lacking_parameters.refuse_in_lab(runs)
-    from ccmix.cli.running import emulation_programs
-    from ccmix.cluster.connection import SchedulerConnection  # imports Dask
-    from ccmix.cluster.executor import DaskExecutor
-    from ccmix.cluster.sending import Lab
-    from ccmix.cluster.shared_folder import SharedFolder
-    from ccmix.tools import find_capflow, find_confine, find_userland
+    lacking.refuse_in_lab(runs)
+    from ccmix.cluster import messages  # noqa: PLC0415  # Dask is slow
+    from ccmix.cluster.executor import DaskExecutor, SchedulerConnection  # noqa: PLC0415  # Dask is slow
 
-    programs = {**asdict(emulation_programs()), "capflow": find_capflow(), "confine": find_confine()}
+    for find in (*messages.PROGRAMS.values(), find_userland):
+        find()
+    needed = messages.parts() | {
+        name: sha256
+        for name, sha256 in messages.kernel_parts().items()
+        if name.removeprefix(messages.NAMED_KERNEL) in kernels
+    }
+    if any(run.topology.host_root for run in runs):
+        needed |= messages.host_parts()
     started = None
     if isinstance(start, str):
         address = start
     else:
         started = start()
         address = started.scheduler_address
-    host_root = any(run.topology.host_root for run in runs)
-    connection = SchedulerConnection(address, tell, host_root, started.security if started else None)
+    connection = SchedulerConnection(address, tell, needed, started.security if started else None)
     try:
         asyncio.run(connection.check())
     except BaseException:
         if started:
             started.close()
         raise
-    shared = SharedFolder(given.shared, given.folder) if given.shared else None
-    return DaskExecutor(connection, Lab(kernels, programs, find_userland()), shared, started)
+    return DaskExecutor(connection, given.shared, given.folder, started)
 
 
 def _start(given: RunOptions) -> str | Callable[[], SpecCluster]:
-    """Returns the scheduler's address as Dask has it, or what starts a cluster. Raises UsageError and ConfigError."""
+    """Returns the scheduler's address in Dask's form, or a function that starts a cluster. Raises
+    UsageError and ConfigError.
+    """
     assert given.executor
     if not given.in_lab:
-        raise click.UsageError("--executor makes runs of the lab: give --lab")
+        raise click.UsageError("--executor needs --lab: a cluster makes only runs in the lab")
     if given.jobs:
-        raise click.UsageError("-j is for this machine: each worker of a cluster has its own number of threads")
+        raise click.UsageError(
+            "-j is for this machine: leave it out, because each worker of a cluster has its own "
+            "number of threads"
+        )
     if given.shared and not given.shared.is_dir():
         raise click.UsageError(
-            f"--shared {given.shared}: is no folder here: give one that this machine and all workers see"
+            f"--shared {given.shared}: is not a folder on this machine: give one that this machine "
+            "and all workers see"
         )
     if given.executor.startswith(SSH):
-        from ccmix.config.hostlist import read_hosts
-
         rows = read_hosts(Path(given.executor.removeprefix(SSH)))
         return lambda: _by_ssh(rows)
     kind, _, jobs = given.executor.partition(":")
@@ -88,12 +92,12 @@ def _start(given: RunOptions) -> str | Callable[[], SpecCluster]:
 
 
 def _by_ssh(rows: Sequence[HostRow]) -> SpecCluster:
-    from ccmix.cluster.started import by_ssh  # imports Dask
+    from ccmix.cluster.started import by_ssh  # noqa: PLC0415  # Dask is slow
 
     return by_ssh(rows, tell)
 
 
 def _by_slurm(jobs: int) -> SpecCluster:
-    from ccmix.cluster.started import by_slurm  # imports Dask
+    from ccmix.cluster.started import by_slurm  # noqa: PLC0415  # Dask is slow
 
     return by_slurm(jobs, tell)

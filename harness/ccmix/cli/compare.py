@@ -1,19 +1,29 @@
-"""`ccmix compare`: reports what differs between two campaigns."""
+"""`ccmix compare` reports the differences between two campaigns. `ccmix twin` describes a measured
+path, and writes its emulated twin.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ccmix.analysis.results import load_results
+from ccmix.archive import ArchiveError, Campaign
+from ccmix.archive.packed import OpenedArchives, opened
+from ccmix.charts.draw import svg
 from ccmix.cli import options
 from ccmix.cli.output import put, tell
+from ccmix.compare import verdicts
+from ccmix.compare.charts import specifications, stacked
+from ccmix.compare.formats import csv_table, html_page, markdown, terminal
+from ccmix.report.results_text import left_out
+from ccmix.twin.estimate import estimates_table
+from ccmix.twin.ini import ini
+from ccmix.twin.twin import twin_of
 from ccmix.units import parse_percent
-
-if TYPE_CHECKING:
-    from ccmix.archive.packed import OpenedArchives
 
 
 class Share(click.ParamType[float]):
@@ -21,7 +31,9 @@ class Share(click.ParamType[float]):
 
     name = "percent"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         if isinstance(value, float):
             return value
         try:
@@ -33,22 +45,30 @@ class Share(click.ParamType[float]):
         return share
 
 
-@click.command("compare", short_help="Say what differs between two campaigns, and by how much.")
+@click.command("compare")
 @click.argument("outdir_a", type=options.PathType(completes=options.ARCHIVES), metavar="A")
 @click.argument("outdir_b", type=options.PathType(completes=options.ARCHIVES), metavar="B")
 @options.form("table", "json", "csv", "html", "markdown", "svg")
-@click.option("--margin", type=Share(), default="10%", show_default=True,
-              help="Means are the same if their ratio is within 1 ± this.")  # fmt: skip
+@click.option(
+    "--margin",
+    type=Share(),
+    default="10%",
+    show_default=True,
+    help="Means count as the same if their ratio is within 1 ± this.",
+)
 @options.output()
 def compare(outdir_a: Path, outdir_b: Path, form: str, margin: float, output: Path | None) -> None:
-    """Compare the campaigns in two folders, condition by condition, also of a real path with an emulated one.
+    """Compare the campaigns in two folders, condition by condition. One of them may be of a real
+    path and the other of an emulated one.
 
-    First what differs between their hosts and paths; then, for each condition that both have, the numbers side by side,
-    their ratio with its 95% interval, and a verdict: the same within the margin, different (by how much), or can't tell
-    (how many more runs would do).
+    The output begins with the differences between their hosts and paths. For each condition that
+    both have, it then shows the numbers side by side, their ratio with its 95% interval, and a
+    verdict: the same within the margin, different (by how much), or can't tell (how many more runs
+    would be enough).
 
-    Where the file of B names unknown keys, its conditions that differ in these alone are one range: whether each result
-    of A lies in it, by how much not, and which of these keys matters most.
+    If the INI file of B names unknown keys, its conditions that differ only in these keys form one
+    range. The output then says whether each result of A lies in that range, how far outside it
+    lies, and which of the keys matters most.
 
     \b
     ccmix compare results/geneva results/geneva-in-the-lab --margin 5%
@@ -58,53 +78,89 @@ def compare(outdir_a: Path, outdir_b: Path, form: str, margin: float, output: Pa
 
 
 def compared(outdir_a: Path, outdir_b: Path, margin: float, form: str) -> str:
-    """Returns what is printed. Raises ArchiveError."""
-    from ccmix.archive.packed import opened
-
+    """Compares the campaigns; returns the text to print. Raises ArchiveError."""
     named = outdir_a, outdir_b
     with opened(named) as archives:
         return _compared(archives, named, margin, form)
 
 
 def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float, form: str) -> str:
-    from ccmix.analysis.results import load_results
-    from ccmix.archive import ArchiveError
-    from ccmix.charts.draw import svg
-    from ccmix.compare import comparison_text, html, markdown
-    from ccmix.compare.chart import specifications, stacked
-    from ccmix.compare.csv_table import csv_table
-    from ccmix.compare.verdicts import compare
-    from ccmix.report.results_text import left_out
-
     a, b = archives.folders
     made_by = (_version(a), _version(b))
     results = load_results([a], numbers_only=True), load_results([b], numbers_only=True)
     for side in results:
         for sentence in left_out(side.unread):
             tell(archives.rename(sentence))
-    comparison = compare(*results, margin, made_by)
+    comparison = verdicts.compare(*results, margin, made_by)
     for why in comparison.unread:
         tell(archives.rename(f"left out of the distributions: {why}"))
     if form == "json":
-        return json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1) + "\n"
+        return (
+            json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1)
+            + "\n"
+        )
     names = a.resolve().name, b.resolve().name
     drawings = specifications(comparison, *names) if form in ("html", "svg") else []
     match form:
         case "html":
-            return html.render(comparison, *names, *map(svg, drawings))
+            return html_page(comparison, *names, *map(svg, drawings))
         case "svg" if not drawings:
-            raise ArchiveError(f"{named[0]} and {named[1]} have no condition in common: there is nothing to draw")
+            raise ArchiveError(
+                f"{named[0]} and {named[1]}: nothing to draw: they have no condition in common"
+            )
         case "svg":
             return svg(stacked(drawings))
         case "csv":
             return csv_table(comparison)
         case "markdown":
-            return markdown.render(comparison)
+            return markdown(comparison)
         case _:
-            return comparison_text.render(comparison)
+            return terminal(comparison)
 
 
 def _version(outdir: Path) -> str:
-    from ccmix.archive import Campaign
-
     return Campaign.load(outdir).origin.ccmix or "unknown"
+
+
+@click.command("twin")
+@options.outdirs(required=True)
+@options.form("table", "json")
+@click.option(
+    "-o",
+    "--output",
+    type=options.PathType(dir_okay=False),
+    metavar="TWIN.ini",
+    help="Write an INI file with the twin as its topology and with the campaign's tests.",
+)
+def twin(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
+    """Estimate RTT, rate, buffer, loss and more of the paths of campaigns or of single runs. Each
+    estimate has its 95% interval, or the reason why there is none.
+
+    Runs of an entry of type path give the most estimates; other tests with iperf3 give some of
+    them. A run is left out if its run.json or its series are damaged.
+
+    \b
+    ccmix twin results/geneva
+    ccmix twin results/geneva -o geneva-twin.ini
+    ccmix run geneva-twin.ini --lab
+    """
+    unread: list[str] = []
+    with opened(outdirs) as archives:
+        twins = twin_of(archives.folders, unread)
+        for sentence in left_out(unread):
+            tell(archives.rename(sentence))
+    if form == "json":
+        rows = [
+            {
+                "path": each.name,
+                "dst": each.runs[0].run.dst,
+                "estimates": [own.to_json() for own in each.estimates],
+            }
+            for each in twins
+        ]
+        put(json.dumps(rows, indent=1) + "\n")
+    else:
+        put(estimates_table(twins))
+    if output:
+        put(ini(twins), output)
+        tell(f"{output}: run it with: ccmix run {output} --lab")

@@ -1,34 +1,53 @@
-"""`ccmix doctor`: examines the hosts of a configuration, and reports what each of them lacks."""
+"""`ccmix doctor` examines the hosts of a configuration. `ccmix restore` undoes changes that a
+killed run has left, on this machine or on other hosts.
+"""
 
 from __future__ import annotations
 
+import socket
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ccmix.cli import options, status
+from ccmix.agent import left_journals
+from ccmix.cli import options, output
 from ccmix.cli.output import put, tell
+from ccmix.config import Overrides, load, select
+from ccmix.doctor import report
+from ccmix.doctor.checks import DoctorOptions
+from ccmix.doctor.examine import examine
+from ccmix.doctor.report import failed
+from ccmix.generators.pscheduler.ledger import cancel_left
+from ccmix.hosts.address import parse_host
+from ccmix.hosts.pool import Hosts, connect
+from ccmix.model import HostPath
+from ccmix.plan import make_plan
+from ccmix.tools import outdated
 
-if TYPE_CHECKING:
-    from ccmix.config import Overrides
 
-
-@click.command("doctor", short_help="Say whether hosts are fit for a test, and how to mend them.")
+@click.command("doctor")
 @click.argument("config", type=options.PathType(completes=options.INI), required=False)
 @options.only
 @options.overrides
-@options.outdir("Folder that the results would go to")
+@options.outdir("Folder for the results of the planned run")
 @options.in_lab("Check for runs in the lab, as with `ccmix run --lab`.")
 @options.form("table", "json")
 def doctor(
-    config: Path | None, only: tuple[str, ...], overrides: Overrides, outdir: Path | None, in_lab: bool, form: str
+    config: Path | None,
+    only: tuple[str, ...],
+    overrides: Overrides,
+    outdir: Path | None,
+    in_lab: bool,
+    form: str,
 ) -> None:
-    """Say whether the hosts are fit for the entries of CONFIG; without CONFIG, what this machine could be used for.
+    """Check whether the hosts are fit for the entries of CONFIG. Without CONFIG, say what this
+    machine can be used for.
 
-    Each check is ok, warn, fail (an entry asks for it and can't have it) or unknown, with what was seen, why it matters
-    and the command that mends it. Nothing is changed, and nothing but pings is sent.
+    Each check is ok, warn, fail (an entry needs something that the host lacks) or unknown. It shows
+    what was found, why it matters, and the command that fixes it. Nothing is changed, and only
+    pings are sent.
 
     \b
     ccmix doctor
@@ -39,25 +58,18 @@ def doctor(
 
 
 def _examine(
-    config: Path | None, overrides: Overrides, outdir: Path | None, only: tuple[str, ...], in_lab: bool, form: str
+    config: Path | None,
+    overrides: Overrides,
+    outdir: Path | None,
+    only: tuple[str, ...],
+    in_lab: bool,
+    form: str,
 ) -> int:
     """Prints the report; returns the exit status. Raises ConfigError.
 
-    Agents look at hosts of entries in the way that runs use them: with the same login, PATH and temporary folder.
+    Agents examine the hosts of entries as runs use them: with the same login, PATH and temporary
+    folder.
     """
-    import socket
-
-    from ccmix.config import load, select
-    from ccmix.doctor import report_text
-    from ccmix.doctor.checks import DoctorOptions
-    from ccmix.doctor.examine import examine
-    from ccmix.doctor.report import failed
-    from ccmix.hosts.address import parse_host
-    from ccmix.hosts.pool import Hosts
-    from ccmix.model import HostPath
-    from ccmix.plan import make_plan
-    from ccmix.tools import outdated
-
     if old := outdated():
         tell(old)
     runs = None
@@ -71,8 +83,59 @@ def _examine(
     else:
         reports = examine(options)
     if form == "json":
-        put(report_text.to_json(reports) + "\n")
+        put(report.to_json(reports) + "\n")
     else:
-        put(report_text.render(reports))
-        tell(report_text.summary(reports))
-    return status.BAD if failed(reports) else status.GOOD
+        put(report.render(reports))
+        tell(report.summary(reports))
+    return output.BAD if failed(reports) else output.GOOD
+
+
+@click.command("restore")
+@click.argument("hosts", nargs=-1)
+def restore(hosts: tuple[str, ...]) -> None:
+    """Undo the changes that a killed run has left on this machine, or on HOSTS.
+
+    A host is netns:NAME, or [USER@]HOST as for ssh. Before a run changes a host, it writes the
+    command that undoes the change to the disk of that host. After a reboot there is nothing to
+    undo. Without HOSTS, pScheduler tasks that a campaign on this machine has left are cancelled,
+    too.
+
+    \b
+    ccmix restore
+    ccmix restore dtn@dtn1.example.org netns:lab
+    """
+    sys.exit(_restore(hosts))
+
+
+def _restore(names: Sequence[str]) -> int:
+    """Restores these hosts (this machine if there are none), and prints each change. Returns the
+    exit status.
+
+    Raises BadParameter or ConnectError.
+    """
+    if names:
+        restored, cancelled = list(_on_hosts(names)), []
+    else:
+        restored = [(undo.what, reason) for undo, reason in left_journals.restore()]
+        cancelled = list(cancel_left())
+    for what, reason in restored:
+        tell(f"{what}: {reason or 'restored'}")
+    for what, reason in cancelled:
+        tell(f"{what}: {reason or 'cancelled'}")
+    if not restored and not cancelled:
+        tell("nothing to restore")
+    return output.BAD if any(reason for _, reason in (*restored, *cancelled)) else output.GOOD
+
+
+def _on_hosts(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Yields each undone change, and why it failed; an agent restores its host when it starts."""
+    try:
+        addresses = [parse_host(name) for name in names]
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    for address in addresses:
+        host = connect(address, "ccmix restore", tell=tell)
+        try:
+            yield from host.hello["restored"]
+        finally:
+            host.close()

@@ -1,7 +1,8 @@
-"""`ccmix index`: sends archives to an Elasticsearch, and sets it up before."""
+"""`ccmix index`: sets up an Elasticsearch server, and sends archives to it."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import sys
 import threading
@@ -9,25 +10,27 @@ import time
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ccmix.agent.deadline import Deadline
-from ccmix.cli import options, status
+from ccmix.agent.journal import private_folder, state_folder
+from ccmix.archive import ArchiveError, Campaign
+from ccmix.archive.packed import opened
+from ccmix.cli import options, output
 from ccmix.cli.output import put, tell
-from ccmix.index.target import PATIENCE
+from ccmix.index.bulk import finished, send_campaign, send_run
+from ccmix.index.sender import BulkSender, GaveUp, Waiting
+from ccmix.index.server import ElasticsearchServer, ServerError
+from ccmix.index.spool import Spool
+from ccmix.index.target import PATIENCE, Target, find_target
+from ccmix.kibana.dashboards import ndjson, times_of
+from ccmix.kibana.saved_objects import LAST_YEAR
+from ccmix.model import Run
 
-if TYPE_CHECKING:
-    from ccmix.archive import ArchiveError, Campaign
-    from ccmix.index.sender import BulkSender, Waiting
-    from ccmix.index.server import ElasticsearchServer
-    from ccmix.index.target import Target
-    from ccmix.model import Run
-
-QUIET_S = 60.0  # between two lines that name the same reason
-LOOKS_EACH_S = 0.2  # for runs that have finished
-MOST_OF_A_PROCESSOR = 0.1  # that looking takes: of 100,000 runs a look takes seconds
+QUIET_S = 60.0  # between two messages with the same reason
+LOOKS_EACH_S = 0.2  # interval of looking for finished runs
+MOST_OF_A_PROCESSOR = 0.1  # share that looking may take: for 100,000 runs it takes seconds
 
 
 @dataclass(frozen=True)
@@ -46,32 +49,63 @@ class IndexOptions:
     follow: bool
 
 
-@click.command("index", short_help="Put campaigns into an Elasticsearch, for Kibana.")
+@click.command("index")
 @options.outdirs(required=False)
-@click.option("--url", metavar="URL", envvar="CCMIX_INDEX_URL", required=True,
-              help="The Elasticsearch 8 server, such as https://elastic.example.org:9200; without a password.",
-)  # fmt: skip
-@click.option("--setup", is_flag=True, help="First make or update templates, indices and the policy for samples.")
+@click.option(
+    "--url",
+    metavar="URL",
+    envvar="CCMIX_INDEX_URL",
+    required=True,
+    help="The Elasticsearch 8 server without a password, such as https://elastic.example.org:9200.",
+)
+@click.option(
+    "--setup",
+    is_flag=True,
+    help="First create or update templates, indices and the policy for samples.",
+)
 @options.only
-@click.option("--credentials", type=options.PathType(dir_okay=False), metavar="FILE",
-              help="A file with 'api-key = ...', or 'user = ...' and 'password = ...'; see CCMIX_INDEX_... too.",
-)  # fmt: skip
-@click.option("--ca", type=options.PathType(dir_okay=False), metavar="FILE",
-              help="CA certificates that verify the server's  [default: the system's]")  # fmt: skip
-@click.option("--spool", type=options.PathType(file_okay=False), metavar="FOLDER",
-              help="Where documents wait  [default: in ccmix's state folder]")  # fmt: skip
-@click.option("--patience", type=click.FloatRange(0, math.inf, max_open=True), envvar=PATIENCE, default=600.0,
-              show_default=True, metavar="SECONDS",
-              help="Give up after the server has accepted nothing for so long.")  # fmt: skip
-@click.option("--dashboards", type=options.PathType(dir_okay=False), metavar="FILE",
-              help="Then write Kibana's dashboards, which open at the times of all runs in the index.")  # fmt: skip
+@click.option(
+    "--credentials",
+    type=options.PathType(dir_okay=False),
+    metavar="FILE",
+    help="A file with 'api-key = ...', or 'user = ...' and 'password = ...'. The variables "
+    "CCMIX_INDEX_API_KEY, _USER and _PASSWORD replace it.",
+)
+@click.option(
+    "--ca",
+    type=options.PathType(dir_okay=False),
+    metavar="FILE",
+    help="CA certificates to verify the server  [default: the system's]",
+)
+@click.option(
+    "--spool",
+    type=options.PathType(file_okay=False),
+    metavar="FOLDER",
+    help="Where documents wait  [default: in ccmix's state folder]",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(0, math.inf, max_open=True),
+    envvar=PATIENCE,
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up after the server has accepted nothing for this time.",
+)
+@click.option(
+    "--dashboards",
+    type=options.PathType(dir_okay=False),
+    metavar="FILE",
+    help="Then write Kibana dashboards that open at the times of all runs in the index.",
+)
 @click.option("--follow", is_flag=True, hidden=True)
 @options.collected(IndexOptions)
 def index(given: IndexOptions) -> None:
-    """Put the campaigns in OUTDIRS into an Elasticsearch, for Kibana.
+    """Put the campaigns in OUTDIRS into an Elasticsearch server, for Kibana.
 
-    The same command again changes nothing; after a new analysis it replaces the old documents. Documents that the
-    server does not accept now wait on disk for another try; those that it refuses are kept aside with the reason.
+    The same command again changes nothing; after a new analysis it replaces the old documents. If
+    the server can't accept documents now, they wait on disk for another try. Documents that it
+    refuses are set aside, with the reason.
 
     \b
     ccmix index --url http://localhost:9200 --setup          once
@@ -81,47 +115,45 @@ def index(given: IndexOptions) -> None:
 
 
 def _index(given: IndexOptions) -> int:
-    """Indexes what the options name; returns the exit status. Raises ArchiveError before anything is sent."""
-    from ccmix.archive import ArchiveError, Campaign
-    from ccmix.archive.packed import opened
-    from ccmix.index.sender import GaveUp
-    from ccmix.index.server import ServerError
-    from ccmix.index.target import TargetError, find_target
-
-    try:
-        target = find_target(given.url, given.credentials, given.ca)
-    except TargetError as error:
-        raise ArchiveError(str(error)) from error
+    """Indexes the campaigns; returns the exit status. Raises ArchiveError or TargetError before
+    anything is sent.
+    """
+    target = find_target(given.url, given.credentials, given.ca)
     with opened(given.outdirs) as archives:
         campaigns = [Campaign.load(outdir) for outdir in archives.folders]
         if not campaigns and not given.setup and not given.dashboards:
-            raise ArchiveError("nothing to index: name folders that 'ccmix run' wrote, or give --setup")
+            raise ArchiveError(
+                "nothing to index: name folders written by 'ccmix run', or give --setup"
+            )
         try:
             return _send(target, campaigns, given, archives.rename)
         except (ServerError, GaveUp) as error:
             tell(error)
-            return status.BAD
+            return output.BAD
 
 
 def spool_folder(url: str) -> Path:
-    """Returns the server's folder, in the folder for what outlives a process."""
-    import hashlib
-
-    from ccmix.agent.journal import private_folder, state_folder
-
+    """Returns the server's folder below the state folder, which outlives processes."""
     private_folder(state_folder())
     return state_folder() / "index" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
-def _send(target: Target, campaigns: Sequence[Campaign], given: IndexOptions, renamed: Callable[[str], str]) -> int:
-    from ccmix.index.server import ElasticsearchServer
-
+def _send(
+    target: Target,
+    campaigns: Sequence[Campaign],
+    given: IndexOptions,
+    renamed: Callable[[str], str],
+) -> int:
     server = ElasticsearchServer(target)
     if given.setup:
         lifecycle = server.set_up()
-        policies = "" if lifecycle else "; it has no lifecycle policies, so samples are kept for ever"
+        policies = (
+            "" if lifecycle else "; it has no lifecycle policies, so samples are kept forever"
+        )
         tell(f"{target.url}: is set up{policies}")
-    outcome = _send_campaigns(server, target, campaigns, given, renamed) if campaigns else status.GOOD
+    outcome = (
+        _send_campaigns(server, target, campaigns, given, renamed) if campaigns else output.GOOD
+    )
     if given.dashboards:
         _write_dashboards(server, given.dashboards)
     return outcome
@@ -134,9 +166,6 @@ def _send_campaigns(
     given: IndexOptions,
     renamed: Callable[[str], str],
 ) -> int:
-    from ccmix.index.sender import BulkSender
-    from ccmix.index.spool import Spool
-
     with Spool(given.spool or spool_folder(target.url)) as spool:
         sender = BulkSender(server, spool, given.patience, _WaitingPrinter())
         sending = _CampaignSender(sender, given.only, renamed)
@@ -151,16 +180,19 @@ def _send_campaigns(
             sender.finish()
         tell(f"{target.url}: has {sending.whole} runs, {sender.sent} documents")
         if sender.rejected:
-            first = f", the first because of '{sender.first_rejection}'" if sender.first_rejection else ""
-            tell(f"{sender.rejected} documents were not accepted{first}: see {spool.rejected_folder}")
-        return status.BAD if sender.rejected or sending.unread else status.GOOD
+            first = (
+                f", the first because of '{sender.first_rejection}'"
+                if sender.first_rejection
+                else ""
+            )
+            tell(
+                f"{sender.rejected} documents were not accepted{first}: see {spool.rejected_folder}"
+            )
+        return output.BAD if sender.rejected or sending.unread else output.GOOD
 
 
 def _write_dashboards(server: ElasticsearchServer, file: Path) -> None:
-    """Writes what Kibana imports. Raises OSError."""
-    from ccmix.kibana.dashboard import LAST_YEAR
-    from ccmix.kibana.file import ndjson, times_of
-
+    """Writes the dashboards in the form that Kibana imports. Raises OSError."""
     ends = server.times_s()
     times = times_of(*ends, now_s=time.time()) if ends else LAST_YEAR
     put(ndjson(times), file)
@@ -168,20 +200,21 @@ def _write_dashboards(server: ElasticsearchServer, file: Path) -> None:
 
 
 class _CampaignSender:
-    """Sends each run of campaigns once. Names what can't be read, and sends the rest."""
+    """Sends each run of campaigns once. Names runs that can't be read, and sends the rest."""
 
-    def __init__(self, sender: BulkSender, only: Sequence[str], renamed: Callable[[str], str]) -> None:
+    def __init__(
+        self, sender: BulkSender, only: Sequence[str], renamed: Callable[[str], str]
+    ) -> None:
         self.sender = sender
-        self._renamed = renamed  # gives messages the names of packed files
-        self.whole = 0  # runs of which all was sent
+        self._renamed = renamed  # puts the names of packed files into messages
+        self.whole = 0  # runs that were sent completely
         self.unread: set[str] = set()
         self._only = only
 
     def runs(self, campaign: Campaign, but: Container[str] = ()) -> set[str]:
-        """Sends the runs that have finished, without those of the names `but`; returns their names."""
-        from ccmix.archive import ArchiveError
-        from ccmix.index.send import finished, send_run
-
+        """Sends the finished runs except those named in `but`; returns the names of the sent
+        and of the unreadable runs.
+        """
         names: set[str] = set()
 
         def unread(run: Run, error: ArchiveError) -> None:
@@ -199,9 +232,6 @@ class _CampaignSender:
 
     def campaign(self, campaign: Campaign) -> None:
         """Sends the documents of the campaign itself."""
-        from ccmix.archive import ArchiveError
-        from ccmix.index.send import send_campaign
-
         try:
             send_campaign(self.sender, campaign, self._only)
         except ArchiveError as error:
@@ -215,7 +245,9 @@ class _CampaignSender:
 
 
 def _follow(server: ElasticsearchServer, sending: _CampaignSender, campaign: Campaign) -> None:
-    """Sends each run when it has finished, until standard input ends, then the campaign; `ccmix run` uses it."""
+    """Sends each run when it has finished. At the end of standard input, sends the campaign.
+    `ccmix run` starts this.
+    """
     ended = threading.Event()
 
     def wait_for_end() -> None:
@@ -237,7 +269,7 @@ def _follow(server: ElasticsearchServer, sending: _CampaignSender, campaign: Cam
 
 
 class _WaitingPrinter:
-    """Prints why something waits, each reason once in a while."""
+    """Prints why documents wait, each reason at most once in QUIET_S."""
 
     def __init__(self) -> None:
         self._quiet: dict[str, Deadline] = {}  # by reason

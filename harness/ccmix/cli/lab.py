@@ -1,25 +1,42 @@
-"""`ccmix lab`: runs a command or a shell in a guest, on the emulated path of a run if one is named."""
+"""`ccmix lab`: runs a command or a shell in a guest, optionally on the emulated path of a run."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ccmix.cli import options
 from ccmix.cli.output import put, tell
-
-if TYPE_CHECKING:
-    from ccmix.lab import GuestSpec
-    from ccmix.model import Run
+from ccmix.conditions.layout import NAMESPACE_PREFIX, layout
+from ccmix.config import load
+from ccmix.isolated import FOLDER, module_command
+from ccmix.lab import CODE_DIR, JOB_DIR, GuestSpec, run_guest, run_shell
+from ccmix.lab.confinement import way_here, why_not_confined
+from ccmix.lab.guest_code import guest_code
+from ccmix.lab.host import guest_memory_bytes
+from ccmix.lab.spec import build_of, ccas_of_kernel, identify
+from ccmix.model import STOCK_KERNEL, HostPath, Run
+from ccmix.plan import make_plan
+from ccmix.report.plan_text import path_drawing
+from ccmix.run.machines import (
+    GUEST_ENVIRONMENT,
+    HARNESS_IN_GUEST,
+    OWN_ROOT_ENVIRONMENT,
+    PYTHON_IN_GUEST,
+    EmulationPrograms,
+    pickled,
+)
+from ccmix.temporary import temporary_folder
+from ccmix.tools import find_kernel, find_userland, hold, named_kernels, program_folders
 
 SHELL = ("sh", "-i")
 JOB = "job.pickle"
@@ -30,9 +47,9 @@ GUEST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # a
 class LabOptions:
     """Holds the options of `ccmix lab exec` and `ccmix lab shell`.
 
-    `run_name`: part of a run's name in the plan of the file `path`; the first such run counts. Without `path`, the
-    guest has no emulated path. `kernel`: None stands for that of the path, or the stock one. `host_root` holds where
-    the path asks for it, too.
+    `run_name` is part of a run's name in the plan of the file `path`; the first matching run is
+    used. Without `path`, the guest has no emulated path. If `kernel` is None, the guest has the
+    kernel of the path, or the stock one. The path can also ask for `host_root`.
     """
 
     command: tuple[str, ...]
@@ -47,7 +64,7 @@ class LabOptions:
 
 @dataclass(frozen=True)
 class _Brought:
-    """Holds what a guest has of ccmix: the Python for its code, and where code and programs are."""
+    """Describes ccmix in a guest: the Python for its code, and the places of code and programs."""
 
     python: str
     harness: str
@@ -55,41 +72,52 @@ class _Brought:
     code: Path | None = None
 
 
-@click.group("lab", short_help="Run a command or a shell in a guest of the lab.")
+@click.group("lab")
 def lab() -> None:
-    """Use the lab: a Linux kernel in virtual time, as an ordinary process."""
+    """Use the lab: a Linux kernel in virtual time, which runs as an ordinary process."""
 
 
 def _complete_kernel(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    from ccmix.model import STOCK_KERNEL
-    from ccmix.tools import named_kernels
-
     return [name for name in (STOCK_KERNEL, *named_kernels()) if name.startswith(incomplete)]
 
 
 _memory = click.option(
-    "--memory", type=click.IntRange(64), default=1024, show_default=True, help="The memory of the guest, in MiB."
+    "--memory",
+    type=click.IntRange(64),
+    default=1024,
+    show_default=True,
+    help="The memory of the guest, in MiB.",
 )
 _on_path = click.option(
-    "--path", type=options.PathType(completes=options.INI, dir_okay=False),
+    "--path",
+    type=options.PathType(completes=options.INI, dir_okay=False),
     help="An INI file: set up the emulated path of its first run.",
-)  # fmt: skip
+)
 _of_run = click.option(
-    "--run", "run_name", default="", help="With --path: the first run that has this in its name in `ccmix plan`."
+    "--run",
+    "run_name",
+    default="",
+    help="With --path: the first run with this text in its name in `ccmix plan`.",
 )
 _kernel = click.option(
     "--kernel",
     metavar="NAME",
     shell_complete=_complete_kernel,
-    help="The kernel, of `ccmix lab kernels`  [default: the path's own, or stock]",
+    help="A kernel from `ccmix lab kernels`  [default: the path's own, or stock]",
 )
 _host_root = click.option(
-    "--host-root", is_flag=True, help="Let the guest see this machine's files, read-only, instead of its own userland."
+    "--host-root",
+    is_flag=True,
+    help="Let the guest see this machine's files, read-only, instead of its own userland.",
 )
 _guest_seed = options.seed(most=2**32 - 1)
 
 
-@lab.command("exec", short_help="Run a command as root in a guest.", context_settings={"ignore_unknown_options": True})
+@lab.command(
+    "exec",
+    short_help="Run a command as root in a guest.",
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @_on_path
 @_of_run
@@ -99,11 +127,12 @@ _guest_seed = options.seed(most=2**32 - 1)
 @_guest_seed
 @options.collected(LabOptions)
 def lab_exec(given: LabOptions) -> None:
-    """Run COMMAND as root in a guest; its exit status is that of this command.
+    """Run COMMAND as root in a guest, and exit with its status.
 
-    The guest has the lab's own userland, with Python, iproute2, curl and the like, and network namespaces, netem and tc
-    of its own. Its working folder is empty and removed afterwards; standard input is empty; both outputs come together
-    when it has ended: the last MiB of them.
+    The guest has the lab's own userland, with Python, iproute2, curl and similar programs, and its
+    own network namespaces, netem and tc. COMMAND begins in an empty folder, which is removed
+    afterwards, and with empty standard input. When it has ended, the last MiB of its standard
+    output and standard error is printed.
 
     \b
     ccmix lab exec -- sh -c 'ip link; uname -r; date'
@@ -126,14 +155,17 @@ def lab_exec(given: LabOptions) -> None:
 @_memory
 @_guest_seed
 @click.option(
-    "--virtual-time", is_flag=True, help="Use virtual time, as runs do: the clock jumps ahead while nobody types."
+    "--virtual-time",
+    is_flag=True,
+    help="Use virtual time, as runs do: the clock jumps ahead while nobody types.",
 )
 @options.collected(LabOptions)
 def lab_shell(given: LabOptions) -> None:
-    """Start a guest on this terminal, with COMMAND or a shell in it; the guest ends with it.
+    """Start a guest on this terminal, with COMMAND or a shell in it. The guest ends when the
+    command or the shell ends.
 
-    As with `ccmix lab exec`, but in real time, so that things can be looked at while they go on: speeds are
-    what this machine can do, and nothing is repeatable.
+    The guest is that of `ccmix lab exec`, but in real time, so that you can watch what happens. Its
+    speed is limited by this machine, and nothing is repeatable.
 
     \b
     ccmix lab shell
@@ -145,27 +177,27 @@ def lab_shell(given: LabOptions) -> None:
 @lab.command("kernels", short_help="List the kernels of the lab, with their CCAs and hashes.")
 @options.form("table", "json")
 def lab_kernels(form: str) -> None:
-    """List the kernels that topologies can ask for by `kernel = NAME`.
+    """List the kernels that a topology can choose with `kernel = NAME`.
 
-    Stock is the one of the set-up. `lab/build --name NAME` builds others, with a CCA of yours, a patch or other options
-    of the kernel.
+    The kernel "stock" comes with ccmix. `lab/build --name NAME` builds another kernel, with your
+    own CCA, with a patch or with other kernel options.
 
     \b
     ccmix lab kernels
     ccmix lab kernels --format json
     """
-    from ccmix.cli.lab_kernels import described_kernels, kernels_text
-
     kernels = described_kernels()
-    put(json.dumps([asdict(kernel) for kernel in kernels]) + "\n" if form == "json" else kernels_text(kernels))
+    put(
+        json.dumps([asdict(kernel) for kernel in kernels]) + "\n"
+        if form == "json"
+        else kernels_text(kernels)
+    )
 
 
 def _run_in_guest(given: LabOptions) -> int:
-    """Prints what the command printed and returns its exit status. Raises GuestError, ConfigError, ToolError."""
-    import asyncio
-
-    from ccmix.lab import run_guest
-
+    """Prints the command's output and returns its exit status. Raises GuestError, ConfigError,
+    ToolError.
+    """
     with _guest(given.command, given) as (kernel, spec):
         result = asyncio.run(run_guest(kernel, spec))
     put(result.console)
@@ -173,12 +205,11 @@ def _run_in_guest(given: LabOptions) -> int:
 
 
 def _shell(given: LabOptions) -> int:
-    """Runs a guest on this terminal until the command, by default a shell, ends; returns its exit status.
+    """Runs a guest on this terminal until the command, by default a shell, ends; returns its exit
+    status.
 
     Raises GuestError, ConfigError, ToolError.
     """
-    from ccmix.lab import run_shell
-
     with _guest(given.command or SHELL, given) as (kernel, spec):
         terminal = {"TERM": os.environ.get("TERM", "dumb"), "PS1": "lab# "}
         with_terminal = replace(spec, environment={**spec.environment, **terminal})
@@ -187,22 +218,18 @@ def _shell(given: LabOptions) -> int:
 
 @contextlib.contextmanager
 def _guest(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, GuestSpec]]:
-    """Yields the kernel of a guest, and its specification. Raises UsageError for a kernel that the lab has not."""
-
-    from ccmix.cli.lab_kernels import kernel_named
-    from ccmix.cli.running import warn_if_not_confined
-    from ccmix.isolated import module_command
-    from ccmix.lab import JOB_DIR, GuestSpec
-    from ccmix.lab.memory import guest_memory_bytes
-    from ccmix.model import STOCK_KERNEL
-    from ccmix.run.machines import GUEST_ENVIRONMENT, pickled
-    from ccmix.temporary import temporary_folder
-    from ccmix.tools import find_userland
-
+    """Yields the kernel and the specification of a guest. Raises UsageError if the kernel is
+    not in the lab.
+    """
     _end_as_by_ctrl_c()
     warn_if_not_confined()
     with temporary_folder() as folder:
-        argv, memory_bytes, kernel, host_root = tuple(command), given.memory * 2**20, STOCK_KERNEL, given.host_root
+        argv, memory_bytes, kernel, host_root = (
+            tuple(command),
+            given.memory * 2**20,
+            STOCK_KERNEL,
+            given.host_root,
+        )
         brought = _of_the_host() if host_root else _Brought("", "", GUEST_ENVIRONMENT)
         if given.path:
             run = _chosen(given.path, given.run_name)
@@ -211,65 +238,139 @@ def _guest(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, Gu
             brought = _of_the_host() if host_root else _of_ccmix()
             stage = ("ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
             argv = tuple(module_command(*stage, python=brought.python, folder=brought.harness))
-            memory_bytes, kernel = max(memory_bytes, guest_memory_bytes(run.topology)), run.topology.kernel
+            memory_bytes, kernel = (
+                max(memory_bytes, guest_memory_bytes(run.topology)),
+                run.topology.kernel,
+            )
             tell(_described(run))
         spec = GuestSpec(
-            argv, folder, memory_bytes, given.seed, userland=None if host_root else find_userland(), code=brought.code,
+            argv,
+            folder,
+            memory_bytes,
+            given.seed,
+            userland=None if host_root else find_userland(),
+            code=brought.code,
             environment=brought.environment,
-        )  # fmt: skip
+        )
         yield kernel_named(given.kernel or kernel), spec
 
 
 def _end_as_by_ctrl_c() -> None:
-    """Lets SIGTERM and SIGHUP clean up, too: the guest dies with this process, its folders don't."""
+    """Makes SIGTERM and SIGHUP clean up, too: the guest dies with this process, but its folders
+    must be removed.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
 
 
 def _chosen(config: Path, wanted: str) -> Run:
-    from ccmix.config import load
-    from ccmix.model import HostPath
-    from ccmix.plan import make_plan
-
-    runs = [run for run in make_plan(load(config).entries, seed=0) if not isinstance(run.path, HostPath)]
+    runs = [
+        run for run in make_plan(load(config).entries, seed=0) if not isinstance(run.path, HostPath)
+    ]
     chosen = next((run for run in runs if wanted in run.name), None)
     if not chosen:
-        what = f"a run on a topology with '{wanted}' in its name" if wanted else "a run on a topology"
-        raise click.UsageError(f"'ccmix plan {config}' does not show {what}")
+        what = (
+            f"a run on a topology with '{wanted}' in its name" if wanted else "a run on a topology"
+        )
+        raise click.UsageError(f"{config}: 'ccmix plan' does not show {what}")
     return chosen
 
 
 def _of_the_host() -> _Brought:
-    """Returns this Python, and an environment in which ccmix's own programs, such as ccmix-iperf3, are on PATH."""
-    from ccmix.isolated import FOLDER
-    from ccmix.run.machines import GUEST_ENVIRONMENT
-    from ccmix.tools import program_folders
-
+    """Returns this Python, and an environment in which ccmix's own programs, such as ccmix-iperf3,
+    are on PATH.
+    """
     folders = ":".join(map(str, program_folders()))
     return _Brought(sys.executable, FOLDER, GUEST_ENVIRONMENT | {"PATH": f"{GUEST_PATH}:{folders}"})
 
 
 def _of_ccmix() -> _Brought:
-    """Returns the same of a guest with the lab's userland. Raises GuestError, ToolError."""
-    from ccmix.cli.running import emulation_programs
-    from ccmix.lab import CODE_DIR
-    from ccmix.lab.guest_code import guest_code
-    from ccmix.run.machines import HARNESS_IN_GUEST, OWN_ROOT_ENVIRONMENT, PYTHON_IN_GUEST
-    from ccmix.tools import find_userland
-
-    code = guest_code(find_userland(), asdict(emulation_programs()))
+    """Returns the same for a guest with the lab's userland. Raises GuestError, ToolError."""
+    code = guest_code(find_userland(), asdict(EmulationPrograms.find()))
     environment = OWN_ROOT_ENVIRONMENT | {"PATH": f"{GUEST_PATH}:{CODE_DIR}"}
     return _Brought(str(PYTHON_IN_GUEST), HARNESS_IN_GUEST, environment, code)
 
 
 def _described(run: Run) -> str:
-    from ccmix.conditions.layout import NAMESPACE_PREFIX, layout
-    from ccmix.report.drawing import drawing
-
     plan = layout(run.topology)
     pair = plan.pairs[0]
     return (
-        f"{run.name}: {drawing(plan)}\n"
-        f"network namespaces are called {NAMESPACE_PREFIX}NAME: "
-        f"ip netns exec {NAMESPACE_PREFIX}{pair.sender.name} ping -c 3 {pair.receiver_address}"
+        f"{run.name}: {path_drawing(plan)}\n"
+        f"network namespaces are named {NAMESPACE_PREFIX}NAME; try: ip "
+        f"netns exec {NAMESPACE_PREFIX}{pair.sender.name} ping -c 3 {pair.receiver_address}"
+    )
+
+
+def warn_if_not_confined() -> None:
+    """Warns if a guest on this machine can reach all files of the user. Raises GuestError."""
+    if reasons := why_not_confined(way_here()):
+        tell(
+            f"WARNING: THE LAB'S GUESTS ARE NOT CONFINED ON THIS MACHINE ({reasons}): a program "
+            "in a guest can read and change every file that you can. Run only trusted commands"
+        )
+
+
+@dataclass(frozen=True)
+class DescribedKernel:
+    """Describes a kernel of the lab for `ccmix lab kernels`."""
+
+    name: str
+    release: str
+    sha256: str
+    ccas: tuple[str, ...]
+    additions: str  # to the stock kernel; '' for the stock kernel
+    current: bool  # whether it was built from this stock kernel
+    file: str
+
+
+def kernel_named(name: str) -> Path:
+    """Returns a kernel of the lab. Raises UsageError for an unknown name, ToolError if there is no
+    stock kernel.
+    """
+    if name == STOCK_KERNEL:
+        return find_kernel()
+    named = named_kernels()
+    if name not in named:
+        raise click.UsageError(no_kernel(name, (STOCK_KERNEL, *named)))
+    hold(named[name])
+    return named[name]
+
+
+def described_kernels() -> list[DescribedKernel]:
+    """Returns all kernels of the lab, the stock kernel first. Raises ToolError if it is missing."""
+    stock = find_kernel()
+    stock_key = build_of(stock).get("key")
+    described = []
+    for name, file in {STOCK_KERNEL: stock, **named_kernels()}.items():
+        kernel, build = identify(name, file), build_of(file)
+        current = name == STOCK_KERNEL or build.get("stock_key") == stock_key
+        ccas = tuple(sorted(ccas_of_kernel(file) or ()))
+        additions = build.get("additions", "")
+        described.append(
+            DescribedKernel(
+                name, kernel.release, kernel.sha256, ccas, additions, current, str(file)
+            )
+        )
+    return described
+
+
+def kernels_text(kernels: Iterable[DescribedKernel]) -> str:
+    """Returns a paragraph for each kernel."""
+    lines = []
+    for kernel in kernels:
+        lines += [kernel.name, f"  release  {kernel.release}", f"  sha256   {kernel.sha256}"]
+        lines.append(f"  CCAs     {' '.join(kernel.ccas) or 'unknown'}")
+        if kernel.additions:
+            lines.append(f"  added    {kernel.additions}")
+        if not kernel.current:
+            lines.append(
+                "  older    built from another stock kernel than the one above: build it again"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def no_kernel(name: str, known: Iterable[str]) -> str:
+    return (
+        f"the lab has no kernel named {name} (available: {', '.join(known)}); build it with: "
+        f"lab/build --name {name}"
     )

@@ -6,30 +6,43 @@ import sys
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem, get_completion_class
 
-from ccmix.cli import output, status
+from ccmix.agent.journal import JournalError
+from ccmix.cli import output
+from ccmix.failures import WHAT_TO_DO, Failure, located
 
-COMMANDS = {  # in the order in which a user meets them, with their modules
-    "demo": "demo",
-    "init": "init",
-    "doctor": "doctor",
-    "plan": "plan",
-    "run": "run",
-    "restore": "restore",
-    "report": "report",
-    "compare": "compare",
-    "twin": "twin",
+COMMANDS = {  # with short help texts, in the order in which users need them
+    "demo": "Run an example in the lab: how CUBIC and BBR share a path.",
+    "init": "Write a commented INI file to start from.",
+    "doctor": "Check whether hosts are fit for a test, and how to fix them.",
+    "plan": "List what would run, where, in which order, and for how long.",
+    "run": "Run the entries of an INI file, and print the table of results.",
+    "restore": "Undo the changes that a killed run has left on a host.",
+    "report": "Print results as a table, JSON, CSV or HTML, or draw charts.",
+    "compare": "Compare two campaigns: the differences, and by how much.",
+    "twin": "Describe a measured path, and write its emulated twin.",
+    "import": "Make an archive of third-party results.",
+    "archive": "Pack a campaign into one file, and restore it.",
+    "verify": "Repeat the lab runs of an archive, and compare them byte by byte.",
+    "reproduce": "Repeat an experiment of a paper, and compare its published numbers.",
+    "index": "Put campaigns into an Elasticsearch server, for Kibana.",
+    "psconfig": "Write a template for a mesh of perfSONAR hosts.",
+    "lab": "Run a command or a shell in a guest of the lab.",
+    "cca": "Load BBRv2 and BBRv3 into a running kernel, without a patch.",
+    "cache": "List cached builds, and remove those that are not in use.",
+    "version": "Print the versions and hashes of ccmix, the kernel and the tools.",
+    "completion": "Print a script for the completion of commands in a shell.",
+}
+MODULES = {  # in ccmix.cli, for commands whose module has another name
+    "cache": "installed",
+    "completion": "main",
+    "demo": "reproduce",
     "import": "import_",
-    "archive": "archive",
-    "verify": "verify",
-    "reproduce": "reproduce",
-    "index": "index",
-    "psconfig": "psconfig",
-    "lab": "lab",
-    "cca": "cca",
-    "cache": "cache",
-    "version": "version",
-    "completion": "completion",
+    "restore": "doctor",
+    "twin": "compare",
+    "verify": "archive",
+    "version": "installed",
 }
 
 
@@ -42,16 +55,26 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        name = COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(f"ccmix.cli.{name}"), name)
+        module = importlib.import_module(f"ccmix.cli.{MODULES.get(cmd_name, cmd_name)}")
+        name = "import_" if cmd_name == "import" else cmd_name
+        command: click.Command = getattr(module, name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        return [CompletionItem(name, help=COMMANDS[name]) for name in names] + options
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         try:
             return super().make_context(*args, **kwargs)
         except BrokenPipeError:
             raise
-        except OSError as error:  # of --help or --version, which are printed here
+        except OSError as error:  # --help and --version are printed here
             raise click.ClickException(_line_and_status(error)[0]) from error
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -60,9 +83,9 @@ class CommandGroup(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except BrokenPipeError:
-            raise  # click ends quietly if nobody reads any more
+            raise  # click exits quietly when the reader has gone
         except KeyboardInterrupt:
-            ctx.exit(status.INTERRUPTED)
+            ctx.exit(output.INTERRUPTED)
         except Exception as error:
             sentence, exit_status = _line_and_status(error)
             output.tell(sentence)
@@ -70,67 +93,85 @@ class CommandGroup(click.Group):
 
 
 def _line_and_status(error: Exception) -> tuple[str, int]:
-    """Returns what a user reads of an error, and the exit status. Raises an error again that no user can mend."""
-    from ccmix.agent.journal import JournalError
-    from ccmix.archive import ArchiveError
-    from ccmix.cluster.errors import ClusterError
-    from ccmix.config import ConfigError
-    from ccmix.failures import WHAT_TO_DO, located
-    from ccmix.hosts import CommandError
-    from ccmix.lab.errors import GuestError
-    from ccmix.payload import PayloadError
-    from ccmix.temporary import TemporaryFolderError
-    from ccmix.tools import ToolError
-
+    """Formats an error for the user and picks the exit status. Raises bugs again."""
     match error:
-        case TemporaryFolderError():
-            return str(error), status.WRONG_INPUT
-        case ConfigError() | ArchiveError() | ToolError() | ClusterError() | PayloadError():
-            return str(error), status.WRONG_INPUT
-        case GuestError() | CommandError() | JournalError():
-            return str(error), status.BAD
+        case Failure():
+            return str(error), error.exit_status
+        case JournalError():
+            return str(error), output.BAD
         case OSError(filename=None, errno=number) if number in WHAT_TO_DO:  # files are always named
             output.drop_the_rest()
-            return located(error, "standard output"), status.BAD
-        case FileNotFoundError(filename=None):  # of getcwd(2)
-            return "the working folder was removed: go to another one", status.BAD
+            return located(error, "standard output"), output.BAD
+        case FileNotFoundError(filename=None):  # from getcwd(2)
+            return "the working folder was removed: change to another one", output.BAD
         case OSError():
-            return located(error), status.BAD
+            return located(error), output.BAD
     raise error
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from ccmix.version import version
+        from ccmix.version import version  # noqa: PLC0415  # packages' metadata is slow
 
-        click.echo(f"ccmix, version {version().name}")
+        click.echo(f"ccmix {version().text}")
         ctx.exit()
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
-              help="Show the version and exit.")  # fmt: skip
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Measure how TCP congestion control algorithms share a path.
 
     \b
-    ccmix demo --quick                     a first answer, in seconds
-    ccmix init lab my-test                 a file to start from: my-test.ini
-    ccmix doctor my-test.ini --lab         can it run here, and what to mend
-    ccmix plan my-test.ini                 what would run, and for how long
-    ccmix run my-test.ini --lab            run it, in the lab, on all cores
-    ccmix report results/my-test           the table of what was measured
-    ccmix compare results/a results/b      what differs between two campaigns
-    ccmix twin results/geneva -o twin.ini  what a measured path is, and its twin
-    ccmix import tests.csv -o results/b    what others measured
-    ccmix archive pack results/my-test     one file of it, to mail and cite
-    ccmix verify my-test.zip               whether its numbers repeat
-    ccmix index results/my-test --url URL  all of it into Elasticsearch
+    ccmix demo --quick                     get a first answer in seconds
+    ccmix init lab my-test                 write my-test.ini to start from
+    ccmix doctor my-test.ini --lab         check whether it can run here
+    ccmix plan my-test.ini                 list its runs and how long they take
+    ccmix run my-test.ini --lab            run it in the lab, on all cores
+    ccmix report results/my-test           print the table of its results
+    ccmix compare results/a results/b      compare two campaigns
+    ccmix twin results/geneva -o twin.ini  describe a path, write its twin
+    ccmix import tests.csv -o results/b    import third-party results
+    ccmix archive pack results/my-test     pack it into a file to mail and cite
+    ccmix verify my-test.zip               check whether its numbers repeat
+    ccmix index results/my-test --url URL  send it to Elasticsearch
 
     `ccmix COMMAND --help` explains a command, with examples.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal of another encoding shows ? for characters that it lacks
+            # A terminal with another encoding shows ? for characters that it lacks
+            stream.reconfigure(errors="replace")
     if not isinstance(sys.stderr, output.Messages):
         sys.stderr = output.Messages(sys.stderr)
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a script with which SHELL completes commands, options, INI files, archives, and names
+    of kernels and CCAs.
+
+    Write the script to the file where your shell looks for it, and start a new shell:
+
+    \b
+    ccmix completion bash   to ~/.local/share/bash-completion/completions/ccmix
+    ccmix completion zsh    to ~/.zfunc/_ccmix
+    ccmix completion fish   to ~/.config/fish/completions/ccmix.fish
+
+    Bash needs the package bash-completion. Zsh needs the folder on its fpath:
+    `fpath+=~/.zfunc; autoload -U compinit; compinit` in ~/.zshrc.
+    """
+    kind = get_completion_class(shell)
+    assert kind
+    output.put(kind(main, {}, "ccmix", "_CCMIX_COMPLETE").source().strip() + "\n")

@@ -10,16 +10,17 @@ from collections.abc import Iterator
 
 import click
 
-from ccmix.cli import status
+from ccmix.cli import output
 from ccmix.cli.main import main
 from ccmix.version import version
 
-LITERAL = "\b"  # by which click marks a paragraph whose lines stay as they are
+LITERAL = "\b"  # click's mark for a paragraph that is not wrapped again
 STATUSES = {
-    status.GOOD: "all is good, and all runs are valid",
-    status.BAD: "a run failed or was not valid, a check failed, or something broke; the messages say what",
-    status.WRONG_INPUT: "wrong usage or input; nothing was started",
-    status.INTERRUPTED: "interrupted by the user",
+    output.GOOD: "success, and all runs are valid",
+    output.BAD: "a run failed or was not valid, a check failed, or an error occurred; see the "
+    "messages",
+    output.WRONG_INPUT: "wrong usage or input; nothing was started",
+    output.INTERRUPTED: "interrupted by the user",
 }
 ROOT = click.Context(main, info_name="ccmix", **main.context_settings)
 
@@ -27,7 +28,7 @@ ROOT = click.Context(main, info_name="ccmix", **main.context_settings)
 def page() -> str:
     """Returns the page."""
     lines = [
-        f'.TH CCMIX 1 "" "ccmix {version().name}" "User Commands"',
+        f'.TH CCMIX 1 "" "ccmix {version().text}" "User Commands"',
         ".SH NAME",
         f"ccmix \\- {_text(_first_sentence(main))}",
         ".SH SYNOPSIS",
@@ -39,7 +40,11 @@ def page() -> str:
         ".SH COMMANDS",
         *(line for words, command in commands(main) for line in _command(words, command)),
         ".SH EXIT STATUS",
-        *(line for number, meaning in STATUSES.items() for line in (".TP", f".B {number}", _text(meaning))),
+        *(
+            line
+            for number, meaning in STATUSES.items()
+            for line in (".TP", f".B {number}", _text(meaning))
+        ),
     ]
     return "\n".join(lines) + "\n"
 
@@ -91,12 +96,14 @@ def _first_sentence(command: click.Command) -> str:
 
 
 def _text(text: str) -> str:
-    """Returns a line of the page; what is between backquotes becomes bold."""
+    """Returns a line of the page; text between backquotes becomes bold."""
     return re.sub(r"`([^`]*)`", r"\\fB\1\\fR", _literal(text))
 
 
 def _literal(line: str) -> str:
-    """Returns a line as it is: neither a backslash nor a point at its beginning is a macro, and a minus is ASCII's."""
+    """Escapes a line so that man(7) prints it unchanged: backslashes and a leading point are not
+    macros, and each minus stays ASCII.
+    """
     escaped = line.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
 

@@ -1,6 +1,9 @@
-"""Writes the result of a command, and what it says beside it."""
+"""Writes the result of a command and its messages, and defines the exit statuses of `ccmix`."""
 
+import contextlib
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -10,7 +13,9 @@ STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 
 
 class Messages:
-    """Writes to standard error, and drops the rest where that fails: what a run says must not stop it."""
+    """Writes to standard error. If that fails, drops the rest, because a message must not stop a
+    run.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -35,7 +40,7 @@ class Messages:
 def put(text: str, file: Path | None = None) -> None:
     """Writes to the file or, without one, to standard output. Raises ArchiveError and OSError."""
     if file:
-        from ccmix.archive.replacing import write_whole
+        from ccmix.files import write_whole  # noqa: PLC0415  # Pydantic is slow
 
         write_whole(file, text)
     else:
@@ -48,9 +53,31 @@ def tell(sentence: object) -> None:
 
 
 def drop_the_rest() -> None:
-    """Drops what could not be written to standard output: Python would try again when it ends."""
+    """Drops unwritten text of standard output, which Python would try to write again at exit."""
     _drop(STANDARD_OUTPUT)
 
 
 def _drop(descriptor: int) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+GOOD = 0  # all runs are valid
+BAD = 1  # a run failed or was not valid, or an error occurred
+WRONG_INPUT = 2  # wrong usage or input; nothing was started
+INTERRUPTED = 130
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Switches off the search for cycles of objects (garbage collection) in this context.
+
+    A command that makes millions of objects, and needs all of them, would spend a fifth of its time
+    on the search.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,8 +1,13 @@
-"""Shows the progress of a campaign on standard error: live in a terminal, a line for each run elsewhere."""
+"""Runs a campaign that can be interrupted, and shows its progress on standard error: live in a
+terminal, otherwise as a line for each run.
+"""
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
 import datetime
+import signal
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,22 +18,25 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from ccmix.archive import RunFolder
+from ccmix.archive import Campaign, RunFolder
+from ccmix.cli.output import tell
 from ccmix.model import Run, run_files
-from ccmix.probes.stream.tail import StreamTail
-from ccmix.run.campaign import Outcome
-from ccmix.run.expected_end import ExpectedEnd
+from ccmix.probes.stream.reader import StreamTail
+from ccmix.run.campaign import Executor, Outcome, run_all
+from ccmix.run.schedule import ExpectedEnd
 
 MARKS = {
-    "valid": "[green]valid[/]", "limited": "[yellow]not valid[/]", "unknown": "[yellow]unknown[/]",
+    "valid": "[green]valid[/]",
+    "limited": "[yellow]not valid[/]",
+    "unknown": "[yellow]unknown[/]",
     "skipped": "[yellow]skipped[/]",
-}  # fmt: skip
+}
 COUNTED = {"failed": "failed", "skipped": "skipped", "limited": "not valid", "unknown": "unknown"}
 REFRESH_S = 0.5
 FINISHED = ("valid", "limited", "unknown")
 EXPECTS_EACH_S = 5.0
-MOST_BARS = 16  # more than that don't fit on a screen
-SAYS_END = 10  # times in a campaign, where there is no terminal
+MOST_BARS = 16  # more bars don't fit on a screen
+SAYS_END = 10  # times in a campaign, if there is no terminal
 
 
 @dataclass
@@ -40,14 +48,17 @@ class _Running:
 
 
 class ProgressWatcher:
-    """Watches a campaign that has `runs` to make. The bar of a run follows the samples of its probe.
+    """Watches a campaign that has `runs` to make. The bar of a run follows the samples of its
+    probe.
 
-    The bar of all runs counts the real time that each is expected to take, and a run in progress by its part so far.
-    Beside it is the expected end, which finished runs correct. Where more than MOST_BARS runs can be made at a time, it
-    is the only one.
+    The bar of all runs counts the real time that each run is expected to take; a run in progress
+    counts in part. Next to that bar is the expected end, which finished runs correct. If more than
+    MOST_BARS runs can be made at a time, it is the only bar.
     """
 
-    def __init__(self, console: Console, runs: Sequence[Run], in_lab: bool, at_a_time: int = 1) -> None:
+    def __init__(
+        self, console: Console, runs: Sequence[Run], in_lab: bool, at_a_time: int = 1
+    ) -> None:
         self._console = console
         self._end = ExpectedEnd(runs, in_lab)
         self._end_text, self._end_at_s = "", 0.0  # as it was expected at a time of the clock
@@ -58,12 +69,17 @@ class ProgressWatcher:
         self._outcomes: Counter[str] = Counter()
         self._running: dict[str, _Running] = {}
         columns = (
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[counted]}"), _TimeToGo(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[counted]}"),
+            _TimeToGo(),
             TextColumn("{task.fields[end]}"),
-        )  # fmt: skip
+        )
         self._progress = Progress(*columns, console=console, transient=True, refresh_per_second=2)
         total_s = sum(map(self._end.expected_s, runs))
-        self._all = self._progress.add_task("runs", total=total_s, counted=f"0/{self._total}", end="", left_s=0.0)
+        self._all = self._progress.add_task(
+            "runs", total=total_s, counted=f"0/{self._total}", end="", left_s=0.0
+        )
 
     @property
     def skipped(self) -> int:
@@ -76,7 +92,9 @@ class ProgressWatcher:
         self._end.started(run, time.monotonic())
         bar = None
         if self._shows_each:
-            bar = self._progress.add_task(escape(run.name), total=run.seconds or None, counted="", end="")
+            bar = self._progress.add_task(
+                escape(run.name), total=run.seconds or None, counted="", end=""
+            )
         self._running[run.name] = _Running(
             run, bar, StreamTail(folder.partial / run_files.LOGS / run_files.SOCKMON_STREAM)
         )
@@ -89,19 +107,30 @@ class ProgressWatcher:
         self._ended_s += self._end.expected_s(run)
         self._end.ended(run, time.monotonic(), finished=outcome.status in FINISHED)
         self._outcomes[outcome.status] += 1
-        bad = [f"{self._outcomes[status]} {name}" for status, name in COUNTED.items() if self._outcomes[status]]
+        bad = [
+            f"{self._outcomes[status]} {name}"
+            for status, name in COUNTED.items()
+            if self._outcomes[status]
+        ]
         self._progress.update(
-            self._all, description=f"runs{' (' + ', '.join(bad) + ')' if bad else ''}",
+            self._all,
+            description=f"runs{' (' + ', '.join(bad) + ')' if bad else ''}",
             counted=f"{self._ended}/{self._total}",
-        )  # fmt: skip
+        )
         self._show_all()
         mark = MARKS.get(outcome.status, "[red]failed[/]")
-        self._console.print(f"{self._ended}/{self._total} {escape(run.name)}: {mark}", highlight=False, soft_wrap=True)
+        self._console.print(
+            f"{self._ended}/{self._total} {escape(run.name)}: {mark}",
+            highlight=False,
+            soft_wrap=True,
+        )
         for reason in outcome.reasons:
             self._console.print(f"    {reason}", highlight=False, markup=False, soft_wrap=True)
         if not self._console.is_terminal and self._is_a_part():
             end = end_text(self._end.left_s(time.monotonic()))
-            self._console.print(f"{self._ended}/{self._total}: {end}", highlight=False, soft_wrap=True)
+            self._console.print(
+                f"{self._ended}/{self._total}: {end}", highlight=False, soft_wrap=True
+            )
 
     async def display(self) -> None:
         """Shows the bars until it is cancelled."""
@@ -113,7 +142,8 @@ class ProgressWatcher:
     def look(self) -> None:
         """Moves the bars to where the runs in progress are."""
         for running in self._running.values():
-            with contextlib.suppress(OSError, ValueError):  # not there yet, or the run has no stream
+            # The stream may not exist yet, or the run has none
+            with contextlib.suppress(OSError, ValueError):
                 running.seconds = min(running.stream.seconds(), running.run.seconds or float("inf"))
                 if running.bar is not None:
                     of = f"/{running.run.seconds:.0f}" if running.run.seconds else ""
@@ -122,12 +152,18 @@ class ProgressWatcher:
         self._show_all()
 
     def _is_a_part(self) -> bool:
-        """Returns whether the runs that have ended are another tenth of all, and not the last."""
-        before, now = ((ended * SAYS_END) // self._total for ended in (self._ended - 1, self._ended))
+        """Returns whether the ended runs complete another tenth of all runs, except the
+        last tenth.
+        """
+        before, now = (
+            (ended * SAYS_END) // self._total for ended in (self._ended - 1, self._ended)
+        )
         return before < now < SAYS_END
 
     def _show_all(self) -> None:
-        in_progress_s = sum(_part(running) * self._end.expected_s(running.run) for running in self._running.values())
+        in_progress_s = sum(
+            _part(running) * self._end.expected_s(running.run) for running in self._running.values()
+        )
         now_s = time.monotonic()
         if not self._end_text or now_s - self._end_at_s >= EXPECTS_EACH_S:
             left_s = self._end.left_s(now_s)
@@ -137,12 +173,12 @@ class ProgressWatcher:
 
 
 def _part(running: _Running) -> float:
-    """Returns how much of its traffic has passed."""
+    """Returns the share of its traffic time that has passed."""
     return min(running.seconds / running.run.seconds, 1.0) if running.run.seconds else 0.0
 
 
 def end_text(left_s: float) -> str:
-    """Returns 'ends about 14:05 UTC', with the day if that is another one."""
+    """Returns 'ends about 14:05 UTC', with the date if it is not today."""
     now = datetime.datetime.now(datetime.UTC)
     end = now + datetime.timedelta(seconds=left_s)
     day = "" if end.date() == now.date() else f"{end:%Y-%m-%d} "
@@ -150,10 +186,36 @@ def end_text(left_s: float) -> str:
 
 
 class _TimeToGo(TimeRemainingColumn):
-    """Shows the time to the expected end; of a single run, by the speed of its traffic."""
+    """Shows the time to the expected end; for a single run, from the speed of its traffic."""
 
     def render(self, task: Task) -> Text:
         left_s = task.fields.get("left_s")
         if left_s is None:
             return super().render(task)
         return Text(str(datetime.timedelta(seconds=round(left_s))), style="progress.remaining")
+
+
+async def run_interruptibly(campaign: Campaign, left: Sequence[Run], executor: Executor) -> int:
+    """Makes the runs with the progress display, and returns how many were skipped.
+
+    SIGTERM and SIGHUP have the effect of Ctrl-C. All three work even if the caller ignores them.
+    """
+
+    main = asyncio.current_task()
+    assert main
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main)
+    watcher = ProgressWatcher(Console(stderr=True), left, bool(campaign.origin.lab), executor.slots)
+    display = asyncio.create_task(watcher.display())
+    try:
+        await run_all(campaign, left, executor, watcher)
+    finally:
+        display.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await display
+    return watcher.skipped
+
+
+def _cancel(main: asyncio.Task[int]) -> None:
+    tell("interrupted: ending the runs, and undoing changes ...")
+    main.cancel()

@@ -1,4 +1,4 @@
-"""`ccmix psconfig`: writes a template from parameters as people write them."""
+"""`ccmix psconfig`: writes a template from parameters in their usual units."""
 
 from __future__ import annotations
 
@@ -10,23 +10,55 @@ import click
 
 from ccmix.cli import options
 from ccmix.cli.output import put
+from ccmix.config.hostlist import read_hosts
+from ccmix.psconfig import Mesh, MeshError, read_mixes, template
+from ccmix.units import parse_time
 
 
-@click.command("psconfig", short_help="Write the template of a mesh of perfSONAR hosts.")
+@click.command("psconfig")
 @click.argument("hosts", nargs=-1)
-@click.option("-H", "--hosts-file", type=options.PathType(), metavar="HOSTS.csv", help="More hosts, as for run.")
-@click.option("--groups", metavar="GROUPS", multiple=True, required=True,
-              help="A mix of CCAs, such as cubic:8,bbr:8; several times for several tasks.")  # fmt: skip
 @click.option(
-    "--streams", type=click.IntRange(1, 128), help="Streams of each test  [default: the largest sum of weights]"
+    "-H",
+    "--hosts-file",
+    type=options.PathType(),
+    metavar="HOSTS.csv",
+    help="More hosts, as for run.",
+)
+@click.option(
+    "--groups",
+    metavar="GROUPS",
+    multiple=True,
+    required=True,
+    help="A mix of CCAs, such as cubic:8,bbr:8; one task for each --groups.",
+)
+@click.option(
+    "--streams",
+    type=click.IntRange(1, 128),
+    help="Streams of each test  [default: the largest sum of weights]",
 )
 @click.option("--duration", default="30s", show_default=True, help="Duration of each test.")
-@click.option("--omit", default="0s", show_default=True, help="Time at the beginning of each test that is not counted.")
-@click.option("--interval", default="6h", show_default=True, help="Each pair of hosts is tested once in it.")
-@click.option("--archive", metavar="URL", default="", help="Where pScheduler puts each result, such as Logstash.")
+@click.option(
+    "--omit",
+    default="0s",
+    show_default=True,
+    help="Time at the beginning of each test that is left out.",
+)
+@click.option(
+    "--interval", default="6h", show_default=True, help="Test each pair of hosts once in this time."
+)
+@click.option(
+    "--archive",
+    metavar="URL",
+    default="",
+    help="The server to which pScheduler sends each result, such as Logstash.",
+)
 @click.option("--no-verify", is_flag=True, help="Don't check the archive's certificate.")
 @click.option("--ip-version", type=click.Choice(["4", "6"]), help="[default: pScheduler's choice]")
-@click.option("--link-rtt", metavar="TIME", help="The longest RTT of the mesh: shorter slots  [default: 200ms]")
+@click.option(
+    "--link-rtt",
+    metavar="TIME",
+    help="The longest RTT of the mesh; a smaller one makes slots shorter  [default: 200ms]",
+)
 @options.output("[default: standard output]")
 def psconfig(
     hosts: tuple[str, ...],
@@ -42,16 +74,13 @@ def psconfig(
     ip_version: str | None,
     link_rtt: str | None,
 ) -> None:
-    """Write a pSConfig template: the mesh of HOSTS, which test mixes of CCAs with pScheduler on a schedule.
+    """Write a pSConfig template: a mesh of HOSTS that regularly test mixes of CCAs with pScheduler.
 
     \b
     ccmix psconfig ps1.example.org ps2.example.org ps3.example.org \\
         --groups cubic:8,bbr:8 --groups cubic --groups bbr --streams 16 \\
         --archive https://archive.example.org/logstash -o mesh.json
     """
-    from ccmix.config.hostlist import read_hosts
-    from ccmix.psconfig import Mesh, MeshError, read_mixes, template
-
     if hosts_file:
         hosts += tuple(row.address for row in read_hosts(hosts_file))
     try:
@@ -72,9 +101,6 @@ def psconfig(
 
 
 def _seconds(name: str, text: str) -> float:
-    from ccmix.psconfig import MeshError
-    from ccmix.units import parse_time
-
     try:
         return parse_time(text)
     except ValueError as error:
@@ -82,8 +108,6 @@ def _seconds(name: str, text: str) -> float:
 
 
 def _whole_seconds(name: str, text: str) -> int:
-    from ccmix.psconfig import MeshError
-
     seconds = _seconds(name, text)
     if not math.isclose(seconds, round(seconds)):
         raise MeshError(f"{name}: {text!r} is not a whole number of seconds")

@@ -1,4 +1,6 @@
-"""`ccmix reproduce`: makes an experiment of a published paper in the lab, and puts the numbers side by side."""
+"""`ccmix demo` runs ccmix's own example in the lab. `ccmix reproduce` repeats an experiment of a
+published paper in the lab, and prints measured and published numbers side by side.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,66 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ccmix.cli import options, status
+from ccmix.archive import Campaign
+from ccmix.cli import options, output
+from ccmix.cli.init import sample
+from ccmix.cli.options import RunOptions
 from ccmix.cli.output import put
+from ccmix.cli.report import count_runs
+from ccmix.cli.run import run_campaign, run_text
+from ccmix.config import Overrides
+from ccmix.config.problems import nearest
+from ccmix.model import Run
+from ccmix.papers.experiment import Experiment
+from ccmix.papers.forms import costs, form, planned
+from ccmix.papers.judging import needed
+from ccmix.papers.outcome import listing, printed, reproduction
+from ccmix.papers.reading import EXPERIMENTS, by_name, ini_of
 
-if TYPE_CHECKING:
-    from ccmix.archive import Campaign
-    from ccmix.cli.run import RunOptions
-    from ccmix.model import Run
-    from ccmix.papers.experiment import Experiment
+
+@click.command("demo")
+@click.option(
+    "--quick", is_flag=True, help="One condition in a few seconds: CUBIC competes with BBR."
+)
+@click.option(
+    "-o",
+    "--outdir",
+    type=options.PathType(file_okay=False),
+    help="A new folder for the results  [default: results/demo; with --quick: results/demo-quick]",
+)
+@options.jobs
+@options.resume
+def demo(quick: bool, outdir: Path | None, jobs: int | None, resume: bool) -> None:
+    """Run the demo in the lab, and print its table, its answer in sentences, and the path of its
+    report.
+
+    8 flows share 1 Gbit/s: all of CUBIC, all of BBR, all of BBRv2, or CUBIC competing with each
+    BBR. With two delays, with and without loss, these are 60 runs, which take three to four
+    minutes. The demo needs neither root nor a network. `ccmix init lab NAME` writes a file for
+    your own test.
+
+    \b
+    ccmix demo --quick
+    ccmix demo
+    ccmix demo -o /tmp/demo -j 1
+    """
+    name = "demo-quick" if quick else "demo"
+    given = RunOptions(
+        config=sample(name),
+        outdir=outdir,
+        in_lab=True,
+        jobs=jobs,
+        only=(),
+        named=(),
+        overrides=Overrides(),
+        resume=resume,
+        seed=options.DEFAULT_SEED,
+        sentences=True,
+    )
+    sys.exit(run_campaign(given))
 
 
 @dataclass(frozen=True)
@@ -49,32 +99,38 @@ class ReproduceOptions:
         return self.jobs or len(os.sched_getaffinity(0))
 
 
-@click.command("reproduce", short_help="Make an experiment of a published paper again, beside its numbers.")
+@click.command("reproduce")
 @click.argument("name", required=False)
-@click.option("--full", is_flag=True, help="At the paper's own size  [default: reduced]")
-@click.option("--tried", is_flag=True, help="Also other settings, by which one sees why a number differs")
+@click.option("--full", is_flag=True, help="Run at the paper's own size  [default: reduced]")
+@click.option(
+    "--tried", is_flag=True, help="Also run other settings, which explain why a number differs."
+)
 @options.outdir("Folder for the results")
 @options.jobs
-@click.option("--resume", is_flag=True, help="Continue OUTDIR: keep finished runs, and make all others.")
-@click.option("--statement", metavar="STATEMENT", help="Only the runs that this statement needs.")
-@click.option("--ini", is_flag=True, help="Print the INI file of NAME instead, in the form that would run.")
+@options.resume
+@click.option(
+    "--statement", metavar="STATEMENT", help="Make only the runs that this statement needs."
+)
+@click.option("--ini", is_flag=True, help="Instead, print the INI file of NAME as it would run.")
 @options.executor
 @options.shared
 @options.of_order
 @options.collected(ReproduceOptions)
 def reproduce(given: ReproduceOptions) -> None:
-    """Make the experiment NAME of a published paper in the lab; list all of them without NAME.
+    """Repeat the experiment NAME of a published paper in the lab. Without NAME, list all
+    experiments.
 
-    Prints what was measured beside what was published, and for each statement of the paper whether it holds here, with
-    95% intervals. A statement that does not hold is a result: the exit status is 0 if all runs are valid.
+    Prints measured and published numbers side by side, and says for each statement of the paper
+    whether it holds here, with 95% intervals. A statement that does not hold is a result, too: the
+    exit status is 0 if all runs are valid.
 
     \b
     ccmix reproduce                    all experiments, with their cost
-    ccmix reproduce dai-fig1           one, in its reduced form
+    ccmix reproduce dai-fig1           one experiment, reduced in size
     ccmix reproduce dai-fig1 --full    at the paper's own size
     ccmix reproduce dai-fig1 --ini     what would run, with its sources
     ccmix reproduce dai-fig1 --statement fair-at-300-ms
-    ccmix reproduce gomez-fig7 --tried    also what was tried to explain
+    ccmix reproduce gomez-fig7 --tried    also tries to explain differences
     ccmix reproduce dai-fig1 --full --executor dask://10.0.0.1:8786
     """
     if given.name is None:
@@ -84,52 +140,50 @@ def reproduce(given: ReproduceOptions) -> None:
 
 
 def _experiment(name: str, statement: str | None) -> Experiment:
-    """Returns the experiment, with one statement alone where that is asked for. Raises BadParameter without either."""
-    from ccmix.config.problems import nearest
-    from ccmix.papers.registry import by_name
-
+    """Returns the experiment, with only this statement if it is not None. Raises BadParameter if
+    there is no such experiment or statement.
+    """
     experiments = by_name()
     if name not in experiments:
-        message = f"'{name}' is no experiment{nearest(name, experiments)}: ccmix reproduce lists them"
-        raise click.BadParameter(message, param_hint="NAME")
+        raise click.BadParameter(
+            f"'{name}' is not an experiment{nearest(name, experiments)}: 'ccmix reproduce' lists "
+            "all",
+            param_hint="NAME",
+        )
     if statement is None:
         return experiments[name]
     try:
         return experiments[name].only(statement)
     except KeyError:
         names = [each.name for each in experiments[name].statements]
-        message = f"'{statement}' is no statement of {name}: write one of {', '.join(names)}"
-        raise click.BadParameter(message, param_hint="--statement") from None
+        raise click.BadParameter(
+            f"'{statement}' is not a statement of {name}: write one of {', '.join(names)}",
+            param_hint="--statement",
+        ) from None
 
 
 def _list(given: ReproduceOptions) -> None:
-    from ccmix.papers.costs import costs
-    from ccmix.papers.registry import EXPERIMENTS
-    from ccmix.papers.terminal import listing
-
-    put(listing((experiment, costs(experiment, given.seed, given.cores)) for experiment in EXPERIMENTS))
+    put(
+        listing(
+            (experiment, costs(experiment, given.seed, given.cores)) for experiment in EXPERIMENTS
+        )
+    )
 
 
 def _reproduce(experiment: Experiment, given: ReproduceOptions) -> int:
-    """Runs the experiment and prints what came of it; returns the exit status."""
-    from ccmix.cli.run import run_text
-    from ccmix.papers.ini_text import form
-
+    """Runs the experiment and prints its outcome; returns the exit status."""
     text = form(experiment.name, full=given.full)
     if given.ini:
         put(text)
-        return status.GOOD
+        return output.GOOD
     return run_text(
-        _run_options(experiment, given), text, lambda campaign, skipped: _show(experiment, campaign, skipped)
+        _run_options(experiment, given),
+        text,
+        lambda campaign, skipped: _show(experiment, campaign, skipped),
     )
 
 
 def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
-    from ccmix.cli.run import RunOptions
-    from ccmix.config import Overrides
-    from ccmix.papers.experiments_folder import ini_of
-    from ccmix.papers.made_by import planned
-
     runs = planned(experiment.name, given.seed, full=given.full, tried=given.tried)
     return RunOptions(
         config=ini_of(experiment.name),
@@ -137,7 +191,9 @@ def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
         in_lab=True,
         jobs=given.jobs,
         only=tuple(dict.fromkeys(run.entry for run in runs)),
-        named=tuple(run.name for run in _needed(experiment, given, runs)) if given.statement else (),
+        named=tuple(run.name for run in _needed(experiment, given, runs))
+        if given.statement
+        else (),
         overrides=Overrides(),
         resume=given.resume,
         seed=given.seed,
@@ -147,21 +203,19 @@ def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
 
 
 def _needed(experiment: Experiment, given: ReproduceOptions, runs: Sequence[Run]) -> list[Run]:
-    """Returns the runs that the experiment's statements need, and with --tried what was tried for them."""
-    from ccmix.papers.measured import needed
-
+    """Returns the runs that the experiment's statements need and, with --tried, the runs that try
+    to explain them.
+    """
     numbers = [number for statement in experiment.statements for number in statement.numbers]
     if given.tried:
-        numbers += [number for statement in experiment.statements for number in statement.tried_numbers]
+        numbers += [
+            number for statement in experiment.statements for number in statement.tried_numbers
+        ]
     return needed(numbers, runs)
 
 
 def _show(experiment: Experiment, campaign: Campaign, skipped: int) -> int:
-    from ccmix.cli.run import count_runs
-    from ccmix.papers.outcome import reproduction
-    from ccmix.papers.terminal import reproduction as shown
-
     results, all_valid = count_runs(campaign, skipped)
     if results:
-        put(shown(reproduction(experiment, results.runs)))
-    return status.GOOD if all_valid else status.BAD
+        put(printed(reproduction(experiment, results.runs)))
+    return output.GOOD if all_valid else output.BAD

@@ -1,1 +1,3 @@
-"""Compares two campaigns by condition: what differs between their hosts and paths, and whether the results do."""
+"""Compares two campaigns by condition: lists the differences between their hosts and paths, and
+tests whether the results differ.
+"""

@@ -1,4 +1,5 @@
-"""Lists all that a run declares, as names and values: its environment, its path, its traffic and its entry.
+"""Lists everything that a run declares, as names and values: its environment, its path, its traffic
+and its entry.
 
 Every field of the model is listed, so that a new key needs no code here.
 """
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 NONE, UNKNOWN, EMULATED = "none", "unknown", "emulated"
-OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already contain
+# swept keys that the mix, streams and pacing of a run already contain
+OF_TRAFFIC = "cca", "streams", "pacing"
 TOLD_BY_FEW_IMPORTS = ("duration", "omit", "interval", "pacing")
 IN_TUPLE = ""
 MOST_CHARACTERS = 500  # of a value
@@ -83,25 +85,40 @@ lab_programs:lab-program.
 """.strip().splitlines()
 )
 _LEFT_OUT = (
-    "Topology.kind", "Topology.senders", "Topology.changes", "Sender.name", "Sender.drawn_delay_s", "HostPath.kind",
-    "HostPath.cap_bytes", "Traffic.sources", "Facts.imported",
-)  # fmt: skip
+    "Topology.kind",
+    "Topology.senders",
+    "Topology.changes",
+    "Sender.name",
+    "Sender.drawn_delay_s",
+    "HostPath.kind",
+    "HostPath.cap_bytes",
+    "Traffic.sources",
+    "Facts.imported",
+)
 # Keys of which no run has a trace
-_OF_ENTRIES = {each.name.replace("_", "-") for each in fields(Entry)} - {"name", "conditions", "accept-limits"}
+_OF_ENTRIES = {each.name.replace("_", "-") for each in fields(Entry)} - {
+    "name",
+    "conditions",
+    "accept-limits",
+}
 _OF_ENTRIES |= {key.name for key in ENTRY_KEYS.values() if key.obsolete}
 
 Setting = tuple[str, str]
 """A family, such as 'sysctl.' or '', and a name in it."""
 Settings = Mapping[str, Mapping[str, str]]
-"""Values by family and name; what is not there is NONE."""
+"""Values by family and name; a missing value is NONE."""
 
 
 Declared = Mapping[str, Settings]
-"""What a run declares, by part: its environment, path, traffic and entry; of an import what its source reports."""
+"""The declared values of a run, by part: its environment, path, traffic and entry; of an imported
+run, the values that its source reports.
+"""
 
 
 def declared(result: Result, section: Mapping[str, str]) -> Declared:
-    """Returns what a run declares; `section` has the keys of its entry as its file has them, none of an import."""
+    """Returns the declared values of a run. `section` has the keys of its entry as the file has
+    them, and is empty for an import.
+    """
     keys = sorted(_OF_ENTRIES) if section else ()
     parts = {
         "environment": _environment(result),
@@ -113,13 +130,13 @@ def declared(result: Result, section: Mapping[str, str]) -> Declared:
 
 
 def path_settings(result: Result) -> dict[str, str]:
-    """Returns what a run's path is, by name, without the name of its section."""
+    """Returns the settings of a run's path by name, without the name of its section."""
     return {family + name: value for (family, name), value in _path(result) if name != "topology"}
 
 
 @functools.cache
 def path_defaults() -> Settings:
-    """Returns the settings of a path between hosts as they are where a file says nothing of them."""
+    """Returns the default settings of a path between hosts."""
     return _by_family(_leaves(HostPath("", Destination("", "", ""), "iperf3")))
 
 
@@ -133,7 +150,9 @@ def _by_family(settings: Iterable[tuple[Setting, str]]) -> Settings:
 
 def _environment(result: Result) -> Iterator[tuple[Setting, str]]:
     facts = result.finished.facts
-    build, tool, generator = facts.kernel_version or UNKNOWN, facts.iperf3 or UNKNOWN, facts.generator or "iperf3"
+    build = facts.kernel_version or UNKNOWN
+    tool = facts.iperf3 or UNKNOWN
+    generator = facts.generator or "iperf3"
     yield ("", "machine"), result.finished.execution.machine
     yield from _leaves(replace(facts, kernel_version=build, iperf3=tool, generator=generator))
 
@@ -142,16 +161,21 @@ def _path(result: Result) -> Iterator[tuple[Setting, str]]:
     path = result.run.path
     yield ("", "path"), EMULATED if isinstance(path, Topology) else "real"
     if isinstance(path, HostPath) and imported(result.finished):
-        condition = {name: value for name, value in result.run.condition.items() if name not in OF_TRAFFIC}
+        condition = {
+            name: value for name, value in result.run.condition.items() if name not in OF_TRAFFIC
+        }
         yield from (
-            (("", name), value) for name, value in ({"src": path.src, "alias": path.dst.name} | condition).items()
+            (("", name), value)
+            for name, value in ({"src": path.src, "alias": path.dst.name} | condition).items()
         )
         return
     yield from _leaves(path)
     if isinstance(path, Topology):
         yield ("", "hosts"), ", ".join(sender.name for sender in path.senders)
         yield from _of_each({sender.name: dict(_sender(sender)) for sender in path.senders})
-        yield from ((("", f"at.{change.at_s:.12g}s"), path_text.change(change)) for change in path.changes)
+        yield from (
+            (("", f"at.{change.at_s:.12g}s"), path_text.change(change)) for change in path.changes
+        )
 
 
 def _sender(sender: Sender) -> Iterator[tuple[Setting, str]]:
@@ -165,7 +189,9 @@ def _sender(sender: Sender) -> Iterator[tuple[Setting, str]]:
 def _traffic(result: Result) -> Iterator[tuple[Setting, str]]:
     run, sources = result.run, dict[str, dict[str, dict[Setting, str]]]()
     for (family, name), value in _leaves(run.traffic):
-        untold = imported(result.finished) and name in TOLD_BY_FEW_IMPORTS and value in (NONE, "0 s")
+        untold = (
+            imported(result.finished) and name in TOLD_BY_FEW_IMPORTS and value in (NONE, "0 s")
+        )
         yield (family, name), UNKNOWN if untold else value
     yield ("", "accept-limits"), _text(run.accept_limits, "accept_limits")
     for source in run.traffic.sources:
@@ -176,11 +202,16 @@ def _traffic(result: Result) -> Iterator[tuple[Setting, str]]:
             yield (prefix, "host"), ", ".join(of_hosts)
         for (family, name), value in _of_each(of_hosts):
             if name not in ("name", "host") and (source_name or name not in ("type", "start")):
-                yield (prefix + family, name if source_name or name != "command" else "src-cmd"), value
+                yield (
+                    (prefix + family, name if source_name or name != "command" else "src-cmd"),
+                    value,
+                )
 
 
 def _of_each(hosts: Mapping[str, Mapping[Setting, str]]) -> Iterator[tuple[Setting, str]]:
-    """Yields what hosts declare: one value if it is that of all, else 'h1 none, h2 3%'."""
+    """Yields the declared values of hosts: a single value if all hosts have it, otherwise
+    'h1 none, h2 3%'.
+    """
     for setting in dict.fromkeys(setting for own in hosts.values() for setting in own):
         values = {host: own.get(setting, NONE) for host, own in hosts.items()}
         first, *others = dict.fromkeys(values.values())
@@ -188,7 +219,9 @@ def _of_each(hosts: Mapping[str, Mapping[Setting, str]]) -> Iterator[tuple[Setti
 
 
 def _leaves(value: DataclassInstance, family: str = "") -> Iterator[tuple[Setting, str]]:
-    """Yields the fields of a dataclass of the model, and of those in it that are not written as one value."""
+    """Yields the fields of a dataclass of the model, and of nested ones that are not written as a
+    single value.
+    """
     for each in fields(value):
         in_class = f"{type(value).__name__}.{each.name}"
         if in_class not in _LEFT_OUT:
@@ -197,12 +230,18 @@ def _leaves(value: DataclassInstance, family: str = "") -> Iterator[tuple[Settin
             yield from _below(getattr(value, each.name), family, name, each.name, unit)
 
 
-def _below(value: object, family: str, name: str, field: str, unit: str | None) -> Iterator[tuple[Setting, str]]:
+def _below(
+    value: object, family: str, name: str, field: str, unit: str | None
+) -> Iterator[tuple[Setting, str]]:
     joined = family + name + " " * name[-1:].isalnum()
     if isinstance(value, Mapping):
         for key, member in value.items():
             yield from _below(member, joined, key, field, None)
-    elif is_dataclass(value) and not isinstance(value, type) and type(value).__str__ is object.__str__:
+    elif (
+        is_dataclass(value)
+        and not isinstance(value, type)
+        and type(value).__str__ is object.__str__
+    ):
         yield from _leaves(value, joined)
     else:
         yield (family, name), _text(value, field, unit)
@@ -223,16 +262,25 @@ def _text(value: object, field: str, unit: str | None = None) -> str:
         case "rate_budget", (float() as size_bytes, float() as seconds):
             text = f"{format_exact(size_bytes, 'bytes')} in {format_exact(seconds, 's')}"
         case "time_window", tuple():
-            text = "-".join(f"{time // 3600:02.0f}:{time % 3600 // 60:02.0f}" for time in value) + " UTC"
+            text = (
+                "-".join(f"{time // 3600:02.0f}:{time % 3600 // 60:02.0f}" for time in value)
+                + " UTC"
+            )
         case _, bool():
             text = "on" if value else "off"
         case _, int() | float():
             text = format_exact(value, unit) if unit else f"{value:.12g}"
         case _, tuple():
-            text = (" " if field == IN_TUPLE else ", ").join(_text(each, IN_TUPLE, unit) for each in value)
+            text = (" " if field == IN_TUPLE else ", ").join(
+                _text(each, IN_TUPLE, unit) for each in value
+            )
         case _, Group(pacing_bps=float() as pacing_bps):
             text = str(value).replace(f"@{pacing_bps:.0f}", f"@{format_exact(pacing_bps, 'bps')}")
         case _:
             text = _HASH.sub(r"\1", str(value)).replace("\n", r"\n").expandtabs(1)
-    more = f"... (sha256 {sha256(text.encode()).hexdigest()[:12]})" if len(text) > MOST_CHARACTERS else ""
+    more = (
+        f"... (sha256 {sha256(text.encode()).hexdigest()[:12]})"
+        if len(text) > MOST_CHARACTERS
+        else ""
+    )
     return text[:MOST_CHARACTERS] + more

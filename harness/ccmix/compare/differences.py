@@ -1,4 +1,6 @@
-"""Finds what conditions of two campaigns declare differently: each pair of them is compared by itself."""
+"""Finds the settings that conditions of two campaigns declare differently: each pair of conditions
+is compared by itself.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,19 +14,31 @@ from ccmix.compare.declared import EMULATED, NONE, UNKNOWN, Declared, declared, 
 from ccmix.compare.matching import MatchedPair
 from ccmix.config import ConfigError, ini
 
-# Settings that no real path has, and those of its ends
+# Settings that a real path lacks, and settings of its ends
 OF_EMULATION = (
-    "topology", "hosts", "receivers", "shaper", "burst", "offloads", "spread", "kernel", "host-root", "control",
-    "sender-", "at.", "tcpdump", "param-sweep",
-)  # fmt: skip
+    "topology",
+    "hosts",
+    "receivers",
+    "shaper",
+    "burst",
+    "offloads",
+    "spread",
+    "kernel",
+    "host-root",
+    "control",
+    "sender-",
+    "at.",
+    "tcpdump",
+    "param-sweep",
+)
 ENDS = ("src", "dst", "dst-host", "alias")
 OF_EVERY_HOST = ("sysctl.", "offloads.", "sender-queue.")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Describes a setting that has other values in B than in A, in the `conditions`: in all of both where none is
-    named.
+    """Describes a setting that has other values in B than in A, in these `conditions`: in all
+    conditions of both if there are none.
     """
 
     what: str
@@ -34,7 +48,9 @@ class Difference:
 
     @property
     def unknown(self) -> bool:
-        """Returns whether one of the campaigns doesn't record a value that must exist: it may be the same."""
+        """Returns whether a campaign doesn't record a value that must exist: the value may be the
+        same in both.
+        """
         return UNKNOWN in (*self.a, *self.b)
 
 
@@ -45,8 +61,8 @@ class _ValuePair(NamedTuple):
 
 
 def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Difference]:
-    """Returns what differs in the environment, the path, the traffic and the entry of pairs of A and B; what is unknown
-    comes first.
+    """Returns the differences of environment, path, traffic and entry between pairs of A and B,
+    beginning with the unknown ones.
     """
     read_a, read_b = _reader(a), _reader(b)
     names: dict[_ValuePair, list[str]] = {}
@@ -62,8 +78,8 @@ def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Di
 
 
 def _reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:
-    """Returns what reads all that runs of the campaigns declare, each that is another once: there may be a hundred
-    thousand runs, and few facts, paths and traffics.
+    """Returns a function that reads the declared values of a run, but reads equal parts only once:
+    there may be a hundred thousand runs, and few facts, paths and traffics.
     """
     known: dict[tuple[object, ...], Declared] = {}
     sections: dict[str, Mapping[str, str]] = {}
@@ -91,11 +107,14 @@ def _between(a: Sequence[Declared], b: Sequence[Declared]) -> Iterator[_ValuePai
     for part in a[0]:
         of_a, of_b = ([each[part] for each in side] for side in (a, b))
         for family in _keys(*of_a, *of_b) if of_a != of_b else ():
-            own_a, own_b = ([settings.get(family, {}) for settings in side] for side in (of_a, of_b))
+            own_a, own_b = (
+                [settings.get(family, {}) for settings in side] for side in (of_a, of_b)
+            )
             one = not any(own_a) or not any(own_b)  # a side lacks the family
             for name in [""] if one else _keys(*own_a, *own_b):
                 values_a, values_b = (
-                    [_in_one(own) if one else own.get(name, "") for own in side] for side in (own_a, own_b)
+                    [_in_one(own) if one else own.get(name, "") for own in side]
+                    for side in (own_a, own_b)
                 )
                 shown_a = _shown(values_a, _absent(part, family, name, a[0], b[0], values_b))
                 shown_b = _shown(values_b, _absent(part, family, name, b[0], a[0], values_a))
@@ -115,12 +134,12 @@ def _keys(*mappings: Mapping[str, object]) -> list[str]:
     return list(dict.fromkeys(key for mapping in mappings for key in mapping))
 
 
-def _absent(part: str, family: str, name: str, own: Declared, other: Declared, others: Sequence[str]) -> str:
-    """Returns the value of what a side does not have and the other has; '' where that is no difference."""
-    paths, foreign = (
-        [each["path"][""]["path"] for each in (own, other)],
-        own["environment"][""]["machine"] == "imported",
-    )
+def _absent(
+    part: str, family: str, name: str, own: Declared, other: Declared, others: Sequence[str]
+) -> str:
+    """Returns the value of a setting that only the other has; '' if that is not a difference."""
+    paths = [each["path"][""]["path"] for each in (own, other)]
+    foreign = own["environment"][""]["machine"] == "imported"
     if part == "entry":
         return ""
     if part != "path" or (paths[0] == paths[1] and not foreign):

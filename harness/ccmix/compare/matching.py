@@ -1,26 +1,79 @@
-"""Finds which condition of one campaign is which of another, on real and emulated paths alike."""
+"""Matches the conditions of two campaigns, on real and emulated paths."""
 
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
-from ccmix.analysis.conditions import condition_key, goodput_bps, mix, studied_groups
-from ccmix.analysis.limited import NotValid, not_valid
+from ccmix.analysis.counting import (
+    NotValid,
+    base_rtt_s,
+    condition_key,
+    goodput_bps,
+    longest_settling,
+    mix,
+    not_settled,
+    not_valid,
+    studied_groups,
+)
 from ccmix.analysis.ranges import UnknownValues, planned_ranges, split
 from ccmix.analysis.results import Result, Results
-from ccmix.analysis.settling_text import longest, not_settled
 from ccmix.compare.declared import OF_TRAFFIC, path_settings
-from ccmix.compare.paths import KnownPath, path_of, same_rtt
 from ccmix.config.ini import section_name
-from ccmix.model import UdpSource, condition_name
+from ccmix.model import Topology, UdpSource, condition_name
 from ccmix.model.results import Settling
+
+# difference of RTTs of the same path: third-party RTTs are in whole ms
+RTT_FRACTION, RTT_LEAST_S = 0.02, 1e-3
+ROUNDING_S = 1e-9
+
+
+@dataclass(frozen=True)
+class KnownPath:
+    """Describes a path; `rtt_s` is the base RTT or, if it is unknown, the smallest RTT under load;
+    None if neither is known.
+    """
+
+    emulated: bool
+    rtt_s: float | None
+    rtt_is_base: bool
+
+
+def path_of(result_of_condition: Result, to_same_destination: Sequence[Result]) -> KnownPath:
+    """Returns the path of a run of a condition, from all runs of its campaign to the same
+    destination.
+    """
+    if isinstance(result_of_condition.run.path, Topology):
+        return KnownPath(True, result_of_condition.run.path.base_rtt_s, True)
+    if known := [
+        rtt_s for each in to_same_destination if (rtt_s := base_rtt_s(each.finished)) is not None
+    ]:
+        return KnownPath(False, _smallest(known), True)
+    medians = (each.finished.metrics.rtt_median_s for each in to_same_destination)
+    return KnownPath(False, _smallest([rtt_s for rtt_s in medians if rtt_s is not None]), False)
+
+
+def same_rtt(rtt_s: float, other_s: float) -> bool:
+    """Returns whether two RTTs may be from the same path."""
+    return abs(rtt_s - other_s) <= max(RTT_LEAST_S, RTT_FRACTION * rtt_s) + ROUNDING_S
+
+
+def _smallest(rtts_s: Sequence[float]) -> float | None:
+    """Returns the smallest RTT that two runs agree on, so that an outlier doesn't decide; if no two
+    agree, the smallest.
+    """
+    in_order = sorted(rtts_s)
+    agreed = (first for first, second in pairwise(in_order) if same_rtt(second, first))
+    return next(agreed, in_order[0] if in_order else None)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Holds all runs of a condition to a destination, and what all runs to this destination know of the path."""
+    """Holds all runs of a condition to a destination, and the path as all runs to this destination
+    show it.
+    """
 
     results: tuple[Result, ...]
     path: KnownPath
@@ -32,7 +85,7 @@ class Cell:
 
     @cached_property
     def path_settings(self) -> Mapping[str, str]:
-        """Returns what the path is, whichever of it the campaign sweeps, and whether it is real or emulated."""
+        """Returns the settings of the path, swept or not, and whether it is real or emulated."""
         return path_settings(self.first)
 
     @property
@@ -45,13 +98,13 @@ class Cell:
 
     @property
     def not_settled(self) -> int:
-        """Returns how many of the valid runs have not settled."""
+        """Returns the number of valid runs that have not settled."""
         return sum(not_settled(result.finished) for result in self.valid)
 
     @property
     def longest_unsettled(self) -> Settling | None:
-        """Returns the judgement of that valid, unsettled run which needs the longest duration."""
-        return longest(result.finished for result in self.valid)
+        """Returns the judgement of the valid, unsettled run that needs the longest duration."""
+        return longest_settling(result.finished for result in self.valid)
 
     @property
     def name(self) -> str:
@@ -66,16 +119,20 @@ class Cell:
 
     @property
     def pacing(self) -> tuple[float, ...]:
-        """Returns the rate that flows are paced to, if that is known and any is."""
+        """Returns the rate that flows are paced to; None without pacing, or if it is unknown."""
         return tuple(filter(None, [self.first.run.traffic.pacing_bps]))
 
     @property
     def streams(self) -> Mapping[str, int]:
-        """Returns the number of streams of each CCA, without cross traffic and all sources of UDP: on a twin these are
-        the cross traffic that the real path has anyway.
+        """Returns the number of streams of each CCA, without cross traffic and without UDP sources:
+        on a twin these stand for the cross traffic of the real path.
         """
         run = self.first.run
-        cross = {run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)}
+        cross = {
+            run.group_name(source)
+            for source in run.traffic.sources
+            if isinstance(source, UdpSource)
+        }
         counted: Counter[str] = Counter()
         for group in studied_groups(self.first.finished):
             if group.group not in cross:
@@ -85,19 +142,27 @@ class Cell:
 
 @dataclass(frozen=True)
 class RangeCell(Cell):
-    """Holds the conditions that differ in unknown keys alone as one, under the name of what they have in common.
+    """Holds conditions that differ only in unknown keys as a single one, with the name of the
+    condition that they have in common.
 
-    Its first runs, and its path, are those of its first condition with runs: of the best estimate, if that has any.
+    Its first runs and its path are from the first condition with runs: the best estimate, if that
+    has any.
     """
 
-    members: tuple[tuple[UnknownValues, Cell], ...] = ()  # those with finished runs, in the order of the file
+    members: tuple[
+        tuple[UnknownValues, Cell], ...
+    ] = ()  # those with finished runs, in the order of the file
     planned: tuple[UnknownValues, ...] = ()  # of all of its conditions
 
     @cached_property
     def path_settings(self) -> Mapping[str, str]:
-        """Returns what all of its conditions have in common."""
+        """Returns the condition that its members have in common."""
         first, *others = (cell.path_settings for _, cell in self.members)
-        return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+        return {
+            name: value
+            for name, value in first.items()
+            if all(other.get(name) == value for other in others)
+        }
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -106,7 +171,7 @@ class RangeCell(Cell):
 
 @dataclass(frozen=True)
 class MatchedPair:
-    """Holds a condition of A and one of B that are the same, and the rule as text."""
+    """Holds a condition of A, the matching condition of B, and the rule as text."""
 
     a: Cell
     b: Cell
@@ -115,15 +180,18 @@ class MatchedPair:
     @property
     def name(self) -> str:
         """Returns the name of the emulated condition, or of both if both are of one kind."""
-        cells = [self.a, self.b] if self.a.path.emulated == self.b.path.emulated else [_emulated(self)]
+        cells = (
+            [self.a, self.b] if self.a.path.emulated == self.b.path.emulated else [_emulated(self)]
+        )
         return " and ".join(dict.fromkeys(cell.name for cell in cells))
 
 
 @dataclass(frozen=True)
 class Matched:
-    """Holds pairs in the order of A's plan, and what is in one campaign alone.
+    """Holds pairs in the order of A's plan, and the conditions that only one campaign has.
 
-    `namesakes` are conditions of one name that are not the same: other CCAs have run there, for instance.
+    `namesakes` are conditions with the same name that don't match: they have run other CCAs, for
+    instance.
     """
 
     pairs: tuple[MatchedPair, ...]
@@ -137,17 +205,28 @@ def cells(results: Sequence[Result]) -> list[Cell]:
     by_condition: dict[tuple[str, str, str], list[Result]] = {}
     to: dict[str, list[Result]] = {}
     for result in results:
-        by_condition.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(result)
+        by_condition.setdefault(
+            (result.run.entry, result.run.condition_name, result.run.dst), []
+        ).append(result)
         to.setdefault(result.run.dst, []).append(result)
-    several = Counter(entry for entry, _ in {(result.run.entry, result.run.dst) for result in results})
+    several = Counter(
+        entry for entry, _ in {(result.run.entry, result.run.dst) for result in results}
+    )
     return [
-        Cell(tuple(own), path_of(own[0], to[dst]), several[entry] > 1) for (entry, _, dst), own in by_condition.items()
+        Cell(tuple(own), path_of(own[0], to[dst]), several[entry] > 1)
+        for (entry, _, dst), own in by_condition.items()
     ]
 
 
 def joined(results: Results) -> list[Cell]:
-    """Returns the conditions in the order of the plan. Those that differ in unknown keys alone are one RangeCell."""
-    planned = {place: values for campaign in results.campaigns for place, values in planned_ranges(campaign).items()}
+    """Returns the conditions in the order of the plan. Conditions that differ only in unknown keys
+    become a RangeCell.
+    """
+    planned = {
+        place: values
+        for campaign in results.campaigns
+        for place, values in planned_ranges(campaign).items()
+    }
     by_known: dict[tuple[str, str, str], list[tuple[UnknownValues, Cell]]] = {}
     for cell in cells(results.runs):
         run = cell.first.run
@@ -159,7 +238,9 @@ def joined(results: Results) -> list[Cell]:
     ]
 
 
-def _range_cell(members: Sequence[tuple[UnknownValues, Cell]], planned: Sequence[UnknownValues]) -> RangeCell:
+def _range_cell(
+    members: Sequence[tuple[UnknownValues, Cell]], planned: Sequence[UnknownValues]
+) -> RangeCell:
     unknown = [key for key, _ in planned[0]]
     results = (result for _, cell in members for result in cell.results)
     point = members[0][1]
@@ -175,7 +256,9 @@ def _range_cell(members: Sequence[tuple[UnknownValues, Cell]], planned: Sequence
 def _without(result: Result, unknown: Sequence[str]) -> Result:
     """Returns a run under the condition that the range has in common."""
     known, _ = split(result.run.condition, unknown)
-    return replace(result, finished=replace(result.finished, run=replace(result.run, condition=known)))
+    return replace(
+        result, finished=replace(result.finished, run=replace(result.run, condition=known))
+    )
 
 
 def _by_key_and_destination(cell: Cell) -> Hashable:
@@ -194,26 +277,39 @@ def _by_name(cell: Cell) -> Hashable:
 def _by_traffic_and_settings(cell: Cell) -> Hashable:
     """Returns a key that ignores the entry's name, and how its CCAs were swept."""
     run = cell.first.run
-    settings = tuple(sorted((key, value) for key, value in run.condition.items() if key not in OF_TRAFFIC))
+    settings = tuple(
+        sorted((key, value) for key, value in run.condition.items() if key not in OF_TRAFFIC)
+    )
     return *_by_traffic(cell), settings  # type: ignore[misc]
 
 
 def _by_traffic(cell: Cell) -> Hashable:
-    """Returns a key that ignores the path: its twin has settings that the path itself doesn't need."""
+    """Returns a key that ignores the path: its twin has settings that the path itself
+    doesn't need.
+    """
     traffic = cell.first.run.traffic
-    return mix(cell.first.finished), traffic.streams, traffic.pacing_bps, traffic.groups, traffic.named_sources
+    return (
+        mix(cell.first.finished),
+        traffic.streams,
+        traffic.pacing_bps,
+        traffic.groups,
+        traffic.named_sources,
+    )
 
 
 def _by_traffic_and_path(cell: Cell) -> Hashable:
-    """Returns a key that ignores which settings of the path are swept, and which are written in its section."""
+    """Returns a key that ignores which settings of the path are swept, and which are written in
+    its section.
+    """
     return _by_traffic(cell), frozenset(cell.path_settings.items())
 
 
 def _by_what_is_varied(a: Sequence[Cell], b: Sequence[Cell]) -> "Rule | None":
-    """Returns a key of the traffic, and of those settings of the path that one of the campaigns varies; None if neither
-    varies any.
+    """Returns a key of the traffic, and of those settings of the path that one of the campaigns
+    varies; None if neither varies any.
 
-    A setting that each campaign has one value of is no part of a condition: the comparison lists it if they differ.
+    A setting with only one value in each campaign is not part of a condition. If the two values
+    differ, the comparison lists it.
     """
     varied = sorted({*_varied(a), *_varied(b)})
     if not varied:
@@ -227,9 +323,13 @@ def _by_what_is_varied(a: Sequence[Cell], b: Sequence[Cell]) -> "Rule | None":
 
 
 def _varied(cells_of_campaign: Sequence[Cell]) -> set[str]:
-    """Returns the settings of which the paths of a campaign have several values."""
+    """Returns the settings that have several values among the paths of a campaign."""
     names = {name for cell in cells_of_campaign for name in cell.path_settings}
-    return {name for name in names if len({cell.path_settings.get(name) for cell in cells_of_campaign}) > 1}
+    return {
+        name
+        for name in names
+        if len({cell.path_settings.get(name) for cell in cells_of_campaign}) > 1
+    }
 
 
 Rule = Callable[[Cell], Hashable]
@@ -247,10 +347,11 @@ BY_NAME = "same entry and condition"
 
 
 def match(a: Sequence[Cell], b: Sequence[Cell]) -> Matched:
-    """Matches by the strictest rule under which each is the only one of its campaign; never guesses between two.
+    """Matches conditions by the strictest rule under which each is unique in its campaign. Never
+    guesses between two.
 
-    Matches a real condition with each emulated one of the same CCAs, streams and path: the comparison shall show which
-    of them is like the real one.
+    A real condition is matched with each emulated condition of the same CCAs, streams and path: the
+    comparison shows which of them is like the real one.
     """
     by_varied = _by_what_is_varied(a, b)
     pairs = list(_beside(a, b, (), _named_after, BY_DESTINATION))
@@ -265,12 +366,18 @@ def match(a: Sequence[Cell], b: Sequence[Cell]) -> Matched:
     return Matched(tuple(pairs), tuple(left_a), tuple(left_b), tuple(_namesakes(a, b, pairs)))
 
 
-def _left(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]) -> tuple[list[Cell], list[Cell]]:
+def _left(
+    a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]
+) -> tuple[list[Cell], list[Cell]]:
     taken = {id(cell) for pair in pairs for cell in (pair.a, pair.b)}
-    return [cell for cell in a if id(cell) not in taken], [cell for cell in b if id(cell) not in taken]
+    return [cell for cell in a if id(cell) not in taken], [
+        cell for cell in b if id(cell) not in taken
+    ]
 
 
-def _unique_pairs(a: Sequence[Cell], b: Sequence[Cell], rule: Rule, text: str) -> Iterator[MatchedPair]:
+def _unique_pairs(
+    a: Sequence[Cell], b: Sequence[Cell], rule: Rule, text: str
+) -> Iterator[MatchedPair]:
     of_a, of_b = _unique(a, rule), _unique(b, rule)
     yield from (MatchedPair(cell, of_b[key], text) for key, cell in of_a.items() if key in of_b)
 
@@ -280,8 +387,10 @@ def _unique(cells_of_campaign: Sequence[Cell], rule: Rule) -> Mapping[Hashable, 
     return {rule(cell): cell for cell in cells_of_campaign if counts[rule(cell)] == 1}
 
 
-def _namesakes(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]) -> Iterator[MatchedPair]:
-    """Yields conditions of one name that are not matched with each other."""
+def _namesakes(
+    a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]
+) -> Iterator[MatchedPair]:
+    """Yields conditions with the same name that are not matched with each other."""
     matched = {(id(pair.a), id(pair.b)) for pair in pairs}
     for pair in _unique_pairs(a, b, _by_name, BY_NAME):
         if (id(pair.a), id(pair.b)) not in matched:
@@ -289,7 +398,9 @@ def _namesakes(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair
 
 
 def _named_after(cell: Cell, other: Cell) -> bool:
-    """Returns whether the names of an emulated path, or of its entry, have that of a real destination in them."""
+    """Returns whether the name of an emulated path or of its entry contains the name of a real
+    destination.
+    """
     emulated, real = (cell, other) if cell.path.emulated else (other, cell)
     end = re.escape(section_name(real.first.run.dst))
     names = f"{emulated.first.run.topology.name} {emulated.first.run.entry}"
@@ -297,28 +408,45 @@ def _named_after(cell: Cell, other: Cell) -> bool:
 
 
 def _same_rtt(cell: Cell, other: Cell) -> bool | None:
-    """Returns whether an emulated path has the RTT of a real one; None if one is not known, or both are of one kind."""
-    if cell.path.emulated == other.path.emulated or cell.path.rtt_s is None or other.path.rtt_s is None:
+    """Returns whether an emulated path has the RTT of a real one; None if an RTT is unknown, or if
+    both paths are real or both emulated.
+    """
+    if (
+        cell.path.emulated == other.path.emulated
+        or cell.path.rtt_s is None
+        or other.path.rtt_s is None
+    ):
         return None
     return same_rtt(cell.path.rtt_s, other.path.rtt_s)
 
 
 def _beside(
-    a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair], rule: Callable[[Cell, Cell], object], text: str
+    a: Sequence[Cell],
+    b: Sequence[Cell],
+    pairs: Sequence[MatchedPair],
+    rule: Callable[[Cell, Cell], object],
+    text: str,
 ) -> Iterator[MatchedPair]:
-    """Yields emulated conditions without a partner yet, each with the one real condition that it can stand for: of the
-    same CCAs, streams, and pacing if both have it.
+    """Yields emulated conditions without a partner, each with the only real condition that it can
+    stand for: with the same CCAs and streams, and with the same pacing if both have it.
     """
     left = {id(cell) for own in _left(a, b, pairs) for cell in own}
-    others = {emulated: [cell for cell in b if cell.path.emulated != emulated] for emulated in (False, True)}
+    others = {
+        emulated: [cell for cell in b if cell.path.emulated != emulated]
+        for emulated in (False, True)
+    }
     twins = [
         MatchedPair(cell, other, text)
         for cell in a
         for other in others[cell.path.emulated]
-        if cell.streams == other.streams and len({*cell.pacing, *other.pacing}) < 2 and rule(cell, other)
+        if cell.streams == other.streams
+        and len({*cell.pacing, *other.pacing}) < 2
+        and rule(cell, other)
     ]
     choices = Counter(id(_emulated(pair)) for pair in twins)
-    yield from (pair for pair in twins if choices[id(_emulated(pair))] == 1 and id(_emulated(pair)) in left)
+    yield from (
+        pair for pair in twins if choices[id(_emulated(pair))] == 1 and id(_emulated(pair)) in left
+    )
 
 
 def _emulated(pair: MatchedPair) -> Cell:

@@ -1,19 +1,30 @@
-"""Writes ranges for people: where each real result lies, and which unknown key matters most."""
+"""Writes the results for ranges as text: where each real result lies, and which unknown key matters
+most.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
 
 from ccmix.analysis.comparison import MARGIN
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
-from ccmix.analysis.metric_text import shown, shown_mean
-from ccmix.analysis.ranges import MetricRange, RangeMember
-from ccmix.analysis.sensitivity import KeyEffect
-from ccmix.compare.groups import WHOLE
-from ccmix.compare.ranges import ComparedRange, RangeTested
+from ccmix.analysis.ranges import KeyEffect, MetricRange, RangeMember
+from ccmix.analysis.statistics import shown, shown_mean
+from ccmix.compare.groups import WHOLE, ComparedRange, RangeTested
+from ccmix.text.words import listed
 from ccmix.units import format_count, format_few, format_percent
 
 HEADINGS = ("A", "B", "runs", "group", "metric", "A", "range of B", "best of B", "verdict")
-UNKNOWN_HEADINGS = ("unknown", "A", "group", "from", "to", "ratio", "of the range", "with", "chance")
+UNKNOWN_HEADINGS = (
+    "unknown",
+    "A",
+    "group",
+    "from",
+    "to",
+    "ratio",
+    "of the range",
+    "with",
+    "chance",
+)
 MEMBER_HEADINGS = ("B", "group", "metric", "mean of B", "B/A")
 MOST_NAMED = 3  # conditions in a sentence
 NONE = "–"
@@ -40,8 +51,10 @@ def _line(compared: ComparedRange, tested: RangeTested) -> tuple[str, ...]:
 
 
 def _runs_of_each(span: MetricRange) -> str:
-    """Returns '3 x 5', the conditions and their runs; '3 x 2 to 5' if they have not all as many."""
-    counts = sorted({member.sample.count for member in span.members} | ({0} if span.missing else set()))
+    """Returns '3 x 5', the conditions and their runs; '3 x 2 to 5' if conditions have 2 to 5."""
+    counts = sorted(
+        {member.sample.count for member in span.members} | ({0} if span.missing else set())
+    )
     each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{len(span.members) + len(span.missing)} x {each}"
 
@@ -62,15 +75,19 @@ def verdict(tested: RangeTested) -> str:
 
 
 def _where(tested: RangeTested) -> str:
-    """Returns 'by 12% above', or nothing within the range."""
+    """Returns 'by 12% above'; '' within the range."""
     if not tested.outside_by:
         return ""
     side = "above" if tested.outside_by > 0 else "below"
-    return f"by {format_percent(abs(tested.outside_by))} {side}" if math.isfinite(tested.outside_by) else f"{side} 0"
+    return (
+        f"by {format_percent(abs(tested.outside_by))} {side}"
+        if math.isfinite(tested.outside_by)
+        else f"{side} 0"
+    )
 
 
 def _why(tested: RangeTested) -> str:
-    """Returns which runs are too few, or alike, for a test."""
+    """Returns the reason why there is no test: too few runs, or runs that are alike."""
     if tested.a_alike:
         return ", all runs of A are alike: one observation"
     if tested.a.runs < LEAST_FOR_INTERVAL:
@@ -86,13 +103,14 @@ def _why(tested: RangeTested) -> str:
 
 
 def summary(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> str:
-    """Returns how many conditions of A lie in their range, and by which tests."""
+    """Returns a sentence with the number of conditions of A by verdict."""
     verdicts = [compared.verdict for compared in ranges]
     counted = ", ".join(f"{verdicts.count(word)} {word}" for word in ("in the range", "outside"))
     undecided = verdicts.count("can't tell")
     return (
-        f"{format_count(len(ranges), 'condition')} of A beside a range of B, over what is not known of its path "
-        f"({', '.join(_unknown(ranges))}): goodput {counted}, {undecided} undecided (margin ±{format_percent(margin)})"
+        f"{format_count(len(ranges), 'condition')} of A compared with a range of B over the "
+        f"unknown keys of its path ({', '.join(_unknown(ranges))}): goodput {counted}, {undecided} "
+        f"undecided (margin ±{format_percent(margin)})"
     )
 
 
@@ -103,7 +121,8 @@ def _unknown(ranges: Sequence[ComparedRange]) -> list[str]:
 def condition(compared: ComparedRange) -> str:
     """Returns one sentence on the goodput of all groups of a condition."""
     parts = [
-        f"{tested.group}: {verdict(tested)} ({shown(tested.metric, tested.a.mean)}, B {span(tested.metric, tested.b)})"
+        f"{tested.group}: {verdict(tested)} ({shown(tested.metric, tested.a.mean)}, B "
+        f"{span(tested.metric, tested.b)})"
         for tested in compared.goodputs
     ]
     if len(parts) == 1:
@@ -112,9 +131,17 @@ def condition(compared: ComparedRange) -> str:
 
 
 def member_lines(compared: ComparedRange) -> list[tuple[str, ...]]:
-    """Returns a line under MEMBER_HEADINGS for each condition of a range and group, with the ratio of B to A."""
+    """Returns a line under MEMBER_HEADINGS for each condition of a range and group, with the ratio
+    of B to A.
+    """
     return [
-        (member.name, tested.group, tested.metric, shown_mean(tested.metric, member.spread), _ratio(tested, member))
+        (
+            member.name,
+            tested.group,
+            tested.metric,
+            shown_mean(tested.metric, member.spread),
+            _ratio(tested, member),
+        )
         for tested in compared.tested
         for member in tested.b.members
     ]
@@ -125,13 +152,16 @@ def _ratio(tested: RangeTested, member: RangeMember) -> str:
 
 
 def effects(ranges: Sequence[ComparedRange]) -> list[tuple[ComparedRange, str, KeyEffect]]:
-    """Returns each unknown key with the condition and group whose goodput it moves most, sorted as of one range.
+    """Returns each unknown key with the condition and group whose goodput it moves most, sorted as
+    in a single range.
 
-    Of a run of several groups, the groups count; the run as a whole does only where it has none.
+    The whole run counts only if it has no groups.
     """
     best: dict[str, tuple[ComparedRange, str, KeyEffect]] = {}
     for compared in ranges:
-        groups = [of_group for of_group in compared.effects if of_group.group != WHOLE] or list(compared.effects)
+        groups = [of_group for of_group in compared.effects if of_group.group != WHOLE] or list(
+            compared.effects
+        )
         for of_group in groups:
             for effect in of_group.effects:
                 if effect.key not in best or effect.order > best[effect.key][2].order:
@@ -140,7 +170,7 @@ def effects(ranges: Sequence[ComparedRange]) -> list[tuple[ComparedRange, str, K
 
 
 def unknown_lines(ranges: Sequence[ComparedRange]) -> list[tuple[str, ...]]:
-    """Returns a line under UNKNOWN_HEADINGS for each unknown key, the one that matters most first."""
+    """Returns a line under UNKNOWN_HEADINGS for each unknown key, the most important key first."""
     return [
         (
             effect.key,
@@ -158,19 +188,23 @@ def unknown_lines(ranges: Sequence[ComparedRange]) -> list[tuple[str, ...]]:
 
 
 def advice(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> Iterator[str]:
-    """Yields what an operator should do: what explains nothing, and what to measure."""
+    """Yields advice: which keys can't explain the real result, and which key to measure."""
     outside = [compared for compared in ranges if compared.verdict == "outside"]
     if outside:
         named = format_few([compared.a.name for compared in outside], MOST_NAMED)
         yield (
-            f"The real result is outside of the range in {len(outside)} of {format_count(len(ranges), 'condition')} "
-            f"({named}): no value of {_or(_unknown(outside))} explains it there. "
-            "Something else of the path differs from B."
+            f"The real result is outside of the range in {len(outside)} of "
+            f"{format_count(len(ranges), 'condition')} "
+            f"({named}): no value of {listed(_unknown(outside), 'or')} explains it there. "
+            "The path differs from B in another property."
         )
-    if near := sum(compared.verdict == "can't tell" and any(map(_beyond, compared.goodputs)) for compared in ranges):
+    if near := sum(
+        compared.verdict == "can't tell" and any(map(_beyond, compared.goodputs))
+        for compared in ranges
+    ):
         yield (
-            f"In {format_count(near, 'condition')} the mean of A is outside of the range, and the runs are too few, or "
-            "vary too much, to say that this is no chance."
+            f"In {format_count(near, 'condition')} the mean of A is outside of the range, and the "
+            "runs are too few, or vary too much, to rule out chance."
         )
     if left := [compared for compared in ranges if compared.verdict != "outside"]:
         yield _measure(left, margin)
@@ -181,29 +215,35 @@ def _beyond(tested: RangeTested) -> bool:
 
 
 def _measure(ranges: Sequence[ComparedRange], margin: float) -> str:
-    """Returns 'Measure the buffer: between 0.1bdp and 1bdp the goodput of cubic changes 2.67 times'."""
+    """Returns 'Measure the buffer: between 0.1bdp and 1bdp the goodput of cubic changes
+    2.67 times'.
+    """
     found = effects(ranges)
     if not found:
-        return "The unknown keys have one value each: there is nothing that a measurement would narrow."
+        return "Each unknown key has only one value: a measurement would not narrow the range."
     compared, group, effect = found[0]
     times = "from 0" if effect.ratio is None else f"{effect.ratio:.3g} times"
     others = ", ".join(f"{key}={value}" for key, value in effect.others)
     changes = (
-        f"between {effect.low_value} and {effect.high_value} the goodput of {group} changes {times} "
-        f"({compared.a.name}{f', with {others}' if others else ''})"
+        f"between {effect.low_value} and {effect.high_value} the goodput of {group} changes "
+        f"{times} ({compared.a.name}{f', with {others}' if others else ''})"
     )
     if effect.rank <= 1 + margin:
         return (
-            f"No value of {_or(_unknown(ranges))} moves the goodput by more than {format_percent(margin)}, so that a "
-            f"measurement changes little. The most is {effect.key}: {changes}."
+            f"No value of {listed(_unknown(ranges), 'or')} moves the goodput by more than "
+            f"{format_percent(margin)}, so a measurement would change little. The key {effect.key} "
+            f"has the largest effect: {changes}."
         )
     if effect.p is None:
         return (
-            f"Measure the {effect.key}: {changes}. That is not tested: a condition of B needs at least "
-            f"{LEAST_FOR_INTERVAL} runs that are not all alike."
+            f"Measure the {effect.key}: {changes}. This is not tested: a condition of B needs at "
+            f"least {LEAST_FOR_INTERVAL} runs that are not all alike."
         )
     if not effect.seen:
-        return f"The most is {effect.key}: {changes}, which may be chance. More iterations of B would tell."
+        return (
+            f"The key {effect.key} has the largest effect: {changes}, which may be chance. More "
+            "iterations of B would decide."
+        )
     return f"Measure the {effect.key}: {changes}."
 
 
@@ -212,10 +252,6 @@ def unknown_of_a(keys: Sequence[str]) -> str:
     if not keys:
         return ""
     return (
-        f"The file of A says that {_or(keys)} is unknown, but only the ranges of B are compared. To compare with the "
-        "ranges of A, name A second."
+        f"The file of A says that {listed(keys, 'or')} is unknown, but only the ranges of B are "
+        "compared. To compare with the ranges of A, name A second."
     )
-
-
-def _or(keys: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(keys[:-1]), *keys[-1:])))

@@ -7,14 +7,16 @@ from pathlib import Path
 import polars as pl
 
 from ccmix.archive import ArchiveError, RunFolder, parquet
-from ccmix.archive.inside import open_file
+from ccmix.files import open_file
 from ccmix.model import Run, run_files
 from ccmix.model.results import FinishedRun
 
 UNREPEATED_FILES = frozenset({run_files.SUMMARY, run_files.FACTS})
 """run.json is compared by its fields, and facts.json names the tools."""
 RESIDENT_MEMORY = "memory_bytes"
-"""The column of processes.parquet that depends on the processor (docs/explanation/reproducibility.md)."""
+"""The column of processes.parquet that depends on the processor
+(docs/explanation/reproducibility.md).
+"""
 CHUNK_BYTES = 2**20
 UNREPEATED_FIELDS = frozenset({"execution", "facts"})
 """The fields of run.json with the machine's times, and with the tools."""
@@ -22,7 +24,7 @@ UNREPEATED_FIELDS = frozenset({"execution", "facts"})
 
 @dataclass(frozen=True)
 class Repetition:
-    """Says in what a run and its repetition differ."""
+    """Lists the differences between a run and its repetition."""
 
     run: Run
     compared: int  # files, run.json among them
@@ -34,18 +36,24 @@ class Repetition:
 
 
 def compare_run(run: Run, outdir: Path, repeated_outdir: Path) -> Repetition:
-    """Compares each file that the first campaign has of the run.
+    """Compares each file of the run in the first campaign with its repetition.
 
-    Leaves out the machine's times, and the facts about tools. A file that can't be read differs. Raises ArchiveError if
-    a run.json can't be read.
+    Leaves out the machine's times, and the facts about tools. A file that can't be read differs.
+    Raises ArchiveError if a run.json can't be read.
     """
     folder, repeated = RunFolder.of(outdir, run), RunFolder.of(repeated_outdir, run)
-    names = sorted(str(file.relative_to(folder.path)) for file in folder.path.rglob("*") if not file.is_dir())
+    names = sorted(
+        str(file.relative_to(folder.path)) for file in folder.path.rglob("*") if not file.is_dir()
+    )
     names = [name for name in names if name not in UNREPEATED_FILES]
     differing = [
-        name for name in names if not _is_same(outdir, folder.path / name, repeated_outdir, repeated.path / name)
+        name
+        for name in names
+        if not _is_same(outdir, folder.path / name, repeated_outdir, repeated.path / name)
     ]
-    in_summary = [f"{run_files.SUMMARY}: {name}" for name in _differing_fields(folder.read(), repeated.read())]
+    in_summary = [
+        f"{run_files.SUMMARY}: {name}" for name in _differing_fields(folder.read(), repeated.read())
+    ]
     return Repetition(run, len(names) + 1, (*differing, *in_summary))
 
 
@@ -59,7 +67,9 @@ def _is_same(outdir: Path, file: Path, repeated_outdir: Path, repeated: Path) ->
     try:
         if _same_bytes(outdir, file, repeated_outdir, repeated):
             return True
-        return file.name == run_files.PROCESSES and _without_memory(file).equals(_without_memory(repeated))
+        return file.name == run_files.PROCESSES and _without_memory(file).equals(
+            _without_memory(repeated)
+        )
     except (ArchiveError, OSError):
         return False
 
@@ -69,9 +79,10 @@ def _same_bytes(outdir: Path, file: Path, repeated_outdir: Path, repeated: Path)
         os.fdopen(open_file(outdir, file), "rb") as first,
         os.fdopen(open_file(repeated_outdir, repeated), "rb") as second,
     ):
-        return all(chunk == second.read(CHUNK_BYTES) for chunk in iter(lambda: first.read(CHUNK_BYTES), b"")) and (
-            second.read(1) == b""
-        )
+        return all(
+            chunk == second.read(CHUNK_BYTES)
+            for chunk in iter(lambda: first.read(CHUNK_BYTES), b"")
+        ) and (second.read(1) == b"")
 
 
 def _without_memory(file: Path) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Compares two campaigns: each condition that both have, and in it each group and metric."""
+"""Compares two campaigns: each condition that both have, with its groups and metrics."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,13 +18,28 @@ from ccmix.analysis.results import Results
 from ccmix.analysis.statistics import Spread
 from ccmix.archive import Campaign
 from ccmix.compare.differences import Difference, differences
-from ccmix.compare.distributions import Distributions, distributions
-from ccmix.compare.groups import VERDICT_METRIC, WHOLE, families, goodputs_of, groups_of_both, values
+from ccmix.compare.groups import (
+    VERDICT_METRIC,
+    WHOLE,
+    ComparedRange,
+    Distributions,
+    compared_range,
+    distributions,
+    families,
+    goodputs_of,
+    groups_of_both,
+    values,
+)
+from ccmix.compare.groups import adjusted as adjusted_ranges
 from ccmix.compare.matching import Cell, MatchedPair, RangeCell, cells, joined, match
-from ccmix.compare.ranges import ComparedRange, compared_range
-from ccmix.compare.ranges import adjusted as adjusted_ranges
 
-OF_GROUP = (VERDICT_METRIC, "retransmission_rate", "rtt_median_s", "queueing_delay_median_s", "share")
+OF_GROUP = (
+    VERDICT_METRIC,
+    "retransmission_rate",
+    "rtt_median_s",
+    "queueing_delay_median_s",
+    "share",
+)
 OF_RUN = (VERDICT_METRIC, "fairness", "retransmission_rate")
 
 Word = Literal["same", "different", "can't tell"]
@@ -32,7 +47,9 @@ Word = Literal["same", "different", "can't tell"]
 
 @dataclass(frozen=True)
 class Tested:
-    """Holds the test of a metric of a group, or of the whole run, with p-values adjusted for all tests (Holm)."""
+    """Holds the test of a metric of a group, or of the whole run, with p-values adjusted for all
+    tests (Holm).
+    """
 
     group: str
     metric: str
@@ -41,7 +58,8 @@ class Tested:
     found: Unpaired | None
     a_alike: bool = False  # A's runs all have the same value, and so are one observation
     b_alike: bool = False
-    single: str | None = None  # where the only observation of a campaign is among those of the other
+    # position of the only observation of a campaign among those of the other
+    single: str | None = None
     p_different: float | None = None
     p_same: float | None = None
     iterations_needed: int | None = None  # of each campaign; None: unknown, or too many
@@ -67,12 +85,16 @@ class Tested:
 
     @property
     def more_runs(self) -> int | None:
-        """Returns how many more runs of each are needed; None if too many, unknown, or if all runs are alike."""
+        """Returns the number of further runs that each campaign needs; None if it is too large or
+        unknown, or if all runs are alike.
+        """
         if self.alike:
             return None
         if self.runs < LEAST_FOR_INTERVAL:
             return LEAST_FOR_INTERVAL - self.runs
-        return None if self.iterations_needed is None else max(self.iterations_needed - self.runs, 1)
+        return (
+            None if self.iterations_needed is None else max(self.iterations_needed - self.runs, 1)
+        )
 
     def to_json(self) -> dict[str, object]:
         return asdict(self) | {"verdict": self.verdict, "more_runs": self.more_runs}
@@ -105,7 +127,13 @@ class ComparedCondition:
     def verdict(self) -> Word:
         """Returns 'different' if any group is, 'same' if all are."""
         verdicts = {tested.verdict for tested in self.goodputs}
-        return "different" if "different" in verdicts else "can't tell" if "can't tell" in verdicts else "same"
+        return (
+            "different"
+            if "different" in verdicts
+            else "can't tell"
+            if "can't tell" in verdicts
+            else "same"
+        )
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -127,16 +155,20 @@ class Compared:
     conditions: tuple[ComparedCondition, ...]
     only_a: tuple[Cell, ...]
     only_b: tuple[Cell, ...]
-    ranges: tuple[ComparedRange, ...] = ()  # conditions of A beside those of B that are one range
+    ranges: tuple[ComparedRange, ...] = ()  # conditions of A, each with a range of B
     unknown_of_a: tuple[str, ...] = ()  # unknown keys that A's file names: they make no ranges
-    unread: tuple[str, ...] = ()  # why the distributions lack the intervals of runs, a sentence each
+    unread: tuple[
+        str, ...
+    ] = ()  # why the distributions lack the intervals of runs, a sentence each
 
     def to_json(self) -> dict[str, object]:
         return {
             "margin": self.margin,
             "differences": [asdict(each) for each in self.differences],
             "conditions": [condition.to_json() for condition in self.conditions],
-            "ranges": [{"a": _cell(each.a), "b": _cell(each.b)} | each.to_json() for each in self.ranges],
+            "ranges": [
+                {"a": _cell(each.a), "b": _cell(each.b)} | each.to_json() for each in self.ranges
+            ],
             "unknown_of_a": list(self.unknown_of_a),
             "only_a": [_cell(cell) for cell in self.only_a],
             "only_b": [_cell(cell) for cell in self.only_b],
@@ -162,25 +194,39 @@ def _cell(cell: Cell) -> dict[str, object]:
     }
 
 
-def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, str] = ("", "")) -> Compared:
+def compare(
+    a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, str] = ("", "")
+) -> Compared:
     """Compares the valid runs and counts the others. `made_by` are the versions of ccmix."""
     matched = match(cells(a.runs), joined(b))
     unread: list[str] = []
-    conditions = [_condition(pair, margin, unread) for pair in matched.pairs if not isinstance(pair.b, RangeCell)]
+    conditions = [
+        _condition(pair, margin, unread)
+        for pair in matched.pairs
+        if not isinstance(pair.b, RangeCell)
+    ]
     ranges = [
-        compared_range(pair.a, pair.b, pair.rule, margin) for pair in matched.pairs if isinstance(pair.b, RangeCell)
+        compared_range(pair.a, pair.b, pair.rule, margin)
+        for pair in matched.pairs
+        if isinstance(pair.b, RangeCell)
     ]
     return Compared(
         margin=margin,
         differences=(
-            *([Difference("ccmix", *((version,) for version in made_by))] if made_by[0] != made_by[1] else []),
+            *(
+                [Difference("ccmix", *((version,) for version in made_by))]
+                if made_by[0] != made_by[1]
+                else []
+            ),
             *differences([*matched.pairs, *matched.namesakes], a, b),
         ),
         conditions=tuple(adjusted(conditions)),
         only_a=matched.only_a,
         only_b=matched.only_b,
         ranges=tuple(adjusted_ranges(ranges)),
-        unknown_of_a=tuple(dict.fromkeys(key for campaign in a.campaigns for key in _unknown_keys(campaign))),
+        unknown_of_a=tuple(
+            dict.fromkeys(key for campaign in a.campaigns for key in _unknown_keys(campaign))
+        ),
         unread=tuple(unread),
     )
 
@@ -194,7 +240,11 @@ def _condition(pair: MatchedPair, margin: float, unread: list[str]) -> ComparedC
     """Compares a condition; adds to `unread` why the intervals of runs can't be read."""
     a, b = pair.a, pair.b
     names = tuple(groups_of_both(a.first, b.first))
-    tested = [_tested(a, b, name, name_in_b, metric, margin) for name, name_in_b in names for metric in OF_GROUP]
+    tested = [
+        _tested(a, b, name, name_in_b, metric, margin)
+        for name, name_in_b in names
+        for metric in OF_GROUP
+    ]
     tested += [_tested(a, b, WHOLE, WHOLE, metric, margin) for metric in OF_RUN]
     spread = distributions(a.valid, b.valid, names, unread)
     groups = tuple(ComparedGroup(name, spread.get(name)) for name, _ in names)
@@ -213,12 +263,16 @@ def _tested(a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: f
         b_alike=sample_b.alike,
         single=_single(sample_a, sample_b),
         found=unpaired(sample_a, sample_b, margin) if of_a and of_b else None,
-        iterations_needed=iterations_to_decide(sample_a, sample_b, margin) if of_a and of_b else None,
+        iterations_needed=iterations_to_decide(sample_a, sample_b, margin)
+        if of_a and of_b
+        else None,
     )
 
 
 def _single(a: MetricSample, b: MetricSample) -> str | None:
-    """Returns 'below all of A': where the only observation of one campaign is among enough of the other's."""
+    """Returns the position of a campaign's only observation among the other's, as in 'below all of
+    A', if the other has enough of them.
+    """
     single, several, name = (b, a, "A") if b.observations == 1 else (a, b, "B")
     if single.observations != 1 or several.observations < LEAST_FOR_INTERVAL:
         return None

@@ -1,1 +1,3 @@
-"""Changes hosts for a run, in context managers; Host.changed has the undo on disk before anything is changed."""
+"""Changes hosts for a run, in context managers. Host.changed writes the undo to disk before it
+changes anything.
+"""

@@ -1,6 +1,8 @@
-"""CCAs that the program ccmix-cca loads into a host's kernel as BPF programs: loaded for a while, and their parameters.
+"""Loads CCAs into a host's kernel for a while, as BPF programs of the program ccmix-cca, and
+changes their parameters.
 
-The kernel has one list of CCAs for all of its network namespaces. The program is in cca/bpf.
+The kernel has one list of CCAs for all of its network namespaces. The source of ccmix-cca is in
+cca/bpf.
 """
 
 import secrets
@@ -11,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ccmix import foreign_json
-from ccmix.conditions.module_parameter import FOLDER
+from ccmix.conditions.sysctl import FOLDER
 from ccmix.hosts import CommandError
 from ccmix.hosts.errors import CommandFailed, ExitStatusError, HostLost
 from ccmix.hosts.host import RealHost
@@ -24,44 +26,48 @@ RESETS_OTHERS = "draft"
 _IS_READ_ONLY = 9  # an exit status that neither sh nor sudo has
 MODULES = {f"tcp_{cca}": cca for cca in BPF_CCAS}
 
-# Prints the folder in which root's journals lie, as an absolute path (agent/journal.py)
+# Prints the folder of root's journals, as an absolute path (agent/journal.py)
 _ROOTS_FOLDER = (
-    "sh", "-c",
-    'if test "$(id -u)" = 0; then realpath -m -- "${CCMIX_STATE:-/var/lib/ccmix}"; else echo /var/lib/ccmix; fi',
-)  # fmt: skip
-# Copies the program to a place and runs the copy. The copy goes if it fails, but not if a signal ends it: the change
-# may have been made by then.
+    "sh",
+    "-c",
+    'if test "$(id -u)" = 0; then realpath -m -- "${CCMIX_STATE:-/var/lib/ccmix}"; else echo '
+    "/var/lib/ccmix; fi",
+)
+# Copies the program to a place and runs the copy. Removes the copy if it fails, but not if a signal
+# ends it, because the change may have been made by then.
 _KEEP_AND_DO = (
-    "sh", "-c",
+    "sh",
+    "-c",
     'program=$1 kept=$2; shift 2; install -D -m 700 -- "$program" "$kept" && "$kept" "$@"; '
     'status=$?; test $status -eq 0 || test $status -gt 128 || rm -f -- "$kept"; exit $status',
     "sh",
-)  # fmt: skip
+)
 _UNDO_AND_REMOVE = ("sh", "-c", 'kept=$1; shift; "$kept" "$@" && rm -f -- "$kept"', "sh")
 
 
 @dataclass(frozen=True)
 class CcaProgram:
-    """Names ccmix-cca on a host."""
+    """The program ccmix-cca on a host."""
 
     host: RealHost
     path: str
 
     def listed(self) -> dict[str, BpfCca]:
-        """Returns the CCAs that are loaded as BPF programs, by name. Raises CommandError."""
+        """Returns the names of the CCAs that are loaded as BPF programs. Raises CommandError."""
         argv = [self.path, "list", "--json"]
         output = self.host.run(argv, privileged=True)
         try:
             return {str(row["name"]): _read_row(row) for row in foreign_json.loads(output)}
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise CommandError(self.host.name, argv, f"its output is not understood: {error!r}") from error
+            raise CommandError(self.host.name, argv, f"unexpected output: {error!r}") from error
 
     @contextmanager
     def loaded(self, cca: str, for_users: bool) -> Iterator[None]:
-        """Loads the CCA, and unloads it afterwards. One that the kernel has already stays as it is.
+        """Loads the CCA, and unloads it afterwards. A CCA that the kernel already has stays as it
+        is.
 
-        Where a login without root chooses it, or other users do (`for_users`), every user may choose it until then.
-        Raises CommandError.
+        If a login without root, or other users (`for_users`), choose the CCA, every user may choose
+        it until then. Raises CommandError.
         """
         if cca in self.host.read(AVAILABLE).split():
             yield
@@ -73,95 +79,129 @@ class CcaProgram:
             check_allowing(self.host.name, as_root)
         with self._change(f"CCA {cca} as a BPF program", load, unload):
             if for_users:
-                as_root(allow_users(cca))  # the kernel forgets it with the CCA
+                as_root(allow_users(cca))  # the kernel drops it together with the CCA
             yield
 
     @contextmanager
     def changed(self, parameter: ModuleParameter, cca: str) -> Iterator[None]:
-        """Sets a parameter, which has the name of the module's, and puts it back afterwards. Raises CommandError."""
+        """Sets a parameter, which has the same name as in the module, and puts it back afterwards.
+        Raises CommandError.
+        """
         former = self._parameters(parameter, cca)
         try:
             value = parameter.written(former[parameter.name])
         except ValueError as error:
             do = _set(cca, {parameter.name: parameter.value})
             raise CommandError(self.host.name, [self.path, *do], str(error)) from None
-        do, undo = _set(cca, {parameter.name: value}), _set(cca, _taken_back(parameter.name, former))
+        do, undo = (
+            _set(cca, {parameter.name: value}),
+            _set(cca, _taken_back(parameter.name, former)),
+        )
         with self._change(f"parameter {parameter.name} of {cca}", do, undo):
             if (now := self.value(parameter, cca)) != value:
-                raise CommandError(self.host.name, [self.path, *do], f"{parameter.name} is {now} after {value} was set")
+                raise CommandError(
+                    self.host.name,
+                    [self.path, *do],
+                    f"{parameter.name} is {now} after {value} was set",
+                )
             yield
 
     @contextmanager
     def _change(self, what: str, do: Sequence[str], undo: Sequence[str]) -> Iterator[None]:
-        """Makes a change, and takes it back afterwards; both are arguments of ccmix-cca. Raises CommandError.
+        """Makes a change and takes it back afterwards. Both are arguments of ccmix-cca. Raises
+        CommandError.
 
-        The undo, which root carries out, runs a copy that only root can write. It stays if the agent is killed and its
-        folder is cleaned up.
+        Root carries out the undo with a copy of the program that only root can write. The copy
+        remains if the agent is killed and its folder is removed.
         """
         kept = f"{self.host.run(_ROOTS_FOLDER).strip()}/ccmix-cca-{secrets.token_hex(8)}"
-        keep_and_do, undo_and_remove = [*_KEEP_AND_DO, self.path, kept, *do], [*_UNDO_AND_REMOVE, kept, *undo]
+        keep_and_do, undo_and_remove = (
+            [*_KEEP_AND_DO, self.path, kept, *do],
+            [*_UNDO_AND_REMOVE, kept, *undo],
+        )
         with ExitStack() as stack:
             try:
-                stack.enter_context(self.host.changed(what, keep_and_do, undo_and_remove, all_or_nothing=True))
+                stack.enter_context(
+                    self.host.changed(what, keep_and_do, undo_and_remove, all_or_nothing=True)
+                )
             except CommandFailed as error:  # whose message is about ccmix-cca, not the shell
                 raise CommandError(self.host.name, [self.path, *do], error.reason) from error
             yield
 
     def watching(self) -> list[str]:
-        """Returns the prefix of a command that reads the states of the CCAs' sockets (cca/bpf/README.md)."""
+        """Returns the prefix of a command that reads the states of the CCAs' sockets
+        (cca/bpf/README.md).
+        """
         return [self.path, "watch", "--"]
 
     def value(self, parameter: ModuleParameter, cca: str) -> str:
-        """Returns the parameter as the BPF program has it, all elements of a vector. Raises CommandError."""
+        """Returns the parameter's value in the BPF program, with all elements of a vector. Raises
+        CommandError.
+        """
         return self._parameters(parameter, cca)[parameter.name]
 
     def _parameters(self, parameter: ModuleParameter, cca: str) -> dict[str, str]:
-        """Returns all parameters of the CCA, which has this one. Raises CommandError."""
+        """Returns all parameters of the CCA that has this parameter. Raises CommandError."""
         state = self.listed().get(cca)
         if state is None:
             raise CommandError(self.host.name, [self.path, "list"], f"{cca} is not loaded")
         if not state.parameters:  # ccmix-cca does not know them
-            reason = f"{cca} was loaded by another build of ccmix-cca: unload it, and load it again"
+            reason = f"{cca} was loaded by another build of ccmix-cca: unload it and load it again"
             raise CommandError(self.host.name, [self.path, "list"], reason)
         if parameter.name not in state.parameters:
-            raise CommandError(self.host.name, [self.path, "list"], f"{cca} has no parameter {parameter.name}")
+            raise CommandError(
+                self.host.name, [self.path, "list"], f"{cca} has no parameter {parameter.name}"
+            )
         return state.parameters
 
 
 def allow_users(cca: str) -> list[str]:
-    """Returns a command that lets users without root choose a loaded CCA, and takes none of the others from them."""
+    """Returns a command that lets users without root choose a loaded CCA, and keeps the CCAs that
+    they may already choose.
+    """
     return ["sh", "-c", 'printf "%s %s\\n" "$(cat "$1")" "$2" >"$1"', "sh", ALLOWED, cca]
 
 
 def check_allowing(host: str, as_root: Callable[[Sequence[str]], str]) -> None:
-    """Changes nothing. Raises CommandError where root can't let users choose a CCA, as in a container."""
+    """Raises CommandError if root can't let users choose a CCA, as in a container. Changes
+    nothing.
+    """
     try:
         as_root(["sh", "-c", f'true >>"$1" || exit {_IS_READ_ONLY}', "sh", ALLOWED])
     except ExitStatusError as error:
         if error.status != _IS_READ_ONLY:
             raise
         raise CommandError(
-            host, (),
-            "users without root can't be allowed to choose it from here: net.ipv4.tcp_allowed_congestion_control can "
-            "be written only in the machine's own network namespace, and in no container. Load it there, by "
+            host,
+            (),
+            "users without root can't be allowed to choose it from here: "
+            "net.ipv4.tcp_allowed_congestion_control can "
+            "be written only in the machine's own network namespace, and in no container. Load "
+            "it there, by "
             "ccmix cca load --allow-users",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def cca_with(host: RealHost, parameter: ModuleParameter) -> str | None:
-    """Returns the CCA that has the parameter if no module has it there, so that only a BPF program can."""
+    """Returns the CCA that has the parameter, if no module has it at this path, so that only a BPF
+    program can.
+    """
     cca = MODULES.get(parameter.module)
     return cca if cca and not _can_read(host, f"{FOLDER}/{parameter.path}") else None
 
 
 def to_ask_about(host: RealHost, path: HostPath) -> list[str]:
-    """Returns the CCAs that the host's kernel has and no module of ccmix's: BPF programs, or somebody else's.
+    """Returns the CCAs that the host's kernel has but that are not modules of ccmix: BPF programs,
+    or modules of somebody else.
 
-    To ask about them takes root. Without root's login it returns none, unless the entry changes them as root anyway.
+    Asking about them needs root. With another login it returns none, unless the entry changes them
+    as root anyway.
     """
     changes = path.cca_load or (path.module_parameter and path.module_parameter.module in MODULES)
     available = host.read(AVAILABLE).split()
-    ccas = [cca for cca in BPF_CCAS if cca in available and not _can_read(host, f"/proc/net/tcp_{cca}")]
+    ccas = [
+        cca for cca in BPF_CCAS if cca in available and not _can_read(host, f"/proc/net/tcp_{cca}")
+    ]
     return ccas if ccas and (changes or is_root(host)) else []
 
 
@@ -170,7 +210,8 @@ def _set(cca: str, values: Mapping[str, str]) -> list[str]:
 
 
 def _taken_back(name: str, former: Mapping[str, str]) -> dict[str, str]:
-    """Returns the values that take back a change of this parameter, in the order in which they are to be set.
+    """Returns the values that take back a change of this parameter, in the order in which to set
+    them.
 
     Setting `draft` sets all others, too.
     """

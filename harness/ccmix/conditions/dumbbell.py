@@ -1,4 +1,6 @@
-"""An emulated path in network namespaces of this machine, as conditions/layout.py lays it out."""
+"""Sets up an emulated path in network namespaces of this machine, as planned by
+conditions/layout.py.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,20 +20,21 @@ from ccmix.conditions.layout import (
 )
 from ccmix.conditions.namespaces import offloads_off, sysctl_file, write_sysctls
 from ccmix.conditions.sysctl import LARGEST_BUFFER_BYTES, TCP_RMEM, changed_sysctls, tcp_rmem
-from ccmix.conditions.tc_batch import run_tc
+from ccmix.conditions.tc import run_tc
 from ccmix.hosts import CommandError, EnteredNamespace, Host, LocalHost
-from ccmix.hosts.namespace import NAMES, entered
+from ccmix.hosts.local import NAMES, entered
 from ccmix.model import Topology
 
 IPV6_OFF = "net.ipv6.conf.all.disable_ipv6"
-LINKS_AT_ONCE = 200  # ip leaves each namespace that it has opened open, and a process may have 1024 files
-# For paths that lose bursts: a connection is tried 127 times, once a second (MAX_TCP_SYNCNT in Linux's tcp.h)
+LINKS_AT_ONCE = 200  # ip keeps each namespace open, and a process may have 1024 open files
+# For paths that lose bursts: TCP tries a connection 127 times, once a second (MAX_TCP_SYNCNT in
+# Linux's tcp.h)
 PATIENT = {"net.ipv4.tcp_syn_retries": "127", "net.ipv4.tcp_syn_linear_timeouts": "127"}
 
 
 @dataclass(frozen=True)
 class Dumbbell:
-    """Gives access to an emulated path that is up."""
+    """Gives access to an emulated path that is set up."""
 
     layout: Layout
 
@@ -45,7 +48,7 @@ class Dumbbell:
 
     @property
     def devices(self) -> dict[str, EmulatingDevice]:
-        """The emulating devices by what they do."""
+        """The emulating devices by their purpose."""
         return {device.what: device for device in self.layout.emulating}
 
     def pair(self, sender: str) -> Pair:
@@ -56,13 +59,17 @@ class Dumbbell:
         return next(pair for pair in self.pairs if end in (pair.sender.name, pair.receiver))
 
     def host(self, namespace: str) -> Host:
-        """Returns one of the path's hosts or routers, without a journal: what changes there goes with the path."""
+        """Returns one of the path's hosts or routers, without a journal, because its changes
+        disappear with the path.
+        """
         return EnteredNamespace(NAMESPACE_PREFIX + namespace)
 
     @property
     def ends(self) -> tuple[Host, ...]:
         """All senders and receivers."""
-        return tuple(map(self.host, (*(pair.sender.name for pair in self.pairs), *self.layout.receivers)))
+        return tuple(
+            map(self.host, (*(pair.sender.name for pair in self.pairs), *self.layout.receivers))
+        )
 
     def sender(self, pair: Pair) -> Host:
         return self.host(pair.sender.name)
@@ -73,9 +80,10 @@ class Dumbbell:
 
 @contextmanager
 def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
-    """Sets up the topology in namespaces of this machine, which needs root and netem. Raises CommandError.
+    """Sets up the topology in namespaces of this machine, which needs root and netem. Raises
+    CommandError.
 
-    Namespaces have fixed names, so a second dumbbell at the same time is refused.
+    The namespaces have fixed names, so there can't be a second dumbbell at the same time.
     """
     local = LocalHost(journal)
     plan = layout(topology)
@@ -88,14 +96,15 @@ def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
 
 @contextmanager
 def _namespaces(local: LocalHost, names: Sequence[str]) -> Iterator[None]:
-    """Makes all namespaces in one journalled change, by one process."""
+    """Makes all namespaces in one journalled change, with one process."""
     names = [NAMESPACE_PREFIX + name for name in names]
     for name in names:
         if (NAMES / name).exists():
             raise CommandError(
                 "localhost",
                 ["ip", "netns", "add", name],
-                "it exists: another ccmix run has it, or a dead run left it ('ccmix restore' removes it)",
+                "it exists: another ccmix run has it, or a dead run left it ('ccmix restore' "
+                "removes it)",
             )
     add, delete = (
         ["sh", "-c", f'printf "netns {command} %s\\n" "$@" | ip {options} -batch -', "sh", *names]
@@ -107,10 +116,12 @@ def _namespaces(local: LocalHost, names: Sequence[str]) -> Iterator[None]:
 
 
 def _machine_sysctls(topology: Topology) -> dict[str, str]:
-    """Returns limits of all namespaces together, which would distort the path under test if they were met.
+    """Returns limits for all namespaces together that are high enough not to distort the path under
+    test.
 
-    TCP memory, in pages: small by default on a small machine; in need of it the kernel shrinks the receiver's window.
-    The backlog, in packets: what a veth device hands to its peer waits there, and 1000 packets are less than a burst.
+    TCP memory, in pages, is small by default on a small machine. If it runs low, the kernel shrinks
+    the receiver's window. The backlog, in packets, holds packets that a veth device hands to its
+    peer, and 1000 packets are less than a burst.
     """
     needed_bytes = 64 * (topology.bdp_bytes + topology.buffer_bytes) + 2**30
     pages = int(needed_bytes / 4096)
@@ -120,10 +131,13 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
     }
 
 
-def _namespace_sysctls(namespace: str, topology: Topology, window_bytes: int | None) -> dict[str, str]:
-    """Returns the settings of a host or router, without IPv6: its questions for routers would pass the bottleneck too.
+def _namespace_sysctls(
+    namespace: str, topology: Topology, window_bytes: int | None
+) -> dict[str, str]:
+    """Returns the settings of a host or router. They turn IPv6 off, because its router
+    solicitations would pass the bottleneck too.
 
-    A router has no sockets, so it need not look for that of each packet (early demux).
+    A router has no sockets, so it need not look for the socket of each packet (early demux).
     """
     quiet = {IPV6_OFF: "1"} if sysctl_file(IPV6_OFF).exists() else {}
     if namespace in ROUTERS:
@@ -141,10 +155,15 @@ def _namespace_sysctls(namespace: str, topology: Topology, window_bytes: int | N
 
 
 def _connect(plan: Layout, topology: Topology) -> None:
-    """Makes devices, addresses, routes, qdiscs, offloads and TCP limits; all of it goes when the namespaces go."""
+    """Makes devices, addresses, routes, qdiscs, offloads and TCP limits. All of them disappear with
+    the namespaces.
+    """
     mtu = topology.mtu_bytes
     local = LocalHost()
-    pairs = [f"link add {_device(near, mtu)} type veth peer name {_device(far, mtu)}" for near, far in plan.links]
+    pairs = [
+        f"link add {_device(near, mtu)} type veth peer name {_device(far, mtu)}"
+        for near, far in plan.links
+    ]
     for begin in range(0, len(pairs), LINKS_AT_ONCE):
         local.run(["ip", "-batch", "-"], stdin="\n".join(pairs[begin : begin + LINKS_AT_ONCE]))
     ends: dict[str, list[tuple[End, End]]] = {}  # with that at the other end of the link
@@ -166,13 +185,17 @@ def _connect(plan: Layout, topology: Topology) -> None:
                 offloads_off(end.place.device for end, _ in own)
             rtnetlink.carry_out(_requests(own, routes.get(namespace, ())))
         if namespace in emulating:
-            batch = [(device, line) for device in emulating[namespace] for line in device.lines("add")]
+            batch = [
+                (device, line) for device in emulating[namespace] for line in device.lines("add")
+            ]
             run_tc(host, topology, batch)
 
 
-def _requests(ends: Sequence[tuple[End, End]], routes: Sequence[PathRoute]) -> list[rtnetlink.RtnetlinkRequest]:
-    """Returns what sets up a namespace's devices, each with that at the other end of its link, whose MAC address it
-    never has to ask for.
+def _requests(
+    ends: Sequence[tuple[End, End]], routes: Sequence[PathRoute]
+) -> list[rtnetlink.RtnetlinkRequest]:
+    """Returns the requests that set up a namespace's devices. Each has the MAC address of the
+    device at the other end of its link, so it never has to ask for it.
     """
     requests = [rtnetlink.up("lo")]
     for end, other in ends:
@@ -180,9 +203,14 @@ def _requests(ends: Sequence[tuple[End, End]], routes: Sequence[PathRoute]) -> l
         requests += [rtnetlink.address(device, address) for address in end.addresses]
         requests.append(rtnetlink.up(device))
         requests += [rtnetlink.neighbour(device, ip, other.mac) for ip in other.ips]
-    return requests + [rtnetlink.route(route.network, route.gateway, route.table) for route in routes]
+    return requests + [
+        rtnetlink.route(route.network, route.gateway, route.table) for route in routes
+    ]
 
 
 def _device(end: End, mtu_bytes: int) -> str:
-    """Returns one end of a link as `ip link add` takes it."""
-    return f"{end.place.device} address {end.mac} mtu {mtu_bytes} netns {NAMESPACE_PREFIX}{end.place.namespace}"
+    """Returns one end of a link as arguments of `ip link add`."""
+    return (
+        f"{end.place.device} address {end.mac} mtu {mtu_bytes} netns "
+        f"{NAMESPACE_PREFIX}{end.place.namespace}"
+    )

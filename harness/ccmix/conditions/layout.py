@@ -1,26 +1,29 @@
-"""Lays out an emulated path: namespaces, links, addresses, routes, and the qdiscs of every device. It changes nothing.
+"""Lays out an emulated path: namespaces, links, addresses, routes, and the qdiscs of every device.
+It changes nothing.
 
     h1 eth0 ── west [delay] east ── west [bottleneck] east ── eth0 receiver
 
-Data flows from left to right. [delay] delays both directions with netem and loses data packets; [bottleneck] has the
-rate and the buffer, and nothing else queues: so the buffer is what the topology says, and netem's own queue never
-counts as one. A policer drops data at the same device, before its queue. Delay and bottleneck stand in routers apart
-from each other as in Gomez et al. 2024, figure 3, and apart from the hosts, since a qdisc on the sender takes part in
-TCP's small queues and pacing.
+Data flows from left to right. [delay] delays both directions with netem and loses data packets.
+[bottleneck] has the rate and the buffer. Nothing else queues packets, so the buffer has exactly the
+size in the topology, and netem's own queue does not add to it. A policer drops data at the same
+device, before its queue. Delay and bottleneck are in separate routers as in Gomez et al. 2024,
+figure 3. They are not on the hosts either, because a qdisc on the sender takes part in TCP's small
+queues and pacing.
 
-Several senders have each a link of its own through [delay], so that each can have a delay of its own:
+With several senders, each has its own link through [delay], so that each can have its own delay:
 
-    h1 eth0 ── west1 [delay] east1 ── west1 [            ] east ── west [exit] east1 ── eth0 h1-receiver
-    h2 eth0 ── west2 [delay] east2 ── west2 [ bottleneck ]              [    ] east2 ── eth0 h2-receiver
+  h1 eth0 ── west1 [delay] east1 ── west1 [          ] east ── west [    ] east1 ── eth0 h1-receiver
+  h2 eth0 ── west2 [delay] east2 ── west2 [bottleneck]              [exit] east2 ── eth0 h2-receiver
 
-A bottleneck of ACKs is in the exit router, at its west device, through which all packets go back; with it, a path of
-one receiver has that router, too.
+A bottleneck of ACKs is in the exit router, at its west device, through which all packets return.
+With it, a path with one receiver has this router, too.
 
-Beside the path, iperf3's control connections may have a link of their own from each sender to its receiver, with the
-path's delay and nothing else. A table of routes leads there, and whoever starts iperf3 gives the rule that asks it.
+Next to the path, iperf3's control connections can have another link from each sender to its
+receiver, which has only the path's delay. A routing table leads there, and the code that starts
+iperf3 adds the rule that uses the table.
 
-Addresses identify the sender of a packet: each has a receiver's address for itself, also where all have one
-receiver, which then has many.
+Addresses identify the sender of a packet: each sender has its own receiver address, even if all
+share one receiver, which then has many addresses.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +35,7 @@ from ccmix.model import Sender, Topology
 
 NAMESPACE_PREFIX = "ccmix-"
 DELAY, BOTTLENECK, EXIT, RECEIVER = "delay", "bottleneck", "exit", "receiver"
-ACK_BOTTLENECK = "ack-bottleneck"  # what its device is for
+ACK_BOTTLENECK = "ack-bottleneck"  # the purpose of its device
 CONTROL = "control"
 CONTROL_TABLE = 100  # of routes
 ALL = "0.0.0.0/0"
@@ -41,7 +44,7 @@ ROUTERS = (DELAY, BOTTLENECK, EXIT)
 
 @dataclass(frozen=True)
 class Place:
-    """Names a device in a namespace; namespaces without NAMESPACE_PREFIX."""
+    """Names a device in a namespace; the namespace is without NAMESPACE_PREFIX."""
 
     namespace: str
     device: str
@@ -49,7 +52,9 @@ class Place:
 
 @dataclass(frozen=True)
 class End:
-    """Describes a device with its IP addresses, '10.0.1.1/24', and its MAC address, '02:00:00:00:00:01'."""
+    """Describes a device with its IP addresses, '10.0.1.1/24', and its MAC address,
+    '02:00:00:00:00:01'.
+    """
 
     place: Place
     addresses: tuple[str, ...]
@@ -72,7 +77,9 @@ class PathRoute:
 
 @dataclass(frozen=True)
 class EmulatingDevice:
-    """Describes a device that emulates: `what` it is for, and the `arguments` of tc without their verb."""
+    """Describes a device that emulates: its purpose in `what`, and the `arguments` of tc without
+    their verb.
+    """
 
     what: str
     place: Place
@@ -86,7 +93,7 @@ class EmulatingDevice:
 
 @dataclass(frozen=True)
 class Pair:
-    """Describes a sender, its receiver, and the devices that are theirs alone."""
+    """Describes a sender, its receiver, and the devices that only they use."""
 
     sender: Sender
     receiver: str
@@ -95,12 +102,14 @@ class Pair:
     sender_queue: EmulatingDevice
     data_delay: EmulatingDevice
     ack_delay: EmulatingDevice
-    control: tuple[EmulatingDevice, ...] = ()  # both ends of the link beside the path, if there is one
+    control: tuple[
+        EmulatingDevice, ...
+    ] = ()  # both ends of the link next to the path, if there is one
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Describes a topology as it is set up."""
+    """Describes the namespaces and devices of a topology."""
 
     pairs: tuple[Pair, ...]
     bottleneck: EmulatingDevice
@@ -143,7 +152,10 @@ def layout(topology: Topology) -> Layout:
         receiver = f"{sender.name}-{RECEIVER}" if fans_out else RECEIVER
         control: tuple[EmulatingDevice, ...] = ()
         if topology.control == "beside":
-            ends = _end(sender.name, CONTROL, f"{net}.5.1/24"), _end(receiver, f"{CONTROL}{number}", f"{net}.5.2/24")
+            ends = (
+                _end(sender.name, CONTROL, f"{net}.5.1/24"),
+                _end(receiver, f"{CONTROL}{number}", f"{net}.5.2/24"),
+            )
             control = _control_devices(topology, sender, ends)
             links.append(ends)
             routes += [
@@ -162,15 +174,21 @@ def layout(topology: Topology) -> Layout:
                     _sender_queue(topology, sender),
                 ),
                 EmulatingDevice(
-                    topology.device_name("data-delay", sender), Place(DELAY, east), (_netem(data_netem(sender)),)
+                    topology.device_name("data-delay", sender),
+                    Place(DELAY, east),
+                    (_netem(data_netem(sender)),),
                 ),
                 EmulatingDevice(
-                    topology.device_name("ack-delay", sender), Place(DELAY, west), (_netem(ack_netem(sender)),)
+                    topology.device_name("ack-delay", sender),
+                    Place(DELAY, west),
+                    (_netem(ack_netem(sender)),),
                 ),
                 control,
             )
         )
-        links.append((_end(sender.name, "eth0", f"{net}.1.1/24"), _end(DELAY, west, f"{net}.1.2/24")))
+        links.append(
+            (_end(sender.name, "eth0", f"{net}.1.1/24"), _end(DELAY, west, f"{net}.1.2/24"))
+        )
         links.append((_end(DELAY, east, f"{net}.2.1/24"), _end(BOTTLENECK, west, f"{net}.2.2/24")))
         routes += [
             PathRoute(sender.name, ALL, f"{net}.1.2"),
@@ -178,7 +196,9 @@ def layout(topology: Topology) -> Layout:
             PathRoute(BOTTLENECK, f"{net}.1.0/24", f"{net}.2.1"),
         ]
         if fans_out:
-            links.append((_end(EXIT, east, f"{net}.3.1/24"), _end(receiver, "eth0", f"{net}.3.2/24")))
+            links.append(
+                (_end(EXIT, east, f"{net}.3.1/24"), _end(receiver, "eth0", f"{net}.3.2/24"))
+            )
             routes.append(PathRoute(receiver, ALL, f"{net}.3.1"))
         else:
             far_ends.append(_end(RECEIVER, "eth0", f"{net}.3.2/24"))
@@ -186,11 +206,15 @@ def layout(topology: Topology) -> Layout:
         if has_exit:
             routes.append(PathRoute(BOTTLENECK, f"{net}.3.0/24", "10.255.0.2"))
     if has_exit:
-        links.append((_end(BOTTLENECK, "east", "10.255.0.1/24"), _end(EXIT, "west", "10.255.0.2/24")))
+        links.append(
+            (_end(BOTTLENECK, "east", "10.255.0.1/24"), _end(EXIT, "west", "10.255.0.2/24"))
+        )
         routes.append(PathRoute(EXIT, ALL, "10.255.0.1"))
     if not fans_out:
         near = (EXIT if has_exit else BOTTLENECK, "east")
-        links.append((_joined(_end(*near, address) for address in _gateways(far_ends)), _joined(far_ends)))
+        links.append(
+            (_joined(_end(*near, address) for address in _gateways(far_ends)), _joined(far_ends))
+        )
     return Layout(
         tuple(pairs),
         EmulatingDevice(BOTTLENECK, Place(BOTTLENECK, "east"), bottleneck_arguments(topology)),
@@ -200,10 +224,18 @@ def layout(topology: Topology) -> Layout:
     )
 
 
-def _control_devices(topology: Topology, sender: Sender, ends: tuple[End, End]) -> tuple[EmulatingDevice, ...]:
+def _control_devices(
+    topology: Topology, sender: Sender, ends: tuple[End, End]
+) -> tuple[EmulatingDevice, ...]:
     return tuple(
-        EmulatingDevice(topology.device_name(f"{CONTROL}-{what}", sender), end.place, (_netem(qdisc.netem(delay_s)),))
-        for what, end, delay_s in zip(("data", "ack"), ends, (sender.delay_s, sender.delay_of_acks_s), strict=True)
+        EmulatingDevice(
+            topology.device_name(f"{CONTROL}-{what}", sender),
+            end.place,
+            (_netem(qdisc.netem(delay_s)),),
+        )
+        for what, end, delay_s in zip(
+            ("data", "ack"), ends, (sender.delay_s, sender.delay_of_acks_s), strict=True
+        )
     )
 
 
@@ -233,14 +265,23 @@ def _netem(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def _sender_queue(topology: Topology, sender: Sender) -> tuple[tuple[str, ...], ...]:
-    """Returns the sender's own queue; below a token bucket where the host's device has a rate of its own.
+    """Returns the sender's own queue. If the host's device has its own rate, the queue is below a
+    token bucket.
 
-    That holds no queue of its own to speak of: TCP's small queues push back on the sockets, as behind a slow device.
+    It rarely fills, because TCP's small queues push back on the sockets, as with a slow device.
     """
     if sender.rate_bps is None:
         return (("qdisc", "root", *qdisc.sender_queue(sender.queue)),)
     burst = str(topology.bucket_bytes(sender.rate_bps))
-    bucket = ("tbf", "rate", f"{sender.rate_bps:.0f}bit", "burst", burst, "limit", str(topology.packet_bytes))
+    bucket = (
+        "tbf",
+        "rate",
+        f"{sender.rate_bps:.0f}bit",
+        "burst",
+        burst,
+        "limit",
+        str(topology.packet_bytes),
+    )
     return (
         ("qdisc", "root", "handle", "1:", *bucket),
         ("qdisc", "parent", qdisc.LEAF_PARENT, "handle", "2:", *qdisc.sender_queue(sender.queue)),
@@ -252,13 +293,13 @@ def _end(namespace: str, device: str, address: str) -> End:
 
 
 def _joined(ends: Iterable[End]) -> End:
-    """Returns one device with the addresses of all."""
+    """Returns one device with the addresses of all the devices."""
     ends = list(ends)
     return End(ends[0].place, tuple(address for end in ends for address in end.addresses))
 
 
 def _with_macs(links: Iterable[tuple[End, End]]) -> Iterator[tuple[End, End]]:
-    """Yields the links with locally administered MAC addresses, the same each time."""
+    """Yields the links with locally administered MAC addresses, which are the same each time."""
     for number, (near, far) in enumerate(links):
         yield replace(near, mac=_mac(2 * number)), replace(far, mac=_mac(2 * number + 1))
 
@@ -268,5 +309,5 @@ def _mac(number: int) -> str:
 
 
 def _gateways(far_ends: Sequence[End]) -> list[str]:
-    """Returns the bottleneck's own address in each receiver's network: 10.0.3.1/24 for 10.0.3.2/24."""
+    """Returns the bottleneck's address in each receiver's network: 10.0.3.1/24 for 10.0.3.2/24."""
     return [address.replace(".2/", ".1/") for end in far_ends for address in end.addresses]

@@ -1,4 +1,6 @@
-"""Queue disciplines as tc(8) takes them, and their replacement on a device with an undo."""
+"""Writes queue disciplines as arguments of tc(8), and replaces the queue discipline of a device,
+with an undo.
+"""
 
 import re
 from collections import Counter
@@ -11,33 +13,51 @@ from ccmix.hosts import CommandError, Host
 from ccmix.model import AckBottleneck, Loss, Netem, Policer, Queue, Topology
 from ccmix.model.emulated import BUCKET_PACKETS
 
-# Packets: netem and fq here hold what is on the way, and must never be the ones to drop. fq's own flow_limit of 100
-# packets would drop a fast flow's packets at its sender.
+# Packets: netem and fq hold packets in transit here, and must never drop any. fq's default
+# flow_limit of 100 packets would drop a fast flow's packets at its sender.
 NEVER_FULL_PACKETS = 10_000_000
-FQ_UNLIMITED_BIT = 8 * (2**32 - 1)  # fq's default for maxrate, ~0U bytes per second (net/sched/sch_fq.c)
-RESTORABLE = ("pfifo", "bfifo", "fq", "fq_codel")  # root qdiscs of which tc reads its own output
+FQ_UNLIMITED_BIT = 8 * (
+    2**32 - 1
+)  # fq's default for maxrate, ~0U bytes per second (net/sched/sch_fq.c)
+RESTORABLE = (
+    "pfifo",
+    "bfifo",
+    "fq",
+    "fq_codel",
+)  # root qdiscs whose output of tc is also valid input of tc
 _COUNT_OR_SIZE = re.compile(r"^(\d+)[pb]$")  # '1000p' packets, '1514b' bytes
 LEAF_PARENT = "1:1"
 POLICER_QDISC, POLICER_HOOK = "clsact", "egress"
-FQ_MEMORY_BYTES = 32 * 2**20  # fq_codel's and fq_pie's default, counted in the kernel's memory for packets
+FQ_MEMORY_BYTES = (
+    32 * 2**20
+)  # fq_codel's and fq_pie's default, counted in the kernel's memory for packets
 SFQ_MOST_DEPTH = 127  # packets a flow (net/sched/sch_sfq.c)
 
 
-def netem(delay_s: float, loss: Loss | None = None, jitter_s: float = 0.0, reorder: float = 0.0) -> list[str]:
-    """Returns delay, its variation, loss and reordering of each packet (tc-netem(8)), times in microseconds.
+def netem(
+    delay_s: float, loss: Loss | None = None, jitter_s: float = 0.0, reorder: float = 0.0
+) -> list[str]:
+    """Returns delay, its variation, loss and reordering of each packet (tc-netem(8)), times in
+    microseconds.
 
-    No setting is left out, so that the same arguments also change a netem that is there.
+    It sets everything, so that the same arguments can also change an existing netem.
     """
     return [
-        "netem", "delay", _microseconds(delay_s), *([_microseconds(jitter_s)] if jitter_s else []),
+        "netem",
+        "delay",
+        _microseconds(delay_s),
+        *([_microseconds(jitter_s)] if jitter_s else []),
         *(loss_arguments(loss) if loss else ("loss", "random", "0%")),
         *(("reorder", f"{reorder * 100:.10g}%") if reorder else ()),
-        "limit", str(NEVER_FULL_PACKETS),
-    ]  # fmt: skip
+        "limit",
+        str(NEVER_FULL_PACKETS),
+    ]
 
 
 def _microseconds(seconds: float) -> str:
-    """Returns a time in the smallest unit that tc takes for netem (get_ticks() of iproute2 6.1)."""
+    """Returns a time rounded to the smallest unit that tc accepts for netem (get_ticks() of
+    iproute2 6.1).
+    """
     return f"{round(seconds * 1e6)}us"
 
 
@@ -46,16 +66,36 @@ def loss_arguments(loss: Loss) -> list[str]:
 
 
 def shaper(topology: Topology) -> list[list[str]]:
-    """Returns what limits the rate, as the arguments of `tc OBJECT VERB dev DEVICE` each, their object first.
+    """Returns the rate limit, as lists of arguments of `tc OBJECT VERB dev DEVICE`, each beginning
+    with its object.
 
-    A token bucket (tc-tbf(8)), or a class of htb (tc-htb(8)); bytes count the Ethernet header. tbf has a
-    FIFO of bytes of its own, which leaf() replaces.
+    It is a token bucket (tc-tbf(8)) or a class of htb (tc-htb(8)); their bytes include the Ethernet
+    header. tbf has a FIFO of bytes of its own, which leaf() replaces.
     """
     rate, burst = f"{topology.rate_bps:.0f}bit", str(topology.bottleneck_bucket_bytes)
     if topology.shaper == "tbf":
-        # tbf hands its limit on to any FIFO that it has, whatever that counts in (net/sched/sch_fifo.c)
-        limit = topology.buffer_packets if topology.queue.kind.startswith("pfifo") else topology.buffer_bytes
-        return [["qdisc", "root", "handle", "1:", "tbf", "rate", rate, "burst", burst, "limit", str(limit)]]
+        # tbf passes its limit on to any FIFO below it, whether that counts bytes or packets
+        # (net/sched/sch_fifo.c)
+        limit = (
+            topology.buffer_packets
+            if topology.queue.kind.startswith("pfifo")
+            else topology.buffer_bytes
+        )
+        return [
+            [
+                "qdisc",
+                "root",
+                "handle",
+                "1:",
+                "tbf",
+                "rate",
+                rate,
+                "burst",
+                burst,
+                "limit",
+                str(limit),
+            ]
+        ]
     quantum = str(topology.packet_bytes)
     limits = ["rate", rate, "ceil", rate, "burst", burst, "cburst", burst, "quantum", quantum]
     return [
@@ -65,18 +105,31 @@ def shaper(topology: Topology) -> list[list[str]]:
 
 
 def policer(topology: Topology, setting: Policer) -> list[list[str]]:
-    """Returns what drops data beyond a rate and a burst, in the same form: tc-police(8), before the shaper.
+    """Returns the policer, which drops data beyond a rate and a burst (tc-police(8)), in the same
+    form. It acts before the shaper.
 
-    The filter sees what leaves the device before its root qdisc does. The kernel counts what it dropped as drops of
-    clsact (tc_run() in net/core/dev.c). `mtu` is the largest packet that passes at all.
+    The filter sees packets before the root qdisc of the device. The kernel counts its drops as
+    drops of clsact (tc_run() in net/core/dev.c). `mtu` is the largest packet that passes at all.
     """
     rate, burst = f"{setting.rate_bps:.0f}bit", str(setting.burst_bytes)
-    police = ["police", "rate", rate, "burst", burst, "mtu", str(topology.packet_bytes), "conform-exceed", "drop/ok"]
+    police = [
+        "police",
+        "rate",
+        rate,
+        "burst",
+        burst,
+        "mtu",
+        str(topology.packet_bytes),
+        "conform-exceed",
+        "drop/ok",
+    ]
     return [["qdisc", POLICER_QDISC], ["filter", POLICER_HOOK, "matchall", "action", *police]]
 
 
 def ack_bottleneck(topology: Topology, acks: AckBottleneck) -> list[list[str]]:
-    """Returns the bottleneck of ACKs, in the same form: a token bucket, whose FIFO is of bytes, or one of packets."""
+    """Returns the bottleneck of ACKs, in the same form: a token bucket with a FIFO of bytes or of
+    packets.
+    """
     rate, limit = f"{acks.rate_bps:.0f}bit", str(topology.ack_limit)
     burst = str(BUCKET_PACKETS * topology.packet_bytes)
     bucket = ["qdisc", "root", "handle", "1:", "tbf", "rate", rate, "burst", burst, "limit", limit]
@@ -85,19 +138,39 @@ def ack_bottleneck(topology: Topology, acks: AckBottleneck) -> list[list[str]]:
 
 
 def leaf(topology: Topology) -> list[str] | None:
-    """Returns the queue below the shaper, in the same form; None where that is tbf's own."""
+    """Returns the queue below the shaper, in the same form, or None if it is tbf's own."""
     queue = topology.queue
     if queue.kind == "bfifo" and topology.shaper == "tbf":
         return None
     limit, defaults = _limit_and_defaults(topology)
-    chosen = [word for name, value in defaults.items() if name not in queue.parameters for word in (name, value)]
-    return ["qdisc", "parent", LEAF_PARENT, "handle", "2:", queue.kind, *limit, *chosen, *queue.parameters]
+    chosen = [
+        word
+        for name, value in defaults.items()
+        if name not in queue.parameters
+        for word in (name, value)
+    ]
+    return [
+        "qdisc",
+        "parent",
+        LEAF_PARENT,
+        "handle",
+        "2:",
+        queue.kind,
+        *limit,
+        *chosen,
+        *queue.parameters,
+    ]
 
 
 def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
-    """Returns the buffer as the queue's own limit, and what keeps an unfit default from holding less or dropping."""
+    """Returns the buffer as the queue's own limit, and options that keep unsuitable defaults from
+    holding less or dropping packets.
+    """
     size_bytes, packets = str(topology.buffer_bytes), str(topology.buffer_packets)
-    rate, memory = f"{topology.rate_bps:.0f}bit", str(max(FQ_MEMORY_BYTES, 4 * topology.buffer_bytes))
+    rate, memory = (
+        f"{topology.rate_bps:.0f}bit",
+        str(max(FQ_MEMORY_BYTES, 4 * topology.buffer_bytes)),
+    )
     of_kind: dict[str, tuple[list[str], dict[str, str]]] = {
         "bfifo": (["limit", size_bytes], {}),
         "red": (["limit", size_bytes], {"avpkt": str(topology.packet_bytes), "bandwidth": rate}),
@@ -112,14 +185,21 @@ def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
 
 
 def sender_queue(queue: Queue) -> list[str]:
-    """Returns a sender's own queue. Without limits given, fq drops nothing itself; the others have tc's defaults."""
+    """Returns the queue of a sender. Unless limits are given, fq drops nothing itself, and other
+    queues have tc's defaults.
+    """
     unlimited = ("limit", "flow_limit") if queue.kind == "fq" else ()
-    chosen = [word for name in unlimited if name not in queue.parameters for word in (name, str(NEVER_FULL_PACKETS))]
+    chosen = [
+        word
+        for name in unlimited
+        if name not in queue.parameters
+        for word in (name, str(NEVER_FULL_PACKETS))
+    ]
     return [queue.kind, *chosen, *queue.parameters]
 
 
 def netem_between_hosts(setting: Netem) -> list[str]:
-    """Returns all that a device is asked to do to the packets that leave it (tc-netem(8))."""
+    """Returns all settings of netem for the packets that leave a device (tc-netem(8))."""
     arguments = ["netem", "delay", _microseconds(setting.delay_s)]
     if setting.loss:
         arguments += loss_arguments(setting.loss)
@@ -130,50 +210,65 @@ def netem_between_hosts(setting: Netem) -> list[str]:
 
 
 def statistics_command(device: str | None) -> list[str]:
-    """Returns the command that reports the statistics of the device's queue disciplines, or of all, as JSON."""
+    """Returns the command that reports, as JSON, the statistics of the device's queue disciplines,
+    or of all devices.
+    """
     return ["tc", "-s", "-j", "qdisc", "show", *(["dev", device] if device else [])]
 
 
 def classes_command(device: str) -> list[str]:
-    """Returns the command that shows the classes of the device's queue disciplines; htb's are no JSON."""
+    """Returns the command that shows the classes of the device's queue disciplines; tc has no JSON
+    for those of htb.
+    """
     return ["tc", "class", "show", "dev", device]
 
 
 def filters_command(device: str) -> list[str]:
-    """Returns the command that shows the policer of a device; tc has its rate and its burst in no JSON."""
+    """Returns the command that shows the policer of a device; tc's JSON lacks its rate and
+    burst.
+    """
     return ["tc", "-s", "filter", "show", "dev", device, POLICER_HOOK]
 
 
 def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:
-    """Returns what statistics_command() reports. Raises CommandError where that is not the JSON of qdiscs."""
+    """Returns the queue disciplines from statistics_command(). Raises CommandError if its output is
+    not JSON of qdiscs.
+    """
     argv = statistics_command(device)
     output = host.run(argv)
     try:
         reported: list[dict[str, Any]] = foreign_json.loads(output or "[]")
         _ = [qdisc["kind"] + qdisc["handle"] for qdisc in reported]
     except (ValueError, TypeError, KeyError) as error:
-        raise CommandError(host.name, argv, f"says what is not understood: {error!r}") from error
+        raise CommandError(host.name, argv, f"unexpected output: {error!r}") from error
     return reported
 
 
 def root_of(device_qdiscs: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """Returns the root among a device's qdiscs.
 
-    None for one that the kernel gave by itself, which has no handle to name.
+    Returns None for one that the kernel set up by itself, which has no handle.
     """
-    return next((qdisc for qdisc in device_qdiscs if qdisc.get("root") and qdisc["handle"] != "0:"), None)
+    return next(
+        (qdisc for qdisc in device_qdiscs if qdisc.get("root") and qdisc["handle"] != "0:"), None
+    )
 
 
 def leaves_of(device_qdiscs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns those below the root, one for each queue of an mq.
+    """Returns the qdiscs below the root, one for each queue of an mq.
 
-    What only looks at packets (clsact, ingress) is none.
+    Qdiscs that hold no packets (clsact, ingress) are left out.
     """
-    return [qdisc for qdisc in device_qdiscs if not qdisc.get("root") and qdisc["kind"] not in ("clsact", "ingress")]
+    return [
+        qdisc
+        for qdisc in device_qdiscs
+        if not qdisc.get("root") and qdisc["kind"] not in ("clsact", "ingress")
+    ]
 
 
 def described(device_qdiscs: Sequence[dict[str, Any]]) -> str:
-    """Returns a device's queues with their options, the root first: 'mq with 4 x fq_codel limit 10240 flows 1024 ...'.
+    """Returns a device's queues with their options, the root first: 'mq with 4 x fq_codel limit
+    10240 flows 1024 ...'.
 
     Options have the names, the order and the units of tc's JSON.
     """
@@ -198,20 +293,27 @@ def _with_options(qdisc: dict[str, Any]) -> str:
 
 @contextmanager
 def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[None]:
-    """Replaces the device's root qdisc, and puts the former one back afterwards: the kernel's own, or a simple one.
+    """Replaces the device's root qdisc, and puts the former one back afterwards, which may be the
+    kernel's own or a simple one.
 
-    Raises CommandError where somebody configured the device in a way that tc can't say as a command.
+    Raises CommandError if somebody configured the device in a way that tc can't express as one
+    command.
     """
     undo = ["tc", "qdisc", "del", "dev", device, "root"]
     present = qdiscs(host, device)
     if existing := root_of(present):
-        plain_mq = existing["kind"] == "mq" and all(leaf["handle"] == "0:" for leaf in leaves_of(present))
+        plain_mq = existing["kind"] == "mq" and all(
+            leaf["handle"] == "0:" for leaf in leaves_of(present)
+        )
         if existing["kind"] not in RESTORABLE and not plain_mq:
             raise CommandError(
-                host.name, ["tc", "qdisc", "replace", "dev", device],
-                f"{device} has a qdisc {existing['kind']} {existing['handle']} that ccmix did not make and could not "
-                f"put back: remove it (tc qdisc del dev {device} root), or run 'ccmix restore' if a dead run left it",
-            )  # fmt: skip
+                host.name,
+                ["tc", "qdisc", "replace", "dev", device],
+                f"{device} has a qdisc {existing['kind']} {existing['handle']} that ccmix did "
+                "not make and could not "
+                f"put back: remove it (tc qdisc del dev {device} root), or run 'ccmix restore' "
+                "if a dead run left it",
+            )
         undo = ["tc", "qdisc", "replace", "dev", device, "root", *_as_arguments(host, device)]
     do = ["tc", "qdisc", "replace", "dev", device, "root", *qdisc]
     with host.changed(f"qdisc {qdisc[0]} of {device}", do, undo):
@@ -219,15 +321,16 @@ def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[No
 
 
 def _as_arguments(host: Host, device: str) -> list[str]:
-    """Returns what makes the device's root qdisc again: tc's own output for it, without what it doesn't read.
+    """Returns arguments that make the device's root qdisc again: tc's own output for it, without
+    the words that tc does not read.
 
-    'qdisc pfifo 8001: root refcnt 2 limit 100p' to 'handle 8001: pfifo limit 100'.
+    'qdisc pfifo 8001: root refcnt 2 limit 100p' becomes 'handle 8001: pfifo limit 100'.
     """
     argv = ["tc", "qdisc", "show", "dev", device, "root"]
     output = host.run(argv)
     words = output.split("\n")[0].split()
     if len(words) < 4 or "root" not in words:
-        raise CommandError(host.name, argv, f"says what is not understood: {output[:80]!r}")
+        raise CommandError(host.name, argv, f"unexpected output: {output[:80]!r}")
     kind, handle = words[1], words[2]
     options = words[words.index("root") + 1 :]
     if options[:1] == ["refcnt"]:

@@ -1,6 +1,7 @@
-"""Configures devices of the network namespace that this thread has entered, by rtnetlink(7).
+"""Configures devices of the network namespace that this thread has entered, with rtnetlink(7).
 
-These are the requests of ip(8), which would take a process for each namespace: a path of 200 hosts has 400.
+It sends the same requests as ip(8), which would need a process for each namespace: a path of 200
+hosts has 400.
 """
 
 import ipaddress
@@ -25,14 +26,16 @@ _ATTRIBUTE = struct.Struct("=HH")  # rtattr: length, type
 _LINK = struct.Struct("=BxHiII")  # ifinfomsg: family, type, index, flags, change
 _ADDRESS = struct.Struct("=BBBBi")  # ifaddrmsg: family, prefix length, flags, scope, index
 _NEIGHBOUR = struct.Struct("=BxxxiHBB")  # ndmsg: family, index, state, flags, type
-_ROUTE = struct.Struct("=BBBBBBBBI")  # rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags
+_ROUTE = struct.Struct(
+    "=BBBBBBBBI"
+)  # rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags
 _ERROR_NUMBER = struct.Struct("=i")
 _AT_ONCE = 32  # the kernel keeps all answers until they are read
 _MOST_ANSWERED_BYTES = 65536
 
 
 class RtnetlinkRequest:
-    """Holds one request of rtnetlink, and what it is for people."""
+    """Holds one request of rtnetlink, and a description for people."""
 
     def __init__(self, text: str, kind: int, flags: int, body: bytes) -> None:
         self.text = text
@@ -40,19 +43,28 @@ class RtnetlinkRequest:
 
     def message(self, sequence: int) -> bytes:
         length = _HEADER.size + len(self._body)
-        return _HEADER.pack(length, self._kind, _REQUEST | _ACK | self._flags, sequence, 0) + self._body
+        return (
+            _HEADER.pack(length, self._kind, _REQUEST | _ACK | self._flags, sequence, 0)
+            + self._body
+        )
 
 
 def up(device: str) -> RtnetlinkRequest:
-    """Returns the request of `ip link set DEVICE up`. All of these raise OSError without the device."""
+    """Returns the request of `ip link set DEVICE up`. All functions for requests raise OSError if
+    the device is missing.
+    """
     body = _LINK.pack(socket.AF_UNSPEC, 0, socket.if_nametoindex(device), _IFF_UP, _IFF_UP)
     return RtnetlinkRequest(f"link {device} up", _NEW_LINK, 0, body)
 
 
 def address(device: str, interface: str) -> RtnetlinkRequest:
-    """Returns the request of `ip addr add INTERFACE dev DEVICE`; INTERFACE is such as '10.0.1.1/24'."""
+    """Returns the request of `ip addr add INTERFACE dev DEVICE`; INTERFACE is such as
+    '10.0.1.1/24'.
+    """
     of_device = ipaddress.IPv4Interface(interface)
-    body = _ADDRESS.pack(socket.AF_INET, of_device.network.prefixlen, 0, 0, socket.if_nametoindex(device))
+    body = _ADDRESS.pack(
+        socket.AF_INET, of_device.network.prefixlen, 0, 0, socket.if_nametoindex(device)
+    )
     body += _attribute(_IFA_LOCAL, of_device.packed) + _attribute(_IFA_ADDRESS, of_device.packed)
     return _new(f"address {interface} of {device}", _NEW_ADDRESS, body)
 
@@ -66,9 +78,13 @@ def neighbour(device: str, ip: str, mac: str) -> RtnetlinkRequest:
 
 
 def route(network: str, gateway: str, table: int) -> RtnetlinkRequest:
-    """Returns the request of `ip route add NETWORK via GATEWAY table TABLE`; 0.0.0.0/0 is the default route."""
+    """Returns the request of `ip route add NETWORK via GATEWAY table TABLE`; 0.0.0.0/0 is the
+    default route.
+    """
     destination = ipaddress.IPv4Network(network)
-    body = _ROUTE.pack(socket.AF_INET, destination.prefixlen, 0, 0, table, _RTPROT_BOOT, 0, _RTN_UNICAST, 0)
+    body = _ROUTE.pack(
+        socket.AF_INET, destination.prefixlen, 0, 0, table, _RTPROT_BOOT, 0, _RTN_UNICAST, 0
+    )
     if destination.prefixlen:
         body += _attribute(_RTA_DST, destination.network_address.packed)
     body += _attribute(_RTA_GATEWAY, ipaddress.IPv4Address(gateway).packed)
@@ -76,7 +92,9 @@ def route(network: str, gateway: str, table: int) -> RtnetlinkRequest:
 
 
 def carry_out(requests: Sequence[RtnetlinkRequest]) -> None:
-    """Sends the requests to the kernel in their order. Raises OSError, which names the request that it refuses."""
+    """Sends the requests to the kernel in their order. Raises OSError, which names the request that
+    the kernel refuses.
+    """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
         for begin in range(0, len(requests), _AT_ONCE):
             some = requests[begin : begin + _AT_ONCE]
@@ -87,7 +105,9 @@ def carry_out(requests: Sequence[RtnetlinkRequest]) -> None:
 
 
 def _check(answers: bytes, requests: Sequence[RtnetlinkRequest]) -> int:
-    """Returns how many requests the kernel has answered. Raises OSError for the first that it refuses."""
+    """Returns the number of requests that the kernel has answered. Raises OSError for the first
+    that it refuses.
+    """
     at = answered = 0
     while at < len(answers):
         length, kind, _, sequence, _ = _HEADER.unpack_from(answers, at)

@@ -1,41 +1,57 @@
-"""Sysctls of a host, set for a while."""
+"""Reads and changes sysctls, and parameters of kernel modules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ccmix.hosts import Host
-from ccmix.model import Topology
+from ccmix.hosts import CommandError, Host
+from ccmix.model import ModuleParameter, Topology
 
-# Those that decide how TCP behaves, kept with each run
+# Sysctls that decide how TCP behaves; each run records them
 OF_TCP = (
-    "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
-    "net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_ecn", "net.ipv4.tcp_sack", "net.ipv4.tcp_timestamps",
-    "net.core.default_qdisc", "net.core.rmem_max", "net.core.wmem_max",
-)  # fmt: skip
+    "net.ipv4.tcp_mem",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_available_congestion_control",
+    "net.ipv4.tcp_ecn",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_timestamps",
+    "net.core.default_qdisc",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+)
 TCP_ECN, TCP_RMEM = "net.ipv4.tcp_ecn", "net.ipv4.tcp_rmem"
 LARGEST_BUFFER_BYTES = 512 * 2**20  # the autotuning limit of Tierney et al. 2021, section IV
-FIRST_BUFFER_BYTES = 131072  # as Linux has it
-SHARES, FIRST_SHARE = 256, 128  # TCP_RMEM_TO_WIN_SCALE, and TCP_DEFAULT_SCALING_RATIO until a packet exceeds LEAST_MSS
+FIRST_BUFFER_BYTES = 131072  # Linux's default
+SHARES, FIRST_SHARE = (
+    256,
+    128,
+)  # TCP_RMEM_TO_WIN_SCALE, and TCP_DEFAULT_SCALING_RATIO until a packet exceeds LEAST_MSS
 LEAST_MSS_BYTES = 536  # TCP_MSS_DEFAULT
 HEADERS_BYTES = 52  # of IP, and of TCP with timestamps
-MEMORY_BESIDE_DATA_BYTES = 832  # a small head (SKB_SMALL_HEAD_CACHE_SIZE in net/core/skbuff.c), and struct sk_buff
-PACKETS_JOINED = 2  # the least that TCP joins (tcp_min_tso_segs)
+MEMORY_BESIDE_DATA_BYTES = (
+    832  # a small head (SKB_SMALL_HEAD_CACHE_SIZE in net/core/skbuff.c), and struct sk_buff
+)
+PACKETS_JOINED = 2  # the minimum that TCP joins (tcp_min_tso_segs)
+
+FOLDER = "/sys/module"
 
 
 def of_ends(topology: Topology) -> tuple[str, ...]:
-    """Returns what a topology sets on each sender and receiver, and is read back: no more, since a read moves the clock
-    of a guest.
+    """Returns the sysctls that a topology sets on each sender and receiver, which are also read
+    back. There are no more of them, because each read moves a guest's clock.
     """
     windows = any(sender.receiver_window_bytes is not None for sender in topology.senders)
     return (TCP_ECN, TCP_RMEM) if windows else (TCP_ECN,)
 
 
 def tcp_rmem(topology: Topology, window_bytes: int | None) -> str:
-    """Returns the sysctl of a host whose largest window is the one that is given, if any.
+    """Returns the sysctl of a host with the given largest window, if there is one.
 
-    Since Linux 6.6 the window is a share of the buffer: that of the data in the memory of the first full packet, in
-    whole 256ths (tcp_measure_rcv_mss() in net/ipv4/tcp_input.c). Packets that came over veth devices are in their
-    sender's memory. Where another kernel takes other memory for a packet, the verdict sees another window.
+    Since Linux 6.6 the window is a share of the buffer: the share of the data in the memory of the
+    first full packet, in whole 256ths (tcp_measure_rcv_mss() in net/ipv4/tcp_input.c). Packets that
+    came over veth devices are in their sender's memory. If another kernel uses a different amount
+    of memory for a packet, the verdict reports another window.
     """
     largest_bytes = LARGEST_BUFFER_BYTES
     if window_bytes is not None:
@@ -48,9 +64,13 @@ def tcp_rmem(topology: Topology, window_bytes: int | None) -> str:
 
 
 def read_sysctls(host: Host, names: Sequence[str]) -> dict[str, str]:
-    """Returns the values by name; those that the host's kernel, or the namespace, doesn't have are left out."""
+    """Returns the values by name, without those that the host's kernel or the namespace does not
+    have.
+    """
     lines = host.run(["sysctl", "-e", *names]).splitlines()
-    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+    return {
+        name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)
+    }
 
 
 @contextmanager
@@ -62,3 +82,35 @@ def changed_sysctls(host: Host, values: Mapping[str, str]) -> Iterator[None]:
     undo = [*set_all, *(f"{name}={' '.join(value.split())}" for name, value in former.items())]
     with host.changed(f"sysctls {', '.join(values)}", do, undo):
         yield
+
+
+@contextmanager
+def changed_parameter(host: Host, parameter: ModuleParameter) -> Iterator[None]:
+    """Sets the parameter, or one element of it, and puts it back afterwards. Raises
+    CommandError.
+    """
+    file, former = f"{FOLDER}/{parameter.path}", read_parameter(host, parameter)
+    try:
+        value = parameter.written(former)
+    except ValueError as error:
+        raise CommandError(host.name, ["write", file], str(error)) from None
+    with host.changed(
+        f"module parameter {parameter.path}", _write(file, value), _write(file, former)
+    ):
+        if (now := read_parameter(host, parameter)) != value:
+            raise CommandError(
+                host.name, _write(file, value), f"{file} is {now} after {value} was written"
+            )
+        yield
+
+
+def read_parameter(host: Host, parameter: ModuleParameter) -> str:
+    """Returns the parameter's value in the kernel, with all elements of a vector. Raises
+    CommandError.
+    """
+    return host.read(f"{FOLDER}/{parameter.path}").strip()
+
+
+def _write(file: str, value: str) -> list[str]:
+    """Returns a command in which value and file are arguments and not part of the shell's line."""
+    return ["sh", "-c", 'printf "%s\\n" "$1" > "$2"', "sh", value, file]

@@ -1,8 +1,20 @@
-"""INI text to typed entries: every mistake of a file is reported at once, and no entry runs if any is wrong."""
+"""Turns INI text into typed entries. All mistakes of a file are reported at once, and no entry runs
+if there is one.
+"""
 
 from ccmix.config.conditions import Condition
 from ccmix.config.entries import Config, Entry, Overrides, load, select
 from ccmix.config.ini import read_text
 from ccmix.config.problems import ConfigError, Problem
 
-__all__ = ["Condition", "Config", "ConfigError", "Entry", "Overrides", "Problem", "load", "read_text", "select"]
+__all__ = [
+    "Condition",
+    "Config",
+    "ConfigError",
+    "Entry",
+    "Overrides",
+    "Problem",
+    "load",
+    "read_text",
+    "select",
+]

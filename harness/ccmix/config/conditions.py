@@ -1,15 +1,12 @@
-"""The points of an entry's sweeps, to each of its destinations."""
+"""Makes the conditions of an entry: the points of its sweeps, for each of its destinations."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ccmix.config import ini, pscheduler
-from ccmix.config.diagnostics import Diagnostics
-from ccmix.config.entry_types import COMMAND, ON_TOPOLOGY, PSCHEDULER, EntryType
-from ccmix.config.flows import named_sources, own_test_beside, steps_beside
+from ccmix.config import host_paths, ini
+from ccmix.config.flows import hosts_of_lines, named_sources, own_test_beside, steps_beside
 from ccmix.config.host_paths import (
     PathDefaults,
     command_traffic,
@@ -19,10 +16,18 @@ from ccmix.config.host_paths import (
     path_contradiction,
 )
 from ccmix.config.hostlist import HostRow
-from ccmix.config.keys import PATH_TYPE, TOPOLOGY_KEYS
-from ccmix.config.problems import Contradiction, Problem, nearest, quoted
-from ccmix.config.sweeps import Sweep, module_parameter
-from ccmix.config.topologies import check_ccas, check_pacing, check_topology, check_traffic, topology, traffic_of
+from ccmix.config.keys import COMMAND, ON_TOPOLOGY, PATH_TYPE, PSCHEDULER, TOPOLOGY_KEYS, EntryType
+from ccmix.config.problems import Contradiction, Problem, about, nearest, quoted
+from ccmix.config.sections import Diagnostics, Sweep, module_parameter
+from ccmix.config.topologies import (
+    check_ccas,
+    check_pacing,
+    check_topology,
+    check_traffic,
+    topology,
+    traffic_of,
+)
+from ccmix.config.values import Settings
 from ccmix.generators import iperf3
 from ccmix.model import (
     STOCK_KERNEL,
@@ -40,13 +45,15 @@ from ccmix.model import (
 from ccmix.model.traffic import BETWEEN_HOSTS
 
 MOST_RUNS = 100_000
-OF_TEST = ("cca", "streams")  # which say what is sent
-MOST_NAME_BYTES = 80  # a folder's name may have 255, and a byte may take three there
+OF_TEST = ("cca", "streams")  # keys that describe the test
+MOST_NAME_BYTES = 80  # a folder's name may have 255, and each byte may need three of them
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Describes one point of an entry's sweeps, to one destination; `values` are those swept, as written."""
+    """Describes one point of an entry's sweeps, for one destination; `values` are the swept values
+    as written.
+    """
 
     values: dict[str, str]
     path: Topology | HostPath
@@ -56,8 +63,11 @@ class Condition:
 class Conditions:
     """Makes the conditions of a file's entries; `hosts`, read from `hosts_path`, override dst."""
 
-    def __init__(self, diagnostics: Diagnostics, hosts: Sequence[HostRow] | None, hosts_path: Path | None) -> None:
+    def __init__(
+        self, diagnostics: Diagnostics, hosts: Sequence[HostRow] | None, hosts_path: Path | None
+    ) -> None:
         self._diagnostics = diagnostics
+        self._problem = diagnostics.problem
         self._hosts = hosts
         self._hosts_path = hosts_path
 
@@ -65,14 +75,16 @@ class Conditions:
         self,
         section: ini.Section,
         entry_type: EntryType,
-        unswept: Mapping[str, Any],
+        unswept: Settings,
         sweeps: Mapping[str, Sweep],
         defaults: PathDefaults,
         of_path: ini.Section | None,
     ) -> Iterator[Condition]:
-        """Yields all conditions of an entry, the first sweep varying slowest; only the first wrong point is a problem.
+        """Yields all conditions of an entry, the first sweep varying slowest. Only the first wrong
+        point is reported.
 
-        `unswept` are the entry's own values, `of_path` is the section of its topology, if it has one.
+        `unswept` are the entry's own values, `of_path` is the section of its topology, if it has
+        one.
         """
         number = unswept["iterations"] * (
             len(self._hosts or ()) if entry_type is not ON_TOPOLOGY and self._hosts else 1
@@ -80,26 +92,34 @@ class Conditions:
         for sweep in sweeps.values():
             number *= len(sweep.settings)
         if number > MOST_RUNS:
-            self._diagnostics.problem(
-                section, None, f"its sweeps and iterations make {number} runs, more than {MOST_RUNS}"
+            self._problem(
+                section,
+                None,
+                f"its sweeps and iterations make {number} runs, more than {MOST_RUNS}",
             )
             return
         for combination in itertools.product(*(sweep.settings for sweep in sweeps.values())):
             point = dict(zip(sweeps, combination, strict=True))
             values = {key: setting.text for key, setting in point.items()}
             if len((folder := condition_name(values)).encode()) > MOST_NAME_BYTES:
-                self._diagnostics.problem(
-                    section, None, f"a condition's name is that of a folder, and {folder[:40]}... is too long"
+                self._problem(
+                    section,
+                    None,
+                    f"a condition's name becomes a folder's name, and {folder[:40]}... is too long",
                 )
                 return
             before = len(self._diagnostics.problems)
-            swept = {key: setting.value for key, setting in point.items() if not sweeps[key].parameter}
+            swept = {
+                key: setting.value for key, setting in point.items() if not sweeps[key].parameter
+            }
             settings = {**unswept, **swept}
             parameter = module_parameter(sweeps, values)
             if of_path:
                 yield from self._emulated(section, of_path, values, settings, parameter)
             else:
-                yield from self._between_hosts(section, entry_type, values, settings, parameter, defaults)
+                yield from self._between_hosts(
+                    section, entry_type, values, settings, parameter, defaults
+                )
             if len(self._diagnostics.problems) > before:
                 return
 
@@ -108,18 +128,21 @@ class Conditions:
         section: ini.Section,
         of_path: ini.Section,
         values: dict[str, str],
-        settings: Mapping[str, Any],
+        settings: Settings,
         parameter: ModuleParameter | None,
     ) -> Iterator[Condition]:
         try:
             path = topology(settings, parameter)
-            sources: Sequence[TrafficSource] = named_sources(settings, path, self._diagnostics.folder)
+            sources: Sequence[TrafficSource] = named_sources(
+                settings, path, self._diagnostics.folder
+            )
             if settings["type"].lower() == PATH_TYPE:
                 sources = steps_beside(sources, path, settings["load-cap"])
             elif not sources or _describes_test(section):
                 groups, streams = settings["cca"], settings["streams"]
                 tests = [Iperf3Source("", sender.name, groups, streams) for sender in path.senders]
-                sources = own_test_beside(sources, path, groups, streams) if sources else tests
+                hosts = hosts_of_lines(settings)
+                sources = own_test_beside(sources, path, groups, streams, hosts) if hosts else tests
             traffic = traffic_of(settings, sources)
             if path.kernel == STOCK_KERNEL:
                 check_ccas(traffic)
@@ -132,29 +155,38 @@ class Conditions:
         yield Condition(values, path, traffic)
 
     def _contradiction(
-        self, contradiction: Contradiction, sections: Sequence[ini.Section], swept: Mapping[str, str]
+        self,
+        contradiction: Contradiction,
+        sections: Sequence[ini.Section],
+        swept: Mapping[str, str],
     ) -> None:
-        """Notes a problem at the key, where one of the sections has it: the entry, or its topology."""
+        """Notes a problem at its key in the section that has the key: the entry, or its
+        topology.
+        """
         key, message = contradiction.key, str(contradiction)
         if key and (value := swept.get(key)):
-            key, message = f"sweep.{key}", f"{quoted(value)} {message}"
+            key, message = f"sweep.{key}", about(value, message)
         of_key = (section for section in sections if key in section.own)
         unset = sections[-1 if key in TOPOLOGY_KEYS else 0]
-        self._diagnostics.problem(next(of_key, unset), key, message)
+        self._problem(next(of_key, unset), key, message)
 
     def _between_hosts(
         self,
         section: ini.Section,
         entry_type: EntryType,
         values: dict[str, str],
-        settings: Mapping[str, Any],
+        settings: Settings,
         parameter: ModuleParameter | None,
         defaults: PathDefaults,
     ) -> Iterator[Condition]:
         for row, dst in self._destinations(settings):
             if not self._profile_is_known(section, settings, row, dst, defaults):
                 continue
-            task = pscheduler.task(settings, self._diagnostics.folder) if entry_type is PSCHEDULER else None
+            task = (
+                host_paths.task(settings, self._diagnostics.folder)
+                if entry_type is PSCHEDULER
+                else None
+            )
             path = host_path(settings, dst, parameter, defaults, by_pscheduler=task is not None)
             try:
                 if entry_type is COMMAND:
@@ -174,12 +206,12 @@ class Conditions:
                 return
             wrong = path_contradiction(path, traffic)
             if task and not wrong:
-                wrong = pscheduler.task_contradiction(path, traffic, task, settings)
+                wrong = host_paths.task_contradiction(path, traffic, task, settings)
             if wrong:
-                self._diagnostics.problem(section, *wrong)
+                self._problem(section, *wrong)
             yield Condition(values, path, traffic)
 
-    def _destinations(self, settings: Mapping[str, Any]) -> Iterator[tuple[HostRow | None, Destination]]:
+    def _destinations(self, settings: Settings) -> Iterator[tuple[HostRow | None, Destination]]:
         if self._hosts is None:
             yield None, destination_of_entry(settings)
         for row in self._hosts or ():
@@ -188,7 +220,7 @@ class Conditions:
     def _profile_is_known(
         self,
         section: ini.Section,
-        settings: Mapping[str, Any],
+        settings: Settings,
         row: HostRow | None,
         dst: Destination,
         defaults: PathDefaults,
@@ -197,16 +229,24 @@ class Conditions:
             return True
         file = settings.get("profile-file")
         if file is None:
-            message = f"{quoted(dst.profile)} is a profile, and [{section.name}] has no profile-file: name one"
+            message = (
+                f"{quoted(dst.profile)} needs a profile-file, and [{section.name}] has none: "
+                "add profile-file = FILE"
+            )
         else:
-            message = f"{quoted(dst.profile)} is no profile of {file}{nearest(dst.profile, defaults.profiles)}"
+            message = (
+                f"{quoted(dst.profile)} is not a profile in "
+                f"{file}{nearest(dst.profile, defaults.profiles)}"
+            )
         if row and row.profile and self._hosts_path:
-            self._diagnostics.problems.append(Problem(self._hosts_path, row.line, None, "profile", message))
+            self._diagnostics.problems.append(
+                Problem(self._hosts_path, message, row.line, key="profile")
+            )
         else:
-            self._diagnostics.problem(section, "profile", message)
+            self._problem(section, "profile", message)
         return False
 
 
 def _describes_test(section: ini.Section) -> bool:
-    """Returns whether an entry itself says what test is sent, beside its lines of flows."""
+    """Returns whether an entry describes a test itself, in addition to its flows."""
     return any(section.own.get(name) for key in OF_TEST for name in (key, f"sweep.{key}"))

@@ -1,18 +1,38 @@
-"""Settings of an entry between real hosts to its paths, and what they say against each other."""
+"""Turns the settings of an entry between real hosts into its paths, and finds contradictions among
+them; for entries of type perfSONAR, makes the task for pScheduler.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ccmix.config.addresses import LOCAL, read_host, with_user
-from ccmix.config.capture import capture
+from ccmix.config.host_values import LOCAL, capture, read_address, read_host, with_user
 from ccmix.config.hostlist import HostRow
-from ccmix.config.problems import Contradiction
-from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S, Duration
+from ccmix.config.problems import Contradiction, nearest, quoted
+from ccmix.config.values import (
+    LEAST_INTERVAL_S,
+    MOST_INTERVAL_S,
+    Duration,
+    Kind,
+    Settings,
+    read_text,
+)
 from ccmix.generators.expected import expected_seconds
-from ccmix.hosts.address import LOCAL_NAMES
+from ccmix.generators.pscheduler.task import (
+    DECIDED_BY_KEYS,
+    SLOT_S,
+    SPEC_FIELDS,
+    STARTS_AFTER_S,
+    most_sent_bytes,
+    split,
+    wrong_file,
+)
+from ccmix.hosts.address import LOCAL_NAMES, AddressKind, parse_host
 from ccmix.model import (
     Commands,
     CommandSource,
@@ -21,6 +41,7 @@ from ccmix.model import (
     ModuleParameter,
     Netem,
     NetemPlace,
+    PschedulerTask,
     Traffic,
 )
 from ccmix.model.traffic import BETWEEN_HOSTS
@@ -29,13 +50,182 @@ from ccmix.units import format_time
 if TYPE_CHECKING:
     from ccmix.config.profiles import Profile
 
+TYPE = "perfsonar"  # in small letters
+MIXING = "iperf3mix"  # the tool that understands groups
+NEED_A_SHELL = {
+    "pre": "pre",
+    "post": "post",
+    "pre-src-cmd": "pre_src",
+    "post-src-cmd": "post_src",
+    "pre-dst-cmd": "pre_dst",
+    "post-dst-cmd": "post_dst",
+}
+_TOOL = re.compile(r"[a-z0-9][a-z0-9-]{0,63}", re.ASCII)
+_NOT_FORWARD = {
+    "reverse": "data goes from src to dst, so swap these two instead",
+    "udp": "ccmix's tables are about TCP",
+    "loopback": "there is no path between a host and itself",
+}
+
+
+def _server(text: str) -> str:
+    host, _ = split(text)
+    read_address(LOCAL if host == LOCAL else host)
+    return text
+
+
+def _tool(text: str) -> str:
+    if not _TOOL.fullmatch(text):
+        raise ValueError("is not a tool's name: write for instance iperf3mix")
+    return text
+
+
+def _json(text: str) -> str:
+    """Reads JSON; text that is not JSON becomes a JSON string."""
+    read_text(text)
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return json.dumps(text)
+    return text
+
+
+def read_field(name: str) -> str:
+    """Reads the name of a field of the test that has no key of its own."""
+    if name in DECIDED_BY_KEYS:
+        raise ValueError(f"is set by the key {DECIDED_BY_KEYS[name]}: write that key instead")
+    if name in _NOT_FORWARD:
+        raise ValueError(f"is not supported: {_NOT_FORWARD[name]}")
+    if name not in SPEC_FIELDS:
+        raise ValueError(
+            f"{quoted(name)} is not a field of a throughput test{nearest(name, SPEC_FIELDS)}"
+        )
+    return name
+
+
+SERVER = Kind("host, or HOST:PORT", "", _server)
+TOOL = Kind("tool", "", _tool)
+JSON = Kind("JSON, or text", "as pScheduler takes it", _json)
+
+
+def task(settings: Settings, folder: Path) -> PschedulerTask:
+    """Returns the task for pScheduler; `folder` is the INI file's."""
+    src = parse_host(settings["src"])
+    source = src.host if src.kind is AddressKind.SSH else None
+    further = {
+        field.name: field.value for key, field in settings.items() if key.startswith("spec.")
+    }
+    return PschedulerTask(
+        lead=settings.get("lead")
+        or (f"[{source}]" if source and ":" in source else source)
+        or LOCAL,
+        source=source,
+        observed=source is None or settings.get("src-host") is not None,
+        tool=settings.get("tool"),
+        slip_s=settings["slip"],
+        wait_s=settings.get("wait")
+        or settings["slip"] + _takes_s(settings["omit"] + settings["duration"].seconds),
+        priority=settings.get("priority"),
+        repeat_s=settings.get("repeat"),
+        most_runs=settings["iterations"],
+        tls_ca=str((folder / settings["tls-ca"]).absolute()) if settings.get("tls-ca") else None,
+        spec=tuple(sorted(further.items())),
+    )
+
+
+def task_contradiction(
+    path: HostPath, traffic: Traffic, asked: PschedulerTask, settings: Settings
+) -> tuple[str | None, str] | None:
+    """Returns a contradiction between values of one condition: the key to change, if it is one, and
+    a sentence.
+    """
+    if parse_host(settings["src"]).user:
+        return (
+            "src",
+            "has a login, but pScheduler knows hosts only by their names: write the login in "
+            "src-host",
+        )
+    if asked.tls_ca and (wrong := wrong_file(Path(asked.tls_ca))):
+        return "tls-ca", f"{quoted(asked.tls_ca)} {wrong}"
+    grouped = len(traffic.groups) > 1 or any(str(group) != group.cca for group in traffic.groups)
+    if grouped and asked.tool not in (None, MIXING):
+        return (
+            "tool",
+            f"{asked.tool} does not support groups, which cca has: write tool = {MIXING}, or "
+            "remove tool",
+        )
+    if not asked.observed and (key := _needs_a_shell(path, traffic)):
+        return (
+            key,
+            f"needs a shell on {asked.source}, which ccmix does not have: set src-host, or remove "
+            f"{key}",
+        )
+    return _schedule_contradiction(path, traffic, asked) or _budget_contradiction(path, traffic)
+
+
+def _needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
+    has = {key: getattr(path.commands, name) for key, name in NEED_A_SHELL.items()} | {
+        "pacing": traffic.pacing_bps,
+        "rtt-probe": traffic.rtt_probe,
+        "tcpdump": path.capture,
+        "mpstat": path.mpstat_cores,
+        "profile": path.profile,
+        "param-sweep": path.module_parameter,
+        "cca-load": path.cca_load,
+        "netem-at": path.netem,
+    }
+    return next((key for key, value in has.items() if value), None)
+
+
+def _takes_s(traffic_s: float) -> float:
+    """Returns the seconds from posting a task to the end of its run, if nothing else is
+    scheduled.
+    """
+    return traffic_s + SLOT_S + STARTS_AFTER_S
+
+
+def _schedule_contradiction(
+    path: HostPath, traffic: Traffic, asked: PschedulerTask
+) -> tuple[str, str] | None:
+    if asked.wait_s < asked.slip_s:
+        slip, wait = format_time(asked.slip_s), format_time(asked.wait_s)
+        return (
+            "wait",
+            f"{wait} is less than the slip of {slip}, so ccmix would give up on some slots that "
+            "pScheduler may choose: write a longer wait",
+        )
+    if asked.repeat_s is None:
+        return None
+    repeat_s, takes_s = asked.repeat_s, _takes_s(traffic.total_s)
+    if repeat_s < takes_s:
+        return "repeat", (
+            f"{format_time(repeat_s)} is less than the {format_time(takes_s)} that a run takes: "
+            "write more"
+        )
+    if path.rate_budget or path.time_window:
+        return (
+            "repeat",
+            "follows pScheduler's schedule, which rate-budget and time-window can't stop: remove "
+            "one of them",
+        )
+    return None
+
+
+def _budget_contradiction(path: HostPath, traffic: Traffic) -> tuple[str, str] | None:
+    if not path.rate_budget or most_sent_bytes(path, traffic) is not None:
+        return None
+    return "rate-budget", (
+        "can't be kept, because nothing limits the data of this run and pScheduler can't end it: "
+        "limit each stream, such as spec.bandwidth = 1000000000, or remove rate-budget"
+    )
+
+
 NETEM_KEYS = ("netem-lat", "netem-loss", "netem-limit")
-Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class PathDefaults:
-    """Holds what a path is made from beside the entry's settings."""
+    """Holds the values of a path that do not come from the entry's settings."""
 
     nic: str | None
     netem_at: NetemPlace | None
@@ -53,7 +243,9 @@ def destination_of_entry(settings: Settings) -> Destination:
 
 def destination_of_row(row: HostRow, settings: Settings) -> Destination:
     host = _host(row.user, row.address, settings)
-    return Destination(row.name, row.address, host, row.profile or settings.get("profile"), row.metadata)
+    return Destination(
+        row.name, row.address, host, row.profile or settings.get("profile"), row.metadata
+    )
 
 
 def _host(user: str | None, address: str, settings: Settings) -> str:
@@ -67,7 +259,9 @@ def host_path(
     defaults: PathDefaults,
     by_pscheduler: bool,
 ) -> HostPath:
-    """Returns the path to one destination in one condition; `by_pscheduler`: that makes the traffic."""
+    """Returns the path to one destination in one condition; with `by_pscheduler`, pScheduler
+    makes the traffic.
+    """
     profile = defaults.profiles[dst.profile] if dst.profile else None
     netem = _netem(settings)
     return HostPath(
@@ -105,7 +299,10 @@ def command_traffic(settings: Settings, address: str) -> Traffic:
     command = settings["src-cmd"].replace("{dst}", address)
     duration: Duration | None = settings.get("duration")
     if duration and duration.settled:
-        raise Contradiction("duration", "ends a run once it has settled, and src-cmd decides when it ends: give a time")
+        raise Contradiction(
+            "duration",
+            "can't be settled, because src-cmd decides when a run ends: write a time",
+        )
     return Traffic(
         sources=(CommandSource("", BETWEEN_HOSTS, command, kept=_src_cmd_is_kept(settings)),),
         duration_s=duration.seconds if duration else expected_seconds(command),
@@ -124,7 +321,11 @@ def _netem(settings: Settings) -> Netem | None:
 
 
 def _src_cmd_is_kept(settings: Settings) -> bool:
-    return "src-cmd" in settings and settings.get("src-cmd-once", False) and settings.get("duration") is not None
+    return (
+        "src-cmd" in settings
+        and settings.get("src-cmd-once", False)
+        and settings.get("duration") is not None
+    )
 
 
 def _commands(settings: Settings, address: str) -> Commands:
@@ -140,26 +341,38 @@ def _commands(settings: Settings, address: str) -> Commands:
         pre_dst=line("pre-dst-cmd"),
         post_dst=line("post-dst-cmd"),
         dst=line("dst-cmd"),
-        # a kept src-cmd talks to it all the time
+        # a kept src-cmd uses dst-cmd all the time
         dst_once=settings.get("dst-cmd-once", False) or _src_cmd_is_kept(settings),
     )
 
 
 def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
-    """Returns what two right values say against each other: the key to name, if one, and the sentence."""
+    """Returns a contradiction between two values that are each right: the key to change, if it
+    is one, and a sentence.
+    """
     if message := _netem_contradiction(path) or _device_contradiction(path, traffic):
         return message
     if traffic.command and not LEAST_INTERVAL_S <= traffic.interval_s <= MOST_INTERVAL_S:
-        return "interval", "a time between two samples is from 1ms to 60s"
+        return "interval", "the time between two samples must be from 1ms to 60s"
     if traffic.command and traffic.command.kept and (path.rate_budget or path.time_window):
-        return "src-cmd-once", "keeps sending between runs, which rate-budget and time-window can't hold: leave one out"
+        return (
+            "src-cmd-once",
+            "keeps src-cmd sending between runs, which rate-budget and time-window can't stop: "
+            "remove one of them",
+        )
     seconds = traffic.seconds or 0.0
     if path.timeout_s is not None and path.timeout_s < seconds:
-        return "timeout", f"{format_time(path.timeout_s)} is less than a run takes, {format_time(seconds)}"
+        return (
+            "timeout",
+            f"{format_time(path.timeout_s)} is less than the {format_time(seconds)} that a run "
+            "takes: "
+            "write more",
+        )
     if path.dst.host == LOCAL and path.dst.address in LOCAL_NAMES and path.src != LOCAL:
         return (
             "dst",
-            f"{path.dst.address} is src itself, seen from {path.src}: name dst as src reaches it",
+            f"on {path.src}, {path.dst.address} is src itself: write the address at which src "
+            "reaches dst",
         )
     return None
 
@@ -167,27 +380,27 @@ def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, st
 def _netem_contradiction(path: HostPath) -> tuple[str | None, str] | None:
     if path.netem and not path.netem_at:
         return None, (
-            "has netem settings, and nothing says where they act: write netem-at = HOST:DATA_DEVICE,ACK_DEVICE, "
-            "or give --netem-at"
+            "has netem settings, but no place for them: write netem-at = "
+            "HOST:DATA_DEVICE,ACK_DEVICE, or give --netem-at"
         )
     if path.netem and path.netem_at and path.netem.delay_s and not path.netem_at.ack_device:
         return None, (
-            "has a delay in each direction, and netem-at names one device: write "
+            "has a delay in each direction, but netem-at names only one device: write "
             f"{path.netem_at.host}:{path.netem_at.data_device},ACK_DEVICE"
         )
     return None
 
 
 def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
-    """Returns what is wrong where pacing and netem both need the one root queue of a device."""
+    """Returns a contradiction if pacing and netem both need the only root queue of a device."""
     paced = traffic.pacing_bps is not None
     if paced and path.profile and path.nic in (None, path.profile_device):
         device = path.profile_device
         return "pacing", (
-            f"and the profile {path.dst.profile} may act on one device: give -i NIC, the sending device, "
-            f"which may not be {device}"
+            f"may act on the same device as the profile {path.dst.profile}: name the sending "
+            f"device with -i NIC, which must not be {device}"
             if path.nic is None
-            else f"and the profile {path.dst.profile} act on one device, {device}: leave one out"
+            else f"acts on the same device as the profile {path.dst.profile}, {device}: remove one"
         )
     at = path.netem_at
     if path.netem and at and at.host == path.src:
@@ -195,5 +408,8 @@ def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None,
         taken += [path.nic] if paced else []
         for device in (at.data_device, at.ack_device):
             if device and device in taken:
-                return "netem-at", f"{device} of {at.host} has pacing or a profile already: leave one out"
+                return (
+                    "netem-at",
+                    f"{device} of {at.host} already has pacing or a profile: remove one of them",
+                )
     return None

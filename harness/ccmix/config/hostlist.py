@@ -1,4 +1,6 @@
-"""A CSV file of hosts: a header, then a destination a line; what follows a # is a comment, as are blank lines."""
+"""Reads a CSV file of hosts: a header, then one destination in each line. Text after a # is a
+comment, and blank lines are ignored.
+"""
 
 import csv
 import re
@@ -6,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccmix.config import addresses
+from ccmix.config import host_values
 from ccmix.config.ini import read_text
-from ccmix.config.problems import ConfigError, Problem, quoted
+from ccmix.config.problems import ConfigError, Problem, about, quoted
 from ccmix.config.values import read_text as read_printable
 
 OWN_COLUMNS = ("hostname", "alias", "profile")
@@ -17,7 +19,9 @@ _COMMENT = re.compile(r"#.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class HostRow:
-    """Describes one host: `user` and `address` from its hostname; `name` is its alias, or its address."""
+    """Describes one host. `user` and `address` come from its hostname; `name` is its alias, or its
+    address if it has no alias.
+    """
 
     line: int
     name: str
@@ -28,11 +32,14 @@ class HostRow:
 
 
 def read_hosts(path: Path) -> tuple[HostRow, ...]:
-    """Returns the hosts in the order of the file. Raises ConfigError with every mistake of it."""
+    """Returns the hosts in the order of the file. Raises ConfigError with all of its mistakes."""
     reader = _HostListReader(path)
     rows = tuple(reader.rows(read_text(path).split("\n")))
     if not rows and not reader.problems:
-        reader.problem(None, "has no host: write a header such as hostname,alias,profile and a line for each host")
+        reader.problem(
+            None,
+            "lists no host: write a header such as hostname,alias,profile and a line for each host",
+        )
     if reader.problems:
         raise ConfigError(reader.problems)
     return rows
@@ -44,7 +51,7 @@ class _HostListReader:
         self.problems: list[Problem] = []
 
     def problem(self, line: int | None, message: str, key: str | None = None) -> None:
-        self.problems.append(Problem(self._path, line, None, key, message))
+        self.problems.append(Problem(self._path, message, line, key=key))
 
     def rows(self, lines: Iterable[str]) -> Iterable[HostRow]:
         header: list[str] | None = None
@@ -55,19 +62,25 @@ class _HostListReader:
             if fields is None:
                 continue
             if header is None:
-                header = [field.lower() if field.lower() in OWN_COLUMNS else field for field in fields]
+                header = [
+                    field.lower() if field.lower() in OWN_COLUMNS else field for field in fields
+                ]
                 if not self._header_is_right(number, header):
                     return
             elif len(fields) > len(header):
-                self.problem(number, f"has {len(fields)} fields, and the header {len(header)}")
+                self.problem(number, f"has {len(fields)} fields, but the header has {len(header)}")
             elif row := self._row(number, dict(zip(header, fields, strict=False))):
                 first = names.setdefault(row.name, number)
                 if first != number:
-                    self.problem(number, f"{quoted(row.name)} is also the name of line {first}: give an alias")
+                    self.problem(
+                        number,
+                        f"{quoted(row.name)} is also the name of the host in line {first}: give "
+                        "one an alias",
+                    )
                 yield row
 
     def _fields(self, number: int, text: str) -> list[str] | None:
-        """Returns the fields of a line; None, and notes a problem, where they are not CSV."""
+        """Returns the fields of a line. If it is not CSV, notes a problem and returns None."""
         try:
             fields = [field.strip() for field in next(csv.reader([text], strict=True))]
             for field in fields:
@@ -80,7 +93,10 @@ class _HostListReader:
     def _header_is_right(self, number: int, header: list[str]) -> bool:
         twice = [name for name in header if header.count(name) > 1]
         if "hostname" not in header:
-            self.problem(number, "is no header: write the names of the columns, such as hostname,alias,profile")
+            self.problem(
+                number,
+                "is not a header: write the names of the columns, such as hostname,alias,profile",
+            )
         elif twice:
             self.problem(number, f"names the column {quoted(twice[0])} twice")
         return "hostname" in header and not twice
@@ -92,12 +108,14 @@ class _HostListReader:
             if not hostname:
                 self.problem(number, "is missing: write the host's name or address", "hostname")
                 return None
-            user, address = addresses.read_destination(hostname)
+            user, address = host_values.read_destination(hostname)
             if alias:
                 key, value = "alias", alias
-                addresses.read_alias(alias)
+                host_values.read_alias(alias)
         except ValueError as error:
-            self.problem(number, f"{quoted(value)} {error}", key)
+            self.problem(number, about(value, error), key)
             return None
         metadata = tuple((name, value) for name, value in fields.items() if name not in OWN_COLUMNS)
-        return HostRow(number, alias or address, user, address, fields.get("profile") or None, metadata)
+        return HostRow(
+            number, alias or address, user, address, fields.get("profile") or None, metadata
+        )

@@ -1,4 +1,4 @@
-"""The INI layer: sections, keys and the lines they stand on, with nothing interpreted yet."""
+"""Reads the sections and keys of an INI file with their line numbers, and interprets nothing."""
 
 import configparser
 import io
@@ -38,22 +38,36 @@ class IniFile:
 
 
 def read(path: Path, text: str) -> IniFile:
-    """Returns the sections of the file's text. Raises ConfigError where nothing can be read: no section."""
+    """Returns the sections of the file's text. Raises ConfigError if the text does not begin
+    with a section.
+    """
     parser = _Parser(path)
     problems = parser.problems
     try:
         parser.read_file(parser.counted(text), source=str(path))
     except configparser.MissingSectionHeaderError as error:
-        message = f"{error.line.strip()!r} stands before the first section: start with a line such as [my-entry]"
-        raise ConfigError([Problem(path, parser.number(error.lineno), None, None, message)]) from error
-    except configparser.ParsingError as error:  # raised after all that could be read was read
+        raise ConfigError(
+            [
+                Problem(
+                    path,
+                    f"{error.line.strip()!r} comes before the first section: begin with a line "
+                    "such as [my-entry]",
+                    parser.number(error.lineno),
+                )
+            ]
+        ) from error
+    except configparser.ParsingError as error:  # raised after everything readable was read
         lines_of_file = io.StringIO(text).readlines()
         for line, _ in error.errors:
             number = parser.number(line)
-            message = (
-                f"{quoted(lines_of_file[number - 1].strip())} is neither [a section], 'key = value' nor a # comment"
+            problems.append(
+                Problem(
+                    path,
+                    f"{quoted(lines_of_file[number - 1].strip())} is neither [a section], "
+                    "'key = value' nor a # comment",
+                    number,
+                )
             )
-            problems.append(Problem(path, number, None, None, message))
 
     lines = parser.lines
     lines_of: dict[str, dict[str, int]] = {}
@@ -74,45 +88,56 @@ def read(path: Path, text: str) -> IniFile:
 
 
 def section_name(text: str) -> str:
-    """Returns a text as the name of a section, without characters that such names lack."""
+    """Returns a text as a section's name, with - for each character that a name can't have."""
     return re.sub(r"[^A-Za-z0-9_.-]", "-", text)[:60]
 
 
 def _without_comment(value: str) -> str:
-    """Returns a value, an empty one if it is a comment as a whole: people write 'dst = # get from file'."""
+    """Returns a value, or an empty one if all of it is a comment: people write 'dst = # get
+    from file'.
+    """
     return "" if value.startswith(("#", ";")) and "\n" not in value else value
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """Raises ConfigError where there is no file, it is too long, or it is not UTF-8."""
+    """Raises ConfigError if the file is missing, too long, or not UTF-8."""
     try:
         with path.open("rb") as file:
             content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
-            raise ConfigError([Problem(path, None, None, None, f"is longer than {most_bytes} bytes")])
+            raise ConfigError([Problem(path, f"is longer than {most_bytes} bytes")])
         return content.decode("utf-8-sig")
     except OSError as error:
-        raise ConfigError([Problem(path, None, None, None, f"can't be read: {error.strerror}")]) from error
+        raise ConfigError([Problem(path, f"can't be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        message = f"byte {error.object[error.start]:#04x} is not UTF-8: save the file as UTF-8"
-        raise ConfigError([Problem(path, line, None, None, message)]) from error
+        raise ConfigError(
+            [
+                Problem(
+                    path,
+                    f"byte {error.object[error.start]:#04x} is not UTF-8: save the file as UTF-8",
+                    line,
+                )
+            ]
+        ) from error
     except ValueError as error:  # a name with a zero byte
-        raise ConfigError([Problem(path, None, None, None, f"can't be read: {error}")]) from error
+        raise ConfigError([Problem(path, f"can't be read: {error}")]) from error
 
 
 class _Parser(configparser.ConfigParser):
-    """Notes the line of each section (key None) and each key, and all that is there twice: configparser reports only
-    the first. It learns of them from configparser itself, by the two hooks that are asked for each header and each key,
-    so that both agree on what is one.
+    """Notes the line of each section (key None) and each key, and reports all duplicates, of which
+    configparser reports only the first. configparser calls two hooks, match() for each header and
+    optionxform() for each key, so both agree on what is a header or a key.
     """
 
-    # As configparser's, in time that grows with the line's length only; a word alone is a key with an empty value.
+    # Like configparser's, but its time only grows in proportion to the line's length. A line of one
+    # word is a key with an empty value.
     OPTCRE = re.compile(r"(?P<option>[^\s=:]+$|[^=:]*(?=[=:]))(?P<vi>[=:]?)\s*(?P<value>.*)$")
 
     def __init__(self, path: Path) -> None:
         super().__init__(interpolation=None, strict=False, empty_lines_in_values=False)
-        self.SECTCRE = self  # type: ignore[assignment]  # all that configparser does with it is match()
+        # configparser only calls its match()
+        self.SECTCRE = self  # type: ignore[assignment]
         self.lines: dict[tuple[str, str | None], int] = {}
         self.problems: list[Problem] = []
         self._path = path
@@ -120,7 +145,9 @@ class _Parser(configparser.ConfigParser):
         self._section = DEFAULT
 
     def counted(self, text: str) -> Iterator[str]:
-        """Yields the lines without comments, since one between the lines of a value would end the value."""
+        """Yields the lines that are not comments, because a comment between the lines of a value
+        would end the value.
+        """
         for number, line in enumerate(io.StringIO(text), start=1):
             if not line.lstrip().startswith(("#", ";")):
                 self._numbers.append(number)
@@ -147,5 +174,12 @@ class _Parser(configparser.ConfigParser):
         number = self._numbers[-1]
         first = self.lines.setdefault((self._section, key), number)
         if first != number:
-            message = f"stands twice, first in line {first}: remove one"
-            self.problems.append(Problem(self._path, number, self._section, key, message))
+            self.problems.append(
+                Problem(
+                    self._path,
+                    f"duplicate {'key' if key else 'section'}, first in line {first}: remove one",
+                    number,
+                    self._section,
+                    key,
+                )
+            )

@@ -1,24 +1,26 @@
-"""Describes what is wrong with a file, so that all of it is reported at once."""
+"""Describes the mistakes of a file, so that all of them are reported at once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-SHOWN = 60  # characters of a wrong word that are repeated
-REPLACED = "\ufffd"  # replaces what would move a terminal's cursor
+from ccmix.failures import WrongInput
+
+SHOWN = 60  # characters of a wrong word in a message
+REPLACED = "\ufffd"  # replaces characters that could move a terminal's cursor
 MOST_KNOWN = 25  # words of a list
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Problem:
-    """Describes one mistake: where it is, and what would be right."""
+    """Describes one mistake: its place, and how to correct it."""
 
     file: Path
-    line: int | None
-    section: str | None
-    key: str | None
     message: str
+    line: int | None = None
+    section: str | None = None
+    key: str | None = None
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else str(self.file)
@@ -26,11 +28,11 @@ class Problem:
         key = f"{self.key} " if self.key else ""
         where = f"{section}{key}".strip()
         sentence = f"{where}: {self.message}" if where else self.message
-        line = f"{place}: {' '.join(sentence.split())}"  # one, also where a value has several
+        line = f"{place}: {' '.join(sentence.split())}"  # one line, also of a value of several
         return "".join(letter if letter.isprintable() else REPLACED for letter in line)
 
 
-class ConfigError(Exception):
+class ConfigError(WrongInput):
     """Reports a file with mistakes, all of them in `problems`."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
@@ -39,7 +41,7 @@ class ConfigError(Exception):
 
 
 class Contradiction(ValueError):
-    """Reports values that are right alone and contradict each other; `key` is the one to change."""
+    """Reports values that are each right but contradict each other; `key` is the one to change."""
 
     def __init__(self, key: str | None, message: str) -> None:
         self.key = key
@@ -47,18 +49,31 @@ class Contradiction(ValueError):
 
 
 def quoted(text: str) -> str:
-    """Returns a wrong word as it was written; of a long one, its beginning."""
+    """Returns a wrong word in quotes; only the beginning of a long one."""
     return f"'{text}'" if len(text) <= SHOWN else f"'{text[:SHOWN]}…'"
 
 
+def about(text: str, error: object) -> str:
+    """Puts a wrong value before the sentence about it.
+
+    A sentence that begins with a quotation mark has a subject: the value, or a part of it.
+    """
+    value, sentence = quoted(text), str(error)
+    if sentence.startswith(value):
+        return sentence
+    return f"{value}: {sentence}" if sentence.startswith("'") else f"{value} {sentence}"
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Returns '; did you mean 'x'?' where a known word is near, else the list of them."""
+    """Returns '; did you mean 'x'?' if a known word is similar, otherwise a list of known words."""
     choices = sorted(known)
+    if not choices:
+        return "; none is defined"
     by_lower_case = {choice.lower(): choice for choice in choices}
     close = get_close_matches(word[:SHOWN].lower(), by_lower_case, n=1)
     more = ", ..." if len(choices) > MOST_KNOWN else ""
     return (
         f"; did you mean '{by_lower_case[close[0]]}'?"
         if close
-        else f"; known are {', '.join(choices[:MOST_KNOWN])}{more}"
+        else f"; known: {', '.join(choices[:MOST_KNOWN])}{more}"
     )

@@ -1,4 +1,4 @@
-"""A YAML file of profiles: what netem does on a device of src, by a name.
+"""Reads a YAML file of named profiles: the settings of netem on a device of src.
 
     profiles:
       WAN:
@@ -8,7 +8,7 @@
         limit: 10000
         rate: 1gbit
 
-Nothing of YAML but texts in mappings is used, so no object is ever made from a file.
+Only texts and mappings of YAML are used, so a file never creates an object.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,10 +18,9 @@ from typing import Any
 
 import yaml
 
-from ccmix.config.addresses import read_device
-from ccmix.config.emulation import DELAY, NETEM_LOSS, PACKETS
+from ccmix.config.host_values import DELAY, NETEM_LOSS, PACKETS, read_device
 from ccmix.config.ini import read_text
-from ccmix.config.problems import ConfigError, Problem, nearest, quoted
+from ccmix.config.problems import ConfigError, Problem, about, nearest, quoted
 from ccmix.model import Netem
 from ccmix.units import parse_rate
 
@@ -37,7 +36,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class Profile:
-    """Describes what netem does on `device`."""
+    """Holds the settings of netem on `device`."""
 
     device: str
     netem: Netem
@@ -52,9 +51,9 @@ def read_profiles(path: Path) -> dict[str, Profile]:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "has a character that YAML doesn't allow"
         line = mark.line + 1 if mark else None
-        raise ConfigError([Problem(path, line, None, None, f"is not YAML: {what}")]) from error
+        raise ConfigError([Problem(path, f"is not YAML: {what}", line)]) from error
     except RecursionError as error:
-        raise ConfigError([Problem(path, None, None, None, "is not a file of profiles: too deep")]) from error
+        raise ConfigError([Problem(path, "is not a file of profiles: too deep")]) from error
     reader = _ProfileReader(path)
     profiles = reader.profiles(root)
     if reader.problems:
@@ -63,12 +62,14 @@ def read_profiles(path: Path) -> dict[str, Profile]:
 
 
 class _Loader(yaml.BaseLoader):
-    """Refuses aliases: each stands for as much as its anchor, so that a few lines would come to gigabytes."""
+    """Refuses aliases: each repeats all of its anchor, so a few lines could grow to gigabytes."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases (*) are not taken, write it out", problem_mark=mark)
+            raise yaml.MarkedYAMLError(
+                problem="aliases (*) are not supported: write the value out", problem_mark=mark
+            )
         return super().compose_node(parent, index)
 
 
@@ -81,13 +82,17 @@ class _ProfileReader:
         top = self._mapping(root, "the file", "profiles: and below it the profiles")
         for name, (key, _) in top.items():
             if name != "profiles":
-                self._problem(key, f"{quoted(name)} is an unknown key; known is profiles")
+                self._problem(key, f"{quoted(name)} is an unknown key; the only key is profiles")
         if "profiles" not in top:
             if not self.problems:
-                self._problem(root, "has no profiles: write profiles: and below it NAME: and its settings")
+                self._problem(
+                    root, "has no profiles: write profiles: and below it NAME: and its settings"
+                )
             return {}
         profiles = {}
-        for name, (key, value) in self._mapping(top["profiles"][1], "profiles", "NAME: and its settings").items():
+        for name, (key, value) in self._mapping(
+            top["profiles"][1], "profiles", "NAME: and its settings"
+        ).items():
             if profile := self._profile(name, key, value):
                 profiles[name] = profile
         return profiles
@@ -95,38 +100,48 @@ class _ProfileReader:
     def _profile(self, name: str, key: yaml.Node, node: yaml.Node) -> Profile | None:
         values: dict[str, Any] = {}
         before = len(self.problems)
-        for setting, (place, value) in self._mapping(node, f"profile {quoted(name)}", "interface: eth1").items():
+        for setting, (place, value) in self._mapping(
+            node, f"profile {quoted(name)}", "interface: eth1"
+        ).items():
             if setting not in READERS:
-                self._problem(place, f"{quoted(setting)} is an unknown key" + nearest(setting, READERS))
+                self._problem(
+                    place, f"{quoted(setting)} is an unknown key" + nearest(setting, READERS)
+                )
             elif not isinstance(value, yaml.ScalarNode):
                 self._problem(value, f"{setting} is a list or mapping: write one value")
             elif value.value:
                 try:
                     values[setting] = READERS[setting](value.value)
                 except ValueError as error:
-                    self._problem(value, f"{setting}: {quoted(value.value)} {error}")
+                    self._problem(value, f"{setting}: {about(value.value, error)}")
         if "interface" not in values and len(self.problems) == before:
-            self._problem(key, f"profile {quoted(name)} has no interface: write the device on which it acts")
+            self._problem(
+                key, f"profile {quoted(name)} has no interface: name the device on which it acts"
+            )
         if len(self.problems) > before:
             return None
-        netem = Netem(values.get("latency", 0.0), values.get("loss"), values.get("limit"), values.get("rate"))
+        netem = Netem(
+            values.get("latency", 0.0), values.get("loss"), values.get("limit"), values.get("rate")
+        )
         return Profile(values["interface"], netem)
 
     def _problem(self, node: yaml.Node | None, message: str) -> None:
         line = node.start_mark.line + 1 if node else None
-        self.problems.append(Problem(self._path, line, None, None, message))
+        self.problems.append(Problem(self._path, message, line))
 
-    def _mapping(self, node: yaml.Node | None, what: str, example: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    def _mapping(
+        self, node: yaml.Node | None, what: str, example: str
+    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
         """Returns the values of a mapping by their keys, with the keys' places."""
         values: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         if not isinstance(node, yaml.MappingNode):
-            self._problem(node, f"{what} is no mapping: write {example}")
+            self._problem(node, f"{what} is not a mapping: write {example}")
             return values
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self._problem(key, f"a key of {what} is no text")
+                self._problem(key, f"a key of {what} is not text")
             elif key.value in values:
-                self._problem(key, f"{quoted(key.value)} stands twice in {what}")
+                self._problem(key, f"{quoted(key.value)} is given twice in {what}: remove one")
             else:
                 values[key.value] = (key, value)
         return values

@@ -1,4 +1,6 @@
-"""The hosts of a topology, what each of their paths is like, and what changes during a run."""
+"""Reads the hosts of a topology, the properties of their paths, the changes during a run, and a
+policer.
+"""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -6,45 +8,87 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccmix.conditions.layout import RECEIVER, ROUTERS
-from ccmix.config.named_values import settings
-from ccmix.config.netem_values import check_mean, delay, loss
-from ccmix.config.problems import Contradiction, quoted
+from ccmix.config.problems import Contradiction, about, quoted
 from ccmix.config.queues import read_sender_queue
-from ccmix.config.values import BYTES, Kind, units
-from ccmix.model import Change, DelayChange, Loss, LossChange, Queue, RateChange
-from ccmix.units import RATE_BPS, SIZE_BYTES, format_bytes, format_rate, parse_percent, parse_rate, parse_time
+from ccmix.config.values import (
+    BYTES,
+    Kind,
+    read_delay_up_to,
+    read_named,
+    read_shares_of_loss,
+    settings,
+    units,
+)
+from ccmix.model import (
+    ETHERNET_HEADER_BYTES,
+    Change,
+    DelayChange,
+    Loss,
+    LossChange,
+    Policer,
+    RateChange,
+)
+from ccmix.model.emulated import BUCKET_PACKETS, SUPER_PACKET_BYTES
+from ccmix.units import (
+    RATE_BPS,
+    SIZE_BYTES,
+    format_bytes,
+    format_percent,
+    format_rate,
+    parse_percent,
+    parse_rate,
+    parse_time,
+)
 
-MOST_HOSTS = 254  # each has the third byte of its addresses for itself
-MOST_DELAY_S = 4.0  # in each direction, so that a round trip with a queue is less than iperf3 waits for an answer
+MOST_HOSTS = 254  # each has its own third byte in its addresses
+# in each direction, so that a round trip with a queue is shorter than iperf3 waits for an answer
+MOST_DELAY_S = 4.0
 LEAST_RATE_BPS = 1e5
 LEAST_WINDOW_BYTES, MOST_WINDOW_BYTES = 65536, 256 * 2**20
 MOST_LOSS = 0.5  # in the mean
 RESERVED = (*ROUTERS, RECEIVER, "localhost")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,23}", re.ASCII)
 _RANGE = re.compile(
-    r"(?P<first>[a-z][a-z0-9-]*?)(?P<low>\d{1,3})\.\.(?P<last>[a-z][a-z0-9-]*?)(?P<high>\d{1,3})", re.ASCII
+    r"(?P<first>[a-z][a-z0-9-]*?)(?P<low>\d{1,3})\.\.(?P<last>[a-z][a-z0-9-]*?)(?P<high>\d{1,3})",
+    re.ASCII,
 )
+
+
+def _check_mean(loss: Loss | None, most_share: float) -> None:
+    """Raises ValueError if the mean loss is more than `most_share`."""
+    if loss and loss.mean > most_share:
+        mean, most = format_percent(loss.mean), format_percent(most_share)
+        raise ValueError(
+            f"loses {mean} of all packets, but connections need a path that loses at most {most}"
+        )
 
 
 def read_path_loss(text: str) -> Loss | None:
     """Reads '0.025%' or 'gemodel P [R [1-H [1-K]]]'; returns None for no loss."""
     model, *shares = text.split() or [""]
-    path_loss = loss(shares, "gemodel") if model == "gemodel" else loss([text], "random")
-    check_mean(path_loss, MOST_LOSS)
+    path_loss = (
+        read_shares_of_loss(shares, "gemodel")
+        if model == "gemodel"
+        else read_shares_of_loss([text], "random")
+    )
+    _check_mean(path_loss, MOST_LOSS)
     return path_loss
 
 
 def read_path_delay(text: str) -> float:
     """Reads a delay in seconds."""
-    return delay(text, MOST_DELAY_S)
+    return read_delay_up_to(text, MOST_DELAY_S)
 
 
 def read_path_rtt(text: str) -> float:
     """Reads a base RTT in seconds."""
-    rtt_s = delay(text, 2 * MOST_DELAY_S)
+    rtt_s = read_delay_up_to(text, 2 * MOST_DELAY_S)
     microseconds = round(rtt_s * 1e6, 3)
     if microseconds % 2:
-        raise ValueError("is no even number of microseconds, of which tc sets half in each direction: write 60ms")
+        raise ValueError(
+            "is not an even number of microseconds, but tc sets half of it in each direction: "
+            "write for instance 60ms"
+        )
     return rtt_s
 
 
@@ -53,7 +97,8 @@ def read_path_rate(text: str) -> float:
     rate_bps = parse_rate(text)
     if rate_bps < LEAST_RATE_BPS:
         raise ValueError(
-            f"is less than {format_rate(LEAST_RATE_BPS)}, at which a packet takes longer than iperf3 waits"
+            f"is less than {format_rate(LEAST_RATE_BPS)}, so a packet would take longer than "
+            "iperf3 waits"
         )
     return rate_bps
 
@@ -72,12 +117,17 @@ def read_host_names(text: str) -> tuple[str, ...]:
     if match := _RANGE.fullmatch(text):
         low, high = int(match["low"]), int(match["high"])
         if match["first"] != match["last"] or low > high:
-            raise ValueError(f"{quoted(text)} is no range of hosts: write for instance h1..h50")
+            raise ValueError(f"{quoted(text)} is not a range of hosts: write for instance h1..h50")
         return tuple(f"{match['first']}{number}" for number in range(low, high + 1))
     if not _NAME.fullmatch(text):
-        raise ValueError(f"{quoted(text)} is no name of a host: write a letter, then letters, digits and -, at most 24")
+        raise ValueError(
+            f"{quoted(text)} is not a host's name: write a letter, then letters, digits and -, at "
+            "most 24 in all"
+        )
     if text in RESERVED or text.endswith(f"-{RECEIVER}"):
-        raise ValueError(f"{quoted(text)} is the name of something else of the path: choose another, such as h1")
+        raise ValueError(
+            f"{quoted(text)} is the name of another part of the path: choose another, such as h1"
+        )
     return (text,)
 
 
@@ -99,30 +149,29 @@ _QUEUE = "sender-qdisc"
 
 
 def _fields(words: Sequence[str], known: Collection[str]) -> dict[str, Any]:
-    """Reads 'delay 5ms loss gemodel 1% 10%' as the fields of a Sender that are given, and their values."""
+    """Reads 'delay 5ms loss gemodel 1% 10%' as the names and values of fields of a Sender."""
     fields = {}
     for name, value in settings(words, known, long=("loss",)).items():
         field, read = _SETTINGS[name]
-        try:
-            fields[field] = read(value)
-        except ValueError as error:
-            raise ValueError(f"has for {name} {quoted(value)}, which {error}") from None
+        fields[field] = read_named(name, value, read)
     return fields
 
 
 @dataclass(frozen=True)
 class Delays:
-    """Holds the delays of a path that are given, in seconds; None: not given."""
+    """Holds the given delays of a path, in seconds; None: not given."""
 
     data_s: float | None
     acks_s: float | None
 
 
 def delays_of(given: Mapping[str, Any]) -> Delays:
-    """Returns what delay, rtt, data-delay and ack-delay come to. Raises Contradiction where two say the same."""
+    """Returns the delays that delay, rtt, data-delay and ack-delay set. Raises Contradiction if two
+    keys set the same delay.
+    """
     names = [name for name in _DELAYS if name in given]
     if len(names) > 1 and names != ["data-delay", "ack-delay"]:
-        raise Contradiction(names[1], f"and {names[0]} both say how long packets take: remove one of them")
+        raise Contradiction(names[1], f"sets the same delay as {names[0]}: remove one of them")
     if not names:
         return Delays(None, None)
     if names[0] in ("delay", "rtt"):
@@ -132,8 +181,9 @@ def delays_of(given: Mapping[str, Any]) -> Delays:
 
 
 def read_sender(text: str) -> dict[str, Any]:
-    """Reads 'delay 5ms loss 0.1% sender-qdisc fq_codel limit 100' as the fields of a Sender that are given, and its
-    `delays`. The queue discipline's parameters, which may have the names of settings, go on to the end.
+    """Reads 'delay 5ms loss 0.1% sender-qdisc fq_codel limit 100' as fields of a Sender, and its
+    `delays`. The parameters of the queue discipline go on to the end, because they may have the
+    names of settings.
     """
     words = text.split()
     at = words.index(_QUEUE) if _QUEUE in words else len(words)
@@ -141,7 +191,9 @@ def read_sender(text: str) -> dict[str, Any]:
     if at < len(words):
         if at == len(words) - 1:
             raise ValueError(f"has no value after {_QUEUE}")
-        fields["queue"] = _queue(" ".join(words[at + 1 :]))
+        rest = words[at + 1 :]
+        last = "" if _SETTINGS.keys().isdisjoint(rest) else f"; write {_QUEUE} last in the line"
+        fields["queue"] = read_named(_QUEUE, " ".join(rest), read_sender_queue, last)
     try:
         delays = delays_of(fields)
     except Contradiction as contradiction:
@@ -150,36 +202,31 @@ def read_sender(text: str) -> dict[str, Any]:
     return own | {"delays": delays}
 
 
-def _queue(text: str) -> Queue:
-    try:
-        return read_sender_queue(text)
-    except ValueError as error:
-        last = f"; write {_QUEUE} last in the line" if not _SETTINGS.keys().isdisjoint(text.split()) else ""
-        raise ValueError(f"has for {_QUEUE} {quoted(text)}, which {error}{last}") from None
-
-
 def read_moment(text: str) -> float:
-    """Seconds after the traffic began."""
+    """Reads a time in seconds after the traffic began."""
     moment_s = parse_time(text)
     if moment_s == 0:
-        raise ValueError(f"{quoted(text)} is no moment of a run: write for instance at.60s")
+        raise ValueError(f"{quoted(text)} is not a time during a run: write for instance at.60s")
     return moment_s
 
 
 def read_changes(text: str) -> tuple[Change, ...]:
-    """Reads 'rate 500mbit, h2 delay 20ms' as changes, at_s of which is not known yet."""
+    """Reads 'rate 500mbit, h2 delay 20ms' as changes, whose at_s is not known yet."""
     parts = [part.split() for part in text.split(",")]
     if [] in parts:
-        raise ValueError("has nothing between two commas, or after the last: write for instance rate 500mbit, loss 1%")
+        raise ValueError(
+            "has no change between two commas, or at an end: write for instance rate 500mbit, loss "
+            "1%"
+        )
     changes = tuple(map(_change, parts))
     changed = [what for change in changes for what in _changed(change)]
     if len(set(changed)) < len(changed):
-        raise ValueError("changes one thing twice: write it once")
+        raise ValueError("sets one value twice: write it once")
     return changes
 
 
 def _changed(change: Change) -> list[tuple[str, str | None]]:
-    """Returns what a change sets, each with the sender that it is of."""
+    """Returns the values that a change sets, each with its sender."""
     if isinstance(change, DelayChange):
         directions = ("data", "ack") if change.direction == "both" else (change.direction,)
         return [(direction, change.sender) for direction in directions]
@@ -193,7 +240,10 @@ def _change(words: list[str]) -> Change:
         sender = words.pop(0)
     fields = _fields(words, known)
     if len(fields) != 1:
-        raise ValueError("is no change: write for instance rate 500mbit, or h2 delay 20ms; between changes, a comma")
+        raise ValueError(
+            "has a part that is not one change: write for instance rate 500mbit, h2 delay 20ms, "
+            "with commas between changes"
+        )
     [(field, value)] = fields.items()
     if field in ("delay", "rtt"):
         return DelayChange(0.0, sender, value if field == "delay" else value / 2)
@@ -204,20 +254,70 @@ def _change(words: list[str]) -> Change:
     if field == "loss":
         return LossChange(0.0, sender, value)
     if sender:
-        raise ValueError(f"has a rate of {quoted(sender)}: only the bottleneck's changes")
+        raise ValueError(
+            f"changes the rate of {quoted(sender)}: only the bottleneck's rate can change"
+        )
     return RateChange(0.0, value)
 
 
 SENDER = Kind(
-    "delay, rtt, data-delay, ack-delay, loss, jitter, reorder, rate, receiver-window, last sender-qdisc, each with its "
-    "value",
+    "delay, rtt, data-delay, ack-delay, loss, jitter, reorder, rate, receiver-window, last "
+    "sender-qdisc, each with its value",
     "as the keys of these names",
     read_sender,
 )
-CHANGES = Kind("changes", "rate, loss, or a delay as the keys; of one host if its name comes first", read_changes)
+CHANGES = Kind(
+    "changes",
+    "rate, loss, or a delay as the keys; of one host if its name comes first",
+    read_changes,
+)
 PATH_LOSS = Kind("share, or gemodel", "%", read_path_loss)
 PATH_DELAY = Kind("time", "us, ms, s", read_path_delay)
 PATH_RTT = Kind("time", "us, ms, s", read_path_rtt)
 PATH_RATE = Kind("rate", units(RATE_BPS), read_path_rate)
 WINDOW_BYTES = Kind("size", units(SIZE_BYTES), read_window)
 SHARE = Kind("share", "%", parse_percent)
+
+DEFAULT_BURST_S, LEAST_BURST_PACKETS = 0.005, 10
+
+
+@dataclass(frozen=True)
+class AskedPolicer:
+    """Holds a policer as written in the file. `burst_bytes` is None if it is not given."""
+
+    rate_bps: float
+    burst_bytes: int | None
+
+    def on_link(self, link_bps: float, mtu_bytes: int, offloads: bool) -> Policer:
+        """Returns the policer before a link of `link_bps`. If no burst is given, it has the burst
+        that a vendor recommends.
+
+        This is the amount that the link carries in 5 ms, but at least ten packets (Juniper,
+        "Determining Proper Burst Size for Traffic Policers"). With offloads it holds at least two
+        super-packets, because a policer never splits one.
+        """
+        if self.burst_bytes is not None:
+            return Policer(self.rate_bps, self.burst_bytes)
+        packets_bytes = LEAST_BURST_PACKETS * (mtu_bytes + ETHERNET_HEADER_BYTES)
+        joined_bytes = BUCKET_PACKETS * SUPER_PACKET_BYTES if offloads else 0
+        return Policer(
+            self.rate_bps, max(round(link_bps * DEFAULT_BURST_S / 8), packets_bytes, joined_bytes)
+        )
+
+
+def read_policer(text: str) -> AskedPolicer | None:
+    """Reads '500mbit', '500mbit burst 1mb' or 'none'. Raises ValueError."""
+    if text.lower() == "none":
+        return None
+    rate, *words = text.split() or [""]
+    burst = settings(words, ("burst",)).get("burst")
+    try:
+        return AskedPolicer(read_path_rate(rate), None if burst is None else BYTES.read(burst))
+    except ValueError as error:
+        part = rate if burst is None else f"burst {burst}"
+        raise ValueError(about(part, error)) from None
+
+
+POLICER = Kind(
+    "rate, then burst and a size; or none", f"{units(RATE_BPS)}; {units(SIZE_BYTES)}", read_policer
+)

@@ -1,36 +1,55 @@
-"""Readers of values that several keys share. Each raises ValueError with a sentence that says what would be right."""
+"""Readers of values that several keys share. Each raises ValueError with a sentence that says how
+to correct the value.
+"""
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from ccmix.config.problems import nearest, quoted
-from ccmix.model import Buffer, RttProbe
+from ccmix.config.problems import about, nearest, quoted
+from ccmix.model import Buffer, Loss, RttProbe
+from ccmix.model.netem import mean_loss
 from ccmix.server_url import read_url
 from ccmix.terms import LIMITS
-from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S, parse_rate, parse_time, quantity
+from ccmix.units import (
+    RATE_BPS,
+    SIZE_BYTES,
+    TIME_S,
+    parse_percent,
+    parse_rate,
+    parse_time,
+    quantity,
+)
 
+LEAST_DELAY_S = 1e-6  # see conditions/qdisc.py
 STORAGE_BYTES = SIZE_BYTES | {"tb": 1e12, "tib": 2**40, "pb": 1e15}
 PERIOD_S = {"h": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
 MOST_STORED_BYTES = 1e18
-MOST_SWEPT = 8  # values of a list that a message repeats
+MOST_SWEPT = 8  # values of a list that a message shows
 MOST_QUESTIONS_HZ = 1000  # of ccmix-rtt
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _DOUBLED_JSON = re.compile(r'(?<!\S)\{\{(?=\S*")\S*\}\}(?!\S)')
-_CORES = re.compile(r"(?:all|on|\d{1,4}(?:-\d{1,4})?)(?:,\d{1,4}(?:-\d{1,4})?)*", re.ASCII | re.IGNORECASE)
-_RTT_PROBE = re.compile(r"(?:icmp|tcp:(?P<port>\d{1,5}))@(?P<rate>\d{1,4})", re.ASCII | re.IGNORECASE)
+_CORES = re.compile(
+    r"(?:all|on|\d{1,4}(?:-\d{1,4})?)(?:,\d{1,4}(?:-\d{1,4})?)*", re.ASCII | re.IGNORECASE
+)
+_RTT_PROBE = re.compile(
+    r"(?:icmp|tcp:(?P<port>\d{1,5}))@(?P<rate>\d{1,4})", re.ASCII | re.IGNORECASE
+)
 _SETTLED = re.compile(r"settled\s*,?\s+at\s+most\s+(.+)", re.IGNORECASE)
-_KERNEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", re.ASCII)  # as lab/build takes them
+_KERNEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", re.ASCII)  # as lab/build accepts them
 _WINDOW = re.compile(r"(\d\d):(\d\d)\s*-\s*(\d\d):(\d\d)\s*UTC", re.ASCII | re.IGNORECASE)
+
+
+Settings = Mapping[str, Any]  # the values of an entry and of its path, by key
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Describes the values of a key: for people by `name` and `unit`, for the program by `read`.
+    """Describes the values of a key: `name` and `unit` for people, `read` for the program.
 
-    A wrong value is `shown` in messages, unless it may have a password in it.
+    A wrong value is `shown` in messages, unless it may contain a password.
     """
 
     name: str
@@ -39,8 +58,24 @@ class Kind:
     shown: bool = True
 
 
+def read_named(name: str, text: str, read: Callable[[str], Any], hint: str = "") -> Any:
+    """Reads the value that follows a name; the message on a wrong value has the name and a hint."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(about(f"{name} {text}", error) + hint) from None
+
+
+def read_part(text: str, read: Callable[[str], Any]) -> Any:
+    """Reads a part of a value; the message on a wrong part begins with it."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(about(text, error)) from None
+
+
 def units(names: "dict[str, float] | dict[str, float | int]") -> str:
-    """Returns the names of units for people."""
+    """Returns a list of units for people."""
     return ", ".join(names)
 
 
@@ -63,14 +98,23 @@ def choice(*choices: str) -> Kind:
 
 
 def _switch(text: str) -> bool:
-    values = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    values = {
+        "true": True,
+        "yes": True,
+        "on": True,
+        "1": True,
+        "false": False,
+        "no": False,
+        "off": False,
+        "0": False,
+    }
     if text.lower() not in values:
         raise ValueError("is neither on nor off: write on or off")
     return values[text.lower()]
 
 
 def _text_or_off(text: str) -> str | None:
-    """Returns None for what a switch reads as off."""
+    """Reads text; returns None for a word that a switch reads as off."""
     return None if text.lower() in ("false", "no", "off", "0") else read_text(text)
 
 
@@ -78,7 +122,7 @@ def _limits(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in LIMITS:
-            raise ValueError(f"has the unknown limit {quoted(name)}" + nearest(name, LIMITS))
+            raise ValueError(f"{quoted(name)} is not a known limit" + nearest(name, LIMITS))
     return names
 
 
@@ -115,7 +159,7 @@ def _positive_time(text: str) -> float:
 
 @dataclass(frozen=True)
 class Duration:
-    """Holds a measured time: of a run that ends once it has `settled`, the longest."""
+    """Holds a measured time; with `settled`, the longest time until the run has settled."""
 
     seconds: float
     settled: bool = False
@@ -129,18 +173,50 @@ def _duration(text: str) -> Duration:
     return Duration(_positive_time(text))
 
 
+def read_delay_up_to(text: str, most_s: float) -> float:
+    """Returns a delay in seconds. Raises ValueError."""
+    delay_s = parse_time(text)
+    if 0 < delay_s < LEAST_DELAY_S:
+        raise ValueError(
+            "is less than 1us, the step in which tc sets delays: write for instance 44ms"
+        )
+    if delay_s > most_s:
+        raise ValueError(f"is more than {most_s:g} s: write for instance 44ms")
+    return delay_s
+
+
+def read_shares_of_loss(shares: Sequence[str], model: Literal["random", "gemodel"]) -> Loss | None:
+    """Returns the loss that one share describes, or one to four shares of gemodel; None if nothing
+    is lost.
+
+    Raises ValueError also if all packets are lost in the long run.
+    """
+    if not 1 <= len(shares) <= (4 if model == "gemodel" else 1):
+        raise ValueError("is not a loss: write for instance 0.025% or gemodel 1% 10% 70% 0.1%")
+    parameters = tuple(map(parse_percent, shares))
+    mean = mean_loss(model, parameters)
+    if mean == 1:
+        raise ValueError("lets no packet pass: write less loss than 100%")
+    return Loss(model, parameters) if mean else None
+
+
 def _pacing(text: str) -> float | None:
     if text.lower() == "dynamic":
-        raise ValueError("is chosen by no model here: try several rates, such as sweep.pacing = 1gbit, 2gbit")
+        raise ValueError("is not supported: try several rates, such as sweep.pacing = 1gbit, 2gbit")
     if "," in text:
-        raise ValueError(f"is a list, and one rate holds for a run: write {_sweep_line('pacing', text)}")
+        raise ValueError(f"is a list, but a run has one rate: write {_sweep_line('pacing', text)}")
     return None if text == "none" else parse_rate(text)
 
 
 def _sweep_line(key: str, text: str) -> str:
-    """Returns the line that sweeps a key over a list that was given as one value; of a long list its beginning."""
+    """Returns the line that sweeps a key over a list that was given as one value; a long list is
+    shortened.
+    """
     values = [value.strip() for value in text.split(",") if value.strip()]
-    return f"sweep.{key} = {', '.join(values[:MOST_SWEPT])}{', ...' if len(values) > MOST_SWEPT else ''}"
+    return (
+        f"sweep.{key} = "
+        f"{', '.join(values[:MOST_SWEPT])}{', ...' if len(values) > MOST_SWEPT else ''}"
+    )
 
 
 def _rtt_probe(text: str) -> RttProbe | None:
@@ -149,25 +225,31 @@ def _rtt_probe(text: str) -> RttProbe | None:
     match = _RTT_PROBE.fullmatch(text)
     port = int(match["port"] or 1) if match else 0
     if not match or not 1 <= int(match["rate"]) <= MOST_QUESTIONS_HZ or not 0 < port < 2**16:
-        raise ValueError("is no probe: write for instance icmp@10 or tcp:22@10, with 1 to 1000 questions a second")
+        raise ValueError(
+            "is not a probe: write for instance icmp@10 or tcp:22@10, with 1 to 1000 questions a "
+            "second"
+        )
     return RttProbe(int(match["rate"]), port if match["port"] else None)
 
 
 def read_text(text: str) -> str:
-    """Reads any text but control characters, which no program that gets it expects; the lines of a value stay lines."""
+    """Reads any text without control characters, which other programs do not expect. Several lines
+    stay several lines.
+    """
     if control := _CONTROL.search(text):
         raise ValueError(f"has the control character {ord(control[0]):#04x}: remove it")
     return text
 
 
 def _one_line(text: str) -> str:
-    """Reads a command that may be written over several lines."""
+    """Reads a command that may be written on several lines."""
     return " ".join(read_text(text).split("\n"))
 
 
 def _source_command(text: str) -> str:
-    """Reads src-cmd. A word of JSON with doubled braces, {{"key":"value"}}, was written for the original harness: it
-    made single ones of them, and started the command without a shell, so that quotes stayed.
+    """Reads src-cmd. A word of JSON with doubled braces, {{"key":"value"}}, was written for the
+    original harness, which turned them into single braces and started the command without a shell,
+    so the quotes stayed.
     """
     return _DOUBLED_JSON.sub(_single_braces, _one_line(text))
 
@@ -178,7 +260,7 @@ def _single_braces(word: "re.Match[str]") -> str:
 
 def _cores(text: str) -> str:
     if not _CORES.fullmatch(text):
-        raise ValueError("names no cores as mpstat -P takes them: write for instance 0-15, or ALL")
+        raise ValueError("is not a list of cores for mpstat -P: write for instance 0-15, or ALL")
     return text.upper()
 
 
@@ -193,28 +275,40 @@ def _stored(text: str) -> float:
 def _budget(text: str) -> tuple[float, float]:
     size, _, period = text.partition("/")
     if period.strip().lower() not in PERIOD_S:
-        raise ValueError(f"is no SIZE/PERIOD: write for instance 2TB/day; a period is one of {', '.join(PERIOD_S)}")
+        raise ValueError(
+            "is not SIZE/PERIOD: write for instance 2TB/day, with one of the periods "
+            f"{', '.join(PERIOD_S)}"
+        )
     return _stored(size.strip()), PERIOD_S[period.strip().lower()]
 
 
 def _window(text: str) -> tuple[float, float]:
     match = _WINDOW.fullmatch(text)
-    hours, minutes = ([int(match[at]) for at in pair] if match else [99] for pair in ((1, 3), (2, 4)))
+    hours, minutes = (
+        [int(match[at]) for at in pair] if match else [99] for pair in ((1, 3), (2, 4))
+    )
     if max(hours) > 23 or max(minutes) > 59:
-        raise ValueError("is no time of the day in UTC: write for instance 01:00-05:00 UTC")
-    begin, end = (3600.0 * hour + 60.0 * minute for hour, minute in zip(hours, minutes, strict=True))
+        raise ValueError("is not a time window in UTC: write for instance 01:00-05:00 UTC")
+    begin, end = (
+        3600.0 * hour + 60.0 * minute for hour, minute in zip(hours, minutes, strict=True)
+    )
     if begin == end:
-        raise ValueError("ends when it begins: write for instance 01:00-05:00 UTC")
+        raise ValueError("has the same begin and end: write for instance 01:00-05:00 UTC")
     return begin, end
 
 
 def _kernel(text: str) -> str:
     if not _KERNEL.fullmatch(text):
-        raise ValueError("is no name of a kernel: write stock, or what lab/build --name was given")
+        raise ValueError(
+            "is not a kernel's name: write stock, or the name given to lab/build --name"
+        )
     return text
 
 
-LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.001, 60.0  # of ccmix-sockmon (probes/sockmon/options.c); iperf3's longest
+LEAST_INTERVAL_S, MOST_INTERVAL_S = (
+    0.001,
+    60.0,
+)  # of ccmix-sockmon (probes/sockmon/options.c); iperf3's longest
 
 SWITCH = Kind("on or off", "", _switch)
 TEXT = Kind("text", "", read_text)
@@ -239,3 +333,28 @@ RTT_PROBE = Kind("icmp@RATE, tcp:PORT@RATE or none", "times a second", _rtt_prob
 ELASTICSEARCH = Kind("URL", "", read_url, shown=False)
 KERNEL = Kind("name", "", _kernel)
 CORES = Kind("list of cores", "", _cores)
+
+
+def settings(
+    words: Sequence[str], known: Collection[str], long: Collection[str] = ()
+) -> dict[str, str]:
+    """Returns the values by their names. A value is one word; a value of a `long` name goes on to
+    the next name.
+
+    Raises ValueError.
+    """
+    values: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        name = rest.pop(0)
+        if name not in known:
+            raise ValueError(f"has the unknown word {quoted(name)}{nearest(name, known)}")
+        if name in values:
+            raise ValueError(f"has {name} twice")
+        value: list[str] = []
+        while rest and rest[0] not in known and (name in long or not value):
+            value.append(rest.pop(0))
+        if not value:
+            raise ValueError(f"has no value after {name}")
+        values[name] = " ".join(value)
+    return values

@@ -1,5 +1,5 @@
-"""Examines whether a host is fit for a test, and gives the commands that mend it. It changes nothing."""
+"""Examines whether a host is fit for a test, and lists commands for fixes. Changes nothing."""
 
-from ccmix.doctor.findings import DoctorFinding, Status
+from ccmix.doctor.report import DoctorFinding, Status
 
 __all__ = ["DoctorFinding", "Status"]

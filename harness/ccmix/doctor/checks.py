@@ -6,29 +6,21 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ccmix.agent import journal
-from ccmix.doctor import (
-    bpf,
-    buffers,
-    ccas,
-    clock,
-    container,
-    device,
-    disk,
-    kernel,
-    login,
-    others,
-    processors,
-    programs,
-    queues,
-    this_machine,
-    way,
-)
-from ccmix.doctor.findings import DoctorFinding, Status, line
-from ccmix.doctor.lab_parameters import judge_lab_parameters
+from ccmix.agent import journal, left_journals
+from ccmix.doctor import device, kernel, paths, resources, rights, this_machine
 from ccmix.doctor.needs import CONTROLLER, Needs, Sending, programs_in
-from ccmix.doctor.reading import ask, files
-from ccmix.doctor.report import Report, Seen
+from ccmix.doctor.report import (
+    DoctorFinding,
+    Report,
+    Seen,
+    ask,
+    fail,
+    files,
+    line,
+    ok,
+    unknown,
+)
+from ccmix.doctor.this_machine import judge_lab_parameters
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.agent_host import AgentHost
 from ccmix.model import Run
@@ -42,7 +34,9 @@ DEFAULT_QDISC = "/proc/sys/net/core/default_qdisc"  # network namespaces don't s
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """Describes what to examine; `runs` is None without a configuration, `outdir` is None if no results are written."""
+    """Describes what to examine; `runs` is None without a configuration, `outdir` is None if no
+    results are written.
+    """
 
     runs: tuple[Run, ...] | None
     outdir: Path | None
@@ -50,11 +44,13 @@ class DoctorOptions:
 
 
 class HostChecks:
-    """Runs the checks of one host; `seen` is what sources measured towards their destinations, and this host adds
-    its own.
+    """Runs the checks of one host; `seen` has the measurements of sources towards their
+    destinations, and this host adds its own.
     """
 
-    def __init__(self, options: DoctorOptions, report: Report, needs: Needs, seen: dict[Sending, Seen]) -> None:
+    def __init__(
+        self, options: DoctorOptions, report: Report, needs: Needs, seen: dict[Sending, Seen]
+    ) -> None:
         self._options = options
         self._report = report
         self._needs = needs
@@ -71,13 +67,19 @@ class HostChecks:
     def works_here(self) -> bool:
         """Returns whether any part of the runs is done on the host itself, outside the lab."""
         needs = self._needs
-        return self._alone or self._in_namespaces or bool(needs.sendings or needs.receives or needs.netem)
+        return (
+            self._alone
+            or self._in_namespaces
+            or bool(needs.sendings or needs.receives or needs.netem)
+        )
 
     def controller(self) -> None:
-        """Checks the machine that ccmix runs on, before any host is looked at."""
+        """Checks the machine that ccmix runs on, before any host."""
         report, needs, outdir = self._report, self._needs, self._options.outdir
         if self._alone or self._emulated:
-            report.check("lab", lambda: this_machine.judge_lab(needs.topologies, self._options.in_lab))
+            report.check(
+                "lab", lambda: this_machine.judge_lab(needs.topologies, self._options.in_lab)
+            )
         if self._emulated and self._options.in_lab:
             report.check("lab: CCAs", lambda: this_machine.judge_ccas_of_lab(needs.lab_ccas))
             report.check("lab: parameters", lambda: judge_lab_parameters(needs.topologies))
@@ -85,42 +87,55 @@ class HostChecks:
             report.check("namespaces", lambda: this_machine.judge_namespaces(os.geteuid()))
         if self._alone or PATCHED_IPERF3 in needs.tools:
             report.check("patched iperf3", lambda: this_machine.judge_iperf3(not self._alone))
-        if container.inside():
+        if rights.inside():
             self._container()
-        report.check("left by dead runs", lambda: others.judge_journals([undo.what for undo in journal.left()]))
+        report.check(
+            "left by dead runs",
+            lambda: rights.judge_journals([undo.what for undo in left_journals.left()]),
+        )
         needed = self.works_here and not self._alone
-        report.check("other campaigns", lambda: others.judge_lock(others.read_sockets(), needed))
+        report.check("other campaigns", lambda: rights.judge_lock(rights.read_sockets(), needed))
         if outdir:
-            report.check("results", lambda: disk.judge_outdir(outdir, needs.runs, needs.all_captures_bytes))
+            report.check(
+                "results",
+                lambda: resources.judge_outdir(outdir, needs.runs, needs.all_captures_bytes),
+            )
 
     def _container(self) -> None:
         report, needs = self._report, self._needs
         wanted = {
-            container.CAPTURES: "CAP_NET_RAW" in needs.root_for.values(),
-            container.QUEUES: "CAP_NET_ADMIN" in needs.root_for.values(),
-            container.SYSCTLS: any("sysctl" in text for text in needs.lines),
-            container.PARAMETERS: bool(needs.parameters),
-            container.NAMESPACES: self._in_namespaces,
+            rights.CAPTURES: "NET_RAW" in needs.root_for.values(),
+            rights.QUEUES: "NET_ADMIN" in needs.root_for.values(),
+            rights.SYSCTLS: any("sysctl" in text for text in needs.lines),
+            rights.PARAMETERS: bool(needs.parameters),
+            rights.NAMESPACES: self._in_namespaces,
         }
         needed = [use for use, wants in wanted.items() if wants]
-        report.check("container", lambda: container.judge(this_machine.read_rights(), needed))
-        report.check("container", lambda: container.judge_network(container.read_devices()))
+        report.check("container", lambda: rights.judge(this_machine.read_rights(), needed))
+        report.check("container", lambda: rights.judge_network(rights.read_devices()))
         if os.geteuid() == 0:  # others change nothing of the host
-            report.check("container", lambda: container.judge_state(journal.state_folder()))
+            report.check("container", lambda: rights.judge_state(journal.state_folder()))
 
     def look(self, host: Host) -> None:
         """Runs all other checks."""
         report, needs = self._report, self._needs
         if isinstance(host, AgentHost) and not self._is_controller:
-            report.check("left by dead runs", lambda: others.judge_journals(host.hello["left"], [host.name]))
-            report.check("other campaigns", lambda: others.judge_lock(host.read(others.SOCKETS), needed=True))
-        who = report.read("login", lambda: login.read_login(host))
+            report.check(
+                "left by dead runs", lambda: rights.judge_journals(host.hello["left"], [host.name])
+            )
+            report.check(
+                "other campaigns", lambda: rights.judge_lock(host.read(rights.SOCKETS), needed=True)
+            )
+        who = report.read("login", lambda: rights.read_login(host))
         if who:
             self._rights(who)
         self._ccas(host, privileged=who is not None and who.is_privileged)
         if needs.loads or self._alone:
             report.check(
-                "BPF", lambda: bpf.judge_needs(bpf.read_needs(host, who is not None and who.sudo), sorted(needs.loads))
+                "BPF",
+                lambda: kernel.judge_needs(
+                    kernel.read_needs(host, who is not None and who.sudo), sorted(needs.loads)
+                ),
             )
         self._kernel(host)
         for sending in needs.sendings:
@@ -135,29 +150,36 @@ class HostChecks:
         self._buffers(host)
         self._processors(host)
         if self._alone or needs.sendings or needs.receives:
-            report.check("clock", lambda: clock.judge_clock(clock.read_clock(host)))
+            report.check("clock", lambda: resources.judge_clock(resources.read_clock(host)))
         self._programs(host)
         if needs.capture_bytes:
-            folder = host.temporary if isinstance(host, AgentHost) else disk.TEMPORARY
+            folder = host.temporary if isinstance(host, AgentHost) else resources.TEMPORARY
             report.check("room for captures", lambda: self._room(host, folder))
 
-    def _rights(self, who: login.Login) -> None:
+    def _rights(self, who: rights.Login) -> None:
         report, needs = self._report, self._needs
         report.uid = who.uid
-        if self._is_controller and container.inside():
-            report.findings.append(DoctorFinding("privileges", Status.OK, f"{who.user}, in a container: see above"))
+        if self._is_controller and rights.inside():
+            report.findings.append(ok("privileges", f"{who.user}, in a container: see above"))
             return
-        report.check("privileges", lambda: login.judge_privileges(who, needs.root_for, self._in_namespaces))
+        report.check(
+            "privileges", lambda: rights.judge_privileges(who, needs.root_for, self._in_namespaces)
+        )
         sysctls = self._in_namespaces or any("sysctl" in text for text in needs.lines)
-        report.check("/proc/sys", lambda: login.judge_writable(who, bool(needs.parameters), sysctls))
+        report.check(
+            "/proc/sys", lambda: rights.judge_writable(who, bool(needs.parameters), sysctls)
+        )
 
     def _ccas(self, host: Host, privileged: bool) -> None:
         if not (self._alone or self._in_namespaces or self._needs.sendings):
             return
         wanted = self._needs.ccas
-        host_ccas = self._report.read("CCAs", lambda: ccas.read_ccas(host, wanted))
+        host_ccas = self._report.read("CCAs", lambda: kernel.read_ccas(host, wanted))
         if host_ccas:
-            self._report.check("CCAs", lambda: ccas.judge_ccas(host_ccas, wanted, privileged, self._patched_iperf3()))
+            self._report.check(
+                "CCAs",
+                lambda: kernel.judge_ccas(host_ccas, wanted, privileged, self._patched_iperf3()),
+            )
         for path in self._needs.parameters:
             self._report.findings.append(_parameter(host, path))
 
@@ -185,42 +207,59 @@ class HostChecks:
         self._report.check("kernel", lambda: kernel.judge_kernel(has, needed, self._in_namespaces))
 
     def _way(self, host: Host, sending: Sending) -> None:
-        """Checks the path to one destination: answers, round-trip time, path MTU, and the device that sends."""
+        """Checks the path to one destination: answers, round-trip time, path MTU and the sending
+        device.
+        """
         report, name = self._report, sending.path.dst.address
         why = "Nothing can be sent to a destination whose name has no address."
         addresses = report.read(
-            f"name {name}", lambda: way.read_addresses(host, name), why, (line("getent", "ahosts", name),)
+            f"name {name}",
+            lambda: paths.read_addresses(host, name),
+            why,
+            (line("getent", "ahosts", name),),
         )
         if not addresses:
             return
         pings = {
-            address: report.read(f"ping {address}", partial(way.read_ping, host, address)) or ""
+            address: report.read(f"ping {address}", partial(paths.read_ping, host, address)) or ""
             for address in addresses
         }
         answers = [
-            (rtt_s, address) for address, output in pings.items() if (rtt_s := way.base_rtt_s(output)) is not None
+            (rtt_s, address)
+            for address, output in pings.items()
+            if (rtt_s := paths.base_rtt_s(output)) is not None
         ]
-        silent = None if answers else report.read(f"TCP {name}", lambda: unreachable(host, sending.path))
-        report.findings += [way.judge_family(address, output, silent) for address, output in pings.items()]
+        silent = (
+            None if answers else report.read(f"TCP {name}", lambda: unreachable(host, sending.path))
+        )
+        report.findings += [
+            paths.judge_family(address, output, silent) for address, output in pings.items()
+        ]
         sends_by = self._sending_device(host, sending, addresses[0])
         if answers and sends_by:
             self._path_mtu(host, sends_by, answers[0][1])
         rtt_s = min(answers)[0] if answers else None
-        self._seen[sending] = Seen(rtt_s, sends_by.speed_bps if sends_by else None, tuple(addresses))
+        self._seen[sending] = Seen(
+            rtt_s, sends_by.speed_bps if sends_by else None, tuple(addresses)
+        )
 
     def _path_mtu(self, host: Host, sends_by: device.Device, address: str) -> None:
         def judge() -> Iterable[DoctorFinding]:
-            size, reported = way.path_mtu(way.probe(host, address), sends_by.mtu_bytes)
-            return way.judge_path_mtu(sends_by, address, size, reported)
+            size, reported = paths.path_mtu(paths.probe(host, address), sends_by.mtu_bytes)
+            return paths.judge_path_mtu(sends_by, address, size, reported)
 
         self._report.check(f"path MTU {address}", judge)
 
     def _sending_device(self, host: Host, sending: Sending, address: str) -> device.Device | None:
         route = ["ip", "-j", "route", "get", address]
-        name = sending.path.nic or self._report.read("network device", lambda: device.route_device(ask(host, route)))
+        name = sending.path.nic or self._report.read(
+            "network device", lambda: device.route_device(ask(host, route))
+        )
         if not name:
             return None
-        rates = [load.flow_bps * load.streams for load in sending.loads if load.flow_bps is not None]
+        rates = [
+            load.flow_bps * load.streams for load in sending.loads if load.flow_bps is not None
+        ]
         sends_by = self._device(host, name, max(rates, default=None))
         if sends_by:
             self._fq(host, name, sending.paced)
@@ -231,7 +270,9 @@ class HostChecks:
         if seen is None:
             return
         addresses = ["ip", "-j", "addr", "show"]
-        name = self._report.read("network device", lambda: device.device_with(ask(host, addresses), seen.addresses))
+        name = self._report.read(
+            "network device", lambda: device.device_with(ask(host, addresses), seen.addresses)
+        )
         if name:
             self._device(host, name)
 
@@ -241,8 +282,12 @@ class HostChecks:
         if name and self._device(host, name):
             self._fq(host, name, paced=False)
 
-    def _device(self, host: Host, name: str, needed_bps: float | None = None) -> device.Device | None:
-        """Runs all checks of a device except of its queue, once. `needed_bps` is the sum of the entries' pacing."""
+    def _device(
+        self, host: Host, name: str, needed_bps: float | None = None
+    ) -> device.Device | None:
+        """Runs all checks of a device, except those of its queue, once. `needed_bps` is the sum of
+        the entries' pacing.
+        """
         if name in self._devices:
             return self._devices[name]
         report = self._report
@@ -262,7 +307,9 @@ class HostChecks:
             report.check(f"rings {name}", lambda: device.judge_rings(nic, rings))
         loses = self._needs.netem.get(name)
         offloads = ["ethtool", "-k", name]
-        report.check(f"offloads {name}", lambda: device.judge_offloads(nic, ask(host, offloads), loses))
+        report.check(
+            f"offloads {name}", lambda: device.judge_offloads(nic, ask(host, offloads), loses)
+        )
         return nic
 
     def _fq(self, host: Host, name: str, paced: bool) -> None:
@@ -272,12 +319,14 @@ class HostChecks:
 
         def judge() -> Iterable[DoctorFinding]:
             default = files(host, DEFAULT_QDISC).get(DEFAULT_QDISC, "")
-            return queues.judge_sending(name, queues.read_qdiscs(host, name), default, paced, bbr)
+            return device.judge_sending(name, device.read_qdiscs(host, name), default, paced, bbr)
 
         self._report.check(f"fq {name}", judge)
 
     def _netem(self, host: Host, name: str) -> None:
-        self._report.check(f"queue {name}", lambda: queues.judge_netem(name, queues.read_qdiscs(host, name)))
+        self._report.check(
+            f"queue {name}", lambda: device.judge_netem(name, device.read_qdiscs(host, name))
+        )
 
     def _buffers(self, host: Host) -> None:
         needs, report = self._needs, self._report
@@ -285,31 +334,48 @@ class HostChecks:
             return
         sends, receives = self._demand(needs.sendings), self._demand(needs.receives)
         if sends is None and receives is None:
-            why = "ccmix needs pacing or a device that reports its speed, and a destination that answers pings."
-            seen = "the rate or the round-trip time of the path is not known"
-            report.findings.append(DoctorFinding("buffers", Status.UNKNOWN, seen, why))
+            why = (
+                "ccmix needs pacing or a device that reports its speed, and a destination "
+                "that answers pings."
+            )
+            report.findings.append(
+                unknown("buffers", "the rate or the round-trip time of the path is not known", why)
+            )
         report.check(
-            "buffers", lambda: buffers.judge_buffers(buffers.read_buffers(host), sends, receives, needs.windows_bytes)
+            "buffers",
+            lambda: paths.judge_buffers(
+                paths.read_buffers(host), sends, receives, needs.windows_bytes
+            ),
         )
 
-    def _demand(self, ways: Iterable[Sending]) -> buffers.Demand | None:
+    def _demand(self, ways: Iterable[Sending]) -> paths.Demand | None:
         """Returns the largest demand of all paths."""
         demands = [
-            buffers.demand(sending.loads, seen.rtt_s, seen.speed_bps)
+            paths.demand(sending.loads, seen.rtt_s, seen.speed_bps)
             for sending in ways
             if (seen := self._seen.get(sending))
         ]
-        return max((demand for demand in demands if demand), key=lambda demand: demand.flow_bytes, default=None)
+        return max(
+            (demand for demand in demands if demand),
+            key=lambda demand: demand.flow_bytes,
+            default=None,
+        )
 
     def _processors(self, host: Host) -> None:
         report = self._report
-        report.check("CPU governor", lambda: processors.judge_governors(processors.read_governors(host)))
-        report.check("cores", lambda: processors.judge_cores(processors.read_cores(host)))
+        report.check(
+            "CPU governor", lambda: resources.judge_governors(resources.read_governors(host))
+        )
+        report.check("cores", lambda: resources.judge_cores(resources.read_cores(host)))
         for nic in self._devices.values():
             if nic.numa_node is not None:
-                report.check(f"cores near {nic.name}", partial(processors.look_near, host, nic))
-            if nic.speed_bps and nic.speed_bps >= processors.BALANCED_BPS and nic.driver != device.VIRTUAL:
-                report.check("irqbalance", partial(processors.look_at_irqbalance, host, nic))
+                report.check(f"cores near {nic.name}", partial(resources.look_near, host, nic))
+            if (
+                nic.speed_bps
+                and nic.speed_bps >= resources.BALANCED_BPS
+                and nic.driver != device.VIRTUAL
+            ):
+                report.check("irqbalance", partial(resources.look_at_irqbalance, host, nic))
 
     def _programs(self, host: Host) -> None:
         needs = self._needs
@@ -317,28 +383,38 @@ class HostChecks:
         if self._in_namespaces:
             used_by |= dict.fromkeys(TOPOLOGY_TOOLS, "a topology without --lab")
         for text in needs.lines:
-            used_by |= {name: f"the command '{text[:60]}'" for name in programs_in(text) if name not in used_by}
+            used_by |= {
+                name: f"the command '{text[:60]}'"
+                for name in programs_in(text)
+                if name not in used_by
+            }
         if self._alone:
             used_by = dict.fromkeys(TOPOLOGY_TOOLS, "ccmix")
-        installed = self._report.read("programs", lambda: programs.read_programs(host, used_by))
+        installed = self._report.read("programs", lambda: resources.read_programs(host, used_by))
         if installed:
-            red_hat = bool(self._report.read("programs", lambda: programs.is_red_hat(host)))
+            red_hat = bool(self._report.read("programs", lambda: resources.is_red_hat(host)))
             self._report.check(
-                "programs", lambda: programs.judge_programs(installed, used_by, red_hat, not self._alone)
+                "programs",
+                lambda: resources.judge_programs(installed, used_by, red_hat, not self._alone),
             )
 
     def _room(self, host: Host, folder: str) -> Iterable[DoctorFinding]:
-        return disk.judge_temporary(folder, disk.free_bytes(disk.read_free(host, folder)), self._needs.capture_bytes)
+        return resources.judge_temporary(
+            folder,
+            resources.free_bytes(resources.read_free(host, folder)),
+            self._needs.capture_bytes,
+        )
 
 
 def _parameter(host: Host, path: str) -> DoctorFinding:
-    """Returns a finding on whether a parameter below /sys/module is there, and its value."""
+    """Returns a finding on whether a parameter below /sys/module exists, and on its value."""
     try:
         value = host.read(f"/sys/module/{path}").strip()
     except CommandError as error:
-        return DoctorFinding(
-            f"parameter {path}", Status.FAIL, error.reason,
+        return fail(
+            f"parameter {path}",
+            error.reason,
             "The entries vary it; its module is not loaded, or has no such parameter.",
-            (line("modprobe", path.partition("/")[0]),),
-        )  # fmt: skip
-    return DoctorFinding(f"parameter {path}", Status.OK, value)
+            line("modprobe", path.partition("/")[0]),
+        )
+    return ok(f"parameter {path}", value)

@@ -1,4 +1,4 @@
-"""Collects what the runs of a plan need of each host. It is pure."""
+"""Collects the needs of a plan's runs for each host. It is pure."""
 
 import re
 import shlex
@@ -13,7 +13,12 @@ _CCA_OPTION = re.compile(r"(?:^|\s)(?:-C|--congestion)[ =]?([A-Za-z0-9_,:@.+-]+)
 _CCA_SYSCTL = re.compile(r"tcp_congestion_control\s*=\s*[\"']?([A-Za-z0-9_-]+)")
 _WINDOW_OPTION = re.compile(r"(?:^|\s)(?:-w|--window)[ =]?(\d{1,9}(?:\.\d{1,6})?)([KMGkmg]?)\b")
 _STREAMS_OPTION = re.compile(r"(?:^|\s)(?:-P|--parallel)[ =]?(\d{1,3})\b")
-_WINDOW_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}  # as iperf3 reads them (unit_atoi in src/units.c)
+_WINDOW_BYTES = {
+    "": 1,
+    "K": 2**10,
+    "M": 2**20,
+    "G": 2**30,
+}  # as iperf3 reads them (unit_atoi in src/units.c)
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+-]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 
@@ -23,9 +28,11 @@ class Load:
     """Describes the traffic that one condition puts on a path."""
 
     streams: int
-    flow_bps: float | None  # each flow is held to it; None if nothing holds it
-    rate_bps: float | None  # of netem or a profile on the path; None if nothing limits all flows together
-    added_rtt_s: float  # by netem and the profile, which aren't there while the doctor looks
+    flow_bps: float | None  # the limit of each flow; None if there is no limit
+    rate_bps: (
+        float | None
+    )  # of netem or a profile on the path; None if all flows together have no limit
+    added_rtt_s: float  # by netem and the profile, which are not yet set when the doctor looks
 
 
 @dataclass(frozen=True)
@@ -39,21 +46,27 @@ class Sending:
 
 @dataclass
 class Needs:
-    """Describes what the runs need of one host. `root_for` has phrases for people; `windows_bytes` are socket
-    buffers that a command sets.
+    """Describes the runs' needs for one host. `root_for` has phrases for users; `windows_bytes` are
+    socket buffers that a command sets.
     """
 
     ccas: set[str] = field(default_factory=set)
-    lab_ccas: dict[str, set[str]] = field(default_factory=dict)  # of topologies, by the kernel of the lab
+    lab_ccas: dict[str, set[str]] = field(
+        default_factory=dict
+    )  # of topologies, by the kernel of the lab
     sendings: list[Sending] = field(default_factory=list)
     receives: list[Sending] = field(default_factory=list)
-    netem: dict[str, bool] = field(default_factory=dict)  # device, and whether packets are lost there
+    netem: dict[str, bool] = field(
+        default_factory=dict
+    )  # device, and whether packets are lost there
     topologies: list[Topology] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)  # for a shell there
     tools: dict[str, str] = field(default_factory=dict)  # program, and what needs it
     parameters: list[str] = field(default_factory=list)  # below /sys/module
     loads: set[str] = field(default_factory=set)  # CCAs, as BPF programs
-    root_for: dict[str, str] = field(default_factory=dict)  # what needs it, and the capability that it takes
+    root_for: dict[str, str] = field(
+        default_factory=dict
+    )  # what needs it, and the capability that it takes
     capture_bytes: int = 0  # the largest
     all_captures_bytes: int = 0
     windows_bytes: int = 0
@@ -61,7 +74,7 @@ class Needs:
 
 
 def needs_of(runs: Sequence[Run]) -> dict[str, Needs]:
-    """Returns the needs by host, as the entries name it; the controller always is among them."""
+    """Returns the needs by the entries' names of hosts; the controller is always included."""
     needs_by_host: dict[str, Needs] = {CONTROLLER: Needs(runs=len(runs))}
     for run in runs:
         if isinstance(run.path, Topology):
@@ -86,7 +99,9 @@ def _between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Needs]) ->
         return  # pScheduler is asked instead
     src = needs_by_host.setdefault(path.src, Needs())
     commands = path.commands
-    lines = [text for text in (commands.pre, commands.post, commands.pre_src, commands.post_src) if text]
+    lines = [
+        text for text in (commands.pre, commands.post, commands.pre_src, commands.post_src) if text
+    ]
     lines += [run.traffic.command.line] if run.traffic.command else []
     src.lines += lines
     src.ccas |= _ccas(run, lines) - {*path.cca_load}
@@ -94,11 +109,13 @@ def _between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Needs]) ->
     src.windows_bytes = max(src.windows_bytes, *map(window_bytes, lines), 0)
     sending = _sending(run, path)
     src.sendings.append(sending)
-    src.tools |= dict.fromkeys(("ping", "getent", "ip", "ss", "tc", "ethtool", "sysctl", "python3"), "every run")
+    src.tools |= dict.fromkeys(
+        ("ping", "getent", "ip", "ss", "tc", "ethtool", "sysctl", "python3"), "every run"
+    )
     _what_is_changed(run, path, src)
     if path.capture:
         src.tools |= dict.fromkeys(("tcpdump", "zstd", "prlimit"), "tcpdump")
-        src.root_for["captures by tcpdump"] = "CAP_NET_RAW"
+        src.root_for["captures by tcpdump"] = "NET_RAW"
         src.capture_bytes = max(src.capture_bytes, path.capture.most_bytes)
         needs_by_host[CONTROLLER].all_captures_bytes += path.capture.most_bytes
     if run.traffic.by_iperf3:
@@ -115,18 +132,22 @@ def _between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Needs]) ->
             if device:
                 netem.netem[device] = netem.netem.get(device, False) or path.netem.loss is not None
         netem.tools |= dict.fromkeys(("ip", "tc", "ethtool"), "netem")
-        netem.root_for["netem"] = "CAP_NET_ADMIN"
+        netem.root_for["netem"] = "NET_ADMIN"
 
 
 def _what_is_changed(run: Run, path: HostPath, src: Needs) -> None:
     if run.traffic.pacing_bps is not None:
-        src.root_for["pacing by fq"] = "CAP_NET_ADMIN"
+        src.root_for["pacing by fq"] = "NET_ADMIN"
     if path.profile and path.profile_device:
-        src.netem[path.profile_device] = src.netem.get(path.profile_device, False) or path.profile.loss is not None
-        src.root_for["a profile"] = "CAP_NET_ADMIN"
+        src.netem[path.profile_device] = (
+            src.netem.get(path.profile_device, False) or path.profile.loss is not None
+        )
+        src.root_for["a profile"] = "NET_ADMIN"
     if path.cca_load:
         src.root_for["CCAs as BPF programs"] = ""
-    if path.module_parameter and path.module_parameter.module not in {f"tcp_{cca}" for cca in path.cca_load}:
+    if path.module_parameter and path.module_parameter.module not in {
+        f"tcp_{cca}" for cca in path.cca_load
+    }:
         src.parameters.append(path.module_parameter.path)
         src.root_for["module parameters"] = ""  # plain ownership of the files
 
@@ -141,21 +162,27 @@ def _ccas(run: Run, lines: Iterable[str]) -> set[str]:
 
 
 def window_bytes(text: str) -> int:
-    """Returns the socket buffer that a command line asks for, as iperf3 does (-w 128M); 0 if it asks for none."""
-    asked = [float(number) * _WINDOW_BYTES[unit.upper()] for number, unit in _WINDOW_OPTION.findall(text)]
+    """Returns the socket buffer that a command line asks for, as iperf3 does (-w 128M); 0 if it
+    asks for none.
+    """
+    asked = [
+        float(number) * _WINDOW_BYTES[unit.upper()] for number, unit in _WINDOW_OPTION.findall(text)
+    ]
     return round(max(asked, default=0))
 
 
 def programs_in(text: str) -> list[str]:
-    """Returns the programs that a shell's line starts with, sudo and what it starts; none if that isn't plain to
-    see.
+    """Returns the first programs of a shell line: for sudo, also the program that it starts. Empty
+    if they can't be recognised.
     """
     try:
         words = shlex.split(text, comments=True)
     except ValueError:
         return []
     words = [
-        word for at, word in enumerate(words) if not all(_ASSIGNMENT.fullmatch(earlier) for earlier in words[: at + 1])
+        word
+        for at, word in enumerate(words)
+        if not all(_ASSIGNMENT.fullmatch(earlier) for earlier in words[: at + 1])
     ]
     programs = []
     while words and _PLAIN_WORD.fullmatch(words[0]):
@@ -171,10 +198,14 @@ def _sending(run: Run, path: HostPath) -> Sending:
     command = traffic.command.line if traffic.command else ""
     streams = traffic.streams or max(map(int, _STREAMS_OPTION.findall(command)), default=1)
     held = [group.pacing_bps for group in traffic.groups]
-    of_groups = max((rate for rate in held if rate is not None), default=None) if None not in held else None
+    of_groups = (
+        max((rate for rate in held if rate is not None), default=None) if None not in held else None
+    )
     flow_bps = _least(traffic.pacing_bps, of_groups)
     emulations = [emulation for emulation in (path.netem, path.profile) if emulation]
-    added = (2 * path.netem.delay_s if path.netem else 0.0) + (path.profile.delay_s if path.profile else 0.0)
+    added = (2 * path.netem.delay_s if path.netem else 0.0) + (
+        path.profile.delay_s if path.profile else 0.0
+    )
     rate_bps = _least(*(emulation.rate_bps for emulation in emulations))
     load = Load(max(1, streams), flow_bps, rate_bps, added)
     return Sending(path, (load,), traffic.pacing_bps is not None)

@@ -1,71 +1,138 @@
-"""Checks what only the machine that ccmix runs on has: the lab, ccmix's own programs."""
+"""Checks parts that only the machine of ccmix has: the lab, its kernel's parameters, and ccmix's
+own programs.
+"""
 
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ccmix.doctor import container
-from ccmix.doctor.ccas import judge_lab_ccas
-from ccmix.doctor.findings import DoctorFinding, Status, line, problem
-from ccmix.doctor.login import read_only
+from ccmix.config.problems import nearest
+from ccmix.doctor import rights
+from ccmix.doctor.kernel import judge_lab_ccas
+from ccmix.doctor.report import DoctorFinding, Findings, Status, fail, lack, line, ok, problem, warn
+from ccmix.doctor.rights import capabilities, read_only
 from ccmix.lab.confinement import way_here, why_not_confined
-from ccmix.lab.errors import GuestError
-from ccmix.lab.host import launch_parent, memory_dir
-from ccmix.lab.kernel_config import ccas_of_kernel
-from ccmix.lab.memory import guest_memory_bytes
-from ccmix.lab.userlands import identify_userland
-from ccmix.model import STOCK_KERNEL, Topology
+from ccmix.lab.host import guest_memory_bytes, launch_parent, memory_dir
+from ccmix.lab.spec import PARAMETERS, GuestError, Parameter, ccas_of_kernel, identify_userland
+from ccmix.model import STOCK_KERNEL, ModuleParameter, Topology
 from ccmix.tools import ToolError, find_iperf3, find_kernel, find_userland, named_kernels, unpinned
 from ccmix.units import format_bytes
+
+
+def refusal(topology: Topology) -> str | None:
+    """Returns why the lab's own kernel refuses the path's parameter; None if it accepts it, or if
+    only a run can show this.
+
+    Only a run can show this for other kernels, and for modules other than those of bbr2 and bbr3.
+    """
+    if topology.kernel != STOCK_KERNEL or topology.module_parameter is None:
+        return None
+    return _why_refused(topology.module_parameter)
+
+
+def judge_lab_parameters(topologies: Iterable[Topology]) -> Findings:
+    for topology in topologies:
+        if (parameter := topology.module_parameter) and (reason := refusal(topology)):
+            yield fail(
+                f"lab: parameter {parameter.path}",
+                reason,
+                "The entries set it, and each run would fail.",
+            )
+
+
+def _why_refused(wanted: ModuleParameter) -> str | None:
+    module, _, name = wanted.path.partition("/parameters/")
+    if module not in PARAMETERS:
+        return None
+    if name not in PARAMETERS[module]:
+        return f"{module} has no parameter '{name}'{nearest(name, PARAMETERS[module])}"
+    return _why_not_set(wanted, PARAMETERS[module][name])
+
+
+def _why_not_set(wanted: ModuleParameter, parameter: Parameter) -> str | None:
+    if parameter.read_only:
+        return f"{wanted.path} can only be read"
+    if wanted.element is None and parameter.elements > 1:
+        return (
+            f"{wanted.path} has {parameter.elements} elements: name one, by sys-module-vector-list"
+        )
+    if (wanted.element or 1) > parameter.elements:
+        return f"{wanted.path} has no element {wanted.element}: it has {parameter.elements}"
+    if not parameter.least <= int(wanted.value) <= parameter.most:
+        return (
+            f"{wanted.path} takes no {wanted.value}: it takes {parameter.least} to {parameter.most}"
+        )
+    return None
+
 
 LEAST_GUEST_BYTES = 2**29  # without anything in flight
 SMALL_TMPFS = "docker run --tmpfs /tmp:exec ..."
 
 
 def _found(what: str, program: Path) -> DoctorFinding:
-    """Returns what is said of a program that is there: a warning if it was not built from the pinned source."""
+    """Returns the finding on an installed program: a warning if it was not built from the pinned
+    source.
+    """
     warning = unpinned(program)
     if warning is None:
-        return DoctorFinding(what, Status.OK, str(program))
-    build = "Remove its folder and set up again, where the mirror has the pinned version or CCMIX_DEBIAN_MIRROR does."
-    return DoctorFinding(what, Status.WARN, f"{program} was {warning}", build)
+        return ok(what, str(program))
+    build = (
+        "Remove its folder and set up again, where the mirror has the pinned version or "
+        "CCMIX_DEBIAN_MIRROR does."
+    )
+    return warn(what, f"{program} was {warning}", build)
 
 
-def judge_iperf3(needed: bool) -> Iterator[DoctorFinding]:
+def judge_iperf3(needed: bool) -> Findings:
     try:
         yield _found("patched iperf3", find_iperf3())
     except ToolError as error:
-        yield DoctorFinding(
-            "patched iperf3", problem(needed), str(error), "Entries without a src-cmd of their own are run by it.",
-            (line("make", "setup"),), root=False,
-        )  # fmt: skip
+        yield lack(
+            needed,
+            "patched iperf3",
+            str(error),
+            "It runs entries without a src-cmd of their own.",
+            line("make", "setup"),
+            root=False,
+        )
 
 
-def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[DoctorFinding]:
-    """Judges whether `--lab` works here, with as much memory as one guest of these topologies takes."""
+def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Findings:
+    """Judges whether `--lab` works here, with the memory for one guest of these
+    topologies.
+    """
     bad = problem(in_lab)
     why = "Runs with --lab start this kernel as an ordinary process."
     try:
         kernel = find_kernel()
     except ToolError as error:
-        yield DoctorFinding("lab: kernel", bad, str(error), why, (line("make", "setup"),), root=False)
+        yield DoctorFinding(
+            "lab: kernel", bad, str(error), why, (line("make", "setup"),), root=False
+        )
     else:
         yield _found("lab: kernel", kernel)
     yield _judge_userland(bad)
-    memory = max((guest_memory_bytes(topology) for topology in topologies), default=LEAST_GUEST_BYTES)
+    memory = max(
+        (guest_memory_bytes(topology) for topology in topologies), default=LEAST_GUEST_BYTES
+    )
     places: dict[str, Callable[[], Path]] = {
         f"lab: {format_bytes(memory)} of memory for a guest": lambda: memory_dir(memory),
         "lab: launch folder": launch_parent,
     }
     for what, place in places.items():
         try:
-            yield DoctorFinding(what, Status.OK, str(place()))
-        except (GuestError, FileNotFoundError) as error:  # no temporary folder can be written to
-            why = "A guest's memory is a file that is executed: it needs room, on a file system without noexec."
-            if container.inside():
-                yield DoctorFinding(what, bad, str(error), why, instead=(container.LAB_MEMORY,), root=False)
+            yield ok(what, str(place()))
+        except (GuestError, FileNotFoundError) as error:  # no temporary folder is writable
+            why = (
+                "A guest's memory is a file that is executed: it needs room, on a file system "
+                "without noexec."
+            )
+            if rights.inside():
+                yield DoctorFinding(
+                    what, bad, str(error), why, instead=(rights.LAB_MEMORY,), root=False
+                )
             else:
                 remount = line("mount", "-o", "remount,exec,size=75%", "/dev/shm")
                 yield DoctorFinding(what, bad, str(error), why, (remount,), (SMALL_TMPFS,))
@@ -77,19 +144,26 @@ def _judge_confinement(bad: Status) -> DoctorFinding:
     try:
         way = way_here()
     except GuestError as error:
-        return DoctorFinding(what, bad, str(error), "The lab starts its guests by ccmix-confine.",
-                             (line("make", "setup"),), root=False)  # fmt: skip
-    if reasons := why_not_confined(way):
         return DoctorFinding(
-            what, Status.WARN, f"guests are not confined ({reasons})",
-            "What runs in a guest can read and change every file that you can.",
+            what,
+            bad,
+            str(error),
+            "The lab starts its guests with ccmix-confine.",
+            (line("make", "setup"),),
+            root=False,
+        )
+    if reasons := why_not_confined(way):
+        return warn(
+            what,
+            f"guests are not confined ({reasons})",
+            "A program in a guest can read and change every file that you can.",
             instead=("sysctl -w user.max_user_namespaces=10000",),
-        )  # fmt: skip
-    return DoctorFinding(what, Status.OK, way)
+        )
+    return ok(what, way)
 
 
 def _judge_userland(bad: Status) -> DoctorFinding:
-    what, why = "lab: userland", "Guests of the lab have their Python and all tools from it."
+    what, why = "lab: userland", "Guests of the lab get Python and all tools from it."
     try:
         userland = find_userland()
         identify_userland(userland)
@@ -98,44 +172,56 @@ def _judge_userland(bad: Status) -> DoctorFinding:
     return _found(what, userland)
 
 
-def judge_ccas_of_lab(wanted: Mapping[str, Iterable[str]]) -> Iterator[DoctorFinding]:
-    """Judges the kernels of the lab that are there, by the CCAs that runs ask of each, and names those that are not."""
+def judge_ccas_of_lab(wanted: Mapping[str, Iterable[str]]) -> Findings:
+    """Judges the existing kernels of the lab by the CCAs that runs need in each, and names the
+    missing kernels.
+    """
     named = named_kernels()
     for name, ccas in wanted.items():
         if name == STOCK_KERNEL:
-            with contextlib.suppress(ToolError):  # which judge_lab() says
+            with contextlib.suppress(ToolError):  # judge_lab() reports this
                 yield from judge_lab_ccas(ccas_of_kernel(find_kernel()), ccas)
         elif name in named:
-            yield DoctorFinding(f"lab: kernel {name}", Status.OK, str(named[name]))
+            yield ok(f"lab: kernel {name}", str(named[name]))
             yield from judge_lab_ccas(ccas_of_kernel(named[name]), ccas, name)
         else:
-            yield DoctorFinding(
-                f"lab: kernel {name}", Status.FAIL, f"the lab has {', '.join((STOCK_KERNEL, *named))}",
-                "Topologies ask for this kernel by its name, which it gets when it is built.",
-                instead=(f"lab/build --name {name} --cca DIR",), root=False,
-            )  # fmt: skip
+            yield fail(
+                f"lab: kernel {name}",
+                f"the lab has {', '.join((STOCK_KERNEL, *named))}",
+                "Topologies ask for this kernel by name; the name is set when it is built.",
+                instead=(f"lab/build --name {name} --cca DIR",),
+                root=False,
+            )
 
 
-def read_rights() -> container.Rights:
+def read_rights() -> rights.Rights:
     """Reads the rights of this process. Raises OSError or ValueError."""
     status, mounts = (Path("/proc/self", name).read_text() for name in ("status", "mounts"))
-    return container.Rights(os.geteuid(), container.capabilities(status), read_only(mounts))
+    return rights.Rights(os.geteuid(), capabilities(status, "Eff"), read_only(mounts))
 
 
-def judge_namespaces(uid: int) -> Iterator[DoctorFinding]:
-    """Judges whether topologies without --lab can be built here: only root can, and sudo is not used for them."""
-    if uid == 0 and (lacks := [name for name in ("ip", "tc", "sysctl") if shutil.which(name) is None]):
-        yield DoctorFinding(
-            "namespaces", Status.FAIL, f"the shell's PATH leads to no {', '.join(lacks)}",
-            "Without --lab a topology is built by them; a shell of plain su has a user's PATH.",
-            ("export PATH=$PATH:/usr/sbin:/sbin",), root=False,
-        )  # fmt: skip
+def judge_namespaces(uid: int) -> Findings:
+    """Judges whether topologies without --lab can be built here. This needs root, and ccmix does
+    not use sudo for it.
+    """
+    if uid == 0 and (
+        lacks := [name for name in ("ip", "tc", "sysctl") if shutil.which(name) is None]
+    ):
+        yield fail(
+            "namespaces",
+            f"the shell's PATH does not contain {', '.join(lacks)}",
+            "Without --lab they build the topology; a shell from plain su has a user's PATH.",
+            "export PATH=$PATH:/usr/sbin:/sbin",
+            root=False,
+        )
         return
     if uid == 0:
-        yield DoctorFinding("namespaces", Status.OK, "root may make them")
+        yield ok("namespaces", "root may make them")
         return
-    yield DoctorFinding(
-        "namespaces", Status.FAIL, f"user {uid} is not root",
+    yield fail(
+        "namespaces",
+        f"user {uid} is not root",
         "Without --lab a topology is built in network namespaces.",
-        instead=("ccmix run --lab ...", "sudo ccmix run ..."), root=False,
-    )  # fmt: skip
+        instead=("ccmix run --lab ...", "sudo ccmix run ..."),
+        root=False,
+    )

@@ -1,29 +1,77 @@
-"""Runs the user's own commands: a src-cmd that makes the traffic, beside it a dst-cmd that takes it."""
+"""Runs the user's own commands: a src-cmd that makes the traffic and a dst-cmd that receives it.
+Reads the results that a run keeps in its folder, and ends a command that has sent enough.
+"""
 
+import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from ccmix.agent.deadline import Deadline
+from ccmix.archive.campaign import campaign_folder
+from ccmix.files import open_file
 from ccmix.generators.expected import prints_a_result
-from ccmix.generators.kept_results import of_src_command
-from ccmix.generators.pscheduler.by_command import CommandTasks
-from ccmix.generators.results import GeneratorError, GeneratorResult
-from ccmix.hosts.caps import KEPT_OUTPUT, Cap
+from ccmix.generators.pscheduler.ledger import CommandTasks
+from ccmix.generators.results import (
+    GeneratorError,
+    GeneratorResult,
+    of_pscheduler_run,
+    read_json,
+    read_result,
+)
+from ccmix.hosts.caps import KEPT_OUTPUT, Cap, result_bytes
 from ccmix.hosts.host import ContainedProcess, RealHost
-from ccmix.hosts.shell import shell, why
+from ccmix.hosts.output_text import ending, shell, why
 from ccmix.model import Traffic, run_files
+from ccmix.units import format_bytes
 
-LISTENS_WITHIN_S = 5.0  # a dst-cmd that never listens is none that the src-cmd talks to
+LISTENS_WITHIN_S = 5.0  # a src-cmd may not need a dst-cmd that listens
+BEGINNING = 4096  # characters that show whether an output is JSON
+CAP_LOOKS_EACH_S = 0.05
+_MARK = "ccmix ended this command"
+_ENDED = re.compile(f"{_MARK} after (\\d+) bytes")
+# sent_bytes() sets `sent`: the 9th number of the device's line in /proc/net/dev
+# (net/core/net-procfs.c)
+_SCRIPT = f"""\
+device=$1 most=$2
+shift 2
+sent_bytes() {{
+	while read -r name _ _ _ _ _ _ _ _ bytes _; do
+		[ "$name" != "$device:" ] || sent=$bytes
+	done </proc/net/dev
+}}
+sent=0
+sent_bytes
+first=$sent
+"$@" &
+command=$!
+trap 'kill $command' TERM INT
+while kill -0 $command 2>/dev/null; do
+	sent_bytes
+	if [ $((sent - first)) -ge "$most" ]; then
+		kill $command
+		wait $command
+		echo "{_MARK} after $((sent - first)) bytes" >&2
+		exit 1
+	fi
+	sleep {CAP_LOOKS_EACH_S}
+done
+wait $command
+"""
 
 
 @contextmanager
-def running_dst_command(dst: RealHost, line: str, folder: Path, cap: Cap | None = None) -> Iterator[ContainedProcess]:
-    """Runs the dst-cmd until the context ends, which begins when one of its processes listens; then all of them are
-    ended. `cap` is that of its outputs, if it lasts longer than a run.
+def running_dst_command(
+    dst: RealHost, line: str, folder: Path, cap: Cap | None = None
+) -> Iterator[ContainedProcess]:
+    """Runs the dst-cmd. The context begins when one of its processes listens; at its end all of the
+    processes are ended. `cap` limits the outputs of a dst-cmd that lasts longer than a run.
 
-    Raises GeneratorError if it fails at once. A dst-cmd that has ended with status 0 has done its work.
+    Raises GeneratorError if it fails at once. A dst-cmd that has ended with status 0 has done its
+    work.
     """
     errors = folder / "dst-cmd.err"
     with dst.start(shell(line), stdout=folder / "dst-cmd.out", stderr=errors, cap=cap) as process:
@@ -38,14 +86,22 @@ def running_dst_command(dst: RealHost, line: str, folder: Path, cap: Cap | None 
 
 
 def run_src_command(
-    src: RealHost, line: str, timeout_s: float, generators: Path, logs: Path, others: Sequence[RealHost],
-    before: Sequence[str] = (), *, tasks: CommandTasks, traffic: Traffic,
-) -> GeneratorResult:  # fmt: skip
-    """Runs the src-cmd to its end; `before` is what runs its shell. A task that it posts at pScheduler is cancelled if
-    the command is ended before that.
+    src: RealHost,
+    line: str,
+    timeout_s: float,
+    generators: Path,
+    logs: Path,
+    others: Sequence[RealHost],
+    before: Sequence[str] = (),
+    *,
+    tasks: CommandTasks,
+    traffic: Traffic,
+) -> GeneratorResult:
+    """Runs the src-cmd to its end; `before` is the command that runs its shell. If the src-cmd is
+    ended early, cancels the task that it has posted at pScheduler.
 
-    Raises GeneratorError if its exit status or its result says that it failed, and HostLost as soon as the connection
-    to one of the `others` is lost, since what was set there is gone.
+    Raises GeneratorError if its exit status or its result says that it failed. Raises HostLost as
+    soon as the connection to one of the `others` is lost, because the settings there are gone.
     """
     output, errors = generators / run_files.SRC_COMMAND_OUTPUT, logs / run_files.SRC_COMMAND_ERRORS
     with (
@@ -65,14 +121,20 @@ def run_src_command(
         raise GeneratorError(f"src-cmd on {src.name}: {result.error}")
     if status != 0:
         raise GeneratorError(f"src-cmd on {src.name} failed: {why(status, errors)}")
-    if prints_a_result(line) and not output.stat().st_size:  # as pScheduler 5.2 does when a run is missed
-        raise GeneratorError(f"src-cmd on {src.name}: pscheduler printed no result: its run did not take place")
+    if (
+        prints_a_result(line) and not output.stat().st_size
+    ):  # as pScheduler 5.2 does when a run is missed
+        raise GeneratorError(
+            f"src-cmd on {src.name}: pscheduler printed no result: its run did not take place"
+        )
     return result
 
 
 @contextmanager
-def kept_src_command(src: RealHost, line: str, tasks: CommandTasks, folder: Path) -> Iterator[ContainedProcess]:
-    """Starts a src-cmd that goes on from run to run, until the context ends."""
+def kept_src_command(
+    src: RealHost, line: str, tasks: CommandTasks, folder: Path
+) -> Iterator[ContainedProcess]:
+    """Starts a src-cmd that continues from run to run, until the context ends."""
     output, errors = folder / run_files.SRC_COMMAND_OUTPUT, folder / run_files.SRC_COMMAND_ERRORS
     with (
         src.start(shell(line), stdout=output, stderr=errors, cap=KEPT_OUTPUT) as process,
@@ -82,16 +144,23 @@ def kept_src_command(src: RealHost, line: str, tasks: CommandTasks, folder: Path
 
 
 def measure_for(
-    process: ContainedProcess, seconds: float, logs: Path, others: Sequence[RealHost], tasks: CommandTasks
+    process: ContainedProcess,
+    seconds: float,
+    logs: Path,
+    others: Sequence[RealHost],
+    tasks: CommandTasks,
 ) -> None:
-    """Lets a kept src-cmd go on for the time of a run. Raises GeneratorError if it ends, HostLost as above."""
+    """Lets a kept src-cmd continue for the time of a run. Raises GeneratorError if it ends,
+    HostLost as above.
+    """
     deadline = Deadline(seconds)
     while not deadline.expired:
         _raise_lost(others)
         tasks.look()
         if process.ended():
             raise GeneratorError(
-                f"the kept src-cmd has ended: {why(process.wait(0), logs / run_files.SRC_COMMAND_ERRORS)}"
+                "the kept src-cmd has ended: "
+                f"{why(process.wait(0), logs / run_files.SRC_COMMAND_ERRORS)}"
             )
         time.sleep(min(deadline.remaining_s, 0.1))
 
@@ -100,3 +169,71 @@ def _raise_lost(hosts: Sequence[RealHost]) -> None:
     for host in hosts:
         if host.lost:
             raise host.lost
+
+
+def of_src_command(generators: Path, traffic: Traffic) -> GeneratorResult:
+    """Returns the result in the output of a src-cmd; its kind is 'other' if there is no output yet,
+    as of a kept src-cmd, or if the output is not JSON.
+
+    Raises GeneratorError if the output is longer than a result of this traffic can be, and
+    ArchiveError if the output's file is a symbolic link.
+    """
+    most_bytes = result_bytes(traffic.streams, traffic.seconds, traffic.interval_s)
+    try:
+        with _opened(generators / run_files.SRC_COMMAND_OUTPUT) as text:
+            if (size := os.fstat(text.fileno()).st_size) <= most_bytes:
+                return read_result(text.read())
+            if not text.read(BEGINNING).lstrip().startswith("{"):
+                return GeneratorResult("other")
+    except FileNotFoundError:
+        return GeneratorResult("other")
+    raise GeneratorError(
+        f"src-cmd: its result has {format_bytes(size)}, but for such a run ccmix reads at most "
+        f"{format_bytes(most_bytes)}: set the entry's duration and interval to those of the command"
+    )
+
+
+def of_pscheduler(generators: Path) -> GeneratorResult:
+    """Returns the result of a run of pScheduler. Raises GeneratorError if it can't be read, and
+    ArchiveError if a link leads to it.
+    """
+    try:
+        with _opened(generators / run_files.PSCHEDULER) as text:
+            record = read_json(text.read(), run_files.PSCHEDULER)
+    except OSError as error:
+        raise GeneratorError(f"{run_files.PSCHEDULER}: can't be read: {error}") from error
+    try:
+        return of_pscheduler_run(record["run"])
+    except (LookupError, TypeError, AttributeError) as error:
+        raise GeneratorError(
+            f"{run_files.PSCHEDULER}: the result of the run is not understood: {error!r}"
+        ) from error
+
+
+def _opened(file: Path) -> IO[str]:
+    """Opens a raw file, possibly of a third-party run. Raises ArchiveError if it is a link or not a
+    file, and OSError.
+    """
+    return os.fdopen(open_file(campaign_folder(file.parents[1]), file), errors="replace")
+
+
+def ending_at(device: str, most_bytes: int | None) -> list[str]:
+    """Returns the prefix of a command that ends it once the device has sent `most_bytes`; an empty
+    prefix for None.
+
+    Headers, retransmissions and other traffic of the device count.
+    """
+    return [] if most_bytes is None else ["sh", "-c", _SCRIPT, "capped", device, str(most_bytes)]
+
+
+def raise_if_ended(errors: Path, most_bytes: int | None) -> None:
+    """Raises GeneratorError if the command with this prefix was ended; `errors` is its standard
+    error.
+    """
+    if most_bytes is None or not errors.exists():
+        return
+    if ended := _ENDED.search(ending(errors)):
+        sent, left = format_bytes(int(ended[1])), format_bytes(most_bytes)
+        raise GeneratorError(
+            f"rate-budget: the run was ended when it had sent {sent}, since {left} were left"
+        )

@@ -1,11 +1,15 @@
-"""Describes flow sizes by points of their cumulative distribution function, with straight lines between."""
+"""Describes flow sizes by points of their cumulative distribution function, with straight lines
+between the points.
+"""
 
 import itertools
 import math
 import random
 from collections.abc import Iterator
 
-Points = tuple[tuple[float, float], ...]  # bytes, and the share of flows of at most that; both only grow
+Points = tuple[
+    tuple[float, float], ...
+]  # bytes, and the share of flows up to that size; both only grow
 
 _PACKET_BYTES = 1460
 
@@ -15,21 +19,41 @@ def _of_packets(*points: tuple[float, float]) -> Points:
 
 
 NAMED: dict[str, Points] = {
-    # Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, figure 4; in the points of the simulations of
-    # Alizadeh et al., "pFabric", SIGCOMM 2013, section 5, which count packets of 1460 bytes: a mean of 1.67 MB
+    # Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, figure 4; in the points of the
+    # simulations of Alizadeh et al., "pFabric", SIGCOMM 2013, section 5, which count packets of
+    # 1460 bytes: a mean of 1.67 MB
     "web-search": _of_packets(
-        (6, 0.0), (6, 0.15), (13, 0.2), (19, 0.3), (33, 0.4), (53, 0.53), (133, 0.6), (667, 0.7), (1333, 0.8),
-        (3333, 0.9), (6667, 0.97), (20000, 1.0),
+        (6, 0.0),
+        (6, 0.15),
+        (13, 0.2),
+        (19, 0.3),
+        (33, 0.4),
+        (53, 0.53),
+        (133, 0.6),
+        (667, 0.7),
+        (1333, 0.8),
+        (3333, 0.9),
+        (6667, 0.97),
+        (20000, 1.0),
     ),
-    # Greenberg et al., "VL2", SIGCOMM 2009, figure 2; in the points of the same simulations: a mean of 7.5 MB
+    # Greenberg et al., "VL2", SIGCOMM 2009, figure 2; in the points of the same simulations: a mean
+    # of 7.5 MB
     "data-mining": _of_packets(
-        (1, 0.0), (1, 0.5), (2, 0.6), (3, 0.7), (7, 0.8), (267, 0.9), (2107, 0.95), (66667, 0.99), (666667, 1.0),
+        (1, 0.0),
+        (1, 0.5),
+        (2, 0.6),
+        (3, 0.7),
+        (7, 0.8),
+        (267, 0.9),
+        (2107, 0.95),
+        (66667, 0.99),
+        (666667, 1.0),
     ),
-}  # fmt: skip
+}
 
 
 def read_points(text: str) -> Points:
-    """Reads lines 'BYTES SHARE', with # before comments. Raises ValueError with what is wrong."""
+    """Reads lines 'BYTES SHARE' and # comments. Raises ValueError with the mistake."""
     points: list[tuple[float, float]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
@@ -38,7 +62,9 @@ def read_points(text: str) -> Points:
         try:
             size, share = map(float, words)
         except ValueError:
-            raise ValueError(f"line {number} is not BYTES SHARE: write for instance 10000 0.5") from None
+            raise ValueError(
+                f"line {number} is not BYTES SHARE: write for instance 10000 0.5"
+            ) from None
         if not (math.isfinite(size) and size >= 1 and 0 <= share <= 1):
             raise ValueError(f"line {number}: sizes are at least 1 byte, shares from 0 to 1")
         if points and (size < points[-1][0] or share < points[-1][1]):
@@ -53,7 +79,9 @@ def mean_bytes(points: Points) -> float:
     """Returns the mean size of all flows; those below the first point have its size."""
     first_size, first_share = points[0]
     pairs = itertools.pairwise(points)
-    return first_size * first_share + sum((low + high) / 2 * (to - of) for (low, of), (high, to) in pairs)
+    return first_size * first_share + sum(
+        (low + high) / 2 * (to - of) for (low, of), (high, to) in pairs
+    )
 
 
 def size_at(points: Points, share: float) -> int:
@@ -61,14 +89,18 @@ def size_at(points: Points, share: float) -> int:
     low, of = points[0]
     for high, to in points:
         if share <= to:
-            return max(1, round(high if to == of else low + (high - low) * (share - of) / (to - of)))
+            return max(
+                1, round(high if to == of else low + (high - low) * (share - of) / (to - of))
+            )
         low, of = high, to
     return max(1, round(low))
 
 
-def arrivals(points: Points, offered_bps: float, seconds: float, seed: str) -> Iterator[tuple[float, int]]:
-    """Yields moments in seconds, and sizes in bytes, of a Poisson process with so many offered bits per second on
-    average.
+def arrivals(
+    points: Points, offered_bps: float, seconds: float, seed: str
+) -> Iterator[tuple[float, int]]:
+    """Yields times in seconds, and sizes in bytes, of a Poisson process with this average number of
+    offered bits per second.
     """
     drawn = random.Random(seed)
     rate_hz = offered_bps / 8 / mean_bytes(points)

@@ -1,4 +1,4 @@
-"""Estimates how long a command that the user wrote will take, as far as it can be read from it."""
+"""Estimates how long a user's command will take, if its text shows that."""
 
 import itertools
 import re
@@ -6,28 +6,21 @@ import shlex
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from ccmix.generators.pscheduler.task import duration_s
+
 IPERF3_S = 10.0  # its default
 PSCHEDULER_S = 10.0  # that of its throughput test
-PSCHEDULER_START_S = 25.0  # from the command to the result of a short test, less its duration
+PSCHEDULER_START_S = 25.0  # from the command to the result of a short test, without its duration
 PSCHEDULER_QUEUE_S = 900.0  # until a slot is free on both ends
 SLEEP_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _IPERF3_TAKES = frozenset("pfiAcbtnklPwBMSLOFTCX")  # short options with a value
 _CONTROL = frozenset(("for", "while", "until", "if", "case", "select", "function", "{", "("))
-_WRAPPERS = frozenset(
-    ("chrt", "env", "exec", "ionice", "ip", "nice", "nohup", "numactl", "setsid", "stdbuf", "sudo", "taskset", "time",
-     "timeout")
-)  # fmt: skip
+_WRAPPERS = "chrt env exec ionice ip nice nohup numactl setsid stdbuf sudo taskset time timeout"
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{0,9})?", re.ASCII)
-_ISO_8601 = re.compile(
-    r"P(?:(?P<w>\d{1,9})W)?(?:(?P<d>\d{1,9})D)?"
-    r"(?:T(?:(?P<h>\d{1,9})H)?(?:(?P<m>\d{1,9})M)?(?:(?P<s>\d{1,9}(?:\.\d{1,9})?)S)?)?",
-    re.ASCII,
-)
-_ISO_8601_S = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 def expected_seconds(command: str) -> float | None:
-    """Returns how long a shell line takes; None if it doesn't say."""
+    """Returns how long a shell line takes; None if its text doesn't show that."""
     total_s, at_once_s = 0.0, 0.0
     for operator, words in _simple_commands(command):
         if words[0] in _CONTROL:
@@ -39,7 +32,7 @@ def expected_seconds(command: str) -> float | None:
 
 
 def may_queue_s(command: str) -> float:
-    """Returns how long a command of a shell line may wait for its turn, beyond what it then takes: pScheduler's for
+    """Returns how long a command of a shell line may wait before it begins, as pScheduler waits for
     a slot.
     """
     programs = {_program(words)[0] for _, words in _simple_commands(command)}
@@ -47,11 +40,18 @@ def may_queue_s(command: str) -> float:
 
 
 def prints_a_result(command: str) -> bool:
-    """Returns whether a shell line has pScheduler print a result, in JSON and into no file."""
+    """Returns whether pScheduler prints a result as JSON in a shell line, and not into a file."""
     for _, words in _simple_commands(command):
         program, arguments = _program(words)
-        formats = [*itertools.pairwise(arguments), *(tuple(word.split("=", 1)) for word in arguments)]
-        if program == "pscheduler" and ("--format", "json") in formats and not set(words) & {">", ">>", ">|"}:
+        formats = [
+            *itertools.pairwise(arguments),
+            *(tuple(word.split("=", 1)) for word in arguments),
+        ]
+        if (
+            program == "pscheduler"
+            and ("--format", "json") in formats
+            and not set(words) & {">", ">>", ">|"}
+        ):
             return True
     return False
 
@@ -69,16 +69,18 @@ def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
                 operator, words = word.rstrip("&") if word == "|&" else word, []
             else:
                 words.append(word)
-    except ValueError:  # a quotation mark too few: the shell will say so
+    except ValueError:  # a quotation mark is missing: the shell will report it
         return
     if words:
         yield operator, words
 
 
 def _program(words: list[str]) -> tuple[str, list[str]]:
-    """Returns the name and the arguments of the generator; those of the first word if there is none."""
+    """Returns the name and the arguments of the generator; if there is none, those of the first
+    word.
+    """
     names = [PurePosixPath(word).name for word in words]
-    if names[0] in _WRAPPERS or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
+    if names[0] in _WRAPPERS.split() or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
         for at, name in enumerate(names):
             if name in _READERS:
                 return name, words[at + 1 :]
@@ -95,8 +97,15 @@ def _seconds(words: list[str]) -> float:
 
 
 def _iperf3_options(arguments: list[str]) -> dict[str, str]:
-    """Returns options by letter, as far as they matter here; other long options are left out."""
-    letters = {"time": "t", "omit": "O", "bytes": "n", "blockcount": "k", "server": "s", "client": "c"}
+    """Returns options by letter; leaves out long options that don't matter here."""
+    letters = {
+        "time": "t",
+        "omit": "O",
+        "bytes": "n",
+        "blockcount": "k",
+        "server": "s",
+        "client": "c",
+    }
     options: dict[str, str] = {}
     rest = iter(arguments)
     for word in rest:
@@ -134,11 +143,11 @@ def _pscheduler(arguments: list[str]) -> float:
             text = following
         elif word.startswith("--duration="):
             text = word.partition("=")[2]
-    match = _ISO_8601.fullmatch(text)
-    seconds = sum(float(match[unit] or 0) * scale for unit, scale in _ISO_8601_S.items()) if match else 0.0
-    if text and not seconds:
+    try:
+        seconds = duration_s(text) if text else PSCHEDULER_S
+    except ValueError:
         return 0.0
-    return (seconds or PSCHEDULER_S) + PSCHEDULER_START_S
+    return seconds + PSCHEDULER_START_S if seconds else 0.0
 
 
 def _sleep(arguments: list[str]) -> float:

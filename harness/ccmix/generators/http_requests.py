@@ -1,18 +1,19 @@
-"""Makes HTTP requests by curl: the command, and what it writes about each request."""
+"""Makes HTTP requests with curl: the command, and its output about each request."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from ccmix.model import HttpSource
 
-# curl writes these about each transfer, to its standard error, which it does not hold back
+# curl writes these for each transfer to its standard error, which is not buffered
 COLUMNS = ("http_code", "size_download", "time_connect", "time_starttransfer", "time_total")
 
 
 def curl(requests: int, address: str, port: int) -> list[str]:
     """Returns a command that sends one request after the other.
 
-    Several at a time are several processes: curl's own --parallel lets one transfer wait for another (7.88, measured).
+    Simultaneous requests need several processes: with curl's own --parallel, one transfer waits for
+    another (7.88, measured).
     """
     line_of_transfer = "%{stderr}" + " ".join(f"%{{{name}}}" for name in COLUMNS) + "\\n"
     url = f"http://{address}:{port}/[1-{requests}]"
@@ -20,7 +21,9 @@ def curl(requests: int, address: str, port: int) -> list[str]:
 
 
 def read_answers(output: Path) -> list[dict[str, str]]:
-    """Reads what curl wrote about each request that ended; curl may have been stopped within a line."""
+    """Reads curl's output about each ended request. Curl may have been stopped within a
+    line.
+    """
     lines = output.read_text().split("\n")[:-1]
     return [dict(zip(COLUMNS, line.split(), strict=True)) for line in lines]
 

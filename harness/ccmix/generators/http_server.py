@@ -1,7 +1,8 @@
-"""Answers every GET with so many bytes, and closes: `python -m ccmix.generators.http_server ADDRESS PORT BYTES CCA`.
+"""Answers every GET with BYTES bytes, and closes:
+`python -m ccmix.generators.http_server ADDRESS PORT BYTES CCA`.
 
-Python's own server, with room for more connections that wait; the CCA of its sockets is the one named, or with '-' the
-system's default. Standard library only: it runs in a guest.
+It is Python's own server, with room for more waiting connections. Its sockets use CCA, or the
+system's default for '-'. Standard library only, because it runs in a guest.
 """
 
 import socket
@@ -31,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
             left -= self.wfile.write(BLOCK[:left] if left < len(BLOCK) else BLOCK)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Logs nothing: the client's times have everything."""
+        """Logs nothing, because the client's times are enough."""
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
         if cca != DEFAULT_CCA:
             server.socket.setsockopt(
                 socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode()
-            )  # accepted ones inherit it
+            )  # accepted sockets inherit it
         server.serve_forever()
 
 

@@ -1,4 +1,6 @@
-"""Runs the patched iperf3: a server on the receiver, and a client that mixes CCAs over its parallel streams."""
+"""Runs the patched iperf3: a server on the receiver, and a client that mixes CCAs over its
+parallel streams.
+"""
 
 import shlex
 import time
@@ -16,19 +18,22 @@ from ccmix.model import Command, Traffic, run_files
 from ccmix.model.group_grammar import format_groups
 
 PORT = 5201  # of the first line; the others have the ports after it
-LABEL = "h1"  # of a test that is alone
+LABEL = "h1"  # of a single test
 STARTS_WITHIN_S = 10.0
-# From the start of a client to its first data, beside one for each stream: as measured over an empty path
+# RTTs from the start of a client to its first data, in addition to one for each stream, as
+# measured over an empty path
 ROUND_TRIPS_TO_TCP, ROUND_TRIPS_TO_UDP = 5, 3
 ROUND_TRIPS_A_TEST = 12  # of its control connection, before and after the traffic
-ROUND_TRIPS_A_STREAM = 4  # streams connect one after the other, and their first packet may wait or be lost
-ENDS_WITHIN_S = 60.0  # beyond that and the time of the traffic: draining, exchanging results
+ROUND_TRIPS_A_STREAM = 4  # streams connect in turn, and their first packet may wait or be lost
+ENDS_WITHIN_S = (
+    60.0  # in addition to these and to the time of the traffic: draining, exchanging results
+)
 
 
 @dataclass(frozen=True)
 class Iperf3Ends:
-    """Describes both ends of a test; `receiver` is None if a server of somebody else runs there, which is never
-    touched.
+    """Describes both ends of a test. `receiver` is None if somebody else's server runs there, which
+    ccmix never changes.
     """
 
     sender: Host
@@ -40,22 +45,31 @@ class Iperf3Ends:
 
 
 def longest_s(traffic: Traffic, rtt_s: float, streams: int) -> float:
-    """Returns the time after which a test of so many streams can't be about to end any more."""
+    """Returns the time limit for a test with this many streams."""
     connecting = ROUND_TRIPS_A_STREAM * streams
     return traffic.total_s + (ROUND_TRIPS_A_TEST + connecting) * rtt_s + ENDS_WITHIN_S
 
 
 class Iperf3Test:
-    """Runs one test, which leaves both ends' JSON in `folder`: serve, start, finish, in this order."""
+    """Runs one test, which leaves both ends' JSON in `folder`: serve, start, finish, in
+    this order.
+    """
 
     def __init__(
-        self, ends: Iperf3Ends, arguments: Sequence[str], interval_s: float, folder: Path, label: str,
-        before_client: Sequence[str] = (), pid_file: str | None = None,
-    ) -> None:  # fmt: skip
-        """Prepares the test; `arguments` are the client's, beside those that every test has, `before_client` what runs
-        the client.
+        self,
+        ends: Iperf3Ends,
+        arguments: Sequence[str],
+        interval_s: float,
+        folder: Path,
+        label: str,
+        before_client: Sequence[str] = (),
+        pid_file: str | None = None,
+    ) -> None:
+        """Prepares the test. `arguments` are the client's, in addition to those of every test;
+        `before_client` is the command that runs the client.
 
-        With `pid_file`, a path on the sender, both ends report each interval when it is over, and end_now() works.
+        With `pid_file`, a path on the sender, both ends report each interval at its end, and
+        end_now() works.
         """
         self._ends = ends
         self._client_json, self._server_json = (
@@ -66,15 +80,25 @@ class Iperf3Test:
         output = "--json-stream" if pid_file else "--json"
         every = ["--port", str(ends.port), output, "--interval", f"{interval_s:g}"]
         ended_by = ["--pidfile", pid_file] if pid_file else []
-        self.client_argv = [ends.sender_iperf3, "--client", ends.address, *every, *ended_by, *arguments]
-        self.server_argv = [ends.receiver_iperf3, "--server", "--one-off", *every] if ends.receiver else None
+        self.client_argv = [
+            ends.sender_iperf3,
+            "--client",
+            ends.address,
+            *every,
+            *ended_by,
+            *arguments,
+        ]
+        self.server_argv = (
+            [ends.receiver_iperf3, "--server", "--one-off", *every] if ends.receiver else None
+        )
         self._before_client = before_client
         self._pid_file = pid_file
+        self.start_signal_pid: int | None = None
         self._client: Process | None = None
         self._server: Process | None = None
 
     def serve(self, started: ExitStack) -> None:
-        """Starts the server, unless somebody else's runs already, and waits until it listens."""
+        """Starts the server, unless somebody else's already runs, and waits until it listens."""
         if not (self._ends.receiver and self.server_argv):
             self.client_argv.append("--get-server-output")
             return
@@ -85,7 +109,8 @@ class Iperf3Test:
         wait_until_listening(receiver, self._server, self._ends.port, self._errors)
 
     def start(self, started: ExitStack) -> None:
-        argv = [*self._before_client, *self.client_argv]
+        signal = ["--start-signal", str(self.start_signal_pid)] if self.start_signal_pid else []
+        argv = [*self._before_client, *self.client_argv, *signal]
         client = self._ends.sender.start(argv, stdout=self._client_json, stderr=self._errors)
         self._client = started.enter_context(client)
 
@@ -97,12 +122,12 @@ class Iperf3Test:
 
     @property
     def client_output(self) -> Path:
-        """Returns the file to which the client's output comes."""
+        """Returns the file for the client's output."""
         return self._client_json
 
     @property
     def receiver_output(self) -> Path:
-        """Returns the file of the end that counts goodput, as far as its output comes here."""
+        """Returns the file of the end that counts goodput, if its output comes here."""
         return self._server_json if self._ends.receiver else self._client_json
 
     def ends_within(self, timeout_s: float) -> bool:
@@ -115,9 +140,13 @@ class Iperf3Test:
         return True
 
     def end_now(self) -> None:
-        """Ends the test as if its time were over: ccmix's iperf3 does so by SIGUSR1. Raises CommandError."""
+        """Ends the test as if its time were over, with SIGUSR1 to ccmix's iperf3. Raises
+        CommandError.
+        """
         assert self._pid_file
-        self._ends.sender.run(["sh", "-c", 'kill -USR1 "$(tr -d "\\0" <"$1")"', "end-iperf3", self._pid_file])
+        self._ends.sender.run(
+            ["sh", "-c", 'kill -USR1 "$(tr -d "\\0" <"$1")"', "end-iperf3", self._pid_file]
+        )
 
     def finish(self, end: Deadline) -> None:
         """Waits for the test's end. Raises GeneratorError or CommandError."""
@@ -130,22 +159,42 @@ class Iperf3Test:
 
 
 def tcp_arguments(traffic: Traffic, starts_s: Sequence[float] = ()) -> list[str]:
-    """Returns the client's arguments for a test; `starts_s` says how much later than its group each stream starts."""
-    delays = ["--stream-delays", ",".join(f"{start_s:.6f}" for start_s in starts_s)] if any(starts_s) else []
+    """Returns the client's arguments for a test; `starts_s` has the delay of each stream after the
+    start of its group.
+    """
+    delays = (
+        ["--stream-delays", ",".join(f"{start_s:.6f}" for start_s in starts_s)]
+        if any(starts_s)
+        else []
+    )
     return [
-        "--parallel", str(traffic.streams), "--congestion", format_groups(traffic.groups),
-        "--time", f"{traffic.measured_s:.0f}", "--omit", f"{traffic.omit_s:.0f}", "--zerocopy", "--skip-rx-copy",
+        "--parallel",
+        str(traffic.streams),
+        "--congestion",
+        format_groups(traffic.groups),
+        "--time",
+        f"{traffic.measured_s:.0f}",
+        "--omit",
+        f"{traffic.omit_s:.0f}",
+        "--zerocopy",
+        "--skip-rx-copy",
         *delays,
-    ]  # fmt: skip
+    ]
 
 
 def run_test(
-    ends: Iperf3Ends, traffic: Traffic, timeout_s: float, folder: Path, before_client: Sequence[str] = (),
-    pid_file: str | None = None, watch: Callable[[Iperf3Test], None] | None = None,
-) -> tuple[Command, ...]:  # fmt: skip
-    """Runs one test alone; returns the commands of both ends. Raises GeneratorError or CommandError.
+    ends: Iperf3Ends,
+    traffic: Traffic,
+    timeout_s: float,
+    folder: Path,
+    before_client: Sequence[str] = (),
+    pid_file: str | None = None,
+    watch: Callable[[Iperf3Test], None] | None = None,
+) -> tuple[Command, ...]:
+    """Runs a single test; returns the commands of both ends. Raises GeneratorError or
+    CommandError.
 
-    `watch` gets the test when it has started, and may end it early if there is a `pid_file`.
+    `watch` gets the test after its start, and may end it early if there is a `pid_file`.
     """
     arguments, interval_s = tcp_arguments(traffic), traffic.goodput_interval_s
     test = Iperf3Test(ends, arguments, interval_s, folder, LABEL, before_client, pid_file)
@@ -159,14 +208,20 @@ def run_test(
     return test.commands
 
 
-def wait_until_listening(receiver: Host, server: Process, port: int, errors: Path, name: str = "iperf3") -> None:
+def wait_until_listening(
+    receiver: Host, server: Process, port: int, errors: Path, name: str = "iperf3"
+) -> None:
     """Waits for the listening socket: connecting to a server of one test would end it."""
     deadline = Deadline(STARTS_WITHIN_S)
     while not receiver.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{port}"]).strip():
         if server.ended():
-            raise GeneratorError(f"the {name} server on {receiver.name} has ended: {last_line(errors)}")
+            raise GeneratorError(
+                f"the {name} server on {receiver.name} has ended: {last_line(errors)}"
+            )
         if deadline.expired:
-            raise GeneratorError(f"the {name} server on {receiver.name} does not listen after {STARTS_WITHIN_S:g} s")
+            raise GeneratorError(
+                f"the {name} server on {receiver.name} does not listen after {STARTS_WITHIN_S:g} s"
+            )
         time.sleep(0.02)
 
 

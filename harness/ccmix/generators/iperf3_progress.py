@@ -1,4 +1,4 @@
-"""Reads what iperf3 has reported so far of a test that goes on, with --json-stream."""
+"""Reads the reports of a running iperf3 test from --json-stream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,7 +10,9 @@ from ccmix import foreign_json
 
 @dataclass
 class GroupProgress:
-    """Collects what a group's flows did since the omitted time. RTTs and retransmissions only the sender reports."""
+    """Collects the progress of a group's flows since the omitted time. Only the sender reports RTTs
+    and retransmissions.
+    """
 
     cca: str
     streams: int
@@ -21,7 +23,7 @@ class GroupProgress:
 
 
 def read_progress(output: Path, interval_s: float) -> dict[int, GroupProgress]:
-    """Returns the progress of each group, by its number from 1; nothing if no interval is over."""
+    """Returns the progress of each group, by its number from 1; empty if no interval is over."""
     groups: dict[int, GroupProgress] = {}
     for seconds, streams in _intervals(output, interval_s):
         for number in sorted({stream.get("group", 1) for stream in streams}):
@@ -38,7 +40,8 @@ def read_progress(output: Path, interval_s: float) -> dict[int, GroupProgress]:
 def _intervals(output: Path, interval_s: float) -> Iterator[tuple[float, list[dict[str, Any]]]]:
     """Yields the length and the streams of each interval since the omitted time.
 
-    As analysis/iperf3_tables.py, it counts time from the end of the interval before, and leaves splinters out.
+    Like analysis/iperf3_tables.py, counts time from the end of the previous interval, and leaves
+    out splinters.
     """
     if not output.exists():
         return
@@ -47,7 +50,7 @@ def _intervals(output: Path, interval_s: float) -> Iterator[tuple[float, list[di
         try:
             event = foreign_json.loads(line)
         except ValueError:
-            return  # it is being written
+            return  # the line is still being written
         if event.get("event") != "interval" or event["data"]["sum"]["omitted"]:
             continue
         begin_s, end_s = end_s, event["data"]["sum"]["end"]

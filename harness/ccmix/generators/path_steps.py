@@ -1,7 +1,9 @@
-"""Measures a path by steps, one after the other, most by tests of the patched iperf3: docs/reference/path-steps.md.
+"""Measures a path in steps, most of them tests with the patched iperf3
+(docs/reference/path-steps.md).
 
-The later steps follow what the earlier ones saw. What is made of their results is the matter of ccmix.twin; here a
-result says only how fast the next step has to be. It uses only the standard library, since it runs in guests.
+Later steps depend on the results of earlier steps. ccmix.twin evaluates the results; here a result
+only determines the rate of the next step. This module uses only the standard library, because it
+runs in guests.
 """
 
 import json
@@ -27,23 +29,38 @@ AVAILABLE, SHARE, FILL, BELOW = "available", "share", "fill", "below"
 # Shares of the whole time; the last step takes what is left
 IDLE_SHARE, REACH_SHARE, TRAINS_SHARE, BURSTS_SHARE = 1 / 10, 1 / 9, 1 / 30, 1 / 30
 ABOVE_SHARE, AVAILABLE_SHARE, FILL_SHARE = 1 / 15, 1 / 30, 1 / 6
-LEAST_BELOW_S = 8  # for which steps before it are left out
+LEAST_BELOW_S = 8  # other steps are left out if less time is left for this step
 REACHING, FILLING = 4, 8  # streams
-FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, MOST_ABOVE, STEEP = 1.5, 2.2, 1.3, 4.0, 1.8  # offered over what arrives
-OTHERS_LOST = 0.01  # of what arrives, by which it is less of one rate than of the other
-FIRST_AVAILABLE, MORE_AVAILABLE = 1.1, 1.12  # offered over what TCP reached, and over what all arrived of
-LEAST_LOST, MOST_LOST = 0.015, 0.05  # of a rate that is a little more than others leave; less may be at random
+FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, MOST_ABOVE, STEEP = (
+    1.5,
+    2.2,
+    1.3,
+    4.0,
+    1.8,
+)  # offered rate, relative to the arriving rate
+OTHERS_LOST = 0.01  # share by which less arrives at one rate than at the other
+FIRST_AVAILABLE, MORE_AVAILABLE = (
+    1.1,
+    1.12,
+)  # offered rate, relative to TCP's rate, and to a rate that arrived without loss
+LEAST_LOST, MOST_LOST = (
+    0.015,
+    0.05,
+)  # of a rate a little above the available rate; less loss may be random
 AVAILABLE_TRIES = 3
-NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
-MOST_TRIES = 5  # to find a rate that is above the path's
-SHARING = 16  # streams above the rate: of a queue for each flow they leave little to others
+NOT_OVERLOADED = 0.93  # of the offered rate arrives: a usable path loses less
+MOST_TRIES = 5  # to find a rate above the path's rate
+SHARING = 16  # streams above the rate: with a queue for each flow they leave little to others
 PART_BELOW = 0.25  # of the rate
 UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
 TCP_HEADERS_BYTES = 40  # of IPv4 and TCP, without options
 TIMESTAMPS_BYTES = 12
 ENOUGH_PACKETS, ENOUGH_RTTS = 100_000, 20  # of a step above the rate: a faster path needs less time
 MOST_BELOW_PACKETS = 250_000
-OFTEN_A_SECOND, SLEEPS_A_SECOND = 10_000, 2_000  # packets, from which on iperf3 hands several over before it sleeps
+OFTEN_A_SECOND, SLEEPS_A_SECOND = (
+    10_000,
+    2_000,
+)  # packets per second from which on iperf3 sends several before it sleeps; its sleeps then
 MOST_TOGETHER, MOST_TOGETHER_BELOW = 64, 4
 TRAIN_PACKETS, BURST_PACKETS, MOST_TRAINS_A_SECOND = 8, 64, 50
 PART_IN_TRAINS, PART_IN_BURSTS = 0.1, 0.2  # of what reached
@@ -59,9 +76,10 @@ ENDS_WITHIN_S = 20.0
 
 @dataclass(frozen=True)
 class Step:
-    """Describes a step. Times are of the wall clock; `offered_bps` counts Ethernet headers, and is None for TCP.
+    """Describes a step. Times are wall clock times. `offered_bps` includes Ethernet headers, and is
+    None for TCP.
 
-    `label` names the step's files in generators/; `failed` is why it has no result.
+    `label` names the step's files in generators/; `failed` is the reason if it has no result.
     """
 
     name: str
@@ -78,7 +96,9 @@ class Step:
 
 @dataclass(frozen=True)
 class _Seen:
-    """Holds what a step tells the next ones; `received_bps` is the mean of the second half, without headers."""
+    """Holds the result of a step for the next steps; `received_bps` is the mean of the second half,
+    without headers.
+    """
 
     received_bps: float
     rtt_s: float | None
@@ -86,9 +106,11 @@ class _Seen:
 
 
 class Asking(Protocol):
-    """Starts ccmix-rtt on the sender, to ask the receiver, until the context ends."""
+    """Starts ccmix-rtt on the sender, which probes the receiver until the context ends."""
 
-    def __call__(self, options: Sequence[str], *, stdout: Path, stderr: Path) -> AbstractContextManager[Process]: ...
+    def __call__(
+        self, options: Sequence[str], *, stdout: Path, stderr: Path
+    ) -> AbstractContextManager[Process]: ...
 
 
 class PathSteps:
@@ -97,11 +119,17 @@ class PathSteps:
     lead_s = 0.0
 
     def __init__(
-        self, ends: iperf3.Iperf3Ends, ask: Asking, most_bps: float, total_s: float, folder: Path, label: str,
+        self,
+        ends: iperf3.Iperf3Ends,
+        ask: Asking,
+        most_bps: float,
+        total_s: float,
+        folder: Path,
+        label: str,
         pid_file: str,
-    ) -> None:  # fmt: skip
-        """Prepares them. `ask` starts ccmix-rtt on the sender, `most_bps` is the most that any of them may send,
-        `pid_file` a path on the sender.
+    ) -> None:
+        """Prepares the steps. `ask` starts ccmix-rtt on the sender, `most_bps` is the maximum rate
+        of a step, `pid_file` is a path on the sender.
         """
         self._ends = ends
         self._ask = ask
@@ -115,22 +143,32 @@ class PathSteps:
         self._commands: list[Command] = []
 
     def serve(self, started: ExitStack) -> None:
-        """Does nothing: each step starts a server of its own."""
+        """Does nothing, because each step starts its own server."""
 
     def start(self, started: ExitStack) -> None:
-        """Does nothing: the steps are made in finish(), when all other traffic has begun."""
+        """Does nothing: finish() makes the steps, when all other traffic has begun."""
 
     def finish(self, end: Deadline) -> None:
-        """Makes all steps, until `end`. Raises GeneratorError or CommandError where not even TCP gets through."""
+        """Makes all steps, until `end`. Raises GeneratorError or CommandError if not even TCP gets
+        through.
+        """
         self._idle(round(self._total_s * IDLE_SHARE))
-        reached = self._tcp(REACH, self._reaching_cca(), REACHING, round(self._total_s * REACH_SHARE))
+        reached = self._tcp(
+            REACH, self._reaching_cca(), REACHING, round(self._total_s * REACH_SHARE)
+        )
         if reached is None:
             raise GeneratorError(f"no TCP test over the path: {self._done[-1].failed}")
         self._rtt_s = reached.rtt_s or self._rtt_s
-        datagram_bytes = (reached.mss_bytes or 1448) + TIMESTAMPS_BYTES + TCP_HEADERS_BYTES - UDP_HEADERS_BYTES
+        datagram_bytes = (
+            (reached.mss_bytes or 1448) + TIMESTAMPS_BYTES + TCP_HEADERS_BYTES - UDP_HEADERS_BYTES
+        )
         trains_bps = min(reached.received_bps, self._most_bps)
-        self._trains(TRAINS, TRAIN_PACKETS, PART_IN_TRAINS * trains_bps, datagram_bytes, TRAINS_SHARE)
-        self._trains(BURSTS, BURST_PACKETS, PART_IN_BURSTS * trains_bps, datagram_bytes, BURSTS_SHARE)
+        self._trains(
+            TRAINS, TRAIN_PACKETS, PART_IN_TRAINS * trains_bps, datagram_bytes, TRAINS_SHARE
+        )
+        self._trains(
+            BURSTS, BURST_PACKETS, PART_IN_BURSTS * trains_bps, datagram_bytes, BURSTS_SHARE
+        )
         rate_bps = self._above(reached.received_bps, datagram_bytes, end)
         if end.allows(self._fill_s + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
             self._tcp(FILL, "cubic", FILLING, self._fill_s)
@@ -150,25 +188,43 @@ class PathSteps:
         time.sleep(seconds)
         self._record(Step(IDLE, "", seconds, began_s=began_s, ended_s=time.time()))
 
-    def _trains(self, name: str, packets: int, load_bps: float, datagram_bytes: int, share: float) -> None:
-        """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck spaces or drops them."""
+    def _trains(
+        self, name: str, packets: int, load_bps: float, datagram_bytes: int, share: float
+    ) -> None:
+        """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck
+        spaces or drops them.
+        """
         label, seconds = self._label_of(name), round(self._total_s * share)
         train_bits = packets * on_wire_bytes(datagram_bytes) * 8
         rate_hz = min(MOST_TRAINS_A_SECOND, int(load_bps / train_bits))
-        step = Step(name, label, seconds, offered_bps=rate_hz * train_bits, datagram_bytes=datagram_bytes)
-        answered_within_s = min(max(LEAST_ANSWERED_S, ANSWERED_WITHIN_RTTS * self._rtt_s), ANSWERED_WITHIN_S)
+        step = Step(
+            name, label, seconds, offered_bps=rate_hz * train_bits, datagram_bytes=datagram_bytes
+        )
+        answered_within_s = min(
+            max(LEAST_ANSWERED_S, ANSWERED_WITHIN_RTTS * self._rtt_s), ANSWERED_WITHIN_S
+        )
         options = [
-            f"--rate={rate_hz}", f"--train={packets}", f"--size={datagram_bytes}", f"--duration={seconds}s",
+            f"--rate={rate_hz}",
+            f"--train={packets}",
+            f"--size={datagram_bytes}",
+            f"--duration={seconds}s",
             f"--timeout={answered_within_s * 1e3:.0f}ms",
-        ]  # fmt: skip
+        ]
         began_s = time.time()
-        failed = self._asked(label, options, seconds) if rate_hz else "the path is too slow for trains"
+        failed = (
+            self._asked(label, options, seconds) if rate_hz else "the path is too slow for trains"
+        )
         self._record(replace(step, began_s=began_s, ended_s=time.time(), failed=failed))
 
     def _asked(self, label: str, options: Sequence[str], seconds: int) -> str | None:
-        """Lets ccmix-rtt send trains; returns why it failed."""
-        self._commands.append(Command(f"{label} sender", shlex.join(["ccmix-rtt", *options, self._ends.address])))
-        output, errors = (self._folder / name for name in (run_files.trains(label), run_files.trains_errors(label)))
+        """Lets ccmix-rtt send trains; returns the reason of a failure."""
+        self._commands.append(
+            Command(f"{label} sender", shlex.join(["ccmix-rtt", *options, self._ends.address]))
+        )
+        output, errors = (
+            self._folder / name
+            for name in (run_files.trains(label), run_files.trains_errors(label))
+        )
         try:
             with self._ask(options, stdout=output, stderr=errors) as process:
                 status = process.wait(seconds + ANSWERED_WITHIN_S + ENDS_WITHIN_S)
@@ -180,11 +236,15 @@ class PathSteps:
 
     def _reaching_cca(self) -> str:
         """Returns a CCA that fills a path although it loses packets, if the sender has one."""
-        available = self._ends.sender.read("/proc/sys/net/ipv4/tcp_available_congestion_control").split()
+        available = self._ends.sender.read(
+            "/proc/sys/net/ipv4/tcp_available_congestion_control"
+        ).split()
         return "bbr" if "bbr" in available else "cubic"
 
     def _above(self, reached_bps: float, datagram_bytes: int, end: Deadline) -> float:
-        """Offers more than the path takes, at two rates; returns its rate, or the most that went through."""
+        """Offers two rates above the path's rate. Returns the rate of the path, or the maximum that
+        went through.
+        """
         offered_bps, best_bps = min(FIRST_ABOVE * reached_bps, self._most_bps), reached_bps
         for number in range(1, MOST_TRIES + 1):
             if not end.allows(4 * self._above_s(offered_bps, datagram_bytes) + LEAST_BELOW_S):
@@ -194,7 +254,9 @@ class PathSteps:
                 continue
             best_bps = max(best_bps, received_bps)
             if received_bps < NOT_OVERLOADED * offered_bps:
-                self._more_above(number + 1, offered_bps, received_bps, reached_bps, datagram_bytes, end)
+                self._more_above(
+                    number + 1, offered_bps, received_bps, reached_bps, datagram_bytes, end
+                )
                 return received_bps
             if offered_bps >= self._most_bps:
                 return best_bps
@@ -202,12 +264,17 @@ class PathSteps:
         return best_bps
 
     def _more_above(
-        self, number: int, offered_bps: float, received_bps: float, reached_bps: float, datagram_bytes: int,
+        self,
+        number: int,
+        offered_bps: float,
+        received_bps: float,
+        reached_bps: float,
+        datagram_bytes: int,
         end: Deadline,
-    ) -> None:  # fmt: skip
-        """Offers a much higher rate, or a lower one if this one was much too high. Where more came through of the
-        higher one, which others in the same queue lost, looks for what others leave; else offers the lower one in many
-        streams.
+    ) -> None:
+        """Offers a much higher rate, or a lower rate if this rate was much too high. If more of the
+        higher rate came through, at the expense of other traffic in the same queue, looks for the
+        available rate. Otherwise offers the lower rate in many streams.
         """
         steep = offered_bps > STEEP * received_bps
         second_bps = min((LESS_ABOVE if steep else MOST_ABOVE) * received_bps, self._most_bps)
@@ -216,20 +283,30 @@ class PathSteps:
             self._available(reached_bps, min(received_bps, again_bps), datagram_bytes, end)
             return
         lower_bps = min(offered_bps, second_bps)
-        seconds, around_s = self._above_s(lower_bps, datagram_bytes), 3 * ENDS_WITHIN_RTTS * self._rtt_s
-        if end.allows(seconds + self._fill_s + LEAST_BELOW_S + around_s):  # for this step and the two that follow
+        seconds, around_s = (
+            self._above_s(lower_bps, datagram_bytes),
+            3 * ENDS_WITHIN_RTTS * self._rtt_s,
+        )
+        if end.allows(
+            seconds + self._fill_s + LEAST_BELOW_S + around_s
+        ):  # for this step and the two that follow
             self._udp(SHARE, lower_bps, SHARING, datagram_bytes, seconds)
 
-    def _available(self, reached_bps: float, most_bps: float, datagram_bytes: int, end: Deadline) -> None:
-        """Looks for a rate of which a little is lost: what others leave is a little less. It begins with `most_bps` at
-        most. While all rates were too high, it offers what arrived of the last one, and then a rate between the bounds.
+    def _available(
+        self, reached_bps: float, most_bps: float, datagram_bytes: int, end: Deadline
+    ) -> None:
+        """Looks for a rate of which a little is lost: the available rate is a little less. Begins
+        with at most `most_bps`. While all rates are too high, offers the rate that arrived of the
+        last one; later, a rate between the bounds.
         """
         offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * reached_bps, most_bps), 0.0, math.inf
         for number in range(1, AVAILABLE_TRIES + 1):
             seconds = self._above_s(offered_bps, datagram_bytes, AVAILABLE_SHARE)
             if not end.allows(seconds + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
                 return
-            received_bps = self._received_of(f"{AVAILABLE}-{number}", offered_bps, datagram_bytes, AVAILABLE_SHARE)
+            received_bps = self._received_of(
+                f"{AVAILABLE}-{number}", offered_bps, datagram_bytes, AVAILABLE_SHARE
+            )
             if received_bps is None:
                 return
             lost_bps = offered_bps - received_bps
@@ -251,13 +328,19 @@ class PathSteps:
     def _received_of(
         self, name: str, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE
     ) -> float | None:
-        """Makes a step of one stream above the rate; returns what came through, with all headers."""
-        seen = self._udp(name, offered_bps, 1, datagram_bytes, self._above_s(offered_bps, datagram_bytes, share))
+        """Makes a step of one stream above the rate; returns the rate that came through, with all
+        headers.
+        """
+        seen = self._udp(
+            name, offered_bps, 1, datagram_bytes, self._above_s(offered_bps, datagram_bytes, share)
+        )
         on_wire = on_wire_bytes(datagram_bytes) / datagram_bytes
         return None if seen is None else seen.received_bps * on_wire
 
     def _below(self, rate_bps: float, datagram_bytes: int, end: Deadline) -> None:
-        """Sends much less than the rate, for all of the time that is left; once more if the first try fails at once."""
+        """Sends much less than the rate for the remaining time. Tries again if the first try fails
+        at once.
+        """
         for name in (BELOW, f"{BELOW}-again"):
             around_s = 1 + ENDS_WITHIN_RTTS * self._rtt_s
             seconds = int(end.remaining_s - around_s)
@@ -270,24 +353,51 @@ class PathSteps:
 
     def _tcp(self, name: str, cca: str, streams: int, seconds: int) -> _Seen | None:
         arguments = [
-            "--parallel", str(streams), "--congestion", f"{cca}@{self._most_bps / streams:.0f}",
-            "--time", str(seconds), "--zerocopy", "--skip-rx-copy",
-        ]  # fmt: skip
-        return self._test(Step(name, self._label_of(name), seconds, streams, cca), arguments, TCP_INTERVAL_S)
+            "--parallel",
+            str(streams),
+            "--congestion",
+            f"{cca}@{self._most_bps / streams:.0f}",
+            "--time",
+            str(seconds),
+            "--zerocopy",
+            "--skip-rx-copy",
+        ]
+        return self._test(
+            Step(name, self._label_of(name), seconds, streams, cca), arguments, TCP_INTERVAL_S
+        )
 
     def _udp(
-        self, name: str, offered_bps: float, streams: int, datagram_bytes: int, seconds: int,
+        self,
+        name: str,
+        offered_bps: float,
+        streams: int,
+        datagram_bytes: int,
+        seconds: int,
         most_together: int = MOST_TOGETHER,
-    ) -> _Seen | None:  # fmt: skip
+    ) -> _Seen | None:
         on_wire = on_wire_bytes(datagram_bytes) / datagram_bytes
         each_bps = offered_bps / on_wire / streams
         together = _together(each_bps * streams / 8 / datagram_bytes, most_together)
         arguments = [
-            "--udp", "--parallel", str(streams), "--bitrate", f"{each_bps:.0f}{together}",
-            "--fq-rate", f"{each_bps * PACED_ABOVE:.0f}", "--length", str(datagram_bytes), "--time", str(seconds),
-        ]  # fmt: skip
+            "--udp",
+            "--parallel",
+            str(streams),
+            "--bitrate",
+            f"{each_bps:.0f}{together}",
+            "--fq-rate",
+            f"{each_bps * PACED_ABOVE:.0f}",
+            "--length",
+            str(datagram_bytes),
+            "--time",
+            str(seconds),
+        ]
         step = Step(
-            name, self._label_of(name), seconds, streams, offered_bps=offered_bps, datagram_bytes=datagram_bytes
+            name,
+            self._label_of(name),
+            seconds,
+            streams,
+            offered_bps=offered_bps,
+            datagram_bytes=datagram_bytes,
         )
         return self._test(step, arguments, UDP_INTERVAL_S if streams == 1 else TCP_INTERVAL_S)
 
@@ -295,13 +405,17 @@ class PathSteps:
         return f"{self._label}-{name}"
 
     def _test(self, step: Step, arguments: Sequence[str], interval_s: float) -> _Seen | None:
-        """Makes a test; returns None where it failed, which is recorded."""
-        test = iperf3.Iperf3Test(self._ends, arguments, interval_s, self._folder, step.label, pid_file=self._pid_file)
+        """Makes a test. Returns None if it failed; the failure is recorded."""
+        test = iperf3.Iperf3Test(
+            self._ends, arguments, interval_s, self._folder, step.label, pid_file=self._pid_file
+        )
         began_s = time.time()
         try:
             with ExitStack() as started:
                 test.serve(started)
-                self._commands += [replace(made, role=f"{step.label} {made.role}") for made in test.commands]
+                self._commands += [
+                    replace(made, role=f"{step.label} {made.role}") for made in test.commands
+                ]
                 test.start(started)
                 self._wait_for_traffic(test, step.streams)
                 began_s = time.time() - interval_s
@@ -316,14 +430,15 @@ class PathSteps:
         return _seen(client, load_json(test.receiver_output), step.seconds)
 
     def _wait_for_traffic(self, test: iperf3.Iperf3Test, streams: int) -> None:
-        """Waits for the first interval: iperf3 waits for half a minute where the first datagram was lost.
+        """Waits for the first interval: iperf3 waits for half a minute where the first datagram was
+        lost.
 
         Raises GeneratorError.
         """
         late = Deadline(STARTS_WITHIN_S + (STARTS_WITHIN_RTTS + streams) * self._rtt_s)
         while not _has_interval(test.client_output):
             if test.ends_within(LOOKS_EACH_S):
-                return  # finish() says why
+                return  # finish() gives the reason
             if late.expired:
                 raise GeneratorError("no traffic began")
 
@@ -334,30 +449,44 @@ class PathSteps:
 
 
 def on_wire_bytes(datagram_bytes: int) -> int:
-    """Returns the size of a datagram's packet with all headers, Ethernet's included, as tc counts them."""
+    """Returns the size of a datagram's packet with all headers, Ethernet's included, as tc
+    counts them.
+    """
     return datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES
 
 
-def above_s(packets_a_second: float, rtt_s: float, total_s: float, share: float = ABOVE_SHARE) -> int:
-    """Returns for how long a step offers a rate above the path's: at most a `share` of `total_s`, of all steps."""
+def above_s(
+    packets_a_second: float, rtt_s: float, total_s: float, share: float = ABOVE_SHARE
+) -> int:
+    """Returns how long a step offers a rate above the path's rate: at most a `share` of `total_s`,
+    the time of all steps.
+    """
     enough_s = max(ENOUGH_PACKETS / packets_a_second, ENOUGH_RTTS * rtt_s)
     return min(round(total_s * share), math.ceil(enough_s))
 
 
 def _together(packets_a_second: float, most: int) -> str:
-    """Returns how many packets iperf3 hands over before it sleeps, as it is written behind its rate; fq spaces them."""
+    """Returns the number of packets that iperf3 sends before it sleeps, in the form that follows
+    its rate; fq spaces these packets.
+    """
     if packets_a_second < OFTEN_A_SECOND:
         return ""
     return f"/{min(round(packets_a_second / SLEEPS_A_SECOND), most)}"
 
 
 def _has_interval(output: Path) -> bool:
-    return output.exists() and b'"event":"interval"' in output.read_bytes().replace(b" ", b"").replace(b"\t", b"")
+    return output.exists() and b'"event":"interval"' in output.read_bytes().replace(
+        b" ", b""
+    ).replace(b"\t", b"")
 
 
 def _seen(client: dict[str, Any], server: dict[str, Any], seconds: float) -> _Seen:
-    """Reads the results of a test that was to take so long."""
-    sums = [interval["sum"] for interval in server["intervals"] if seconds / 2 < interval["sum"]["end"] <= seconds]
+    """Reads the results of a test of this nominal duration."""
+    sums = [
+        interval["sum"]
+        for interval in server["intervals"]
+        if seconds / 2 < interval["sum"]["end"] <= seconds
+    ]
     received_bytes, counted_s = (sum(each[name] for each in sums) for name in ("bytes", "seconds"))
     senders = [stream["sender"] for stream in client["end"]["streams"] if "sender" in stream]
     rtts_us = [sender["min_rtt"] for sender in senders if sender.get("min_rtt")]

@@ -1,7 +1,8 @@
-"""Reads the result that a generator printed: iperf3's JSON, pScheduler's with iperf3's in it, or anything else.
+"""Reads the result that a generator printed: JSON of iperf3, JSON of pScheduler that contains JSON
+of iperf3, or any other output.
 
-Whether a test failed is read from the result, never guessed from the text of the output: `pscheduler` exits with 0 when
-the run failed, and iperf3 writes its error into its JSON.
+The result itself says whether a test failed; this is never guessed from the text of the output.
+`pscheduler` exits with 0 when the run failed, and iperf3 writes its error into its JSON.
 """
 
 from collections.abc import Sequence
@@ -15,14 +16,15 @@ LONGEST_REASON = 300  # characters
 
 
 class GeneratorError(Exception):
-    """Reports that the traffic did not run as asked; the message says why in one line."""
+    """Reports that the traffic did not run as requested; the message says why in one line."""
 
 
 @dataclass(frozen=True)
 class GeneratorResult:
-    """Holds a result. `client` and `server` are iperf3's own results, if any; `error` is why the test failed.
+    """Holds a result. `client` and `server` are iperf3's own results, if any; `error` is why the
+    test failed.
 
-    `throughput` is the result in the format of pScheduler's throughput test, whatever its tool was.
+    `throughput` is the result in the format of pScheduler's throughput test, for any tool.
     """
 
     kind: Literal["iperf3", "pscheduler", "other"]
@@ -33,7 +35,9 @@ class GeneratorResult:
 
 
 def load_json(file: Path) -> dict[str, Any]:
-    """Reads iperf3's own result, in one piece or in those of --json-stream. Raises GeneratorError if it is neither."""
+    """Reads iperf3's own result, either in one piece or in pieces from --json-stream. Raises
+    GeneratorError if it is neither.
+    """
     try:
         text = file.read_text(errors="replace")
     except OSError as error:
@@ -42,7 +46,7 @@ def load_json(file: Path) -> dict[str, Any]:
 
 
 def read_json(text: str, name: str) -> dict[str, Any]:
-    """Does what load_json() does with the text of the file of this name."""
+    """Like load_json(), for the text of the file of this name."""
     try:
         result = _assembled(text) or foreign_json.loads(text)
     except ValueError as error:
@@ -53,7 +57,8 @@ def read_json(text: str, name: str) -> dict[str, Any]:
 
 
 def read_result(output: str) -> GeneratorResult:
-    """Reads the result in a command's standard output. Anything that is not understood is 'other', and no error.
+    """Reads the result in a command's standard output. Unknown output becomes 'other', and is not
+    an error.
 
     Raises GeneratorError if the result is JSON with a number that is not finite.
     """
@@ -65,27 +70,33 @@ def read_result(output: str) -> GeneratorResult:
     if isinstance(data.get("succeeded"), bool):
         return _pscheduler(data)
     if isinstance(data.get("start"), dict) and ("end" in data or "error" in data):
-        return GeneratorResult("iperf3", data, _server(data), sentence(data["error"]) if data.get("error") else None)
+        return GeneratorResult(
+            "iperf3", data, _server(data), sentence(data["error"]) if data.get("error") else None
+        )
     if isinstance(data.get("error"), str) and set(data) <= {"error", "start", "intervals", "end"}:
         return GeneratorResult("iperf3", error=sentence(data["error"]))
     return GeneratorResult("other")
 
 
 def _pscheduler(data: dict[str, Any]) -> GeneratorResult:
-    """Reads `pscheduler task --format json`: `diags` has the participants' iperf3 JSON, each after its command line.
+    """Reads `pscheduler task --format json`: `diags` has the participants' iperf3 JSON, each after
+    its command line.
 
     The participants' iperf3 JSON is in `diags`, each after its command line.
     """
     if not data["succeeded"]:
         return GeneratorResult(
-            "pscheduler", error=sentence(data.get("error") or data.get("diags") or "it gives no reason")
+            "pscheduler",
+            error=sentence(data.get("error") or data.get("diags") or "it gives no reason"),
         )
     diags = data.get("diags")
     return _of_participants(data, diags.split("\nParticipant ") if isinstance(diags, str) else [])
 
 
 def of_pscheduler_run(run: dict[str, Any]) -> GeneratorResult:
-    """Reads a finished run as pScheduler's REST interface gives it, with the participants' results one by one."""
+    """Reads a finished run as pScheduler's REST interface gives it, with the participants' results
+    one by one.
+    """
     full = run["result-full"] or ()
     texts = [participant.get("diags") for participant in full if isinstance(participant, dict)]
     return _of_participants(run["result-merged"], [text for text in texts if isinstance(text, str)])
@@ -94,15 +105,23 @@ def of_pscheduler_run(run: dict[str, Any]) -> GeneratorResult:
 def _of_participants(merged: dict[str, Any], diags: Sequence[str]) -> GeneratorResult:
     documents = [document for document in map(embedded, diags) if document]
     clients = [document for document in documents if "connecting_to" in document.get("start", {})]
-    servers = [document for document in documents if "accepted_connection" in document.get("start", {})]
+    servers = [
+        document for document in documents if "accepted_connection" in document.get("start", {})
+    ]
     throughput = merged if isinstance(merged.get("summary"), dict) else None
     return GeneratorResult(
-        "pscheduler", clients[0] if clients else None, servers[0] if servers else None, None, throughput
+        "pscheduler",
+        clients[0] if clients else None,
+        servers[0] if servers else None,
+        None,
+        throughput,
     )
 
 
 def embedded(text: str) -> dict[str, Any] | None:
-    """Returns iperf3's own JSON in a participant's output, after its command line; None if there is none."""
+    """Returns iperf3's own JSON in a participant's output, after its command line; None if
+    there is none.
+    """
     begin = text.find("\n{")
     if begin < 0:
         return None
@@ -114,7 +133,7 @@ def embedded(text: str) -> dict[str, Any] | None:
 
 
 def _server(client: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the server's JSON, which the client has if it asked for it (--get-server-output)."""
+    """Returns the server's JSON, which the client has with --get-server-output."""
     server = client.get("server_output_json")
     return server if isinstance(server, dict) and "end" in server else None
 
@@ -130,7 +149,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _assembled(text: str) -> dict[str, Any] | None:
-    """Returns the one object that iperf3's --json-stream writes in pieces, a line each."""
+    """Joins the lines of iperf3's --json-stream into one object."""
     whole: dict[str, Any] = {"intervals": []}
     for line in text.splitlines():
         event = _object(line)
@@ -144,6 +163,6 @@ def _assembled(text: str) -> dict[str, Any] | None:
 
 
 def sentence(text: object) -> str:
-    """Returns one line of a bounded length."""
+    """Shortens the text to one line of a bounded length."""
     line = " ".join(str(text).split())
     return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + "…"

@@ -1,9 +1,11 @@
-"""Runs both ends of a workload: flows that start at given moments, each a connection that carries so many bytes.
+"""Runs both ends of a workload: flows that start at given times, each a connection that carries a
+given number of bytes.
 
-`python -m ccmix.generators.workload_ends send ADDRESS PORT CCA SCHEDULE` reads lines 'SECONDS BYTES' and prints
-'NUMBER START' when it begins to connect; `... receive ADDRESS PORT` prints 'NUMBER BYTES END' when the last byte of a
-flow is there. Times are in seconds of CLOCK_MONOTONIC, which is one clock for all namespaces of a machine. Standard
-library only: it runs in a guest.
+`python -m ccmix.generators.workload_ends send ADDRESS PORT CCA SCHEDULE` reads lines 'SECONDS
+BYTES' and prints 'NUMBER START' when it begins to connect; `... receive ADDRESS PORT` prints
+'NUMBER BYTES END' when the last byte of a flow has arrived. Times are in seconds of
+CLOCK_MONOTONIC, which all namespaces of a machine share. Standard library only, because it runs in
+a guest.
 """
 
 import asyncio
@@ -43,11 +45,13 @@ async def _send_flow(address: str, port: int, cca: str, number: int, size_bytes:
             await loop.sock_sendall(flow, block[:left] if left < BLOCK_BYTES else block)
             left -= BLOCK_BYTES
         flow.shutdown(socket.SHUT_WR)
-        await loop.sock_recv(flow, 1)  # until the receiver has all and closes
+        await loop.sock_recv(flow, 1)  # until the receiver has all bytes and closes
 
 
 async def receive(address: str, port: int) -> None:
-    server = await asyncio.start_server(_receive_flow, address, port, limit=2 * BLOCK_BYTES, backlog=1024)
+    server = await asyncio.start_server(
+        _receive_flow, address, port, limit=2 * BLOCK_BYTES, backlog=1024
+    )
     async with server:
         await server.serve_forever()
 
@@ -61,7 +65,7 @@ async def _receive_flow(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
         if left <= 0:
             print(number, size_bytes, f"{time.monotonic():.9f}", flush=True)
     except (asyncio.IncompleteReadError, OSError):
-        pass  # a flow that did not come to its end is not reported
+        pass  # an incomplete flow is not reported
     finally:
         writer.close()
 

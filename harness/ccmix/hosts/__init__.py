@@ -1,4 +1,4 @@
-"""Runs commands where they belong: on this machine, in a network namespace of it, or on a machine over OpenSSH."""
+"""Runs commands on hosts: this machine, a network namespace of it, or a machine over OpenSSH."""
 
 from ccmix.hosts.errors import CommandError
 from ccmix.hosts.host import Host, Process

@@ -1,4 +1,6 @@
-"""Drives a host through ccmix's agent there: this machine, a network namespace, or a machine over OpenSSH."""
+"""Drives a host through ccmix's agent on it: this machine, a network namespace, or a machine over
+OpenSSH.
+"""
 
 import base64
 import binascii
@@ -12,32 +14,46 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, cast
 
-from ccmix.agent.messages import AgentHello, AgentMessage, AgentReply, CommandMessage, ControllerMessage
+from ccmix.agent.messages import (
+    AgentHello,
+    AgentMessage,
+    AgentReply,
+    CommandMessage,
+    ControllerMessage,
+)
 from ccmix.failures import located
 from ccmix.hosts.caps import ANSWER, ANSWER_ERRORS, FILE, OUTPUT, Cap
 from ccmix.hosts.connection import Connection
-from ccmix.hosts.errors import CommandError, CommandTimeout, ExitStatusError, HostLost, exit_status_error
+from ccmix.hosts.errors import (
+    CommandError,
+    CommandTimeout,
+    ExitStatusError,
+    HostLost,
+    exit_status_error,
+)
 from ccmix.hosts.output_text import shortened
 
 LONGEST_NAMED = 100  # characters of a command in a message about it
-ANSWERS_WITHIN_S = 60.0  # a question of the protocol; the host's disk may be slow
-ENDS_WITHIN_S = 30.0  # a command that the agent is to end
+ANSWERS_WITHIN_S = 60.0  # a request of the protocol; the host's disk may be slow
+ENDS_WITHIN_S = 30.0  # a command that the agent must end
 LEAVES_WITHIN_S = 60.0
 TRANSFERS_WITHIN_S = 3600.0
 
 
 class Output:
-    """Takes an output of a command, up to a cap."""
+    """Collects an output of a command, up to a cap."""
 
     def __init__(self, file: IO[bytes], cap: Cap, most_bytes: int | None = None) -> None:
-        """Takes the file, and another number of bytes where the cap depends on the run."""
+        """Takes the file, and another number of bytes if the cap depends on the run."""
         self.file = file
         self.cap = cap
         self.most_bytes = cap.bytes if most_bytes is None else most_bytes
         self._bytes = 0
 
     def write(self, data: bytes) -> bool:
-        """Writes the data; returns whether there was room for it. Raises OSError, and ValueError if nobody wants it."""
+        """Writes the data; returns whether there was room for it. Raises OSError, and ValueError if
+        nobody wants it.
+        """
         self._bytes += len(data)
         if self._bytes > self.most_bytes:
             return False
@@ -46,20 +62,26 @@ class Output:
 
 
 class AgentProcess:
-    """Represents a command in the background on a host. Every method raises HostLost if the connection is lost."""
+    """Represents a command in the background on a host. Every method raises HostLost if the
+    connection is lost.
+    """
 
-    def __init__(self, host: "AgentHost", number: int, argv: Sequence[str], stdout: Output, stderr: Output) -> None:
+    def __init__(
+        self, host: "AgentHost", number: int, argv: Sequence[str], stdout: Output, stderr: Output
+    ) -> None:
         self._host = host
         self._number = number
         self._argv = tuple(argv)
         self._outputs = {"stdout": stdout, "stderr": stderr}
         self._status: int | None = None
-        self._failed: str | None = None  # why it could not be started, or its outputs not be written
+        self._failed: str | None = (
+            None  # why it could not be started, or its outputs not be written
+        )
         self._gone = False
         self._left: list[int] = []
 
     def ended(self) -> bool:
-        """Returns whether the command itself has ended; what it left in the background may live."""
+        """Returns whether the command itself has ended; processes that it started may still run."""
         return self._host.connection.wait_for(self._has_ended, 0)
 
     def gone(self) -> bool:
@@ -67,8 +89,9 @@ class AgentProcess:
         return self._host.connection.wait_for(lambda: self._gone, 0)
 
     def wait(self, timeout_s: float) -> int:
-        """Returns the command's own exit status (128 + N if signal N ended it). Raises CommandError after
-        `timeout_s`, if the command could not be started, or if its outputs could not be written here.
+        """Returns the command's own exit status (128 + N if signal N ended it). Raises CommandError
+        after `timeout_s`, if the command could not be started, or if its outputs could not be
+        written here.
         """
         if not self._host.connection.wait_for(self._has_ended, timeout_s):
             raise CommandTimeout(self._host.name, self._argv, timeout_s)
@@ -79,26 +102,30 @@ class AgentProcess:
         return self._status
 
     def end(self) -> None:
-        """Sends SIGTERM, and SIGKILL 3 s later, to the command and to all that it has started. Raises CommandError
-        if a process can't be ended.
+        """Sends SIGTERM, and SIGKILL 3 s later, to the command and to all that it has started.
+        Raises CommandError if a process can't be ended.
         """
         if not self._gone:
             self._host.connection.send({"op": "end", "id": self._number})
             if not self._host.connection.wait_for(lambda: self._gone, ENDS_WITHIN_S):
-                raise self._error(f"has not ended {ENDS_WITHIN_S:g} s after the agent was asked to end it")
+                raise self._error(
+                    f"has not ended {ENDS_WITHIN_S:g} s after the agent was asked to end it"
+                )
         if self._left:
             raise self._error(f"could not be ended: process {', '.join(map(str, self._left))}")
 
     def listening(self, transport: Literal["tcp", "udp"] = "tcp") -> list[int]:
-        """Returns the ports ('tcp' or 'udp') that the command and all that it has started listen on."""
+        """Returns the ports ('tcp' or 'udp') that the command and all that it has started
+        listen on.
+        """
         return self._host.call("listening", "tcp", "udp", id=self._number)[transport]
 
     def command_lines(self) -> list[str]:
-        """Returns those of its processes, with spaces between the arguments."""
+        """Returns the command lines of its processes, with spaces between the arguments."""
         return self._host.call("commands", "commands", id=self._number)["commands"]
 
     def hear(self, message: CommandMessage) -> None:
-        """Takes in a message of the agent."""
+        """Handles a message of the agent."""
         for name in self._outputs.keys() & message.keys():
             self._take(name, str(message[name]))  # type: ignore[literal-required]
         self._failed = message.get("failed", self._failed)
@@ -107,7 +134,7 @@ class AgentProcess:
         self._gone = message.get("gone", self._gone)
 
     def _take(self, name: str, text: str) -> None:
-        """Takes in a part of an output."""
+        """Handles a part of an output."""
         output, connection = self._outputs[name], self._host.connection
         try:
             data = base64.b64decode(text, validate=True)
@@ -116,10 +143,15 @@ class AgentProcess:
             return
         try:
             if not output.write(data):
-                connection.cut_exceeding(output.cap, output.most_bytes, shortened(" ".join(self._argv)[:LONGEST_NAMED]))
+                connection.cut_exceeding(
+                    output.cap, output.most_bytes, shortened(" ".join(self._argv)[:LONGEST_NAMED])
+                )
         except OSError as error:
-            self._failed = self._failed or f"its {name} can't be written here: {located(error, output.file.name)}"
-        except ValueError as error:  # closed, since nobody wants it any more
+            self._failed = (
+                self._failed
+                or f"its {name} can't be written here: {located(error, output.file.name)}"
+            )
+        except ValueError as error:  # closed, because the output is not wanted any more
             self._failed = self._failed or f"its {name} can't be written here: {error}"
 
     def _has_ended(self) -> bool:
@@ -130,8 +162,8 @@ class AgentProcess:
 
 
 class AgentHost:
-    """Implements the protocol Host over an agent; `hello` is what the agent reported about its host. Any number of
-    threads may use it.
+    """Implements the protocol Host with an agent; `hello` is the agent's report about its host. Any
+    number of threads may use it.
     """
 
     def __init__(self, connection: Connection, is_this_machine: bool) -> None:
@@ -140,7 +172,7 @@ class AgentHost:
         self.connection = connection
         self.hello: AgentHello = {}
         self.refused: str | None = None
-        self.waits: str | None = None  # for what, before its hello
+        self.waits: str | None = None  # the reason for its wait, before its hello
         self._output_cap = (OUTPUT, OUTPUT.bytes)  # of each output that goes to a file
         self._left: list[tuple[str, str]] | None = None
         self._numbers = itertools.count()
@@ -156,7 +188,9 @@ class AgentHost:
 
     @property
     def temporary(self) -> str:
-        """Returns the agent's own folder; for an onlooker, the folder in which agents make theirs."""
+        """Returns the agent's own folder; for an onlooker, the folder in which agents make their
+        folders.
+        """
         return str(self.hello["folder"])
 
     @property
@@ -168,22 +202,37 @@ class AgentHost:
         """Returns why the connection has ended, or None."""
         return self.connection.lost
 
-    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30, privileged: bool = False) -> str:
-        """Runs a command as the protocol Host says; by sudo if `privileged` and not root. The agent ends what the
-        command leaves in the background.
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        timeout_s: float = 30,
+        privileged: bool = False,
+    ) -> str:
+        """Runs a command as the protocol Host requires; with sudo if `privileged` and not root. The
+        agent ends the processes that the command leaves in the background.
         """
         return self._answer(argv, ANSWER, stdin, timeout_s, privileged)
 
     @contextmanager
     def start(
-        self, argv: Sequence[str], *, stdout: Path, stderr: Path, privileged: bool = False, cap: Cap | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        stdout: Path,
+        stderr: Path,
+        privileged: bool = False,
+        cap: Cap | None = None,
     ) -> Iterator[AgentProcess]:
-        """Runs a command as the protocol RealHost says."""
+        """Runs a command as the protocol RealHost requires."""
         cap, most_bytes = (cap, cap.bytes) if cap else self._output_cap
         with (
             open(stdout, "wb", buffering=0, opener=_no_link) as out,
             open(stderr, "ab", buffering=0, opener=_no_link) as err,
-            self._started(argv, b"", Output(out, cap, most_bytes), Output(err, cap, most_bytes), privileged) as process,
+            self._started(
+                argv, b"", Output(out, cap, most_bytes), Output(err, cap, most_bytes), privileged
+            ) as process,
         ):
             yield process
 
@@ -208,15 +257,23 @@ class AgentHost:
         except HostLost:
             raise
         except CommandError as error:
-            raise CommandError(self.name, ["read", path], error.reason.rpartition(": ")[2]) from None
+            raise CommandError(
+                self.name, ["read", path], error.reason.rpartition(": ")[2]
+            ) from None
 
     @contextmanager
     def changed(
-        self, what: str, do: Sequence[str], undo: Sequence[str], privileged: bool = True,
-        undo_within_s: float = 30, undone: Callable[[str], object] | None = None, all_or_nothing: bool = False,
-    ) -> Iterator[str]:  # fmt: skip
-        """Makes a change as the protocol RealHost says. The journal lies on the host, whose agent undoes the change
-        if this process can't.
+        self,
+        what: str,
+        do: Sequence[str],
+        undo: Sequence[str],
+        privileged: bool = True,
+        undo_within_s: float = 30,
+        undone: Callable[[str], object] | None = None,
+        all_or_nothing: bool = False,
+    ) -> Iterator[str]:
+        """Makes a change as the protocol RealHost requires. The journal is on the host, whose agent
+        undoes the change if this process can't.
         """
         change = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": privileged}
         number = self.call("about_to", "number", **change)["number"]
@@ -245,33 +302,47 @@ class AgentHost:
                 undone(undo_output)
 
     def remember(self, what: str, undo: Sequence[str]) -> int:
-        """Records on the host's disk how a change is taken back that was made already, and returns its number."""
+        """Records the undo of an earlier change on the host's disk, and returns its number."""
         change = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": False}
         number = int(self.call("about_to", "number", **change)["number"])
         self.call("made", number=number)
         return number
 
     def forget(self, number: int) -> None:
-        """Keeps such a change as it is."""
+        """Removes the record of such a change, which then stays."""
         self.call("undone", number=number)
 
     def put(self, local: Path, name: str) -> str:
-        """Copies a file into the agent's own folder, which goes with the agent, and returns its path there. Raises
-        CommandError.
+        """Copies a file into the agent's own folder, which is removed with the agent, and returns
+        its path there. Raises CommandError.
         """
         path, mode = f"{self.temporary}/{name}", "700" if local.stat().st_mode & 0o100 else "600"
         copy = ["sh", "-c", 'cat >"$1" && chmod "$2" "$1"', "put", path, mode]
-        self._run(copy, local.read_bytes(), Output(io.BytesIO(), ANSWER), TRANSFERS_WITHIN_S, privileged=False)
+        self._run(
+            copy,
+            local.read_bytes(),
+            Output(io.BytesIO(), ANSWER),
+            TRANSFERS_WITHIN_S,
+            privileged=False,
+        )
         return path
 
     def fetch(self, path: str, local: Path, cap: Cap, most_bytes: int) -> None:
-        """Copies a file of the host to this machine, which has at most so many bytes. Raises CommandError."""
+        """Copies a file of the host, of at most `most_bytes`, to this machine. Raises
+        CommandError.
+        """
         with open(local, "wb", buffering=0, opener=_no_link) as file:
-            self._run(["cat", "--", path], b"", Output(file, cap, most_bytes), TRANSFERS_WITHIN_S, privileged=False)
+            self._run(
+                ["cat", "--", path],
+                b"",
+                Output(file, cap, most_bytes),
+                TRANSFERS_WITHIN_S,
+                privileged=False,
+            )
 
     def call(self, operation: str, *expected: str, **fields: object) -> AgentReply:
-        """Returns the agent's answer to a question of its protocol, which has the expected fields. Raises
-        CommandError.
+        """Returns the agent's answer, with the expected fields, to a request of its protocol.
+        Raises CommandError.
         """
         number = next(self._numbers)
         self._asked.add(number)
@@ -288,8 +359,8 @@ class AgentHost:
         return reply
 
     def close(self) -> None:
-        """Lets the agent leave, and waits until it has ended and undone everything. Raises CommandError if it could
-        not. Does nothing if the connection was lost.
+        """Tells the agent to leave, and waits until it has ended and undone everything. Raises
+        CommandError if it could not. Does nothing if the connection was lost.
         """
         if self.lost:
             return
@@ -298,13 +369,16 @@ class AgentHost:
         self.connection.cut("it was closed")
         self.connection.wait_ended(LEAVES_WITHIN_S)
         if not left:
-            raise CommandError(self.name, ["agent", "leave"], f"has not left within {LEAVES_WITHIN_S:g} s")
+            raise CommandError(
+                self.name, ["agent", "leave"], f"has not left within {LEAVES_WITHIN_S:g} s"
+            )
         if self._left:
             failed = "; ".join(f"{what}: {reason}" for what, reason in self._left)
             raise CommandError(self.name, ["undo"], f"{failed} (it stays in the journal there)")
 
     def abandon(self, timeout_s: float = 30) -> bool:
-        """Cuts the connection, from any thread: all who wait raise HostLost, and the agent ends and undoes everything.
+        """Cuts the connection, from any thread: all waiting calls raise HostLost, and the agent
+        ends and undoes everything.
 
         Returns whether the agent has done so within `timeout_s`.
         """
@@ -312,18 +386,29 @@ class AgentHost:
         return self.connection.wait_ended(timeout_s)
 
     def _answer(
-        self, argv: Sequence[str], cap: Cap, stdin: str = "", timeout_s: float = 30, privileged: bool = False
+        self,
+        argv: Sequence[str],
+        cap: Cap,
+        stdin: str = "",
+        timeout_s: float = 30,
+        privileged: bool = False,
     ) -> str:
         output = io.BytesIO()
         self._run(argv, stdin.encode(), Output(output, cap), timeout_s, privileged)
         return output.getvalue().decode(errors="replace")
 
-    def _run(self, argv: Sequence[str], stdin: bytes, stdout: Output, timeout_s: float, privileged: bool) -> None:
+    def _run(
+        self, argv: Sequence[str], stdin: bytes, stdout: Output, timeout_s: float, privileged: bool
+    ) -> None:
         errors = io.BytesIO()
-        with self._started(argv, stdin, stdout, Output(errors, ANSWER_ERRORS), privileged) as process:
+        with self._started(
+            argv, stdin, stdout, Output(errors, ANSWER_ERRORS), privileged
+        ) as process:
             status = process.wait(timeout_s)
         if status != 0:
-            output = errors.getvalue() or (stdout.file.getvalue() if isinstance(stdout.file, io.BytesIO) else b"")
+            output = errors.getvalue() or (
+                stdout.file.getvalue() if isinstance(stdout.file, io.BytesIO) else b""
+            )
             raise exit_status_error(self.name, argv, status, output.decode(errors="replace"))
 
     @contextmanager
@@ -335,7 +420,13 @@ class AgentHost:
         text = base64.b64encode(stdin).decode()
         try:
             self.connection.send(
-                {"op": "start", "id": number, "argv": list(argv), "stdin": text, "privileged": privileged}
+                {
+                    "op": "start",
+                    "id": number,
+                    "argv": list(argv),
+                    "stdin": text,
+                    "privileged": privileged,
+                }
             )
             try:
                 yield process
@@ -351,7 +442,7 @@ class AgentHost:
                 process.hear(command)
         elif "reply" in message:
             if message["reply"] not in self._asked:
-                self.connection.cut_broken("it answers what nobody has asked")
+                self.connection.cut_broken("it answers a question that was not asked")
                 return
             self._asked.remove(message["reply"])
             self._replies[message["reply"]] = message
@@ -369,9 +460,26 @@ class AgentHost:
 
 
 def _no_link(path: str, flags: int) -> int:
-    """Opens a file for an output, which others may have put there: not through a link, and without waiting for who
-    reads a pipe. Raises OSError.
+    """Opens a file for an output in a folder where others can create files: it does not follow a
+    link, and does not wait for a reader of a pipe. Raises OSError.
     """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    os.set_blocking(descriptor, True)  # a pipe that is full must hold up who writes
+    os.set_blocking(descriptor, True)  # a full pipe must block its writer
     return descriptor
+
+
+@contextmanager
+def sent(host: AgentHost, program: Path) -> Iterator[str]:
+    """Provides the program's path on the host, in a folder of its own that is removed afterwards;
+    on this machine, the program's own path.
+
+    Raises CommandError.
+    """
+    if host.is_this_machine:
+        yield str(program)
+        return
+    folder = host.run(["mktemp", "-d", f"{host.temporary}/ccmix-XXXXXXXX"]).strip()
+    try:
+        yield host.put(program, f"{Path(folder).name}/{program.name}")
+    finally:
+        host.run(["rm", "-rf", "--", folder])

@@ -1,17 +1,19 @@
-"""Lists the most that ccmix takes from a host. docs/reference/hosts.md shows this table, and a test compares them.
+"""Lists the limits of the data that ccmix accepts from a host. docs/reference/hosts.md shows this
+table, and a test compares them.
 
-A host that sends more is disconnected and named, and its run fails. JSON costs most memory: Python makes at most about
-27 bytes of each byte of it, of lists that are empty. So a result of 4 MB costs 110 MB.
+A host that sends more is disconnected and named, and its run fails. JSON needs most memory: Python
+makes at most about 27 bytes from each byte of it, from empty lists. So a result of 4 MB needs 110
+MB.
 """
 
 from dataclasses import dataclass
 
-from ccmix.agent.limits import LONGEST_MESSAGE
+from ccmix.agent.messages import LONGEST_MESSAGE
 
 
 @dataclass(frozen=True)
 class Cap:
-    """Limits something that a host sends; `reason` says why the limit is where it is."""
+    """Limits the size of data that a host sends; `reason` explains the limit."""
 
     what: str
     bytes: int
@@ -21,10 +23,11 @@ class Cap:
 MESSAGE = Cap(
     "a message of the agent",
     LONGEST_MESSAGE,
-    "a part of an output has 66 kB; the command lines of a host's processes are the longest of the others",
+    "a part of an output has 66 kB; the longest other messages are the command lines of a host's "
+    "processes",
 )
 LOGIN = Cap(
-    "what a login prints before the agent's first message",
+    "the output of a login before the agent's first message",
     100_000,
     "a message of the day has some lines",
 )
@@ -36,7 +39,7 @@ LOGIN_ERRORS = Cap(
 ANSWER = Cap(
     "the output of a command that ccmix reads at once",
     4_000_000,
-    "ss prints 700 bytes for a connection, so this is 5,000 connections to one destination",
+    "ss prints 700 bytes per connection: enough for 5,000 connections to one destination",
 )
 ANSWER_ERRORS = Cap(
     "the standard error of such a command",
@@ -46,70 +49,89 @@ ANSWER_ERRORS = Cap(
 FILE = Cap(
     "a file that ccmix reads at once",
     1_000_000,
-    "these are files of /proc, of which /proc/net/softnet_stat has 100 bytes for a processor",
+    "these are files of /proc; /proc/net/softnet_stat, for example, has 100 bytes per processor",
 )
 OUTPUT = Cap(
-    "each output of a command beside or of the traffic, in one run",
+    "each output of a traffic source or of another command, in one run",
     16_000_000,
-    "tables that ccmix makes of ccmix-sockmon's take up to 10 bytes of memory for each; long runs may have more",
+    "the tables that ccmix makes of ccmix-sockmon's output take up to 10 times its size; long "
+    "runs may have more",
 )
 OUTPUT_OF_INTERVAL = Cap(
     "the same, for each interval of the run",
     500_000,
-    "ccmix-sockmon writes 300 bytes for a socket, so this is 1,700 sockets",
+    "ccmix-sockmon writes 300 bytes per socket: enough for 1,700 sockets",
 )
 PROCESSORS = Cap(
-    "the samples of /proc/stat in one run, where ccmix-sockmon doesn't start",
+    "the samples of /proc/stat in one run, if ccmix-sockmon doesn't start",
     4_000_000,
-    "the table of processors that ccmix makes of them takes up to 20 bytes of memory for each",
+    "the table of processors that ccmix makes of them takes up to 20 times their size",
 )
 PROCESSORS_OF_INTERVAL = Cap(
     "the same, for each interval of the run",
     100_000,
-    "/proc/stat has up to 100 bytes for a processor, and 2 for each interrupt",
+    "/proc/stat has up to 100 bytes per processor, and 2 per interrupt",
 )
 KEPT_OUTPUT = Cap(
     "each output of a command that lasts for an entry",
     1_000_000_000,
-    "it goes to a file of the campaign, and nobody knows how many runs it will serve",
+    "it goes to a file of the campaign, and the number of runs is not known in advance",
 )
 CAPTURE = Cap(
     "a compressed capture, beyond tcpdump-size",
     1_000_000,
-    "zstd makes data that can't be compressed a little longer: less than 1 % of tcpdump-size, and this",
+    "zstd makes data that can't be compressed a little longer: less than 1 % of tcpdump-size, "
+    "and this",
 )
 RESULT = Cap(
-    "a result, as iperf3 and pScheduler print it",
+    "a result of iperf3 or pScheduler",
     4_000_000,
-    "it is read as a whole, which takes memory; the next row allows more to runs with many streams",
+    "ccmix reads the whole result into memory; the next row allows more for runs with many streams",
 )
 RESULT_OF_INTERVAL = Cap(
-    "the same, for each stream and interval that the run asks for",
+    "the same, for each stream and interval of the run",
     2_000,
-    "iperf3 writes 400 bytes, pScheduler has that of both ends, and its own",
+    "iperf3 writes 400 bytes; pScheduler repeats that for both ends, and adds its own result",
 )
 REST_ANSWER = Cap(
     "another answer of pScheduler",
     4_000_000,
-    "a task and a list of runs have some kB; a result has the cap above",
+    "a task and a list of runs have some kB; results have the cap above",
 )
 CAPS = (
-    MESSAGE, LOGIN, LOGIN_ERRORS, ANSWER, ANSWER_ERRORS, FILE, OUTPUT, OUTPUT_OF_INTERVAL, PROCESSORS,
-    PROCESSORS_OF_INTERVAL, KEPT_OUTPUT, CAPTURE, RESULT, RESULT_OF_INTERVAL, REST_ANSWER,
-)  # fmt: skip
-MOST_SOCKET_SAMPLES = 250_000  # lines of ss in a run; each takes a kilobyte of memory while tables are made
+    MESSAGE,
+    LOGIN,
+    LOGIN_ERRORS,
+    ANSWER,
+    ANSWER_ERRORS,
+    FILE,
+    OUTPUT,
+    OUTPUT_OF_INTERVAL,
+    PROCESSORS,
+    PROCESSORS_OF_INTERVAL,
+    KEPT_OUTPUT,
+    CAPTURE,
+    RESULT,
+    RESULT_OF_INTERVAL,
+    REST_ANSWER,
+)
+MOST_SOCKET_SAMPLES = (
+    250_000  # lines of ss in a run; each takes a kilobyte of memory while tables are made
+)
 # Of a command that says neither
 UNKNOWN_STREAMS = 16
 UNKNOWN_S = 3600.0
 
 
 def output_bytes(seconds: float | None, interval_s: float) -> int:
-    """Returns the most that each output of a run of this length may have; None is a length that is not known."""
+    """Returns the maximum size of what one command may print in a run: a fixed part, and a part
+    for each reporting interval. If `seconds` is None (unknown), it assumes UNKNOWN_S.
+    """
     return OUTPUT.bytes + _intervals(seconds, interval_s) * OUTPUT_OF_INTERVAL.bytes
 
 
 def processors_bytes(seconds: float | None, interval_s: float) -> int:
-    """Returns the most that the samples of /proc/stat may have in such a run."""
+    """Returns the maximum size of the samples of /proc/stat in such a run."""
     return PROCESSORS.bytes + _intervals(seconds, interval_s) * PROCESSORS_OF_INTERVAL.bytes
 
 
@@ -118,7 +140,7 @@ def _intervals(seconds: float | None, interval_s: float) -> int:
 
 
 def result_bytes(streams: int | None, seconds: float | None, interval_s: float) -> int:
-    """Returns the most that a result of such a run may have; None is what is not known."""
+    """Returns the maximum size of a result of such a run; None is an unknown value."""
     intervals = int(_known(streams, UNKNOWN_STREAMS) * _known(seconds, UNKNOWN_S) / interval_s)
     return RESULT.bytes + intervals * RESULT_OF_INTERVAL.bytes
 
@@ -128,5 +150,5 @@ def _known(value: float | None, otherwise: float) -> float:
 
 
 def capture_bytes(tcpdump_bytes: int) -> int:
-    """Returns the most that a compressed capture of so many bytes may have."""
+    """Returns the maximum size of a compressed capture of this number of bytes."""
     return tcpdump_bytes + tcpdump_bytes // 100 + CAPTURE.bytes

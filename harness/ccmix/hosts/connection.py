@@ -1,4 +1,6 @@
-"""Carries JSON lines to and from an agent: a process that may be lost at any time, and may send anything."""
+"""Carries JSON lines to and from an agent: a process that may be lost at any time, and may
+send anything.
+"""
 
 import contextlib
 import json
@@ -13,24 +15,25 @@ from functools import partial
 from typing import IO
 
 from ccmix.agent.deadline import Deadline
-from ccmix.agent.limits import BEATS_IN_SILENCE
-from ccmix.agent.messages import AgentMessage, ControllerMessage
+from ccmix.agent.messages import BEATS_IN_SILENCE, AgentMessage, ControllerMessage
 from ccmix.hosts.caps import LOGIN_ERRORS, Cap
 from ccmix.hosts.errors import CapExceeded, HostLost, ProtocolBroken
 from ccmix.hosts.output_text import printable
-from ccmix.hosts.protocol import read_message
-from ccmix.hosts.received import ReceivedLines, TooLong
+from ccmix.hosts.received import ReceivedLines, TooLong, read_message
 from ccmix.units import format_bytes
 
 READ_BYTES = 2**18
-ENDS_WITHIN_S = 5.0  # the process, after its standard output has; and its standard error after it
+ENDS_WITHIN_S = (
+    5.0  # the process after its standard output, and its standard error after the process
+)
 LOOKS_EACH_S = 3600.0  # at a connection without a time limit
 LONGEST_ERRORS = 2000  # characters of standard error that may matter
-SLOWEST_BYTES_PER_S = 10_000  # at which a host takes a message; ccmix-sockmon's program then takes three minutes
+SLOWEST_BYTES_PER_S = 10_000  # of a message to a host; ccmix-sockmon then takes three minutes
 
 
 class Connection:
-    """Calls `hear` in a thread of its own for each message of the agent, and sends the agent a heartbeat now and then.
+    """Calls `hear` in its own thread for each message of the agent, and regularly sends the agent a
+    heartbeat.
 
     `changed` is notified after each message, and when the connection is lost.
     """
@@ -45,18 +48,24 @@ class Connection:
         self._writing = threading.Lock()
         self._over = threading.Event()
         self._errors = bytearray()  # the last of standard error
-        self._errors_bytes = 0  # how much it was in all
+        self._errors_bytes = 0  # its total size
         self._received = ReceivedLines()
-        self._broken = False  # nothing that it sends matters any more
-        self._socket, agent_end = socket.socketpair()  # not a pipe: a blocked sender can be woken by shutdown()
+        self._broken = False  # its further messages are ignored
+        self._socket, agent_end = (
+            socket.socketpair()
+        )  # not a pipe: a blocked sender can be woken by shutdown()
         with agent_end:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                argv, stdin=agent_end.fileno(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+                argv,
+                stdin=agent_end.fileno(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
         _start_thread(self._send_beats, first)
 
     def listen(self, hear: Callable[[AgentMessage], None]) -> None:
-        """Starts the thread that hears the agent."""
+        """Starts the thread that receives the agent's messages."""
         _start_thread(self._listen, hear)
 
     @property
@@ -78,7 +87,7 @@ class Connection:
             raise lost
         try:
             self._write(json.dumps(message).encode() + b"\n")
-        except OSError:  # the thread that listens knows better why
+        except OSError:  # the listening thread knows the reason better
             self.wait_for(lambda: False, ENDS_WITHIN_S * 2)
             raise HostLost(self.name, "it takes no more messages") from None
 
@@ -93,15 +102,21 @@ class Connection:
             return False
 
     def cut(self, reason: str) -> None:
-        """Ends the connection here, so that the agent leaves; all that wait for it raise HostLost with this reason."""
+        """Ends the connection here, so that the agent leaves; all waiting calls raise HostLost with
+        this reason.
+        """
         self._cut(partial(HostLost, self.name, reason))
 
     def cut_broken(self, reason: str) -> None:
-        """Does what cut() does, with ProtocolBroken."""
-        self._break(partial(ProtocolBroken, self.name, f"it does not speak as ccmix's agent does: {reason}"))
+        """Like cut(), with ProtocolBroken."""
+        self._break(
+            partial(ProtocolBroken, self.name, f"it does not follow the agent's protocol: {reason}")
+        )
 
     def cut_exceeding(self, cap: Cap, most_bytes: int, what: str = "") -> None:
-        """Does what cut() does, with CapExceeded; `what` names what exceeds the cap, if there are several."""
+        """Like cut(), with CapExceeded; `what` names the output that exceeds the cap, if there are
+        several.
+        """
         sent = f"it sent more than {format_bytes(most_bytes)} for {cap.what}"
         self._break(partial(CapExceeded, self.name, f"{sent}{': ' + what if what else ''}"))
 
@@ -115,11 +130,11 @@ class Connection:
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
-            return  # it was over
+            return  # it had ended
 
     def wait_ended(self, timeout_s: float) -> bool:
-        """Waits for the process, and with it the agent, and returns whether it ended in time. A process that did
-        not is terminated.
+        """Waits for the process, and so for the agent, and returns whether it ended in time.
+        Terminates a process that did not.
         """
         try:
             self._process.wait(timeout_s)
@@ -136,7 +151,7 @@ class Connection:
         return [line for line in map(printable, text.splitlines()) if line]
 
     def _send_beats(self, first: bytes) -> None:
-        """Sends `first`, and after it heartbeats without end."""
+        """Sends `first`, and then heartbeats without end."""
         message = first
         while True:
             try:
@@ -148,8 +163,9 @@ class Connection:
             message = b'{"op": "beat"}\n'
 
     def _write(self, data: bytes) -> None:
-        """Writes all of the data. Raises OSError, and ends the connection if the agent reads none of it for as long as
-        it may be silent, or reads too slowly: a host that goes on sending could block the campaign for ever.
+        """Writes all of the data. Raises OSError, and ends the connection, if the agent reads
+        nothing for as long as it may be silent, or reads too slowly: otherwise a host that goes on
+        sending could block the campaign for ever.
         """
         left = memoryview(data)
         with self._writing:
@@ -175,7 +191,12 @@ class Connection:
                     self.changed.notify_all()
                 if self._broken:
                     break
-        except (ValueError, TypeError, LookupError, AttributeError) as error:  # else all would wait for a dead thread
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+        ) as error:  # otherwise all would wait for a dead thread
             self.cut_broken(str(error))
         try:
             status = self._process.wait(ENDS_WITHIN_S)
@@ -190,10 +211,10 @@ class Connection:
             self._close()
 
     def _messages(self, output: IO[bytes], errors: IO[bytes]) -> Iterator[AgentMessage]:
-        """Yields messages until the process closes its output, sends what it may not, or stays silent for too long
-        after its first message. Raises ValueError for what is no message.
+        """Yields messages until the process closes its output, sends forbidden data, or is silent
+        for too long after its first message. Raises ValueError for data that is not a message.
         """
-        part = bytearray(READ_BYTES)  # one for all: new ones would leave gaps in the heap
+        part = bytearray(READ_BYTES)  # one buffer for all: new ones would leave gaps in the heap
         silence = Deadline(self._silence_s)
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
@@ -224,7 +245,7 @@ class Connection:
             self.cut_exceeding(error.cap, error.cap.bytes)
 
     def _take_errors(self, errors: IO[bytes]) -> bool:
-        """Reads what the process has written to its standard error; returns whether there may be more later."""
+        """Reads the process's standard error; returns whether there may be more later."""
         while True:
             try:
                 data = os.read(errors.fileno(), READ_BYTES)
@@ -246,7 +267,7 @@ class Connection:
         self._process.stdout.close()
         self._process.stderr.close()
         with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes who may be sending
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes threads that may be sending
         with self._writing:
             self._socket.close()
 
@@ -259,7 +280,9 @@ class Connection:
 
 
 def _start_thread(function: Callable[..., None], *arguments: object) -> None:
-    """Starts a thread that blocks all signals: a signal that another thread gets does not wake the main thread."""
+    """Starts a thread that blocks all signals, because a signal that another thread gets does not
+    wake the main thread.
+    """
 
     def without_signals() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

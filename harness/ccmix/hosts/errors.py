@@ -1,14 +1,17 @@
-"""Defines what goes wrong with a command on a host, or with the host. Code decides by these types and their data."""
+"""Defines the errors of a command on a host, or of the host. Code decides by these types and their
+data.
+"""
 
 from collections.abc import Sequence
 
 from ccmix.agent.journal import GREATEST_STATUS
+from ccmix.failures import Failure
 from ccmix.hosts.output_text import shortened
 
 
-class CommandError(Exception):
-    """Reports that a command on a host failed, or did not end in time; the message names host, command and reason
-    in one line.
+class CommandError(Failure):
+    """Reports that a command on a host failed, or did not end in time; the message names host,
+    command and reason in one line.
     """
 
     def __init__(self, host: str, argv: Sequence[str], reason: str) -> None:
@@ -20,14 +23,16 @@ class CommandError(Exception):
 
 
 class CommandFailed(CommandError):
-    """Reports that a command has ended with an exit status that is not 0, which is over 128 or negative where a signal
-    ended it.
+    """Reports that a command has ended with an exit status other than 0; it is over 128 or negative
+    if a signal ended the command.
     """
 
     def __init__(self, host: str, argv: Sequence[str], status: int, output: str) -> None:
         self.status = status
         last_lines = " / ".join(output.strip().splitlines()[-3:])
-        super().__init__(host, argv, f"exit status {status}{': ' + last_lines if last_lines else ''}")
+        super().__init__(
+            host, argv, f"exit status {status}{': ' + last_lines if last_lines else ''}"
+        )
 
 
 class ExitStatusError(CommandFailed):
@@ -48,22 +53,24 @@ class CommandTimeout(CommandError):
 
 
 class ConnectError(CommandError):
-    """Reports that there is no agent on a host, and that trying again is no use; the message says what to do."""
+    """Reports that there is no agent on a host, and that another attempt would fail too; the
+    message says what to do.
+    """
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(host, (), reason)
 
 
 class HostUnreachable(ConnectError):
-    """Reports that the network did not reach a host; it may next time."""
+    """Reports that the network did not reach a host; another attempt may succeed."""
 
 
 class HostSilent(HostUnreachable):
-    """Reports that a host took the connection, and that no agent answered in time."""
+    """Reports that a host accepted the connection, but no agent answered in time."""
 
 
 class HostLost(CommandError):
-    """Reports that the connection to a host's agent has ended. The agent undoes what was changed there."""
+    """Reports that the connection to a host's agent has ended. The agent undoes its changes."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(f"connection to {host} lost", (), reason)
@@ -71,8 +78,12 @@ class HostLost(CommandError):
 
 
 class CapExceeded(HostLost):
-    """Reports that a host was disconnected since it sent more than ccmix takes (hosts/caps.py)."""
+    """Reports that a host was disconnected because it sent more than ccmix accepts
+    (hosts/caps.py).
+    """
 
 
 class ProtocolBroken(HostLost):
-    """Reports that a host was disconnected since what it sent is not what ccmix's agent sends."""
+    """Reports that a host was disconnected because it sent data that ccmix's agent does not
+    send.
+    """

@@ -1,6 +1,7 @@
 """Runs commands on this machine and in its network namespaces."""
 
 import contextlib
+import ctypes
 import os
 import select
 import subprocess
@@ -10,14 +11,44 @@ from pathlib import Path
 
 from ccmix.agent.journal import Journal
 from ccmix.hosts.errors import CommandError, CommandTimeout, ExitStatusError, exit_status_error
-from ccmix.hosts.namespace import entered
+
+NAMES = Path("/run/netns")
+_CLONE_NEWNET = 0x40000000
+
+_libc = ctypes.CDLL(None, use_errno=True)  # os.setns is of Python 3.12
 
 ENTERS_NAMESPACE = {"ip": "-n", "tc": "-n", "ss": "-N"}
 ENDS_WITHIN_S = 5.0  # how long a command may take to end after SIGTERM
 
 
+@contextmanager
+def entered(namespace: str) -> Iterator[None]:
+    """Puts this thread into the network namespace, and back into its own afterwards. Raises
+    CommandError.
+    """
+    try:
+        with (
+            Path("/proc/thread-self/ns/net").open("rb") as own,
+            (NAMES / namespace).open("rb") as other,
+        ):
+            _enter(other.fileno())
+            try:
+                yield
+            finally:
+                _enter(own.fileno())
+    except OSError as error:
+        raise CommandError(namespace, ["setns"], error.strerror or str(error)) from error
+
+
+def _enter(file: int) -> None:
+    if _libc.setns(file, _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
 class LocalProcess:
-    """Runs a command in the background on this machine; the kernel kills it when this process dies."""
+    """Runs a command in the background on this machine; the kernel kills it when this
+    process dies.
+    """
 
     def __init__(self, host: str, argv: Sequence[str], stdout: Path, stderr: Path) -> None:
         self._host = host
@@ -25,10 +56,17 @@ class LocalProcess:
         with stdout.open("wb") as out, stderr.open("ab") as err:
             try:
                 self._popen = subprocess.Popen(
-                    ["setpriv", "--pdeathsig", "KILL", *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=err
+                    ["setpriv", "--pdeathsig", "KILL", *argv],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
                 )
             except OSError as error:
                 raise CommandError(host, argv, error.strerror or str(error)) from error
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
 
     def ended(self) -> bool:
         return self._popen.poll() is not None
@@ -48,7 +86,9 @@ class LocalProcess:
         self._popen.wait()
 
     def _ends_within(self, timeout_s: float) -> bool:
-        """Waits for the end without polling: Popen.wait() would look 20 times a second, which costs much in a guest."""
+        """Waits for the end without polling: Popen.wait() would look 20 times a second, which is
+        expensive in a guest.
+        """
         if self.ended():
             return True
         descriptor = os.pidfd_open(self._popen.pid)
@@ -61,22 +101,24 @@ class LocalProcess:
 
 
 class LocalHost:
-    """Represents this machine as it is. This process undoes what it changes; otherwise `ccmix restore` does, from
-    the journal.
+    """Represents this machine itself. This process undoes its changes; if it can't, `ccmix restore`
+    does, from the journal.
     """
 
     name = "localhost"
 
     def __init__(self, journal: Journal | None = None) -> None:
-        """Takes the journal for changes; without one, nothing can be changed."""
+        """Takes the journal for changes; without a journal, no changes are possible."""
         self._journal = journal
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """Returns the argument list that runs `argv` on this host, by whichever thread of this machine starts it."""
+        """Returns the argument list that runs `argv` on this host, from any thread of this
+        machine.
+        """
         return list(argv)
 
     def _own_command(self, argv: Sequence[str]) -> list[str]:
-        """Returns the argument list as this host itself starts it."""
+        """Returns the argument list as this host itself runs it."""
         return self.command(argv)
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30) -> str:
@@ -117,8 +159,8 @@ class LocalHost:
 
     @contextmanager
     def changed(self, what: str, do: Sequence[str], undo: Sequence[str]) -> Iterator[str]:
-        """Makes a change and undoes it. An undo that fails stays in the journal, for `ccmix restore`. Raises
-        CommandError, and ValueError without a journal.
+        """Makes a change and undoes it. An undo that fails stays in the journal, for
+        `ccmix restore`. Raises CommandError, and ValueError without a journal.
         """
         if self._journal is None:
             raise ValueError(f"{self.name}: {what} can't be changed without a journal")
@@ -152,14 +194,14 @@ class NamespaceHost(LocalHost):
         self.name = name
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """Lets iproute2's own tools enter the namespace by themselves, which saves starting a process."""
+        """Lets iproute2's own tools enter the namespace themselves, which saves a process."""
         if option := ENTERS_NAMESPACE.get(argv[0]):
             return [argv[0], option, self.name, *argv[1:]]
         return ["ip", "netns", "exec", self.name, *argv]
 
     def read(self, path: str) -> str:
-        """Reads a file inside the namespace: /proc shows this thread its own namespace, except below self, which is
-        the process.
+        """Reads a file inside the namespace: /proc shows this thread its own namespace, except
+        below self, which is the process.
         """
         with entered(self.name):
             return super().read(path.replace("/proc/net/", "/proc/thread-self/net/"))
@@ -168,8 +210,8 @@ class NamespaceHost(LocalHost):
 class EnteredNamespace(NamespaceHost):
     """Represents a network namespace of this machine whose programs need no /sys of their own.
 
-    The thread that starts a program enters the namespace for it, instead of ip-netns(8), whose process and mounts take
-    as long in a guest as the program itself.
+    The thread that starts a program enters the namespace itself. It does not use ip-netns(8), whose
+    process and mounts take as long in a guest as the program itself.
     """
 
     def _own_command(self, argv: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Cuts the last output of a command down for a message: bounded length, printable characters."""
+"""Converts text for a host's shell and from it."""
 
 import io
 import os
@@ -7,6 +7,17 @@ from pathlib import Path
 
 MOST_BYTES = 4096  # that are read
 MOST_CHARACTERS = 300  # of a line
+
+
+def shell(line: str) -> list[str]:
+    """Returns the argument list for a shell line of the user."""
+    return ["sh", "-c", line]
+
+
+def why(status: int, errors: Path) -> str:
+    """Returns the exit status of a command with the last line of its standard error."""
+    reason = last_line(errors)
+    return f"exit status {status}{': ' + reason if reason else ''}"
 
 
 def last_line(file: Path) -> str:
@@ -32,7 +43,9 @@ def ending(file: Path) -> str:
 
 
 def shortened(text: str) -> str:
-    """Returns one line of printable characters; a long one is cut to its end, which holds the reason."""
+    """Returns one line of printable characters; of a long line only the end, which has the
+    reason.
+    """
     line = "".join(filter(str.isprintable, " ".join(text.split())))
     return line if len(line) <= MOST_CHARACTERS else f"…{line[-MOST_CHARACTERS:]}"
 
@@ -43,7 +56,8 @@ def printable(text: str) -> str:
 
 
 def output_lines(output: str) -> Iterator[str]:
-    """Yields the lines of a command's output, with their ends; a list of all can take more memory than the text.
+    """Yields the lines of a command's output, with their ends; a list of all can take more memory
+    than the text.
 
     "\\n" alone ends a line: others would be lines for some readers only, and not be counted by all.
     """

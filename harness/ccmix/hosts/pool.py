@@ -1,28 +1,198 @@
-"""Keeps the hosts of a campaign: one agent on each, connected on demand, and again after a loss."""
+"""Keeps the hosts of a campaign: starts one agent on each when needed, and again after a loss, or
+explains in one line why there is none and what to do.
+"""
 
+import getpass
+import json
+import os
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
+from datetime import UTC, datetime
 from typing import Self, TypeVar
 
 from ccmix.agent.deadline import Deadline
-from ccmix.hosts.address import HostAddress
+from ccmix.hosts.address import AddressKind, HostAddress, agent_command, agent_source
 from ccmix.hosts.agent_host import AgentHost
-from ccmix.hosts.connect import CONNECTS_WITHIN_S, connect
-from ccmix.hosts.errors import CommandError, HostLost, HostSilent, HostUnreachable
+from ccmix.hosts.connection import Connection
+from ccmix.hosts.errors import (
+    CapExceeded,
+    CommandError,
+    ConnectError,
+    HostLost,
+    HostSilent,
+    HostUnreachable,
+    ProtocolBroken,
+)
+from ccmix.hosts.output_text import shortened
+
+CONNECTS_WITHIN_S = 20.0  # to the agent's first message: its Python starts in a second
+TELLS_AFTER_S = 5.0
+WAITS_WITHIN_S = (
+    120.0  # for an agent that reports that its predecessor is leaving, or that it carries out undos
+)
+SSH_FAILED = 255
+NOT_FOUND = 127
+# OpenSSH's errors if the network, or a server that starts or stops, is at fault.
+NETWORK_ERRORS = (
+    "could not resolve",
+    "connection refused",
+    "timed out",
+    "no route to host",
+    "unreachable",
+    "connection reset",
+    "connection closed",
+    "broken pipe",
+    "not responding",
+)
+
+
+def connect(
+    address: HostAddress,
+    owner: str,
+    silence_s: float = 60.0,
+    token: str | None = None,
+    onlooker: bool = False,
+    within_s: float = CONNECTS_WITHIN_S,
+    tell: Callable[[str], object] = lambda _: None,
+) -> AgentHost:
+    """Returns an agent on the host, for the campaign that `owner` describes. Raises ConnectError,
+    HostUnreachable if the network is at fault, HostSilent if no agent answers within `within_s`.
+    `tell` gets a sentence if this takes long.
+
+    Agent and controller treat each other as lost after `silence_s`. An agent that has the same
+    token, and does not know yet that its connection was lost, leaves at once. An onlooker takes no
+    lock and undoes no old changes, because another campaign may be using the host.
+    """
+    first = {
+        "owner": {
+            "campaign": owner,
+            "user": getpass.getuser(),
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        },
+        "token": token or secrets.token_hex(16),
+        "silence_s": silence_s,
+        "onlooker": onlooker,
+    }
+    name = str(address)
+    try:
+        connection = Connection(
+            name,
+            agent_command(address),
+            agent_source() + json.dumps(first).encode() + b"\n",
+            silence_s,
+        )
+    except OSError as error:
+        raise ConnectError(name, f"{error.filename or 'its agent'}: {error.strerror}") from error
+    host = AgentHost(connection, is_this_machine=address.kind is not AddressKind.SSH)
+    try:
+        greeted = _wait_for_hello(host, within_s, tell)
+    except (CapExceeded, ProtocolBroken) as error:
+        raise ConnectError(name, f"there is no agent of ccmix: {error.reason}") from None
+    except HostLost:
+        raise _failure(address, connection) from None
+    if not greeted:
+        host.abandon(0)
+        raise HostSilent(name, _silence(host, within_s))
+    if host.refused:
+        host.abandon()
+        raise ConnectError(name, host.refused)
+    if ("left" if onlooker else "restored") not in host.hello:
+        host.abandon(0)
+        raise ConnectError(name, "there is no agent of ccmix: it does not say what it has restored")
+    return host
+
+
+def _wait_for_hello(host: AgentHost, within_s: float, tell: Callable[[str], object]) -> bool:
+    """Returns whether the agent has said hello, or refused to serve. Raises HostLost."""
+
+    def greeted() -> bool:
+        return bool(host.hello or host.refused)
+
+    def spoke() -> bool:
+        return greeted() or host.waits is not None
+
+    connection, first = host.connection, Deadline(within_s)
+    if not connection.wait_for(spoke, min(TELLS_AFTER_S, first.remaining_s)) and not first.expired:
+        tell(
+            f"{host.name}: no answer after {TELLS_AFTER_S:g} s; ccmix waits {within_s:g} s "
+            "(connect-timeout)"
+        )
+        connection.wait_for(spoke, first.remaining_s)
+    if host.waits is not None and not greeted():
+        longest_s = max(WAITS_WITHIN_S, within_s)
+        tell(f"{host.name}: {shortened(host.waits)}; ccmix waits up to {longest_s:g} s")
+        return connection.wait_for(greeted, longest_s)
+    return greeted()
+
+
+def _silence(host: AgentHost, within_s: float) -> str:
+    if host.waits is not None:
+        return (
+            f"its agent did not begin within {max(WAITS_WITHIN_S, within_s):g} s: "
+            f"{shortened(host.waits)}"
+        )
+    return (
+        f"it accepted the connection, but no agent answered within {within_s:g} s: "
+        f"check that 'ssh {host.name} python3 --version' answers, or set a longer connect-timeout"
+    )
+
+
+def _failure(address: HostAddress, connection: Connection) -> ConnectError:
+    """Returns why there is no agent, after the connection has ended before an agent answered."""
+    name, stderr_lines = str(address), connection.last_error_lines
+    last_line = (
+        stderr_lines[-1] if stderr_lines else f"it ended with status {connection.exit_status}"
+    )
+    if address.kind is AddressKind.SSH and connection.exit_status == SSH_FAILED:
+        return _ssh_failure(name, last_line, " ".join(stderr_lines).lower())
+    if "its python3 is" in last_line:
+        return ConnectError(
+            name,
+            f"{last_line.removeprefix('ccmix-agent: ')}: ccmix needs Python 3.9 or newer there",
+        )
+    if connection.exit_status == NOT_FOUND and "python3" in last_line:
+        return ConnectError(
+            name, f"no python3 there ({last_line}): ccmix needs Python 3.9 or newer"
+        )
+    if connection.no_message and not stderr_lines:
+        last_line = f"it answered {connection.no_message!r}, but did not run python3"
+    return ConnectError(name, f"ccmix's agent did not start: {last_line}")
+
+
+def _ssh_failure(name: str, last: str, everything: str) -> ConnectError:
+    """Returns the error for OpenSSH's report; `everything` is its whole output in lower case."""
+    if "host key" in everything or "host identification" in everything:
+        return ConnectError(name, f"{last} Look at its host key and accept it first: ssh {name}")
+    if "permission denied" in everything:
+        return ConnectError(
+            name,
+            f"{last} ccmix can't enter a password: 'ssh {name}' must work with a key or an agent",
+        )
+    if any(phrase in everything for phrase in NETWORK_ERRORS):
+        return HostUnreachable(name, last)
+    return ConnectError(name, last)
+
 
 WAITS_S = (1.0, 2.0)  # between attempts to connect
-SILENT_S = (60.0, 3600.0)  # between attempts at a host that hung after connecting: at first, then doubled; at most
+SILENT_S = (
+    60.0,
+    3600.0,
+)  # between attempts at a host that hung after connecting: first, then doubled; maximum
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Silence:
-    """Describes a host that took a connection and hung; nobody waits for it before `again`."""
+    """Describes a host that accepted a connection and then hung; nothing waits for it before
+    `again`.
+    """
 
     error: HostSilent
     waits_s: float
@@ -30,8 +200,9 @@ class Silence:
 
 
 class Hosts:
-    """Connects to hosts for any number of threads. `owner` describes the campaign to others who want the same
-    hosts; an onlooker locks no host. `tell` gets sentences about hosts that let one wait.
+    """Connects to hosts for any number of threads. `owner` describes the campaign to other
+    campaigns that want the same hosts; an onlooker locks no host. `tell` gets sentences about slow
+    hosts.
     """
 
     def __init__(
@@ -55,14 +226,13 @@ class Hosts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def get(self, address: HostAddress, within_s: float = CONNECTS_WITHIN_S) -> AgentHost:
-        """Returns the agent on a host. Raises ConnectError, HostSilent if it does not answer within `within_s`, and at
-        once where it did not a while ago; HostLost after close() or abandon().
+        """Returns the agent on a host. Raises ConnectError; HostSilent if the host does not answer
+        within `within_s`, and at once if it did not answer a while ago; HostLost after close() or
+        abandon().
         """
         with self._lock:
             connecting = self._connecting.setdefault(address, threading.Lock())
@@ -78,14 +248,16 @@ class Hosts:
             return host
 
     def close(self) -> None:
-        """Lets all agents leave at the same time, and waits for them. Raises CommandError if one could not."""
+        """Tells all agents to leave at the same time, and waits for them. Raises CommandError if
+        one could not.
+        """
         errors = [error for error in self._all(_close) if error]
         if errors:
             raise errors[0]
 
     def abandon(self) -> bool:
-        """Cuts all connections, from any thread; returns whether all agents have ended and undone everything in
-        time.
+        """Cuts all connections, from any thread; returns whether all agents have ended and undone
+        everything in time.
         """
         return all(self._all(AgentHost.abandon))
 
@@ -94,7 +266,8 @@ class Hosts:
         if silent and not silent.again.expired:
             raise HostSilent(
                 str(address),
-                f"{silent.error.reason}; it is not tried again before {silent.again.remaining_s:.0f} s have passed",
+                f"{silent.error.reason}; it is not tried again before "
+                f"{silent.again.remaining_s:.0f} s have passed",
             )
         try:
             host = self._connect_patiently(address, within_s)
@@ -106,7 +279,9 @@ class Hosts:
         return host
 
     def _connect_patiently(self, address: HostAddress, within_s: float) -> AgentHost:
-        """Connects, and tries again where the network did not reach the host; one that hangs is tried once."""
+        """Connects, and tries again if the network did not reach the host. Tries a host that hangs
+        only once.
+        """
         for wait_s in WAITS_S:
             if self._over.is_set():
                 raise HostLost(str(address), "it was closed")
@@ -120,8 +295,14 @@ class Hosts:
 
     def _connect_once(self, address: HostAddress, within_s: float) -> AgentHost:
         return connect(
-            address, self._owner, self._silence_s, self._token, self._onlooker, within_s=within_s, tell=self._tell
-        )  # fmt: skip
+            address,
+            self._owner,
+            self._silence_s,
+            self._token,
+            self._onlooker,
+            within_s=within_s,
+            tell=self._tell,
+        )
 
     def _all(self, action: Callable[[AgentHost], Result]) -> Iterable[Result]:
         self._over.set()
@@ -134,7 +315,7 @@ class Hosts:
 
 
 def distance_s(former_s: float | None) -> float:
-    """Returns how long a host is left alone that hung once more, or for the first time (None)."""
+    """Returns how long to avoid a host that hung once more, or for the first time (None)."""
     first_s, most_s = SILENT_S
     return first_s if former_s is None else min(2 * former_s, most_s)
 

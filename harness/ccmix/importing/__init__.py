@@ -1,1 +1,3 @@
-"""Imports results that others measured into an archive: keeps what a source has, and marks what it lacks."""
+"""Imports third-party results into an archive: keeps the values of a source, and marks the missing
+ones.
+"""

@@ -1,230 +1,327 @@
-"""Turns results of pScheduler's throughput tests into runs: of its command, REST interface, archivers, and ccmix's.
+"""Turns results of pScheduler's throughput tests into runs: results from its command, its REST
+interface, its archivers, and from ccmix.
 
-If a participant's diagnostics have iperf3's own JSON, that is read; else the result in pScheduler's format.
+If a participant's diagnostics have iperf3's own JSON, reads the JSON; otherwise reads the result in
+pScheduler's format.
 """
 
 import math
-import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import polars as pl
+from pydantic import BeforeValidator, ConfigDict, Field
 
-from ccmix.analysis.iperf3_tables import REPORTED_COLUMNS
-from ccmix.analysis.pscheduler_tables import read_flows, read_intervals
+from ccmix.analysis.iperf3_tables import REPORTED_COLUMNS, pscheduler_flows, pscheduler_intervals
 from ccmix.analysis.series import SRC, read_series
 from ccmix.analysis.tables import RunTables
-from ccmix.generators.pscheduler.task import timestamp_s
+from ccmix.generators.pscheduler import task
 from ccmix.generators.results import embedded, sentence
-from ccmix.importing import asked_times, iperf3_tests
-from ccmix.importing.foreign_run import ForeignRun, LeftOut
-from ccmix.importing.foreign_text import writable
-from ccmix.importing.json_types import Object, Row
-from ccmix.importing.numbers import (
-    MOST_CLOCK_S,
-    MOST_RATE_BPS,
-    MOST_TIME_S,
-    known,
-    known_count,
+from ccmix.importing import iperf3_tests, times
+from ccmix.importing.iperf3_documents import is_test
+from ccmix.importing.values import (
+    Count,
+    Document,
+    Flag,
+    ForeignObject,
+    ForeignRun,
+    Items,
+    LeftOut,
+    Maybe,
+    Microseconds,
+    NeededRate,
+    NeededSeconds,
+    Object,
+    Part,
+    Rate,
+    Row,
+    Seconds,
+    Text,
+    writable,
 )
-from ccmix.importing.values import object_in, objects_in, text_in
 from ccmix.model import Group, ImportedSource, Traffic
 from ccmix.model.group_grammar import DEFAULT_CCA
 from ccmix.model.results import ImportOverrides
 
 KIND = "pscheduler"
-MOST_RTT_US = 1e9
-# Of a test's specification: what a run has besides, and what is no setting of the traffic
-_NO_OPTIONS = (
-    "schema", "source", "source-node", "dest", "dest-node", "duration", "interval", "omit", "parallel", "congestion",
-    "bandwidth", "reverse", "link-rtt",
-)  # fmt: skip
-_DURATION = re.compile(
-    r"P(?:(?P<days>\d{1,5})D)?(?:T(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,8})M)?(?:(?P<seconds>\d{1,9}(?:\.\d{1,9})?)S)?)?"
-)
+Moment = Maybe[
+    Annotated[float, BeforeValidator(lambda text: times.iso_s(str(text)))]
+]  # seconds since 1970
+Duration = Maybe[Annotated[NeededSeconds, BeforeValidator(lambda text: task.duration_s(str(text)))]]
+
+
+class PschedulerObject(ForeignObject):
+    """Models an object whose names have hyphens."""
+
+    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
+
+
+class PschedulerStream(PschedulerObject):
+    """The counts of a stream, or of all streams, during the test or an interval."""
+
+    stream_id: Annotated[str, BeforeValidator(lambda value: writable(str(value)))] = ""
+    throughput_bits: NeededRate
+    receiver_throughput_bits: Rate
+    throughput_bytes: Count
+    retransmits: Count
+    rtt: Microseconds
+    start: Seconds
+    end: Seconds
+    omitted: Flag
+
+
+class PschedulerSummary(PschedulerObject):
+    """The counts during the test; `congestion` has the CCAs of streams by their
+    identities.
+    """
+
+    streams: Items[PschedulerStream]
+    summary: Maybe[PschedulerStream]
+    congestion: Maybe[dict[str, Text]]
+
+
+class PschedulerInterval(PschedulerObject):
+    """The counts during an interval."""
+
+    streams: Items[PschedulerStream]
+
+
+class PschedulerResult(PschedulerObject):
+    """A throughput test's result, in the format that all of its tools share."""
+
+    succeeded: Any = None
+    error: Any = None
+    diags: Maybe[str]
+    mss: Count
+    summary: Part[PschedulerSummary]
+    intervals: Items[PschedulerInterval]
+
+
+class PschedulerSpec(PschedulerObject):
+    """The settings of the test. All other fields are options of the traffic."""
+
+    model_config = ConfigDict(extra="allow")
+
+    schema_number: Any = Field(None, alias="schema")
+    source: Text
+    source_node: Any = None
+    dest: Text
+    dest_node: Any = None
+    duration: Duration
+    interval: Any = None
+    omit: Duration
+    parallel: Any = None
+    congestion: Text
+    bandwidth: Rate
+    reverse: Flag
+    link_rtt: Any = None
+
+
+class PschedulerTest(PschedulerObject):
+    """The test that a task makes."""
+
+    type: Any = "throughput"
+    spec: Part[PschedulerSpec]
+
+
+class PschedulerPlan(PschedulerObject):
+    """The task of a run."""
+
+    test: Maybe[PschedulerTest]
+
+
+class PschedulerRun(PschedulerObject):
+    """A run of a task, as the REST interface has it."""
+
+    result_merged: Maybe[PschedulerResult]
+    result_full: Items[PschedulerResult]
+    errors: Any = None
+    participants: Maybe[list[Text]]
+    start_time: Moment
+    end_time: Moment
+
+
+class PschedulerDocument(PschedulerRun):
+    """Any document with a result: a run, or a document that contains a run."""
+
+    test: Maybe[PschedulerTest]
+    task: Part[PschedulerPlan]
+    run: Maybe[PschedulerRun]
+    result: Maybe[PschedulerResult]
 
 
 def is_result(document: Object) -> bool:
     run = document.get("run")
     of_run = run if isinstance(run, dict) else document
-    return bool(of_run.keys() & {"result-merged", "result-full"}) or isinstance(document.get("succeeded"), bool)
+    return bool(of_run.keys() & {"result-merged", "result-full"}) or isinstance(
+        document.get("succeeded"), bool
+    )
 
 
-def read_run(document: Object, where: str, overrides: ImportOverrides) -> ForeignRun | LeftOut:
-    """Returns the run of a result. Raises SourceError for iperf3's part."""
-    run = object_in(document.get("run")) or document
-    test = object_in(document.get("test")) or object_in(object_in(document.get("task")).get("test"))
-    kind = test.get("type", "throughput")
-    merged = object_in(run.get("result-merged")) or object_in(document.get("result")) or object_in(document)
-    if kind != "throughput":
-        return LeftOut(where, f"is pScheduler's result of {sentence(kind)}, and only those of throughput are imported")
-    if not merged.get("succeeded"):
-        why = merged.get("error") or run.get("errors") or merged.get("diags") or "it gives no reason"
+def read_test(
+    document: Document, overrides: ImportOverrides, server: Object | None = None
+) -> ForeignRun | LeftOut:
+    """Returns the run of a document of iperf3, optionally with the document of its server, or of
+    pScheduler.
+
+    Raises SourceError.
+    """
+    if is_test(document.content):
+        return iperf3_tests.read_run(document.content, document.where, overrides, "iperf3", server)
+    if is_result(document.content):
+        return read_run(document.content, document.where, overrides)
+    return LeftOut(document.where, "is not the result of a test")
+
+
+def read_run(content: Object, where: str, overrides: ImportOverrides) -> ForeignRun | LeftOut:
+    """Returns the run of a result. Raises SourceError for its part from iperf3."""
+    document = PschedulerDocument.model_validate(content)
+    run = document.run or document
+    test = document.test or document.task.test or PschedulerTest.model_validate({})
+    merged = run.result_merged or document.result or PschedulerResult.model_validate(content)
+    if test.type != "throughput":
+        reason = (
+            f"is pScheduler's result of {sentence(test.type)}, and only those of "
+            "throughput are imported"
+        )
+        return LeftOut(where, reason)
+    if not merged.succeeded:
+        why = merged.error or run.errors or merged.diags or "it gives no reason"
         return LeftOut(where, f"the run failed: {sentence(why)}")
-    spec = object_in(test.get("spec"))
-    asked = text_in(spec.get("congestion"))
-    known_cca = replace(overrides, cca=asked) if asked else overrides
-    result = _of_iperf3(run, merged, where, known_cca) or _of_summary(spec, merged, where, known_cca)
+    spec = test.spec
+    known_cca = replace(overrides, cca=spec.congestion) if spec.congestion else overrides
+    result = _of_iperf3(run, merged, where, known_cca) or _of_summary(
+        spec, merged, where, known_cca
+    )
     if isinstance(result, LeftOut):
         return result
-    participants = document.get("participants") or run.get("participants")
-    first = participants[0] if isinstance(participants, list) and participants else None
-    src, dst = (text_in(name) for name in (spec.get("source") or first, spec.get("dest")))
-    if spec.get("reverse"):
+    participants = document.participants or run.participants
+    src, dst = spec.source or (participants[0] if participants else None), spec.dest
+    if spec.reverse:
         src, dst = dst, src
-    began_s = _moment_s(run.get("start-time")) or result.began_s
-    of_spec = {name: value for name, value in spec.items() if name not in _NO_OPTIONS}
-    options = {writable(name): writable(str(value)) for name, value in of_spec.items() if isinstance(value, str | int)}
-    bitrate_bps = known(spec.get("bandwidth"), MOST_RATE_BPS) or result.bitrate_bps
+    options = {
+        writable(name): writable(str(value))
+        for name, value in (spec.model_extra or {}).items()
+        if isinstance(value, str | int)
+    }
     return replace(
         result,
-        bitrate_bps=bitrate_bps if result.udp_bps is None else None,
+        bitrate_bps=spec.bandwidth or result.bitrate_bps if result.udp_bps is None else None,
         options={**result.options, **options},
         src=src or result.src,
         dst=dst or result.dst,
         dst_address=None if dst else result.dst_address,
-        began_s=began_s,
-        ended_s=_moment_s(run.get("end-time")) or result.ended_s,
+        began_s=run.start_time or result.began_s,
+        ended_s=run.end_time or result.ended_s,
     )
 
 
-def _of_iperf3(run: Object, merged: Object, where: str, overrides: ImportOverrides) -> ForeignRun | LeftOut | None:
-    full, diags = run.get("result-full"), merged.get("diags")
-    texts = [part.get("diags") for part in full if isinstance(part, dict)] if isinstance(full, list) else []
-    if not any(texts) and isinstance(diags, str):
-        texts = [*diags.split("\nParticipant ")]
-    documents = [own for text in texts if isinstance(text, str) and (own := embedded(text))]
+def _of_iperf3(
+    run: PschedulerRun, merged: PschedulerResult, where: str, overrides: ImportOverrides
+) -> ForeignRun | LeftOut | None:
+    texts = [result.diags for result in run.result_full if result.diags]
+    if not texts and merged.diags:
+        texts = merged.diags.split("\nParticipant ")
+    documents = [document for text in texts if (document := embedded(text))]
     clients = [document for document in documents if "connecting_to" in document["start"]]
     servers = [document for document in documents if "accepted_connection" in document["start"]]
     if not clients:
         return None
-    result = iperf3_tests.read_run(clients[0], where, overrides, KIND, servers[0] if servers else None)
+    result = iperf3_tests.read_run(
+        clients[0], where, overrides, KIND, servers[0] if servers else None
+    )
     return replace(result, document=None) if isinstance(result, ForeignRun) else result
 
 
-def _of_summary(spec: Object, merged: Object, where: str, overrides: ImportOverrides) -> ForeignRun | LeftOut:
-    """Reads pScheduler's own format, which all of its tools share."""
-    result = _OwnFormat(merged)
-    if not result.streams:
+def _of_summary(
+    spec: PschedulerSpec, merged: PschedulerResult, where: str, overrides: ImportOverrides
+) -> ForeignRun | LeftOut:
+    """Reads pScheduler's own format."""
+    summary = merged.summary
+    streams = summary.streams or ([summary.summary] if summary.summary else [])
+    streams = streams[: iperf3_tests.MOST_STREAMS]
+    if not streams:
         return LeftOut(where, "the result has no throughput")
-    omit_s, duration_s = (_seconds(spec.get(name)) for name in ("omit", "duration"))
-    duration_s = duration_s or asked_times.duration_s(max(stream["end"] or 0.0 for stream in result.streams))
-    traffic = Traffic((ImportedSource("", SRC, (), None),), duration_s, omit_s, result.interval_s)
+    intervals = _intervals(merged, len(streams))
+    interval_s = times.interval_s(
+        [interval[0]["end"] - interval[0]["start"] for interval in intervals]
+    )
+    omit_s, duration_s = spec.omit or 0.0, spec.duration
+    duration_s = duration_s or times.duration_s(max(stream.end or 0.0 for stream in streams))
+    traffic = Traffic((ImportedSource("", SRC, (), None),), duration_s, omit_s, interval_s)
     throughput = {
-        "summary": {"streams": result.streams, "summary": result.sums, "congestion": result.ccas},
-        "intervals": result.intervals,
+        "summary": {
+            "streams": [stream.model_dump(by_alias=True) for stream in streams],
+            "summary": summary.summary.model_dump(by_alias=True) if summary.summary else {},
+            "congestion": summary.congestion or {},
+        },
+        "intervals": [{"streams": interval} for interval in intervals],
     }
-    flows = read_flows(traffic, throughput, SRC)
+    flows = pscheduler_flows(traffic, throughput, SRC)
     if overrides.cca and "," not in overrides.cca:
         flows = flows.with_columns(
             pl.col("cca_used").fill_null(overrides.cca),
-            group=pl.when(pl.col("group") == DEFAULT_CCA).then(pl.lit(overrides.cca)).otherwise("group"),
+            group=pl.when(pl.col("group") == DEFAULT_CCA)
+            .then(pl.lit(overrides.cca))
+            .otherwise("group"),
         )
-    received = "receiver-throughput-bits" in result.sums or all(
-        "receiver-throughput-bits" in stream for stream in result.streams
+    whole = (
+        [summary.summary]
+        if summary.summary and summary.summary.receiver_throughput_bits is not None
+        else streams
     )
+    received = all(stream.receiver_throughput_bits is not None for stream in whole)
     return ForeignRun(
         kind=KIND,
         source=where,
         results=RunTables(
             flows=flows,
-            intervals=read_intervals(traffic, throughput, flows),
+            intervals=pscheduler_intervals(traffic, throughput, flows),
             series=read_series(()),
             began_s=0.0,
-            reported=result.reported(),
+            reported=_reported(streams, intervals, merged.mss),
         ),
         groups=tuple(map(Group, dict.fromkeys(flows["group"]))),
         streams=flows.height,
         duration_s=duration_s,
         omit_s=omit_s,
-        interval_s=result.interval_s,
-        missing=("iperf3's own JSON is not there",) if result.intervals else ("it has no intervals",),
+        interval_s=interval_s,
+        missing=("iperf3's own JSON is missing",) if intervals else ("it has no intervals",),
         estimated=(
             *(() if received else ("goodput_bps",)),
-            *(("goodput_bps of intervals",) if result.intervals else ()),
+            *(("goodput_bps of intervals",) if intervals else ()),
         ),
     )
 
 
-class _OwnFormat:
-    """Reads a throughput test's result; a value that is no possible number is a gap."""
-
-    def __init__(self, merged: Object) -> None:
-        summary = object_in(merged.get("summary"))
-        whole = object_in(summary.get("summary"))
-        streams = [_stream(stream) for stream in objects_in(summary.get("streams")) or [whole]]
-        self.streams = [stream for stream in streams if stream is not None][: iperf3_tests.MOST_STREAMS]
-        self.sums = {
-            name: rate
-            for name in ("throughput-bits", "receiver-throughput-bits")
-            if (rate := known(whole.get(name), MOST_RATE_BPS)) is not None
-        }
-        congestion = object_in(summary.get("congestion"))
-        self.ccas = {str(name): writable(cca) for name, cca in congestion.items() if isinstance(cca, str) and cca}
-        self.mss_bytes = known_count(merged.get("mss"))
-        self.intervals = self._intervals(merged)
-        lengths = [stream["end"] - stream["start"] for interval in self.intervals for stream in interval["streams"][:1]]
-        self.interval_s = asked_times.interval_s(lengths)
-
-    def _intervals(self, merged: Object) -> list[Row]:
-        intervals = []
-        for interval in objects_in(merged.get("intervals")):
-            streams = [_stream(stream) for stream in objects_in(interval.get("streams"))]
-            there = [
-                stream | {"start": stream["start"] or 0.0}
-                for stream in streams
-                if stream is not None and stream["end"] and stream["end"] > (stream["start"] or 0.0)
-            ]
-            if len(there) == len(streams) == len(self.streams):
-                intervals.append({"streams": there})
-        return intervals
-
-    def reported(self) -> pl.DataFrame:
-        """Returns REPORTED_COLUMNS: segments as if each but the last were full, and the RTTs of the intervals."""
-        rows = []
-        for number, stream in enumerate(self.streams):
-            size, again = stream["throughput-bytes"], stream["retransmits"]
-            segments = None
-            if self.mss_bytes and size is not None and again is not None:
-                segments = math.ceil(size / self.mss_bytes) + again
-            rtts_s = [
-                interval["streams"][number]["rtt"] / 1e6
-                for interval in self.intervals
-                if interval["streams"][number]["rtt"] and not interval["streams"][number]["omitted"]
-            ]
-            rows.append((SRC, number, segments, again, rtts_s))
-        return pl.DataFrame(rows, schema=REPORTED_COLUMNS, orient="row")
+def _intervals(merged: PschedulerResult, streams: int) -> list[list[Row]]:
+    """Returns the streams of each interval that has all streams and their times."""
+    intervals = []
+    for interval in merged.intervals:
+        rows = [
+            stream.model_dump(by_alias=True) | {"start": stream.start or 0.0}
+            for stream in interval.streams
+            if stream.end and stream.end > (stream.start or 0.0)
+        ]
+        if len(rows) == len(interval.streams) == streams:
+            intervals.append(rows)
+    return intervals
 
 
-def _stream(stream: Object) -> Row | None:
-    rate_bps = known(stream.get("throughput-bits"), MOST_RATE_BPS)
-    received_bps = known(stream.get("receiver-throughput-bits"), MOST_RATE_BPS)
-    if rate_bps is None:
-        return None
-    row = {
-        "stream-id": writable(str(stream.get("stream-id"))),
-        "throughput-bits": rate_bps,
-        "throughput-bytes": known_count(stream.get("throughput-bytes")),
-        "retransmits": known_count(stream.get("retransmits")),
-        "rtt": known(stream.get("rtt"), MOST_RTT_US),
-        "start": known(stream.get("start"), MOST_TIME_S),
-        "end": known(stream.get("end"), MOST_TIME_S),
-        "omitted": bool(stream.get("omitted")),
-    }
-    return row if received_bps is None else row | {"receiver-throughput-bits": received_bps}
-
-
-def _moment_s(value: Any) -> float | None:
-    try:
-        return known(timestamp_s(value), MOST_CLOCK_S) if isinstance(value, str) else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def _seconds(value: Any) -> float:
-    """Returns the seconds of an ISO 8601 duration, 'PT1M30S'; 0 if there is none."""
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if not match:
-        return 0.0
-    factors = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
-    return known(sum(float(match[name] or 0) * factor for name, factor in factors.items()), MOST_TIME_S) or 0.0
+def _reported(
+    streams: Sequence[PschedulerStream], intervals: Sequence[Sequence[Row]], mss_bytes: int | None
+) -> pl.DataFrame:
+    """Returns REPORTED_COLUMNS: segments as if each but the last were full, and the RTTs of the
+    intervals.
+    """
+    rows = []
+    for number, stream in enumerate(streams):
+        size, again = stream.throughput_bytes, stream.retransmits
+        segments = None
+        if mss_bytes and size is not None and again is not None:
+            segments = math.ceil(size / mss_bytes) + again
+        in_intervals = [interval[number] for interval in intervals]
+        rtts_s = [row["rtt"] / 1e6 for row in in_intervals if row["rtt"] and not row["omitted"]]
+        rows.append((SRC, number, segments, again, rtts_s))
+    return pl.DataFrame(rows, schema=REPORTED_COLUMNS, orient="row")

@@ -1,40 +1,157 @@
-"""Lists the files below the paths that a user names, and reads their runs."""
+"""Lists the files below the paths that a user names, recognises each by its content, and reads
+their runs.
+"""
 
+import functools
 import hashlib
 import os
-import stat
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polars.exceptions import PolarsError
 
-from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
-from ccmix.importing.foreign_text import TOO_LARGE, too_large, writable
-from ccmix.importing.harness_folders import is_job
-from ccmix.importing.kinds import HARNESS, JSON, KINDS, SS, recognise
-from ccmix.importing.name_patterns import name_pattern
+from ccmix.importing import (
+    harness_folders,
+    iperf3_documents,
+    iperf3_tests,
+    pscheduler_results,
+    ss_logs,
+    tables,
+)
+from ccmix.importing.values import (
+    TOO_LARGE,
+    ForeignRun,
+    LeftOut,
+    SourceError,
+    encoding_of,
+    read_documents,
+    read_text,
+    too_large,
+    writable,
+)
 from ccmix.model.results import ImportOverrides
 
+JSON = "json"
+HARNESS = "harness"  # a folder, not a file
+SS = "ss"  # a log, which is read in parts
+HEAD_BYTES = 65536  # from which a file's kind is recognised
 MOST_DIGITS = 15
-# exceptions of reading a file that its tool did not write, or not to the end
-NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
+NOT_REGULAR = "is not a regular file"
+NOT_KNOWN = "is of an unknown kind"
+# exceptions of reading a file that is incomplete, or not from this tool
+NOT_UNDERSTOOD = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    PolarsError,
+)
+IGNORED = "_"  # the name of a field that may occur several times, and is not kept
+MOST_PATTERN_LETTERS = 500
+MOST_CONSECUTIVE = 2  # numbers per file, from the first to the last, if they count files
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T_ -]?\d\d[-:._]?\d\d(?:[-:._]?\d\d)?)?|\d{8}[T_-]?\d{4,6}|\d{9,}"
+)
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class ForeignKind:
+    """Recognises a file of this kind by its begin, and reads it. `read` takes the file and its
+    name.
+    """
+
+    meaning: str
+    recognised: Callable[[str], bool]
+    read: Callable[[Path, str, ImportOverrides], Iterator[ForeignRun | LeftOut]]
+
+
+def _is_table(head: str) -> bool:
+    header = head.partition("\n")[0]
+    return (
+        tables.has_rows(head)
+        or tables.columns_of(header.split(tables.delimiter_of(header))) is not None
+    )
+
+
+def _read_table(
+    file: Path, name: str, overrides: ImportOverrides
+) -> Iterator[ForeignRun | LeftOut]:
+    return tables.read_table(read_text(file, name), name, overrides)
+
+
+def _is_json(head: str) -> bool:
+    """Returns whether an object or a list begins, even after lines of other programs."""
+    begin = re.search(r"^[ \t]*[{\[][ \t\r]*([\"{}\[\]]|$)", head, re.MULTILINE)
+    return begin is not None and not tables.has_rows(head)
+
+
+def _read_json(file: Path, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
+    for document in read_documents(read_text(file, name), name):
+        result = pscheduler_results.read_test(document, overrides)
+        if isinstance(result, ForeignRun):
+            result = replace(result, raw={f"{result.kind}.json": document.text.encode()})
+        yield result
+
+
+def _read_iperf3_text(
+    file: Path, name: str, overrides: ImportOverrides
+) -> Iterator[ForeignRun | LeftOut]:
+    for document in iperf3_documents.read_tests(read_text(file, name), name):
+        result = iperf3_tests.read_run(document.content, document.where, overrides, "iperf3-text")
+        if isinstance(result, ForeignRun):
+            missing = (*result.missing, "its numbers have three digits, and it has no RTTs")
+            result = replace(result, raw={"iperf3.txt": document.text.encode()}, missing=missing)
+        yield result
+
+
+def _read_ss(file: Path, name: str, _: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
+    return ss_logs.read_log(file, name)
+
+
+KINDS: Mapping[str, ForeignKind] = {
+    JSON: ForeignKind("JSON of iperf3 or pScheduler", _is_json, _read_json),
+    "iperf3-text": ForeignKind("text of iperf3", iperf3_documents.is_text, _read_iperf3_text),
+    SS: ForeignKind("a log of ss", ss_logs.is_log, _read_ss),
+    HARNESS: ForeignKind(
+        "a job's folder of the ESnet harness", lambda _: False, harness_folders.read_job
+    ),
+    "table": ForeignKind("a table of results as CSV, or rows as JSON", _is_table, _read_table),
+}
+
+
+def recognise(file: Path) -> str | None:
+    """Returns the kind of a file, None if it is unknown. Raises OSError."""
+    with file.open("rb") as opened:
+        begin = opened.read(HEAD_BYTES)
+    head = begin.decode(encoding_of(begin), errors="replace")
+    return next((name for name, kind in KINDS.items() if kind.recognised(head)), None)
 
 
 @dataclass(frozen=True)
 class ForeignFile:
-    """Names a file, as it was given or below the folder that was, its kind, and the entry of its runs."""
+    """Holds the name of a file (as given, or below the given folder), its kind, and the entry of
+    its runs.
+    """
 
     file: Path
     name: str
     kind: str
     entry: str
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """Returns the SHA-256 of the content. Raises OSError."""
         if self.file.is_dir():
-            files = sorted(file for file in self.file.iterdir() if file.is_file() and not file.is_symlink())
+            files = sorted(
+                file for file in self.file.iterdir() if file.is_file() and not file.is_symlink()
+            )
             names = [f"{file.name} {_digest(file)}\n" for file in files]
             return hashlib.sha256("".join(names).encode(errors="surrogateescape")).hexdigest()
         return _digest(self.file)
@@ -47,101 +164,119 @@ def _digest(file: Path) -> str:
 
 @dataclass(frozen=True)
 class Listing:
-    """Lists all that is to be imported, and the names of files of no known kind, each with the reason."""
+    """Lists all files to import, and the names of files that are left out, each with the reason."""
 
     sources: tuple[ForeignFile, ...]
     left_out: tuple[str, ...]
 
 
 def listing(paths: Sequence[Path], kind: str | None) -> Listing:
-    """Lists all files that are named or lie below a named folder; `kind` is the kind that the user gives with --as.
+    """Lists all named files, and all files below named folders; `kind` is from --as.
 
-    Leaves links and other irregular files out of folders. Raises SourceError if a named file is of no known kind, or
-    there is no file.
+    Leaves out links and other irregular files in folders. Raises SourceError if a named file is of
+    an unknown kind, or if there is no file.
     """
     if kind is not None and kind not in KINDS:
-        raise SourceError(f"--as {kind}: there is no such kind: use one of {', '.join(KINDS)}")
+        raise SourceError(f"--as {kind}: unknown kind: use one of {', '.join(KINDS)}")
     places = {path.resolve() for path in paths}
-    if len(places) < len(paths) or any(folder in places for place in places for folder in place.parents):
-        raise SourceError("a file or folder is named twice, or within another: its runs would count twice")
-    sources, left_out = [], []
+    if len(places) < len(paths) or any(
+        folder in places for place in places for folder in place.parents
+    ):
+        raise SourceError(
+            "a file or folder is named twice, or within another: its runs would count twice"
+        )
+    sources: list[ForeignFile] = []
+    left_out: list[str] = []
     for path in paths:
         if not path.exists():
             raise SourceError(f"{path}: there is no such file or folder")
-        if path.is_dir():
-            files, others = _folder(path, kind)
-            sources += files
-            left_out += others
-        else:
-            sources.append(_named(path, kind))
+        if not path.is_dir() and kind == HARNESS:
+            raise SourceError(
+                f"{path}: is a file: name the folder of the job, or a folder above it"
+            )
+        for found in (
+            _folder(path.resolve(), kind) if path.is_dir() else [_file(path, path.name, kind)]
+        ):
+            if isinstance(found, ForeignFile):
+                sources.append(found)
+            elif path.is_dir():
+                left_out.append(f"{found.source}: {found.why}")
+            else:
+                remedy = (
+                    f": name it with --as, one of {', '.join(KINDS)}; unpack it first if it "
+                    "is compressed"
+                )
+                raise SourceError(f"{path}: {found.why}{remedy if found.why == NOT_KNOWN else ''}")
     if not sources:
         kinds = ", ".join(KINDS)
-        raise SourceError(f"{', '.join(map(str, paths))}: has nothing that can be imported: kinds are {kinds}")
+        raise SourceError(
+            f"{', '.join(map(str, paths))}: has nothing that can be imported: kinds are {kinds}"
+        )
     return Listing(tuple(sources), tuple(left_out))
 
 
-def _named(path: Path, kind: str | None) -> ForeignFile:
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise SourceError(f"{path}: is no regular file")
-    if kind == HARNESS:
-        raise SourceError(f"{path}: is a file: name the folder of the job, or one above it")
-    known_kind = kind or recognise(path)
-    if known_kind is None:
-        raise SourceError(f"{path}: is of no known kind: say it with --as, one of {', '.join(KINDS)}; unpack it first "
-                          "if it is compressed")  # fmt: skip
-    if known_kind != SS and too_large(path):
-        raise SourceError(f"{path}: {TOO_LARGE}")
-    entry = path.stem if known_kind == "table" else path.resolve().parent.name
-    return ForeignFile(path, writable(path.name), known_kind, entry)
-
-
-def _folder(path: Path, kind: str | None) -> tuple[list[ForeignFile], list[str]]:
-    sources, left_out = [], []
-    top = path.resolve()
-    for folder, folders, files in os.walk(top):
+def _folder(top: Path, kind: str | None) -> Iterator[ForeignFile | LeftOut]:
+    for name, folders, files in os.walk(top):
         folders.sort()
-        if kind in (None, HARNESS) and is_job(files):
-            place = Path(folder)
-            name = writable(str(Path(top.name, place.relative_to(top))))
-            sources.append(ForeignFile(place, name, HARNESS, place.name))
+        folder = Path(name)
+        if kind in (None, HARNESS) and harness_folders.is_job(files):
+            yield ForeignFile(
+                folder, writable(str(Path(top.name, folder.relative_to(top)))), HARNESS, folder.name
+            )
             continue
-        for file in (Path(folder, name) for name in sorted(files)):
-            name = writable(f"{top.name}/{file.relative_to(top)}")
-            if file.is_symlink() or not file.is_file():
-                left_out.append(f"{name}: is no regular file")
-            elif (known_kind := kind or recognise(file)) is None:
-                left_out.append(f"{name}: is of no known kind")
-            elif known_kind != SS and too_large(file):
-                left_out.append(f"{name}: {TOO_LARGE}")
-            else:
-                sources.append(
-                    ForeignFile(file, name, known_kind, file.stem if known_kind == "table" else Path(folder).name)
-                )
-    return sources, left_out
+        for file in (folder / name for name in sorted(files)):
+            name_below = f"{top.name}/{file.relative_to(top)}"
+            yield (
+                LeftOut(writable(name_below), NOT_REGULAR)
+                if file.is_symlink()
+                else _file(file, name_below, kind)
+            )
+
+
+def _file(file: Path, name: str, kind: str | None) -> ForeignFile | LeftOut:
+    name = writable(name)
+    if not file.is_file():
+        return LeftOut(name, NOT_REGULAR)
+    kind = kind or recognise(file)
+    if kind is None:
+        return LeftOut(name, NOT_KNOWN)
+    if kind != SS and too_large(file):
+        return LeftOut(name, TOO_LARGE)
+    return ForeignFile(
+        file, name, kind, file.stem if kind == "table" else file.resolve().parent.name
+    )
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Holds all runs, each with its source, and the results that can't become runs."""
+    """Holds all runs, each with its source, and results that can't become runs."""
 
     runs: tuple[tuple[ForeignFile, ForeignRun], ...]
     left_out: tuple[LeftOut, ...]
 
 
-def read(sources: Sequence[ForeignFile], overrides: ImportOverrides, on_read: Callable[[ForeignFile], None]) -> Reading:
-    """Reads all runs of all sources; calls `on_read` after each source. Raises SourceError, and OSError."""
+def read(
+    sources: Sequence[ForeignFile],
+    overrides: ImportOverrides,
+    on_read: Callable[[ForeignFile], None],
+) -> Reading:
+    """Reads all runs of all sources; calls `on_read` after each source. Raises SourceError,
+    and OSError.
+    """
     runs: list[tuple[ForeignFile, ForeignRun]] = []
     left_out: list[LeftOut] = []
     pattern = name_pattern(overrides.name_pattern) if overrides.name_pattern is not None else None
     originals = _originals(sources)
     for source in sources:
-        if original := originals.get(source):
-            left_out.append(LeftOut(source.name, f"is a copy of {original.name}"))
-            on_read(source)
-            continue
         of_name = pattern.fields_of(source.file) if pattern else {}
-        if of_name is None:
-            left_out.append(LeftOut(source.name, f"its name is not of the pattern {overrides.name_pattern}"))
+        if source in originals or of_name is None:
+            copy = f"is a copy of {originals[source].name}" if source in originals else None
+            left_out.append(
+                LeftOut(
+                    source.name,
+                    copy or f"its name does not match the pattern {overrides.name_pattern}",
+                )
+            )
             on_read(source)
             continue
         known = replace(overrides, cca=of_name.get("cca", overrides.cca))
@@ -153,7 +288,8 @@ def read(sources: Sequence[ForeignFile], overrides: ImportOverrides, on_read: Ca
                     left_out.append(result)
         except NOT_UNDERSTOOD as error:
             raise SourceError(
-                f"{source.name}: can't be understood as {KINDS[source.kind].meaning}: {error!r:.200}: leave it out, "
+                f"{source.name}: can't be understood as {KINDS[source.kind].meaning}: "
+                f"{error!r:.200}: leave it out, "
                 "or say with --as what it is"
             ) from error
         on_read(source)
@@ -164,25 +300,90 @@ def read(sources: Sequence[ForeignFile], overrides: ImportOverrides, on_read: Ca
 
 
 def _originals(sources: Sequence[ForeignFile]) -> dict[ForeignFile, ForeignFile]:
-    """Returns for each file or folder with the content of an earlier one that earlier one: its tests were made once.
+    """Maps each file or folder that repeats the content of an earlier one to that earlier one,
+    because its tests were made only once.
 
-    Of JSON each document is compared by itself, in pairs.without_copies(). Raises OSError.
+    The documents of JSON are compared one by one in experiments.without_copies(). Raises OSError.
     """
-    alike: dict[tuple[str, int], list[ForeignFile]] = {}
-    for source in sources:
-        if source.kind != JSON:
-            size = 0 if source.kind == HARNESS else source.file.stat().st_size
-            alike.setdefault((source.kind, size), []).append(source)
+    firsts: dict[tuple[str, str], ForeignFile] = {}
     originals: dict[ForeignFile, ForeignFile] = {}
-    for of_a_size in alike.values():
-        first: dict[str, ForeignFile] = {}
-        for source in of_a_size if len(of_a_size) > 1 else ():
-            if (original := first.setdefault(source.digest, source)) is not source:
-                originals[source] = original
+    for source in sources:
+        if (
+            source.kind != JSON
+            and (first := firsts.setdefault((source.kind, source.digest), source)) is not source
+        ):
+            originals[source] = first
     return originals
 
 
 def _iteration(run: ForeignRun) -> int:
-    """Returns the iteration that the name of a run's file says; 0 if it says none."""
+    """Returns the iteration in the name of a run's file; 0 if the name has none."""
     text = run.of_name.get("iteration", "")
     return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else 0
+
+
+@dataclass(frozen=True)
+class NamePattern:
+    """Matches as many of the last parts of a file's path as the pattern has."""
+
+    text: str
+    expression: "re.Pattern[str]"
+    fields: tuple[str, ...]
+    parts: int
+
+    def fields_of(self, file: Path) -> Mapping[str, str] | None:
+        """Returns the fields of a file's name; None if the name does not match the pattern."""
+        name = "/".join(file.resolve().parts[-self.parts :])
+        match = self.expression.fullmatch(writable(name))
+        return (
+            {field: match[number] for number, field in enumerate(self.fields, 1)} if match else None
+        )
+
+
+def name_pattern(text: str) -> NamePattern:
+    """Reads a pattern. Raises SourceError with the mistake in it."""
+
+    def refused(why: str) -> SourceError:
+        return SourceError(
+            f"--name-pattern {writable(text)[:100]}: {why}: "
+            "write for instance '{rate}_{rtt}_{iteration}_{cca}.json'"
+        )
+
+    if len(text) > MOST_PATTERN_LETTERS:
+        raise refused(f"is longer than {MOST_PATTERN_LETTERS} letters")
+    pieces = _FIELD.split(text)  # literal, field, literal, field, ..., literal
+    literals, names = pieces[::2], pieces[1::2]
+    if any(brace in literal for literal in literals for brace in "{}"):
+        raise refused("has a brace without its counterpart")
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise refused(f"{{{name}}} is not a field name, which has letters, digits, - and _")
+    kept = tuple(name for name in names if name != IGNORED)
+    if not kept:
+        raise refused("has no field")
+    if twice := next((name for name in kept if kept.count(name) > 1), None):
+        raise refused(f"has {{{twice}}} twice")
+    if "" in literals[1:-1]:
+        raise refused(
+            "has two fields with nothing between them, so the end of the first is unknown"
+        )
+    expression = re.escape(literals[0])
+    for name, literal in zip(names, literals[1:], strict=True):
+        expression += ("[^/]+?" if name == IGNORED else "([^/]+?)") + re.escape(literal)
+    return NamePattern(text, re.compile(expression), kept, text.count("/") + 1)
+
+
+def differ_in_more_than_a_number(names: Sequence[str]) -> bool:
+    """Returns whether names of files differ in more than a date or a running number."""
+    undated = [_DATE.sub("", name) for name in names]
+    if len({_NUMBER.sub("0", name) for name in undated}) > 1:
+        return True
+    differing = {
+        numbers
+        for numbers in zip(*map(_NUMBER.findall, undated), strict=True)
+        if len(set(numbers)) > 1
+    }
+    if len(differing) != 1:
+        return bool(differing)
+    counted = sorted(map(int, differing.pop()))
+    return counted[-1] - counted[0] >= MOST_CONSECUTIVE * len(names)

@@ -1,5 +1,20 @@
-"""Turns samples of sockets by ss into runs: a test consists of flows to one host that overlap in time."""
+"""Reads logs of ss(8), and makes runs from their samples: a test consists of flows to one host that
+overlap in time.
 
+A log repeats the output of ss, each time after a line with the time (times.TIME_LINE has the forms
+of these lines):
+
+    # 1628535057.690097
+    State  Recv-Q  Send-Q  Local Address:Port  Peer Address:Port
+    ESTAB  0       0       10.0.0.1:44010      10.0.0.2:5201
+             cubic wscale:10,10 rto:204 rtt:0.029/0.018 ...
+
+The values of a socket's line and their units are those of ss -ti, as in ccmix.probes.sockets. This
+module reads whole columns at once.
+"""
+
+import io
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,35 +31,254 @@ from ccmix.analysis.tables import (
     flows_of_sockets,
     intervals_of_sockets,
 )
-from ccmix.importing import asked_times
-from ccmix.importing.foreign_run import ForeignRun, LeftOut
-from ccmix.importing.ss_samples import NoTimesError, read_samples
-from ccmix.importing.time_lines import LEAST_CLOCK_S
+from ccmix.importing import times
+from ccmix.importing.times import LEAST_CLOCK_S, MOST_CLOCK_S
+from ccmix.importing.values import (
+    MOST_COUNT,
+    MOST_RATE_BPS,
+    MOST_TIME_S,
+    ForeignRun,
+    LeftOut,
+    SourceError,
+)
 from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA
+from ccmix.probes.sockets import BBR_NO_MIN_RTT
 
+CHUNK_BYTES = 2**25
+MOST_CHUNK_BYTES = 2**28  # between two lines with the time
+BLOCK_BYTES = 2**16  # in which the last line with the time is looked for, from the end
+LEAST_LINE_BYTES = 8  # in the mean
+# which columns at once are read of; others line by line
+_TIME = r"^(?:# )?([0-9]{9,10}\.[0-9]{1,9})\s*$"
+_IS_TIME = re.compile(times.TIME_LINE, re.MULTILINE)
+_TIME_LINE = re.compile(times.TIME_LINE.encode(), re.MULTILINE)
+_IS_SOCKET = re.compile(r"^(?:ESTAB +)?\d+ +\d+ +\S+:\d+ +\S+:\d+", re.MULTILINE)
+_SOCKET = (  # polars takes twice as long for the spaces, words and digits of all scripts
+    r"^(?:([A-Z][A-Z0-9-]+)[ \t]+)?([0-9]+)[ \t]+([0-9]+)[ \t]+([!-~]+):([0-9]+)[ "
+    r"\t]+([!-~]+):([0-9]+)(?:[ \t\r]|$)"
+)
+_NUMBER = r"([0-9.]+)"
+_COUNT = r"([0-9]+)"
+_RATE = r"([0-9.]+[KMGT]?)bps"
+_SUFFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+_COUNTERS = {
+    "mss_bytes": " mss:",
+    "cwnd_packets": " cwnd:",
+    "ssthresh_packets": " ssthresh:",
+    "bytes_sent": " bytes_sent:",
+    "bytes_retransmitted": " bytes_retrans:",
+    "bytes_acked": " bytes_acked:",
+    "bytes_received": " bytes_received:",
+    "segs_out": " segs_out:",
+    "data_segs_out": " data_segs_out:",
+    "retransmits": " retrans:[0-9]+/",
+    "lost": " lost:",
+    "unacked": " unacked:",
+}
+_TIMES_MS = {
+    "rto_s": " rto:",
+    "rtt_s": " rtt:",
+    "rttvar_s": " rtt:[0-9.]+/",
+    "min_rtt_s": " minrtt:",
+    "bbr_min_rtt_s": "[(,]mrtt:",
+    "busy_s": " busy:",
+    "receiver_window_limited_s": " rwnd_limited:",
+    "send_buffer_limited_s": " sndbuf_limited:",
+}
+_RATES = {
+    "pacing_rate_bps": " pacing_rate ",
+    "delivery_rate_bps": " delivery_rate ",
+    "bbr_bandwidth_bps": r"\(bw:",
+}
+_GAINS = {"bbr_pacing_gain": "[(,]pacing_gain:", "bbr_cwnd_gain": "[(,]cwnd_gain:"}
+# ss leaves out a counter that is 0. If the kernel or ss does not know the counter, its companion
+# here never appears either
+ZERO_WITH = {
+    **{name: name for name in ("bytes_sent", "bytes_acked", "segs_out", "data_segs_out", "busy_s")},
+    "bytes_retransmitted": "bytes_sent",
+    "bytes_received": "bytes_acked",
+    "receiver_window_limited_s": "busy_s",
+    "send_buffer_limited_s": "busy_s",
+}
+ZERO_ALWAYS = ("retransmits", "lost", "unacked")  # every Linux knows them
+_ENDS = ["local_address", "local_port", "remote_address", "remote_port"]
+# Words that are in the place of the CCA if ss does not know it
+_FLAGS = ("ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen")
 UNSEEN = "the log of ss doesn't show all of its flows"
+
+
+def is_log(head: str) -> bool:
+    """Returns whether a log of ss begins, even if its lines with the time are missing or in an
+    unknown form.
+    """
+    sockets = bool(_IS_SOCKET.search(head))
+    return (sockets and " rto:" in head) or bool(
+        _IS_TIME.search(head) and (sockets or "Recv-Q" in head)
+    )
+
+
+def read_samples(file: Path, name: str) -> pl.DataFrame | LeftOut:
+    """Returns a row for each established socket at each time: time_s since 1970, and the columns of
+    probes.sockets.Socket.
+
+    A column that ss never shows is null. A log with sockets but without any time is refused. Raises
+    SourceError and OSError.
+    """
+    parts = [_samples(text) for text in _chunks(file, name)]
+    table = pl.concat([_samples(b""), *parts])
+    if table.is_empty() and any(b" rto:" in text for text in _chunks(file, name)):
+        return LeftOut(
+            name,
+            "no line before its sockets has a time in a known form, so their duration is unknown: "
+            "write such a line before each output of ss, for instance with: date '+# %s.%N'",
+        )
+    shown = {column for column in table.columns if table[column].null_count() < table.height}
+    zeros = [
+        *ZERO_ALWAYS,
+        *(column for column, companion in ZERO_WITH.items() if companion in shown),
+    ]
+    return table.with_columns(pl.col(zeros).fill_null(0))
+
+
+def _chunks(file: Path, name: str) -> Iterator[bytes]:
+    """Yields the file in parts that begin with a line with the time."""
+    with file.open("rb") as opened:
+        kept = b""
+        while more := opened.read(CHUNK_BYTES):
+            if more.count(b"\n") * LEAST_LINE_BYTES > len(more):
+                raise SourceError(f"{name}: has too many empty lines for a log of ss: leave it out")
+            chunk = kept + more
+            cut = _last_time(chunk, len(kept))
+            if cut:
+                yield chunk[:cut]
+            elif len(chunk) > MOST_CHUNK_BYTES:
+                raise SourceError(
+                    f"{name}: has no line with the time for {len(chunk) >> 20} MiB, such as '# "
+                    "1628535057.6'"
+                )
+            kept = chunk[cut:]
+    yield kept[: kept.rfind(b"\n") + 1]  # a line that was cut off has too few values
+
+
+def _last_time(chunk: bytes, since: int) -> int:
+    """Returns the begin of the last line with the time after `since`; 0 if there is no such
+    line.
+    """
+    end = len(chunk)
+    while end > since:
+        begin = max(since, end - BLOCK_BYTES)
+        begins = [
+            match.start()
+            for match in _TIME_LINE.finditer(chunk, max(begin - times.MOST_LINE_BYTES, 1), end)
+        ]
+        if begins:
+            return begins[-1]
+        end = begin
+    return 0
+
+
+def _samples(text: bytes) -> pl.DataFrame:
+    lines = pl.read_csv(
+        io.BytesIO(text or b"\n"),
+        separator="\x01",
+        quote_char=None,
+        has_header=False,
+        schema={"line": pl.String},
+        encoding="utf8-lossy",
+        truncate_ragged_lines=True,
+    )
+    line = pl.col("line")
+    follows = pl.col("next").str.contains(r"^[ \t]+[!-~]").fill_null(value=False)
+    seconds = line.str.extract(_TIME, 1).cast(pl.Float64, strict=False)
+    sockets = (
+        lines.with_columns(
+            next=line.shift(-1), time_s=pl.coalesce(seconds, _other_times(lines)).forward_fill()
+        )
+        .filter(pl.col("time_s").is_between(0, MOST_CLOCK_S), line.str.contains(_SOCKET))
+        .select("time_s", "line", info=pl.when(follows).then("next").otherwise("line"))
+        .filter(pl.col("info").str.contains("rto:", literal=True))
+        .filter(
+            ~pl.col("line").str.contains(r"^[A-DF-Z]")
+        )  # states that carry data: ESTAB, or no state in the line
+    )
+    ends = pl.col("line").str.extract_groups(_SOCKET).struct
+    return sockets.select(
+        "time_s",
+        recv_queue_bytes=ends.field("2").cast(pl.Int64, strict=False),
+        send_queue_bytes=ends.field("3").cast(pl.Int64, strict=False),
+        local_address=_address(ends.field("4")),
+        local_port=ends.field("5").cast(pl.Int64, strict=False),
+        remote_address=_address(ends.field("6")),
+        remote_port=ends.field("7").cast(pl.Int64, strict=False),
+        cca=_cca(),
+        **{
+            column: _value(before + _COUNT, pl.Int64, MOST_COUNT)
+            for column, before in _COUNTERS.items()
+        },
+        **{
+            column: _value(before + _NUMBER, pl.Float64, MOST_TIME_S) / 1e3
+            for column, before in _TIMES_MS.items()
+        },
+        **{column: _rate(before) for column, before in _RATES.items()},
+        **{
+            column: _value(before + _NUMBER, pl.Float64, MOST_COUNT)
+            for column, before in _GAINS.items()
+        },
+    ).with_columns(
+        bbr_min_rtt_s=pl.when(
+            pl.col("bbr_min_rtt_s") < float(BBR_NO_MIN_RTT) / 1e3 * (1 - 1e-5)
+        ).then("bbr_min_rtt_s")
+    )
+
+
+def _other_times(lines: pl.DataFrame) -> pl.Series:
+    """Returns the times of lines that have a time in any form, null for other lines."""
+    short = pl.when(
+        pl.col("line").str.len_bytes() <= times.MOST_LINE_BYTES, ~pl.col("line").str.contains(_TIME)
+    )
+    found = short.then(
+        pl.coalesce(pl.col("line").str.extract(times.TIME_LINE, group) for group in (1, 2))
+    )
+    texts = lines.select(found.alias("text"))["text"]
+    known = {text: times.time_line_s(text) for text in texts.drop_nulls().unique()}
+    return texts.replace_strict(known, default=None, return_dtype=pl.Float64)
+
+
+def _cca() -> pl.Expr:
+    """Returns the word before wscale or rto."""
+    word = pl.col("info").str.extract(r"(?:^|[ \t])([a-z][a-z0-9_-]+) (?:wscale:[0-9,]+ )?rto:", 1)
+    return pl.when(~word.is_in(_FLAGS)).then(word)
+
+
+def _address(text: pl.Expr) -> pl.Expr:
+    """Turns '[::ffff:10.0.0.1]%eth0' into '::ffff:10.0.0.1%eth0'."""
+    return text.str.strip_chars_start("[").str.replace("]", "", literal=True)
+
+
+def _value(pattern: str, kind: type[pl.Int64 | pl.Float64], most: float) -> pl.Expr:
+    value = pl.col("info").str.extract(pattern, 1).cast(kind, strict=False)
+    return pl.when(value <= most).then(value)
+
+
+def _rate(before: str) -> pl.Expr:
+    text = pl.col("info").str.extract(before + _RATE, 1)
+    factor = text.str.slice(-1).replace_strict(_SUFFIXES, default=1.0, return_dtype=pl.Float64)
+    rate = text.str.strip_chars_end("KMGT").cast(pl.Float64, strict=False) * factor
+    return pl.when(rate <= MOST_RATE_BPS).then(rate)
 
 
 def read_log(file: Path, name: str) -> Iterator[ForeignRun | LeftOut]:
     """Yields the tests in a log. Raises SourceError and OSError."""
-    samples = samples_of(file, name)
+    yield from tests_in(read_samples(file, name), name)
+
+
+def tests_in(samples: pl.DataFrame | LeftOut, name: str) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the tests that samples show."""
     if isinstance(samples, LeftOut):
         yield samples
-    else:
-        yield from tests_in(samples, name)
-
-
-def samples_of(file: Path, name: str) -> pl.DataFrame | LeftOut:
-    """Returns the samples in a log, or why it has none: its times are missing. Raises SourceError and OSError."""
-    try:
-        return read_samples(file, name)
-    except NoTimesError as error:
-        return LeftOut(name, str(error).removeprefix(f"{name}: "))
-
-
-def tests_in(samples: pl.DataFrame, name: str) -> Iterator[ForeignRun | LeftOut]:
-    """Yields the tests that samples show."""
+        return
     if samples.is_empty():
         yield LeftOut(name, "no socket was there")
         return
@@ -60,38 +294,54 @@ def tests_in(samples: pl.DataFrame, name: str) -> Iterator[ForeignRun | LeftOut]
 
 def _tests(samples: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Yields the samples of the flows of each test, in the order of time."""
-    ends = ["local_address", "local_port", "remote_address", "remote_port"]
-    ours = _since_last_begin(samples.sort("time_s"), ends)
-    of_socket = ours.group_by(ends, maintain_order=True)
-    flows = of_socket.agg(
-        acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
-        begin_s=pl.col("time_s").first(),
-        end_s=pl.col("time_s").last(),
-    ).filter(pl.col("acked") > LEAST_SHARE_OF_A_FLOW * pl.col("acked").max(), pl.col("end_s") > pl.col("begin_s"))
-    for (_, *_), to_host in flows.sort("begin_s").group_by("local_address", "remote_address", maintain_order=True):
+    ours = _since_last_begin(samples.sort("time_s"))
+    flows = (
+        ours.group_by(_ENDS, maintain_order=True)
+        .agg(
+            acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
+            begin_s=pl.col("time_s").first(),
+            end_s=pl.col("time_s").last(),
+        )
+        .filter(
+            pl.col("acked") > LEAST_SHARE_OF_A_FLOW * pl.col("acked").max(),
+            pl.col("end_s") > pl.col("begin_s"),
+        )
+    )
+    for (_, *_), to_host in flows.sort("begin_s").group_by(
+        "local_address", "remote_address", maintain_order=True
+    ):
         ended_s = pl.col("end_s").cum_max().shift(1, fill_value=float("inf"))
         numbered = to_host.with_columns(test=(pl.col("begin_s") > ended_s).cum_sum())
         for _, together in numbered.group_by("test", maintain_order=True):
-            yield ours.join(together.select(ends), on=ends, how="semi", maintain_order="left")
+            yield ours.join(together.select(_ENDS), on=_ENDS, how="semi", maintain_order="left")
 
 
-def _since_last_begin(samples: pl.DataFrame, ends: list[str]) -> pl.DataFrame:
-    """Drops samples from before a socket's counters began again, for another socket of the same ports; keeps one
-    sample of a socket at a time.
+def _since_last_begin(samples: pl.DataFrame) -> pl.DataFrame:
+    """Drops the samples before a socket's counters restarted, because they belong to an earlier
+    socket with the same ports. Keeps one sample of a socket at each time.
     """
-    samples = samples.unique([*ends, "time_s"], keep="last", maintain_order=True)
-    again = (pl.col("bytes_acked").diff() < 0).fill_null(value=False).cum_sum().over(ends)
-    return samples.with_columns(life=again).filter(pl.col("life") == pl.col("life").max().over(ends)).drop("life")
+    samples = samples.unique([*_ENDS, "time_s"], keep="last", maintain_order=True)
+    again = (pl.col("bytes_acked").diff() < 0).fill_null(value=False).cum_sum().over(_ENDS)
+    return (
+        samples.with_columns(life=again)
+        .filter(pl.col("life") == pl.col("life").max().over(_ENDS))
+        .drop("life")
+    )
 
 
 def with_sockets(run: ForeignRun, samples: pl.DataFrame) -> ForeignRun:
-    """Returns the run with ss's samples of its flows, matched by their ports, unless some flows have no samples."""
-    if not isinstance(run.results, RunTables) or samples.is_empty() or samples["data_segs_out"].null_count():
+    """Returns the run with samples of its flows from ss, matched by their ports. If a flow has no
+    samples, returns the run with the note that they are missing.
+    """
+    if (
+        not isinstance(run.results, RunTables)
+        or samples.is_empty()
+        or samples["data_segs_out"].null_count()
+    ):
         return replace(run, missing=(*run.missing, UNSEEN))
     results, flows = run.results, run.results.flows
-    ends = ["local_address", "local_port", "remote_address", "remote_port"]
-    table = _of_series(_since_last_begin(samples.sort("time_s"), ends))
-    table = table.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
+    table = _of_series(_since_last_begin(samples.sort("time_s")))
+    table = _with_groups(table, flows)
     sending = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)
     if sending["port"].n_unique() < flows.height:
         return replace(run, missing=(*run.missing, UNSEEN))
@@ -113,7 +363,7 @@ def with_sockets(run: ForeignRun, samples: pl.DataFrame) -> ForeignRun:
 
 
 def _of_series(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples with the columns that tables of a measured run have."""
+    """Returns the samples with the columns of a measured run's tables."""
     return samples.with_columns(
         bytes_sent=pl.coalesce("bytes_sent", "bytes_acked"),
         final=pl.lit(value=False),
@@ -124,28 +374,40 @@ def _of_series(samples: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _with_groups(table: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    return table.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
+
+
 def _needed(table: pl.DataFrame) -> list[str]:
     return [column for column in NEEDED["sockets"] if column in table.columns]
 
 
 def _sent_counters(table: pl.DataFrame) -> FlowCounters:
-    """Returns the senders' counters; goodput stays what the import says, over its own time."""
-    return FlowCounters(samples=count_flows(table, pl.DataFrame(schema=INTERVAL_COLUMNS), {}).samples)
+    """Returns the senders' counters; goodput stays that of the import, over its own time."""
+    return FlowCounters(
+        samples=count_flows(table, pl.DataFrame(schema=INTERVAL_COLUMNS), {}).samples
+    )
 
 
 def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
     table = _of_series(samples)
     begun_s = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].min()
     began_s = float(begun_s if isinstance(begun_s, float) else table["time_s"][0])
-    of_all = {name: pl.lit(None, pl.Float64) for name in ("begin_s", "end_s")}  # rates are over the time of all samples
+    of_all = {
+        name: pl.lit(None, pl.Float64) for name in ("begin_s", "end_s")
+    }  # rates are over the time of all samples
     flows = flows_of_sockets(table).with_columns(pl.col("group").fill_null(DEFAULT_CCA), **of_all)
-    table = table.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
+    table = _with_groups(table, flows)
     table = earlier({"sockets": table}, began_s)["sockets"]
-    missing = ["sockets of the sender are all that there is"]
+    missing = ["only the sender's sockets were observed"]
     if samples["bytes_sent"].null_count():
-        flows = flows.with_columns(throughput_bps=pl.lit(None, pl.Float64), bytes_sent=pl.lit(None, pl.Int64))
+        flows = flows.with_columns(
+            throughput_bps=pl.lit(None, pl.Float64), bytes_sent=pl.lit(None, pl.Int64)
+        )
         missing.append("this ss shows no bytes_sent")
-    interval_s = asked_times.sampling_interval_s(table["time_s"].unique().sort().diff().drop_nulls().to_list())
+    interval_s = times.sampling_interval_s(
+        table["time_s"].unique().sort().diff().drop_nulls().to_list()
+    )
     ccas = [cca or DEFAULT_CCA for cca in dict.fromkeys(flows["cca_used"])]
     address = str(table["remote_address"][0])
     base_rtt = table["min_rtt_s"].min()
@@ -167,7 +429,7 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
         src=str(table["local_address"][0]),
         dst=address,
         dst_address=address,
-        duration_s=asked_times.sampled_duration_s(duration_s, interval_s),
+        duration_s=times.sampled_duration_s(duration_s, interval_s),
         interval_s=interval_s,
         began_s=began_s if began_s >= LEAST_CLOCK_S else None,
         ended_s=began_s + duration_s if began_s >= LEAST_CLOCK_S else None,

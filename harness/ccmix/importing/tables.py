@@ -1,16 +1,24 @@
-"""Reads tables of results as CSV: a line is a test, or one CCA of a test."""
+"""Reads tables of results as CSV. A line is a test, or one CCA of a test."""
 
+import contextlib
 import csv
-import datetime
 import io
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ccmix.importing.columns import has_rows, renamed, table_of_rows
-from ccmix.importing.foreign_run import ForeignRun, GroupSums, SourceError
-from ccmix.importing.foreign_text import writable
-from ccmix.importing.numbers import MOST_CLOCK_S, MOST_RATE_BPS, MOST_TIME_S, bounded, known, number_in
+from ccmix.importing import times
+from ccmix.importing.values import (
+    JSON_DECODER,
+    MOST_RATE_BPS,
+    MOST_TIME_S,
+    ForeignRun,
+    GroupSums,
+    SourceError,
+    read_number,
+    writable,
+)
 from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA
 from ccmix.model.results import ImportOverrides
@@ -32,21 +40,52 @@ ROLES = {
 }
 RATES_BPS = {"bps": 1.0, "kbps": 1e3, "mbps": 1e6, "gbps": 1e9, "tbps": 1e12}
 TIMES_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+# Units and maximum of a role
 _UNITS = {
-    "goodput": RATES_BPS, "throughput": RATES_BPS, "rtt": TIMES_S, "duration": TIMES_S,
-}  # fmt: skip
-_MOST = {"goodput": MOST_RATE_BPS, "throughput": MOST_RATE_BPS, "rtt": MOST_TIME_S, "duration": MOST_TIME_S}
+    "goodput": (RATES_BPS, MOST_RATE_BPS),
+    "throughput": (RATES_BPS, MOST_RATE_BPS),
+    "rtt": (TIMES_S, MOST_TIME_S),
+    "duration": (TIMES_S, MOST_TIME_S),
+}
 MOST_STREAMS = 100_000
 UNCLEAR = (
-    "lines that follow each other differ in CCA and results alone, and have no 'test': each is taken for a test of its "
-    "own; where CCAs ran at the same time, give their lines the same value in a column 'test'"
+    "consecutive lines differ only in CCA and results, and have no 'test': each counts as a test "
+    "of its own; if CCAs ran at the same time, give their lines the same value in a column 'test'"
 )
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.:/+-]{0,23}|\d+(?:\.\d+)?[A-Za-z/%]+")  # such as fq_codel, 1gbit or 20ms
+_WORD = re.compile(
+    r"[A-Za-z][A-Za-z0-9_.:/+-]{0,23}|\d+(?:\.\d+)?[A-Za-z/%]+"
+)  # such as fq_codel, 1gbit or 20ms
 _LIKE_SETTINGS = (
-    "rate", "bandwidth", "bw", "buffer", "bdp", "loss", "delay", "latency", "base_rtt", "mtu", "mss", "pacing", "qdisc",
-    "aqm", "queue",
-)  # fmt: skip
+    "rate",
+    "bandwidth",
+    "bw",
+    "buffer",
+    "bdp",
+    "loss",
+    "delay",
+    "latency",
+    "base_rtt",
+    "mtu",
+    "mss",
+    "pacing",
+    "qdisc",
+    "aqm",
+    "queue",
+)
 _DELIMITERS = ",;\t"
+# As utils/result_parser.py of the ESnet harness orders them: throughput of the sender, median RTT,
+# reordered segments
+OF_HARNESS = (
+    "host",
+    "test",
+    "streams",
+    "cca",
+    "throughput_Gbps",
+    "retransmit_rate",
+    "reordering",
+    "rtt_ms",
+)
+_ROWS = re.compile(r"\s*\[\s*\[")
 
 
 @dataclass(frozen=True)
@@ -67,23 +106,30 @@ class ForeignLine:
     test: str | None
     identity: tuple[str | None, ...]  # dst, src, entry, test, streams, duration and settings
     group: GroupSums
-    test_streams: int
     duration_s: float
     began_s: float | None  # since 1970
 
 
 def columns_of(header: Sequence[str]) -> Mapping[str, tuple[int, float]] | None:
-    """Returns the column and factor of each role; None if no column has a rate, as in every table of results."""
+    """Returns the column and factor of each role; None if no column has a rate, which every table
+    of results has.
+    """
     at: dict[str, tuple[int, float]] = {}
     for number, name in enumerate(header):
         for role, names in ROLES.items():
-            if role not in at and (factor := _factor(name, names, _UNITS.get(role))) is not None:
+            if (
+                role not in at
+                and (factor := _factor(name, names, _UNITS[role][0] if role in _UNITS else None))
+                is not None
+            ):
                 at[role] = (number, factor)
     return at if at.keys() & {"goodput", "throughput"} else None
 
 
 def _factor(name: str, names: Sequence[str], units: Mapping[str, float] | None) -> float | None:
-    """Returns the factor for values of a column of this name; None if the name is not among `names`."""
+    """Returns the factor for values of a column of this name; None if the name is not
+    among `names`.
+    """
     plain = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
     if units is None:
         return 1.0 if plain in names else None
@@ -96,11 +142,11 @@ def delimiter_of(header: str) -> str:
 
 
 def read_table(text: str, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun]:
-    """Yields the tests in a table; `name` is the file's, for messages. Raises SourceError.
+    """Yields the tests in a table; `name` is the file name for messages. Raises SourceError.
 
-    A line is a test. Lines that follow each other, have the same `test` and differ in CCA and results alone are one
-    test, in which each CCA occurs once. `streams` counts those of the whole test, which its CCAs share evenly, in
-    their order.
+    A line is a test. Consecutive lines with the same `test` that differ only in CCA and results are
+    one test, in which each CCA occurs once. `streams` is the number of streams of the whole test,
+    which its CCAs share evenly, in their order.
     """
     rows = has_rows(text)
     if rows:
@@ -118,15 +164,17 @@ def read_table(text: str, name: str, overrides: ImportOverrides) -> Iterator[For
             if not any(cell.strip() for cell in cells):
                 continue
             line = _line(cells, columns, f"{name}:{lines.line_num}", lines.line_num)
-            if together and not _same_test(together, line):
-                beside = line.test is None and _alike(together, line)
-                yield _foreign_run(together, columns, name, overrides, unclear or beside)
-                together, unclear = [], beside
+            alike = bool(together) and _alike(together, line)
+            if together and not (alike and line.test is not None):
+                yield _foreign_run(together, columns, name, overrides, unclear or alike)
+                together, unclear = [], alike
             together.append(line)
         if together:
             yield _foreign_run(together, columns, name, overrides, unclear)
     except csv.Error as error:
-        raise SourceError(f"{name}:{lines.line_num}: is not CSV: {error}: mend this line or take it out") from error
+        raise SourceError(
+            f"{name}:{lines.line_num}: is not CSV: {error}: fix or remove this line"
+        ) from error
 
 
 def _columns(header: Sequence[str], name: str, overrides: ImportOverrides) -> Columns:
@@ -134,46 +182,58 @@ def _columns(header: Sequence[str], name: str, overrides: ImportOverrides) -> Co
     names = tuple(cell.strip() for cell in header)
     if at is None:
         raise SourceError(
-            f"{name}:1: no column has a rate: name one of them goodput_Gbps or throughput_Gbps (or _Mbps, _bps), or "
-            f"say which is one, such as --columns 'RATE=goodput_mbps'; there are {writable(', '.join(names))[:200]}"
+            f"{name}:1: no column has a rate: name a column goodput_Gbps or throughput_Gbps (or "
+            "_Mbps, _bps), or map it with --columns 'RATE=goodput_mbps'; the columns are "
+            f"{writable(', '.join(names))[:200]}"
         )
     if twice := next((column for column in names if column and names.count(column) > 1), None):
-        raise SourceError(f"{name}:1: several columns are named '{twice[:40]}': rename or remove all but one")
+        raise SourceError(
+            f"{name}:1: several columns are named '{twice[:40]}': rename or remove all but one"
+        )
     for setting in overrides.settings:
         if setting not in names:
-            raise SourceError(f"{name}:1: has no column '{setting}' for --setting; it has {', '.join(names)[:200]}")
+            raise SourceError(
+                f"{name}:1: has no column '{setting}' for --setting; it has "
+                f"{', '.join(names)[:200]}"
+            )
     return Columns(at, names, tuple(names.index(setting) for setting in overrides.settings))
 
 
 def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> ForeignLine:
     if len(cells) != len(columns.names):
         raise SourceError(
-            f"{where}: has {len(cells)} columns and the header {len(columns.names)}: mend this line or take it out"
+            f"{where}: has {len(cells)} columns and the header {len(columns.names)}: fix this "
+            "line or take it out"
         )
 
     def cell(role: str) -> str | None:
         at = columns.at.get(role)
         return (cells[at[0]].strip() or None) if at else None
 
-    def number_of(role: str, most: float) -> float | None:
+    def number_of(role: str, most: float | None = None) -> float | None:
         text = cell(role)
         if text is None:
             return None
         try:
-            return bounded(number_in(text) * columns.at[role][1], most)
+            return read_number(text, most or _UNITS[role][1], columns.at[role][1])
         except ValueError as error:
             column = columns.names[columns.at[role][0]]
             raise SourceError(
-                f"{where}: {column}: '{text[:40]}' {error}: mend it, or leave it empty where it is not known"
+                f"{where}: {column}: '{text[:40]}' {error}: fix it, or leave it empty if it is "
+                "unknown"
             ) from error
 
     streams = number_of("streams", MOST_STREAMS)
     if streams is not None and (streams < 1 or streams != int(streams)):
-        raise SourceError(f"{where}: streams: {streams:g} is no number of streams: write 1 or more")
-    goodput_bps, throughput_bps = (number_of(role, MOST_RATE_BPS) for role in ("goodput", "throughput"))
+        raise SourceError(
+            f"{where}: streams: {streams:g} is not a number of streams: write 1 or more"
+        )
+    goodput_bps, throughput_bps = number_of("goodput"), number_of("throughput")
     received_bps = throughput_bps if goodput_bps is None else goodput_bps
     if received_bps is None:
-        raise SourceError(f"{where}: has no goodput and no throughput: fill it in, or take the line out")
+        raise SourceError(
+            f"{where}: has neither goodput nor throughput: fill one in, or remove the line"
+        )
     return ForeignLine(
         number=number,
         text=tuple(cells),
@@ -188,79 +248,78 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Fo
             goodput_bps=received_bps,
             throughput_bps=throughput_bps,
             retransmission_rate=number_of("retransmission_rate", 1.0),
-            rtt_median_s=number_of("rtt", _MOST["rtt"]),
+            rtt_median_s=number_of("rtt"),
             goodput_estimated=goodput_bps is None,
         ),
-        test_streams=int(streams or 0),
-        duration_s=number_of("duration", _MOST["duration"]) or 0.0,
+        duration_s=number_of("duration") or 0.0,
         began_s=_moment_s(cell("began")),
     )
 
 
 def _moment_s(text: str | None) -> float | None:
-    """Returns seconds since 1970 of ISO 8601, in UTC if it names no zone, or of such seconds; None for other text."""
-    try:
-        moment = datetime.datetime.fromisoformat(text or "")
-    except ValueError:
-        return _seconds(text)
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-    return known(aware.timestamp(), MOST_CLOCK_S) or None
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return known(number_in(text or ""), MOST_CLOCK_S) or None
-    except ValueError:
-        return None
-
-
-def _same_test(together: Sequence[ForeignLine], line: ForeignLine) -> bool:
-    return line.test is not None and _alike(together, line)
+    """Returns seconds since 1970 from ISO 8601 (UTC if it has no zone) or from such seconds; None
+    for other text.
+    """
+    moment = times.iso_s(text or "")
+    if moment is None:
+        with contextlib.suppress(ValueError):
+            moment = read_number(text or "", times.MOST_CLOCK_S)
+    return moment or None
 
 
 def _alike(together: Sequence[ForeignLine], line: ForeignLine) -> bool:
-    """Returns whether the line has a new CCA and differs from those before in CCA and results alone."""
+    """Returns whether the line has a new CCA and differs from the lines before only in CCA and
+    results.
+    """
     ccas = {previous.group.cca for previous in together}
     return together[-1].identity == line.identity and line.group.cca not in ccas
 
 
 def _unclear(line: ForeignLine, columns: Columns) -> dict[str, str]:
-    """Returns the columns of words, and those named like a setting: they may be settings, and not results."""
+    """Returns the columns of words, and columns with names like settings: they may be settings
+    instead of results.
+    """
     known_columns = {at for at, _ in columns.at.values()} | set(columns.settings)
     return {
         name: text.strip()
         for at, (name, text) in enumerate(zip(columns.names, line.text, strict=True))
-        if at not in known_columns and name and (_WORD.fullmatch(text.strip()) or name.lower() in _LIKE_SETTINGS)
+        if at not in known_columns
+        and name
+        and (_WORD.fullmatch(text.strip()) or name.lower() in _LIKE_SETTINGS)
     }
 
 
 def _foreign_run(
-    together: Sequence[ForeignLine], columns: Columns, name: str, overrides: ImportOverrides, unclear: bool
+    together: Sequence[ForeignLine],
+    columns: Columns,
+    name: str,
+    overrides: ImportOverrides,
+    unclear: bool,
 ) -> ForeignRun:
     first = together[0]
     dst, src, entry = first.identity[:3]
     dealt = [
-        first.test_streams // len(together) + (at < first.test_streams % len(together)) for at in range(len(together))
+        first.group.streams // len(together) + (at < first.group.streams % len(together))
+        for at in range(len(together))
     ]
-    if first.test_streams and not all(dealt):
-        raise SourceError(f"{name}:{first.number}: {first.test_streams} streams can't be of {len(together)} CCAs")
+    if first.group.streams and not all(dealt):
+        raise SourceError(
+            f"{name}:{first.number}: {first.group.streams} streams can't have {len(together)} CCAs"
+        )
     ccas = [line.group.cca for line in together]
     if overrides.cca and ccas == [DEFAULT_CCA]:
         ccas = [overrides.cca]
     results = tuple(
-        GroupSums(
-            cca, streams, sums.goodput_bps, sums.throughput_bps, sums.retransmission_rate, sums.rtt_median_s,
-            sums.goodput_estimated,
-        )
-        for cca, streams, sums in zip(ccas, dealt, (line.group for line in together), strict=True)
-    )  # fmt: skip
+        replace(line.group, cca=cca, streams=streams)
+        for cca, streams, line in zip(ccas, dealt, together, strict=True)
+    )
     rtts_s = {sums.rtt_median_s for sums in results}
     return ForeignRun(
         kind="table",
         source=f"{name}:{first.number}",
         results=results,
         groups=tuple(map(Group, ccas)),
-        streams=first.test_streams,
+        streams=first.group.streams,
         entry=entry,
         settings={columns.names[at]: first.text[at].strip() for at in columns.settings},
         src=src,
@@ -272,6 +331,86 @@ def _foreign_run(
         rtt_median_s=rtts_s.pop() if len(rtts_s) == 1 else None,
         details={"rows": [dict(zip(columns.names, line.text, strict=True)) for line in together]},
         diagnostics=(f"{name}: {UNCLEAR}",) if unclear else (),
-        missing=("a table has no series", *(() if first.duration_s else ("the duration is not known",))),
+        missing=(
+            "a table has no series",
+            *(() if first.duration_s else ("the duration is not known",)),
+        ),
         estimated=("goodput_bps",) if any(sums.goodput_estimated for sums in results) else (),
     )
+
+
+def has_rows(head: str) -> bool:
+    """Returns whether a list of lists begins."""
+    return _ROWS.match(head) is not None
+
+
+def table_of_rows(text: str, name: str, columns: str | None) -> str:
+    """Returns a list of rows in JSON as CSV, with the columns that the user names, or those of the
+    harness.
+
+    Ignores the text after the list, where the harness prints the same rows as CSV. Raises
+        SourceError.
+    """
+    try:
+        rows, _ = JSON_DECODER.raw_decode(text.lstrip())
+    except json.JSONDecodeError as error:
+        raise SourceError(f"{name}: is not valid JSON: {error}: fix it, or remove it") from error
+    except RecursionError as error:
+        raise SourceError(f"{name}: is nested too deeply for a table: remove it") from error
+    except ValueError as error:
+        raise SourceError(f"{name}: has a number with too many digits: remove it") from error
+    header = _names(columns) if columns is not None else OF_HARNESS
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(header)
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, list) or not all(
+            isinstance(cell, str | int | float | None) for cell in row
+        ):
+            raise SourceError(f"{name}: row {number} is not a list of values: remove it")
+        if len(row) != len(header):
+            raise SourceError(
+                f"{name}: row {number} has {len(row)} values for {len(header)} columns, "
+                f"{', '.join(header)[:200]}: name the columns with --columns, such as "
+                "'host,cca,goodput_gbps'"
+            )
+        writer.writerow(" ".join(str(cell).split()) if cell is not None else "" for cell in row)
+    return made.getvalue()
+
+
+def _names(columns: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in columns.split(","))
+    if any("=" in name or not name for name in names):
+        raise SourceError(
+            f"--columns {writable(columns)[:100]}: rows without a header need only the names: "
+            "write for instance 'host,cca,goodput_gbps'"
+        )
+    return names
+
+
+def renamed(header: Sequence[str], name: str, columns: str) -> list[str]:
+    """Returns the header with the user's names: 'THEIRS=OURS,...'. Raises
+    SourceError.
+    """
+    ours: dict[str, str] = {}
+    for pair in columns.split(","):
+        theirs, equals, own = (part.strip() for part in pair.rpartition("="))
+        if not equals or not theirs or not own:
+            raise SourceError(
+                f"--columns {writable(columns)[:100]}: '{writable(pair)[:40]}' is not THEIRS=OURS: "
+                "write for instance 'throughput=goodput_mbps,algorithm=cca'"
+            )
+        ours[theirs] = own
+    theirs_there = [cell.strip() for cell in header]
+    if missing := next((column for column in ours if column not in theirs_there), None):
+        raise SourceError(
+            f"{name}:1: has no column '{writable(missing)[:40]}' for --columns; it has "
+            f"{writable(', '.join(theirs_there))[:300]}"
+        )
+    taken = {own.lower() for own in ours.values()}
+    return [ours.get(cell) or _free(cell, taken) for cell in theirs_there]
+
+
+def _free(cell: str, taken: set[str]) -> str:
+    """Returns the name of a column, marked if the user gave it to another column."""
+    return f"{cell} (theirs)" if cell.lower() in taken else cell

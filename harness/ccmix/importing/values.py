@@ -1,18 +1,310 @@
-"""Reads values of JSON documents that others wrote: a value of an unexpected type is a gap."""
+"""Reads values of third-party files: text, numbers, and JSON objects whose bad values become None.
+Describes the runs that the readers of all kinds of sources return, with all known facts.
+"""
 
-from typing import Any
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from ccmix.importing.foreign_text import writable
-from ccmix.importing.json_types import Object
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    OnErrorOmit,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from ccmix.analysis.tables import RunTables
+from ccmix.archive import ArchiveError
+from ccmix.model import Group
+from ccmix.model.group_grammar import DEFAULT_CCA
+
+MOST_BYTES = 2**28  # of a file that is read whole
+TOO_LARGE = f"is larger than {MOST_BYTES >> 20} MiB: split it"
+MOST_RATE_BPS = 1e15  # beyond what any path has
+MOST_TIME_S = 1e9  # 30 years
+MOST_COUNT = 2**53  # of bytes or segments: what JSON's numbers are exact to
+_BEGIN = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
+_NEXT = re.compile(r"\s*[{\[]")
+JSON_DECODER = json.JSONDecoder(
+    parse_constant=lambda _: None
+)  # NaN and Infinity, which are not JSON, become None
+
+Object = Mapping[str, Any]  # as a source has it
+Row = dict[str, Any]  # an object from a reader, in the form of iperf3's or pScheduler's JSON
+Kind = TypeVar("Kind")
 
 
-def object_in(value: Any) -> Object:
-    return value if isinstance(value, dict) else {}
+class SourceError(ArchiveError):
+    """Says that a source can't be read as the kind that it seems to be, with file, line and
+    remedy.
+    """
 
 
-def objects_in(value: Any) -> list[Object]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+def read_text(file: Path, name: str) -> str:
+    """Reads UTF-8, or UTF-16 with its mark. Raises SourceError, and OSError."""
+    if too_large(file):
+        raise SourceError(f"{name}: {TOO_LARGE}")
+    content = file.read_bytes()
+    try:
+        return content.decode(encoding_of(content))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SourceError(
+            f"{name}:{line}: is not text in UTF-8: convert the file, such as by: iconv -f latin1 "
+            "-t utf-8"
+        ) from error
 
 
-def text_in(value: Any) -> str | None:
-    return writable(value) if isinstance(value, str) and value else None
+def too_large(file: Path) -> bool:
+    """Returns whether a file can't be what it seems to be, if it is read whole. Raises OSError."""
+    return file.stat().st_size > MOST_BYTES
+
+
+def encoding_of(begin: bytes) -> str:
+    """Returns the encoding from the mark at the begin of a file; UTF-8 without a mark."""
+    return "utf-16" if begin[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def writable(name: str) -> str:
+    """Returns the name with ? for characters that can't be printed: halves of characters, which
+    can't be written to a file, and control characters, which control a terminal and are not allowed
+    in SVG.
+    """
+    if name.isprintable():
+        return name
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
+
+
+def read_number(text: str, most: float, factor: float = 1.0) -> float:
+    """Reads a number in ASCII digits, and returns it times `factor` if the result is from 0 to
+    `most`.
+
+    Raises ValueError with the mistake as part of a sentence.
+    """
+    try:
+        number = float(text) * factor if "_" not in text and text.isascii() else None
+    except ValueError:
+        number = None
+    if number is None:
+        raise ValueError("is not a number")
+    if not math.isfinite(number):
+        raise ValueError("is not a finite number")
+    if not 0 <= number <= most:
+        raise ValueError(f"is not from 0 to {most:g}")
+    return number
+
+
+def within(number: float, most: float) -> float | None:
+    """Returns the number if it is from 0 to `most`, otherwise None."""
+    return number if 0 <= number <= most else None
+
+
+class _OrDefault:
+    """Makes a field with a default for refused and missing values."""
+
+    def __init__(self, **default: Any) -> None:
+        self._default = default
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.with_default_schema(handler(source), on_error="default", **self._default)
+
+
+class _OrEmpty:
+    """Makes a field that becomes an object without values if it is not an object or is missing."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.with_default_schema(
+            handler(source), default_factory=lambda: source.model_validate({}), on_error="default"
+        )
+
+
+def _to(most: float) -> Any:
+    return Field(strict=True, ge=0, le=most, allow_inf_nan=False)
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and math.isfinite(value) else value
+
+
+_OR_NONE = _OrDefault(default=None)
+NeededRate = Annotated[
+    float, _to(MOST_RATE_BPS)
+]  # bit/s; without a needed value, an object of Items is left out
+Rate = Annotated[NeededRate | None, _OR_NONE]
+NeededSeconds = Annotated[float, _to(MOST_TIME_S)]
+Seconds = Annotated[NeededSeconds | None, _OR_NONE]
+Microseconds = Annotated[float | None, _to(1e9), _OR_NONE]
+NeededCount = Annotated[int, Field(strict=True, ge=0, le=MOST_COUNT), BeforeValidator(_whole)]
+Count = Annotated[NeededCount | None, _OR_NONE]
+Text = Annotated[str | None, Field(strict=True, min_length=1), AfterValidator(writable), _OR_NONE]
+Flag = Annotated[bool, _OrDefault(default=False)]
+Maybe = Annotated[Kind | None, _OR_NONE]
+Part = Annotated[Kind, _OrEmpty()]
+Items = Annotated[list[OnErrorOmit[Kind]], _OrDefault(default=[])]
+
+
+class ForeignObject(BaseModel):
+    """Models an object of a third-party document: a field is None if it is missing or has a
+    bad value.
+    """
+
+
+@dataclass(frozen=True)
+class Document:
+    """Holds an object, its own text, and its begin as file and line for messages."""
+
+    content: Row
+    text: str
+    where: str
+
+
+def read_documents(text: str, name: str) -> Iterator[Document]:
+    """Yields the objects in a text, and those in its lists; skips other lines.
+    Raises SourceError.
+
+    Joins the pieces from iperf3's --json-stream into the document that -J would have written.
+    """
+    whole: Row | None = None
+    where, texts = "", list[str]()
+    for document in _documents(text, name):
+        event, data = document.content.get("event"), document.content.get("data")
+        if not isinstance(event, str):
+            yield document
+            continue
+        if event == "start" and whole is not None:
+            yield Document(whole, "\n".join(texts), where)
+            whole = None
+        if whole is None:
+            whole, where, texts = {"intervals": []}, document.where, []
+        texts.append(document.text)
+        if event == "interval":
+            whole["intervals"].append(data)
+        else:
+            whole[event] = data
+    if whole is not None:
+        yield Document(whole, "\n".join(texts), where)
+
+
+def _documents(text: str, name: str) -> Iterator[Document]:
+    at, line, counted = 0, 1, 0
+    while begin_match := _NEXT.match(text, at) or _BEGIN.search(text, at):
+        begin = begin_match.end() - 1
+        line += text.count("\n", counted, begin)
+        counted = begin
+        where = f"{name}:{line}"
+        try:
+            content, at = JSON_DECODER.raw_decode(text, begin)
+        except json.JSONDecodeError as error:
+            wrong = line + text.count("\n", begin, error.pos)
+            cut = (
+                ", where the text ends: it was cut off"
+                if error.pos >= len(text.rstrip()) - 1
+                else ""
+            )
+            raise SourceError(
+                f"{name}:{wrong}: is not valid JSON: {error.msg}{cut}: fix or remove the part that "
+                f"begins in line {line}"
+            ) from error
+        except RecursionError as error:
+            raise SourceError(f"{where}: is nested too deeply for a result: remove it") from error
+        except ValueError as error:
+            raise SourceError(f"{where}: has an invalid number: {error}: remove it") from error
+        for item in content if isinstance(content, list) else [content]:
+            if isinstance(item, dict):
+                yield Document(item, text[begin:at] if item is content else json.dumps(item), where)
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """Holds a summary's values of a whole group; `goodput_bps` is the sender's rate if
+    `goodput_estimated`.
+    """
+
+    cca: str
+    streams: int
+    goodput_bps: float
+    throughput_bps: float | None = None
+    retransmission_rate: float | None = None
+    rtt_median_s: float | None = None
+    goodput_estimated: bool = False
+
+
+@dataclass(frozen=True)
+class ForeignRun:
+    """Describes a run that a source reports. None, 0 and empty mean that the source does not report
+    the value.
+
+    `results` are a summary's groups, or tables like those of a measured run. `missing` has
+    sentences about facts that this run lacks, compared with a run of ccmix. `estimated` names
+    metrics that were estimated from others. `raw` are files for the run's generators/.
+    """
+
+    kind: str  # a key of sources.KINDS
+    source: str  # file, and line or number within it, as in messages
+    results: tuple[GroupSums, ...] | RunTables
+    groups: tuple[Group, ...] = (Group(DEFAULT_CCA),)
+    streams: int = 0
+    udp_bps: float | None = None  # of each stream; None: TCP
+    bitrate_bps: float | None = None  # of each TCP stream, to which iperf3's -b holds it
+    options: Mapping[str, str] = field(
+        default_factory=dict
+    )  # further known settings of the test, by their names
+    unclear: Mapping[str, str] = field(
+        default_factory=dict
+    )  # columns that may be settings or results
+    ended_early: str = ""  # after how much of its time; empty: it ran to its end
+    entry: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    src: str | None = None
+    dst: str | None = None
+    dst_address: str | None = None
+    duration_s: float = 0.0
+    omit_s: float = 0.0
+    interval_s: float = 0.0
+    pacing_bps: float | None = None
+    began_s: float | None = None
+    ended_s: float | None = None
+    pings_s: tuple[float, ...] = ()
+    base_rtt_s: float | None = None
+    rtt_median_s: float | None = None  # of the run; only with a summary
+    kernel: str | None = None  # release, of the sending host
+    version: str = ""  # of iperf3
+    rate_bps: float | None = None  # of the bottleneck
+    of_name: Mapping[str, str] = field(
+        default_factory=dict
+    )  # facts from the source's name, by fields of --name-pattern
+    not_known: tuple[str, ...] = ()  # unanswered questions about the runs of its condition
+    details: Object = field(
+        default_factory=dict
+    )  # further content of the source, as its JSON or its columns
+    missing: tuple[str, ...] = ()
+    estimated: tuple[str, ...] = ()
+    diagnostics: tuple[str, ...] = ()
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+    document: Object | None = None  # of a test of iperf3, to join the results of both ends
+
+    @property
+    def goodput_bps(self) -> float:
+        """Returns the goodput of the whole run."""
+        if isinstance(self.results, RunTables):
+            return float(self.results.flows["goodput_bps"].sum())
+        return sum(group.goodput_bps for group in self.results)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Names a result that can't become a run, and says why."""
+
+    source: str
+    why: str

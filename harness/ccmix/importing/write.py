@@ -1,53 +1,85 @@
-"""Writes an archive of imported runs: whole or not at all, and never over another archive."""
+"""Writes an archive of imported runs, either completely or not at all, and never over another
+archive.
+"""
 
-import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
+import polars as pl
+
+from ccmix.analysis.metrics import run_metrics
+from ccmix.analysis.series import SRC
 from ccmix.analysis.tables import RunTables
+from ccmix.analysis.validity.hosts import window_limits
 from ccmix.archive import ArchiveError, Campaign, RunFolder
-from ccmix.archive.staging import staged
-from ccmix.importing.beside import beside
-from ccmix.importing.runs import Imported, finished_run
+from ccmix.files import staged
+from ccmix.flattening import flattened
+from ccmix.importing.runs import UNKNOWN, Imported
 from ccmix.importing.sources import Listing
-from ccmix.model import run_files
-from ccmix.model.results import CampaignOrigin, CampaignPlan, ImportedFile, ImportIdentity, ImportOverrides
+from ccmix.importing.values import ForeignRun, GroupSums, writable
+from ccmix.model import Facts, ImportFacts, Run, run_files
+from ccmix.model.results import (
+    CampaignOrigin,
+    CampaignPlan,
+    Execution,
+    Finding,
+    FinishedRun,
+    GroupMetrics,
+    ImportedFile,
+    ImportIdentity,
+    ImportOverrides,
+    Metrics,
+    Verdict,
+)
+from ccmix.terms import ENDED_EARLY, IMPORTED, LIMITS
 from ccmix.version import version
 
-MOST_ALONE = 5000  # runs that one process writes
-TOLD_AT_ONCE = 100  # runs, since drawing the progress takes as long as writing a run
+MACHINE: Literal["imported"] = "imported"
+TOLD_AT_ONCE = 100  # runs; drawing the progress takes as long as writing a run
 
 
 def import_identity(listing: Listing, overrides: ImportOverrides) -> ImportIdentity:
-    """Returns what identifies an import: its files and the user's overrides."""
-    files = tuple(ImportedFile(source.name, source.kind, source.digest) for source in listing.sources)
+    """Returns the identity of an import: its files and the user's overrides."""
+    files = tuple(
+        ImportedFile(source.name, source.kind, source.digest) for source in listing.sources
+    )
     return ImportIdentity(files, overrides)
 
 
 def same_import(outdir: Path, identity: ImportIdentity) -> bool:
-    """Returns whether OUTDIR has this import already. Raises ArchiveError if something else is there."""
+    """Returns whether OUTDIR already has this import. Raises ArchiveError if it has other
+    content.
+    """
     if not outdir.exists() or (outdir.is_dir() and not any(outdir.iterdir())):
         return False
     if not outdir.is_dir():
-        raise ArchiveError(f"{outdir}: is no folder: give another one with -o")
+        raise ArchiveError(f"{outdir}: is not a folder: give another one with -o")
     try:
         kept = Campaign.load(outdir).origin.imported
     except ArchiveError as error:
         raise ArchiveError(f"{outdir}: is not empty: give another folder with -o") from error
     if kept is None:
-        raise ArchiveError(f"{outdir}: has runs that ccmix made, and an import adds none to them: give another folder")
+        raise ArchiveError(
+            f"{outdir}: has runs that ccmix made, to which an import can't add runs: give another "
+            "folder"
+        )
     if kept != identity:
         raise ArchiveError(
-            f"{outdir}: has another import, of other files or with other options: give another folder with -o "
+            f"{outdir}: has another import, of other files or with other options: give another "
+            "folder with -o "
             "(report, compare and index take several)"
         )
     return True
 
 
 def origin_of_this_import(imported: ImportIdentity) -> CampaignOrigin:
-    """Returns what campaign.json says about an import that is made now by the command of sys.argv."""
+    """Returns the origin, for campaign.json, of an import that is made now by the command of
+    sys.argv.
+    """
     return CampaignOrigin(
         ccmix=version().name,
         python=sys.version.split()[0],
@@ -65,29 +97,18 @@ def write(
     origin: CampaignOrigin,
     written: Callable[[int], None],
 ) -> None:
-    """Writes the archive beside its place and moves it there; tells `written` now and then how many more runs it has.
+    """Writes the archive next to its final place and moves it there. From time to time, calls
+    `written` with the number of newly written runs.
 
     Raises OSError, and ArchiveError if the place was taken meanwhile.
     """
     with staged(outdir, "import") as made:
-        made.mkdir()
-        Campaign.write_staged(made, CampaignPlan(origin, "", tuple(imported.run for imported in runs)))
-        with contextlib.ExitStack() as stack:
-            own = runs
-            if len(runs) > MOST_ALONE and not any(isinstance(run.foreign.results, RunTables) for run in runs):
-                own, others = runs[::2], runs[1::2]
-                stack.enter_context(beside(lambda: _write_runs(made, others, overrides, lambda _: None)))
-            _write_runs(made, own, overrides, lambda count: written(count * len(runs) // len(own)))
-
-
-def _write_runs(
-    folder: Path, runs: Sequence[Imported], overrides: ImportOverrides, written: Callable[[int], None]
-) -> None:
-    for first in range(0, len(runs), TOLD_AT_ONCE):
-        some = runs[first : first + TOLD_AT_ONCE]
-        for imported in some:
-            _write_run(RunFolder.of(folder, imported.run), imported, overrides)
-        written(len(some))
+        Campaign.create(made, CampaignPlan(origin, "", tuple(each.run for each in runs)))
+        for first in range(0, len(runs), TOLD_AT_ONCE):
+            some = runs[first : first + TOLD_AT_ONCE]
+            for imported in some:
+                _write_run(RunFolder.of(made, imported.run), imported, overrides)
+            written(len(some))
 
 
 def _write_run(folder: RunFolder, imported: Imported, overrides: ImportOverrides) -> None:
@@ -99,3 +120,125 @@ def _write_run(folder: RunFolder, imported: Imported, overrides: ImportOverrides
     if isinstance(imported.foreign.results, RunTables):
         imported.foreign.results.write(folder.path)
     folder.write_staged(finished_run(imported, overrides))
+
+
+def finished_run(imported: Imported, overrides: ImportOverrides) -> FinishedRun:
+    """Returns the run with all that its source reports."""
+    run, foreign = imported.run, imported.foreign
+    if isinstance(foreign.results, RunTables):
+        base_rtts_s = foreign.pings_s or ((foreign.base_rtt_s,) if foreign.base_rtt_s else ())
+        metrics = with_gaps(
+            run_metrics(run, foreign.results, {SRC: tuple(base_rtts_s)}), foreign.results.flows
+        )
+    else:
+        metrics = summary_metrics(foreign.results, foreign.rtt_median_s)
+    rate_bps = overrides.rate_bps or foreign.rate_bps
+    if rate_bps:
+        metrics = replace(metrics, utilisation=metrics.goodput_bps / rate_bps)
+    if foreign.ended_early:
+        metrics = replace(metrics, settling=None)  # the requested time would be judged
+    return FinishedRun(
+        run=run,
+        execution=Execution(MACHINE, diagnostics=tuple(_diagnostics(foreign))),
+        facts=Facts(
+            kernel=foreign.kernel or UNKNOWN,
+            iperf3=foreign.version,
+            generator=foreign.kind,
+            sysctls={},
+            hosts={},
+            imported=ImportFacts(
+                kind=foreign.kind,
+                source=foreign.source,
+                missing=foreign.missing,
+                estimated=foreign.estimated,
+                base_rtt_s=foreign.base_rtt_s,
+                rate_bps=rate_bps,
+                details=tuple(flattened(dict(foreign.details))) if foreign.details else (),
+            ),
+        ),
+        started_s=foreign.began_s,
+        began_s=foreign.began_s,
+        ended_s=foreign.ended_s,
+        ping_rtt_s={SRC: foreign.pings_s} if foreign.pings_s else {},
+        metrics=metrics,
+        verdict=verdict(run, foreign),
+    )
+
+
+def _diagnostics(foreign: ForeignRun) -> Iterator[str]:
+    yield from foreign.diagnostics
+    if "goodput_bps" in foreign.estimated:
+        yield "goodput is the sender's throughput: the source does not report what was received"
+
+
+def verdict(run: Run, foreign: ForeignRun) -> Verdict:
+    """Returns 'limited' if the test ended early, or if sockets of the source show that the hosts
+    limited it. Otherwise returns 'unknown', because no probe observed the hosts.
+    """
+    limits: list[Finding] = []
+    if foreign.ended_early:
+        limits.append(Finding(ENDED_EARLY, f"the test ended {foreign.ended_early}", accepted=False))
+    if isinstance(foreign.results, RunTables) and not foreign.results.sockets.is_empty():
+        limits += (
+            Finding(kind, f"{LIMITS[kind]}: {detail}", accepted=False)
+            for kind, detail in window_limits(run, foreign.results)
+        )
+    detail = f"imported from {foreign.source}: no probe observed the hosts"
+    if foreign.missing:
+        detail += f"; {', '.join(foreign.missing)}"
+    unseen = Finding(IMPORTED, writable(detail), accepted=True)
+    return Verdict("limited" if limits else UNKNOWN, (*limits, unseen), foreign.not_known)
+
+
+def summary_metrics(groups: Sequence[GroupSums], rtt_median_s: float | None) -> Metrics:
+    """Returns the metrics of groups whose single flows the source does not report."""
+    goodput_bps = sum(group.goodput_bps for group in groups)
+    streams = sum(group.streams for group in groups)
+    rates = {group.retransmission_rate for group in groups}
+    return Metrics(
+        goodput_bps=goodput_bps,
+        utilisation=None,
+        bytes_sent=None,
+        fairness=None,
+        fairness_of_groups=None,
+        retransmission_rate=rates.pop()
+        if len(groups) == 1
+        else None,  # segments of several flows are not reported
+        rtt_median_s=rtt_median_s,
+        convergence_s=None,
+        netem_loss=None,
+        groups=tuple(
+            GroupMetrics(
+                group=group.cca,
+                host="src",
+                cca=group.cca,
+                streams=group.streams,
+                goodput_bps=group.goodput_bps,
+                throughput_bps=group.throughput_bps,
+                retransmission_rate=group.retransmission_rate,
+                share=group.goodput_bps / goodput_bps if goodput_bps else None,
+                fair_share=group.streams / streams if streams else None,
+                rtt_median_s=group.rtt_median_s,
+            )
+            for group in groups
+        ),
+    )
+
+
+def with_gaps(metrics: Metrics, flows: pl.DataFrame) -> Metrics:
+    """Returns the metrics with None for sums over flows if no flow reports the value:
+    run_metrics() sums those to 0.
+    """
+
+    def gap(column: str, rows: pl.DataFrame) -> bool:
+        return rows[column].null_count() == rows.height
+
+    groups = tuple(
+        replace(group, throughput_bps=None)
+        if gap("throughput_bps", flows.filter(pl.col("group") == group.group))
+        else group
+        for group in metrics.groups
+    )
+    return replace(
+        metrics, groups=groups, bytes_sent=None if gap("bytes_sent", flows) else metrics.bytes_sent
+    )

@@ -1,1 +1,3 @@
-"""Sends an archive as Elasticsearch documents: a copy for exploring, which can be deleted and made again."""
+"""Sends an archive as Elasticsearch documents: a copy for exploring, which can be deleted and sent
+again.
+"""

@@ -1,27 +1,38 @@
-"""Documents as the body of Elasticsearch's bulk requests: lines of JSON, an action and a document in turn.
-
-Objects are nested, and a field is left out where few documents have it: a server takes half as long to read that as
-names with dots and nulls.
-"""
+"""Sends the documents of runs, in bulk."""
 
 import datetime
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars.exceptions import PolarsError
 
+from ccmix.analysis.results import Result
+from ccmix.archive import ArchiveError, Campaign
+from ccmix.index import context
 from ccmix.index.context import milliseconds
-from ccmix.index.fields import ECS_VERSION, KINDS, PREFIX, DocumentKind
-from ccmix.index.json_types import Document, JsonObject
-from ccmix.index.samples import Samples
+from ccmix.index.fields import ECS_VERSION, KINDS, PREFIX, Document, DocumentKind, JsonObject
+from ccmix.index.samples import Samples, sample_tables
+from ccmix.index.sender import BODY_BYTES, BulkSender
+from ccmix.index.summaries import campaign_documents, run_documents
+from ccmix.model import Run
 
 DOCUMENTS_AT_ONCE = 1000  # some 1.1 MB
 OURS = "ccmix"
-WITHOUT_THE_SAME = ("ccmix.end", "ccmix.final", "ccmix.cca", "ccmix.queue.place")  # what decides which values there are
+WITHOUT_THE_SAME = (
+    "ccmix.end",
+    "ccmix.final",
+    "ccmix.cca",
+    "ccmix.queue.place",
+)  # the fields that decide which values a document has
 
 Pieces = list[str | pl.Expr]  # of a line: the same in all, or of each document
+
+NOT_UNDERSTOOD = (LookupError, TypeError, ValueError, AttributeError, PolarsError)
 
 
 @dataclass(frozen=True)
@@ -36,60 +47,74 @@ class BulkDocuments:
 
 @dataclass(frozen=True)
 class Body:
-    """Holds the body of a bulk request, and the indices that its documents go to."""
+    """Holds the body of a bulk request, and the indices of its documents."""
 
     content: bytes
     indices: frozenset[str]
 
 
-def index_name(kind: DocumentKind, begin_s: float) -> str:
-    """Samples lie in the index of the month in which their run began."""
-    if not kind.samples:
-        return f"{PREFIX}{kind.name}"
-    return f"{PREFIX}{kind.name}-{datetime.datetime.fromtimestamp(begin_s, datetime.UTC):%Y.%m}"
+def document_lines(
+    owner: str, documents: Iterable[tuple[str, Document]]
+) -> Iterator[BulkDocuments]:
+    """Yields documents one by one; the documents of a kind are numbered in their order.
 
-
-def document_id(owner: str, row: int) -> str:
-    """Unique in an index: `owner` is the run's id, or the campaign's. The same place in the archive has the same id."""
-    return f"{owner}-{row}"
-
-
-def document_lines(owner: str, documents: Iterable[tuple[str, Document]]) -> Iterator[BulkDocuments]:
-    """Yields one document at a time; those of a kind are numbered in their order."""
+    `owner` is the id of the run or the campaign: the same place in the archive has the same id.
+    """
     counts: dict[str, int] = {}
     for name, document in documents:
         kind = KINDS[name]
         row = counts[name] = counts.get(name, -1) + 1
-        index = index_name(kind, 0.0)
-        action = {"index": {"_index": index, "_id": document_id(owner, row)}}
+        index = kind.index_pattern
+        action = {"index": {"_index": index, "_id": f"{owner}-{row}"}}
         there = {field: value for field, value in document.items() if value is not None}
         whole = _nested(_of_every_document(kind) | {"ccmix.row": row} | there)
         yield BulkDocuments(name, index, 1, f"{_compact(action)}\n{_compact(whole)}\n".encode())
 
 
-def sample_lines(owner: str, shared: Document, begin_s: float, samples: Samples) -> Iterator[BulkDocuments]:
-    """Yields some thousand documents at a time; those with values for the same fields together.
+def sample_lines(
+    owner: str, shared: Document, begin_s: float, samples: Samples
+) -> Iterator[BulkDocuments]:
+    """Yields some thousand documents at a time, grouped by the fields that have values.
 
-    `shared` is what all of them say. What is the same in all documents is made into JSON once.
+    `shared` are fields that all documents have. Values that are the same in all documents are made
+    into JSON only once.
     """
     kind = KINDS[samples.kind]
-    index = index_name(kind, begin_s)
+    month = datetime.datetime.fromtimestamp(begin_s, datetime.UTC)  # in which the run began
+    index = f"{PREFIX}{kind.name}-{month:%Y.%m}"
     moment = pl.col("ccmix.elapsed_s").fill_null(0.0) * 1000 + milliseconds(begin_s)
     row = pl.int_range(samples.first, samples.first + pl.len(), dtype=pl.Int64)
-    rows = samples.table.with_columns(moment.round().cast(pl.Int64).alias("@timestamp"), row.alias("ccmix.row"))
-    given = {field: value for field, value in (_of_every_document(kind) | dict(shared)).items() if value is not None}
-    action: Pieces = [f'{{"index":{{"_index":"{index}","_id":"{owner}-', pl.col("ccmix.row"), '"}}\n']
+    rows = samples.table.with_columns(
+        moment.round().cast(pl.Int64).alias("@timestamp"), row.alias("ccmix.row")
+    )
+    given = {
+        field: value
+        for field, value in (_of_every_document(kind) | dict(shared)).items()
+        if value is not None
+    }
+    action: Pieces = [
+        f'{{"index":{{"_index":"{index}","_id":"{owner}-',
+        pl.col("ccmix.row"),
+        '"}}\n',
+    ]
     alike = [column for column in WITHOUT_THE_SAME if column in rows.columns]
     for part in rows.partition_by(alike) if alike else [rows]:
         members = {field: _compact(value) for field, value in given.items()} | _members(part)
         pieces = [*action, *_document(members), "\n"]
         line = pl.concat_str(pl.lit(piece) if isinstance(piece, str) else piece for piece in pieces)
         for some in part.iter_slices(DOCUMENTS_AT_ONCE):
-            yield BulkDocuments(samples.kind, index, some.height, some.select(line.str.join("").cast(pl.Binary)).item())
+            yield BulkDocuments(
+                samples.kind,
+                index,
+                some.height,
+                some.select(line.str.join("").cast(pl.Binary)).item(),
+            )
 
 
 def _members(table: pl.DataFrame) -> dict[str, str | pl.Expr]:
-    """Returns for each column with values the value as JSON if all rows have the same, else the column."""
+    """Returns for each column with values the value as JSON if all rows have the same, otherwise
+    the column.
+    """
     known = table.select(column for column in table if column.null_count() < table.height)
     alike = known.select(pl.all().eq_missing(pl.all().first()).all()).row(0, named=True)
     first = known.row(0, named=True)
@@ -104,8 +129,8 @@ def _document(members: Mapping[str, str | pl.Expr]) -> Pieces:
 
 
 def _object(tree: JsonObject) -> "str | pl.Expr | Pieces":
-    """The JSON of an object whose members are JSON, columns, or such objects: text where all of it is the same in all
-    documents, a struct where none is.
+    """Returns the JSON of an object whose members are JSON, columns, or objects: text if it is the
+    same in all documents, a struct if no part is the same.
     """
     same: list[str] = []
     mixed: list[Pieces] = []
@@ -125,10 +150,19 @@ def _object(tree: JsonObject) -> "str | pl.Expr | Pieces":
     members: list[Pieces] = [[",".join(same)]] if same else []
     members += mixed
     if own:
-        members.append([pl.struct(own).struct.json_encode().str.strip_prefix("{")])  # its last brace is the object's
+        members.append(
+            [pl.struct(own).struct.json_encode().str.strip_prefix("{")]
+        )  # its last brace is the object's
     else:
         members[-1].append("}")
-    return ["{", *(piece for number, member in enumerate(members) for piece in ([","] if number else []) + member)]
+    return [
+        "{",
+        *(
+            piece
+            for number, member in enumerate(members)
+            for piece in ([","] if number else []) + member
+        ),
+    ]
 
 
 def _nested(flat: Mapping[str, object]) -> JsonObject:
@@ -150,3 +184,117 @@ def _of_every_document(kind: DocumentKind) -> Document:
 
 def _compact(content: Any) -> str:
     return json.dumps(content, separators=(",", ":"), allow_nan=False)
+
+
+def send_campaign(sender: BulkSender, campaign: Campaign, entries: Sequence[str] = ()) -> int:
+    """Sends the documents of the campaign and its conditions, only of these entries if there are
+    any. Returns their number.
+
+    Raises ArchiveError if a run.json can't be read; conditions are then not sent.
+    """
+    owner = context.campaign_id(campaign)
+    lines = document_lines(owner, campaign_documents(campaign, entries))
+    return _put(sender, owner, _understood(lines, campaign.outdir))
+
+
+def send_run(sender: BulkSender, campaign: Campaign, result: Result) -> int:
+    """Sends all documents of a finished run; returns their number.
+
+    Raises ArchiveError if a part of the run can't be read: everything else is then sent, and
+    documents of an earlier indexing are kept.
+    """
+    owner = context.run_id(context.campaign_id(campaign), result.run)
+    return _put(sender, owner, run_lines(owner, campaign, result))
+
+
+def finished(
+    campaign: Campaign,
+    entries: Sequence[str] = (),
+    but: Container[str] = (),
+    unread: Callable[[Run, ArchiveError], None] | None = None,
+) -> Iterator[Result]:
+    """Yields results in the order of the plan, only of these entries if there are any, and without
+    the runs named in `but`.
+
+    Calls `unread` for a run.json that can't be read; without `unread`, raises its ArchiveError.
+    """
+    wanted = campaign.finished(lambda run: chosen(run, entries) and run.name not in but, unread)
+    yield from (Result(finished, folder) for finished, folder in wanted)
+
+
+def chosen(run: Run, entries: Sequence[str]) -> bool:
+    return not entries or run.entry in entries
+
+
+def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[BulkDocuments]:
+    """Yields all documents of a run; `owner` is its id. Raises ArchiveError at the end if a part of
+    it can't be read.
+    """
+    unread: list[str] = []
+    summaries = document_lines(owner, run_documents(campaign, result))
+    for part in (summaries, _samples(owner, campaign, result)):
+        try:
+            yield from _understood(part, result.folder)
+        except ArchiveError as error:
+            unread.append(str(error))
+    if unread:
+        raise ArchiveError("\n".join(dict.fromkeys(unread)))
+
+
+def _understood(lines: Iterator[BulkDocuments], folder: Path) -> Iterator[BulkDocuments]:
+    """Yields the same documents. Raises ArchiveError if files in the folder don't have the form
+    that ccmix writes.
+    """
+    try:
+        yield from lines
+    except NOT_UNDERSTOOD as error:
+        raise ArchiveError(f"{folder}: not in the form that ccmix writes: {error!r}") from error
+
+
+def _samples(owner: str, campaign: Campaign, result: Result) -> Iterator[BulkDocuments]:
+    shared = context.of_run(campaign, result.finished)
+    begin_s = context.begin_s(campaign, result.finished)
+    for samples in sample_tables(result.finished, result.folder):
+        yield from sample_lines(owner, shared, begin_s, samples)
+
+
+def bodies(lines: Iterable[BulkDocuments]) -> Iterator[Body]:
+    """Yields bodies of bulk requests, of some MB each."""
+    waiting: list[BulkDocuments] = []
+    size = 0
+    for some in lines:
+        if size and size + len(some.content) > BODY_BYTES:
+            yield _body(waiting)
+            waiting, size = [], 0
+        waiting.append(some)
+        size += len(some.content)
+    if waiting:
+        yield _body(waiting)
+
+
+def _body(lines: Sequence[BulkDocuments]) -> Body:
+    return Body(b"".join(some.content for some in lines), frozenset(some.index for some in lines))
+
+
+def _put(sender: BulkSender, owner: str, lines: Iterable[BulkDocuments]) -> int:
+    """Sends bodies, and at the end the number of documents of each kind. That number is not sent if
+    some documents can't be read, because an earlier indexing may have sent them.
+    """
+    sender.begin(owner)
+    counts: Counter[str] = Counter()
+    unread: list[ArchiveError] = []
+
+    def counted() -> Iterator[BulkDocuments]:
+        try:
+            for some in lines:
+                counts[some.kind] += some.documents
+                yield some
+        except ArchiveError as error:
+            unread.append(error)
+
+    for body in bodies(counted()):
+        sender.put(owner, body.content, indices=body.indices)
+    if unread:
+        raise unread[0]
+    sender.put(owner, json.dumps(counts).encode(), is_end=True)
+    return counts.total()

@@ -1,4 +1,6 @@
-"""Makes the fields that all documents of a run have: Kibana filters by them, since it joins nothing."""
+"""Makes the fields that all documents of a run have, because Kibana filters by them and can't join
+documents; and the fields of measures and estimates.
+"""
 
 import hashlib
 import json
@@ -7,12 +9,20 @@ from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
-from ccmix.analysis.conditions import base_rtt_s, condition_key, mix
+from ccmix.analysis.counting import base_rtt_s, condition_key, mix
+from ccmix.analysis.results import Result
 from ccmix.analysis.series import SRC
+from ccmix.analysis.statistics import metric
 from ccmix.archive import Campaign
-from ccmix.index.json_types import Document
+from ccmix.index.fields import Document
 from ccmix.model import Facts, HostPath, Loss, Run, Topology
-from ccmix.model.results import CampaignOrigin, FinishedRun
+from ccmix.model.results import (
+    CampaignOrigin,
+    FinishedRun,
+    Metrics,
+    Settling,
+)
+from ccmix.twin.twin import twins_of_runs
 
 ID_DIGITS = 16
 PSCHEDULER = "pscheduler"
@@ -23,22 +33,33 @@ def _digest(content: Any) -> str:
 
 
 def campaign_id(campaign: Campaign) -> str:
-    """Returns an id of campaign.json's content: a copy of the archive has the same id, another start another one."""
+    """Returns an id of campaign.json's content: a copy of the archive has the same id, and another
+    start of the campaign has another id.
+    """
     runs = [[run.entry, run.condition_name, run.dst, run.iteration] for run in campaign.runs]
     return _digest([_origin_document(campaign.origin), campaign.ini, runs])
 
 
 def _origin_document(origin: CampaignOrigin) -> Document:
-    """Returns the origin as campaign.json of schema 2 had it: so a campaign keeps the id that it was indexed by."""
+    """Returns the origin as campaign.json of schema 2 had it, so that a campaign keeps the id with
+    which it was indexed.
+    """
     document = {name: value for name, value in asdict(origin).items() if value not in (None, ())}
     if origin.imported:
-        overrides = {name: value for name, value in asdict(origin.imported.overrides).items() if value}
-        document["imported"] = {"files": [asdict(file) for file in origin.imported.files], "told": overrides}
+        overrides = {
+            name: value for name, value in asdict(origin.imported.overrides).items() if value
+        }
+        document["imported"] = {
+            "files": [asdict(file) for file in origin.imported.files],
+            "told": overrides,
+        }
     return document
 
 
 def campaign_name(campaign: Campaign) -> str:
-    """Returns the INI file's name, as the command line has it; the archive's folder if that names none."""
+    """Returns the INI file's name from the command line; without one, the name of the archive's
+    folder.
+    """
     names = [PurePath(word).stem for word in campaign.origin.command if word.endswith(".ini")]
     return names[0] if names else campaign.outdir.resolve().name
 
@@ -48,15 +69,15 @@ def run_id(campaign: str, run: Run) -> str:
 
 
 def milliseconds(seconds: float) -> int:
-    """Returns a moment as dates are sent, in milliseconds since 1970."""
+    """Returns a moment in the form in which dates are sent, milliseconds since 1970."""
     return round(seconds * 1000)
 
 
 def begin_s(campaign: Campaign, finished: FinishedRun) -> float:
-    """Returns when a run's traffic began, in seconds since 1970.
+    """Returns the time at which a run's traffic began, in seconds since 1970.
 
-    In the lab, whose own clock always starts in 2026, that is when the machine around it started the run. If an
-    imported run lacks its time, it is the time of the import.
+    The lab's clock always starts in 2026, so for its runs this is the time at which the machine
+    started the run. If an imported run lacks its time, it is the time of the import.
     """
     execution = finished.execution
     if finished.began_s is None:
@@ -69,19 +90,19 @@ def begin_s(campaign: Campaign, finished: FinishedRun) -> float:
 
 
 def started_s(campaign: Campaign) -> float:
-    """Returns when the campaign was started. Raises ValueError if campaign.json does not say it."""
+    """Returns the start of the campaign. Raises ValueError if campaign.json does not have it."""
     if campaign.origin.started_s is None:
         raise ValueError(f"{campaign.outdir}: campaign.json has no started_s")
     return campaign.origin.started_s
 
 
 def mean_loss(loss: Loss | None) -> float:
-    """Returns the share of packets that is lost in the long run; 0 without loss."""
+    """Returns the long-term share of lost packets; 0 without loss."""
     return loss.mean if loss else 0.0
 
 
 def sender_names(run: Run, facts: Facts) -> list[str]:
-    """Returns those of an emulated path, or the source's; what 'localhost' is called elsewhere."""
+    """Returns the senders of an emulated path, or the source; 'localhost' under its real name."""
     if isinstance(run.path, Topology):
         return [sender.name for sender in run.path.senders]
     host = (facts.hosts or {}).get(SRC)
@@ -89,7 +110,9 @@ def sender_names(run: Run, facts: Facts) -> list[str]:
 
 
 def known_name(name: str, hostname: str | None) -> str:
-    """Returns a host's name without the user, as the entry has it, or the host name of 'localhost' if it is known."""
+    """Returns a host's name without the user, as the entry has it, or the host name of 'localhost'
+    if it is known.
+    """
     own = name.rpartition("@")[2]
     return hostname or own if own == "localhost" else own
 
@@ -111,30 +134,28 @@ def _path(finished: FinishedRun) -> Document:
             "ccmix.path.buffer_bdp": path.buffer_bytes / path.bdp_bytes if path.bdp_bytes else None,
             "ccmix.path.qdisc": path.queue.kind,
         }
+    generator, imported = finished.facts.generator, finished.facts.imported
+    by_pscheduler = finished.run.traffic.task is not None or generator == PSCHEDULER
     return {
-        "ccmix.path.kind": PSCHEDULER if _by_pscheduler(finished) else "real",
+        "ccmix.path.kind": PSCHEDULER if by_pscheduler else "real",
         "ccmix.path.base_rtt_s": base_rtt_s(finished),
         "ccmix.path.loss": mean_loss(path.netem.loss) if path.netem else None,
-        "ccmix.path.rate_bps": path.netem.rate_bps if path.netem else _imported_rate_bps(finished),
+        "ccmix.path.rate_bps": path.netem.rate_bps
+        if path.netem
+        else imported and imported.rate_bps,
     }
 
 
 def _for_filters(path: Document) -> Document:
-    """Returns settings of the path as Kibana's filters can offer them."""
-    rtt_s, loss, buffer_bdp = (path.get(f"ccmix.path.{name}") for name in ("base_rtt_s", "loss", "buffer_bdp"))
+    """Returns settings of the path in the form that Kibana's filters need."""
+    rtt_s, loss, buffer_bdp = (
+        path.get(f"ccmix.path.{name}") for name in ("base_rtt_s", "loss", "buffer_bdp")
+    )
     return {
         "ccmix.path.base_rtt_ms": None if rtt_s is None else float(f"{1000 * rtt_s:.6g}"),
         "ccmix.path.loss_label": None if loss is None else f"{100 * loss:.4g}%",
         "ccmix.path.buffer_label": None if buffer_bdp is None else f"{buffer_bdp:.3g} BDP",
     }
-
-
-def _imported_rate_bps(finished: FinishedRun) -> float | None:
-    return finished.facts.imported.rate_bps if finished.facts.imported else None
-
-
-def _by_pscheduler(finished: FinishedRun) -> bool:
-    return finished.run.traffic.task is not None or finished.facts.generator == PSCHEDULER
 
 
 def of_campaign(campaign: Campaign) -> Document:
@@ -145,8 +166,12 @@ def of_campaign(campaign: Campaign) -> Document:
     }
 
 
-def of_condition(finished: FinishedRun, unknown: Mapping[str, tuple[str, ...]] | None = None) -> Document:
-    """Returns what all iterations of a condition have in common; `unknown` are the campaign's unknown keys by entry."""
+def of_condition(
+    finished: FinishedRun, unknown: Mapping[str, tuple[str, ...]] | None = None
+) -> Document:
+    """Returns the fields that all iterations of a condition share; `unknown` are the campaign's
+    unknown keys by entry.
+    """
     run = finished.run
     senders, path = sender_names(run, finished.facts), _path(finished)
     destination = run.path.dst.address if isinstance(run.path, HostPath) else run.dst
@@ -168,7 +193,7 @@ def of_condition(finished: FinishedRun, unknown: Mapping[str, tuple[str, ...]] |
 
 
 def of_run(campaign: Campaign, finished: FinishedRun) -> Document:
-    """Returns what all documents of a run have in common: all but the moment."""
+    """Returns the fields that all documents of a run share: all except the time."""
     run = finished.run
     shared = of_campaign(campaign)
     del shared["@timestamp"]
@@ -179,3 +204,95 @@ def of_run(campaign: Campaign, finished: FinishedRun) -> Document:
         "ccmix.validity.status": finished.verdict.status,
         **of_condition(finished, campaign.plan.unknown),
     }
+
+
+OF_DELAY = (
+    "rtt_p95_s",
+    "rtt_p99_s",
+    "queueing_delay_median_s",
+    "queueing_delay_p95_s",
+    "queueing_delay_p99_s",
+)
+OF_START_UP = ("startup_s", "overshoot")
+OF_GROUP = (*OF_DELAY, *OF_START_UP, "fair_share")
+OF_FLOW = (*OF_DELAY, *OF_START_UP, "convergence_s")
+OF_RUN = (
+    *OF_DELAY,
+    *OF_START_UP,
+    "fairness_of_groups",
+    "convergence_s",
+    "netem_loss",
+    "receiver_window_limited",
+)
+OF_BOTTLENECK = (
+    "backlog_mean_bytes",
+    "backlog_p95_bytes",
+    "backlog_max_bytes",
+    "occupancy_mean",
+    "drop_rate",
+    "utilisation",
+)
+OF_POLICER = ("drops", "drop_rate")
+
+ESTIMATE = "ccmix.path.estimate"
+# The field of each quantity that is a number, and its unit; the ends of its interval are _low and
+# _high
+NAMES = {
+    "base RTT": ("base_rtt", "_s"),
+    "RTT noise": ("rtt_noise", "_s"),
+    "rate": ("rate", "_bps"),
+    "cross traffic": ("cross_traffic", "_bps"),
+    "buffer": ("buffer", "_bytes"),
+    "random loss": ("loss", ""),
+    "burst of losses": ("loss_burst", "_packets"),
+    "reordering": ("reordering", ""),
+    "policer's burst": ("policer_burst", "_bytes"),
+    "receiver's window": ("receiver_window", "_bytes"),
+    "MTU": ("mtu", "_bytes"),
+}
+WORDS = {"queue": "queue", "ECN": "ecn", "send buffer": "send_buffer"}
+
+
+def run_measures(metrics: Metrics) -> Document:
+    in_queue = {
+        f"ccmix.bottleneck.{name}": metric(metrics, f"bottleneck.{name}") for name in OF_BOTTLENECK
+    }
+    policed = {f"ccmix.policer.{name}": metric(metrics, f"policer.{name}") for name in OF_POLICER}
+    return named(metrics, OF_RUN) | in_queue | policed
+
+
+def settling_fields(settling: Settling | None, measured_s: float | None) -> Document:
+    if settling is None:
+        return {}
+    names = ("warm_up_s", "slowest_period_s", "enough_omit_s")
+    numbers = named(settling, names, "ccmix.settling.")
+    numbers["ccmix.settling.enough_s"] = measured_s if settling.settled else settling.enough_s
+    return numbers | {"ccmix.settling.reasons": list(settling.reasons) or None}
+
+
+def named(values: object, names: tuple[str, ...], prefix: str = "ccmix.") -> Document:
+    """Returns attributes under fields of the same names."""
+    return {f"{prefix}{name}": getattr(values, name) for name in names}
+
+
+def estimates(result: Result) -> Document:
+    """Returns value and interval of each quantity of a run of type path, and the unknown
+    quantities; nothing for other runs.
+
+    A quantity with only a bound has only that end of the interval. Raises ArchiveError if a series
+    of the run can't be read.
+    """
+    if not result.run.traffic.steps:
+        return {}
+    [twin] = twins_of_runs([(result.finished, result.folder)])
+    document: Document = {
+        f"{ESTIMATE}.unknown": [each.quantity for each in twin.estimates if each.unknown] or None
+    }
+    for each in twin.estimates:
+        if each.quantity in WORDS:
+            document[f"{ESTIMATE}.{WORDS[each.quantity]}"] = each.word
+        elif each.quantity in NAMES:
+            name, unit = NAMES[each.quantity]
+            ends = {"": each.value, "_low": each.low, "_high": each.high}
+            document |= {f"{ESTIMATE}.{name}{end}{unit}": value for end, value in ends.items()}
+    return document

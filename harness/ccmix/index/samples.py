@@ -1,5 +1,5 @@
-"""A run's series as documents: one for each row, in the order of the file. Rates are made here, since not every server
-can derive them.
+"""Makes documents of a run's series: one for each row, in the order of the file. Rates are computed
+here because not every server can derive them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from ccmix.analysis import bbr
+from ccmix.analysis import dynamics
 from ccmix.analysis.series import IPV4_IN_IPV6
 from ccmix.archive import ArchiveError, parquet
 from ccmix.index import context
@@ -16,10 +16,10 @@ from ccmix.index.fields import SAMPLES, fields_of
 from ccmix.model import Run, Topology
 from ccmix.model.results import FinishedRun
 
-ROWS_AT_ONCE = 50_000  # in memory, of however many there are
+ROWS_AT_ONCE = 50_000  # the maximum in memory
 
-# The columns that identify what is sampled, if a field is the growth since the sample before
-OF_A_SOCKET = ("host", "port", "end", "cookie")  # ports come again, a kernel's cookies do not
+# Columns that identify a socket or a queue, for fields that are the growth since the sample before
+OF_A_SOCKET = ("host", "port", "end", "cookie")  # ports are used again, a kernel's cookies are not
 OF_A_QUEUE = ("place", "netns", "device", "handle", "parent")
 
 Columns = dict[str, pl.Expr]
@@ -27,7 +27,9 @@ Columns = dict[str, pl.Expr]
 
 @dataclass(frozen=True)
 class Samples:
-    """Documents of one kind, a row each, with a column for each field; the first is number `first` in the archive."""
+    """Holds documents of a kind, a row each, with a column for each field; the first is number
+    `first` in the archive.
+    """
 
     kind: str
     table: pl.DataFrame
@@ -35,9 +37,9 @@ class Samples:
 
 
 def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
-    """Yields documents of each series that the run has, some rows at a time.
+    """Yields documents of each series of the run, some rows at a time.
 
-    Raises ArchiveError, after all else, if a file can't be read.
+    Raises ArchiveError at the end if a file can't be read.
     """
     host = pl.col("host").replace(context.shown_host(finished.run, finished.facts))
     began_s = finished.began_s or 0.0  # unknown of runs that were imported without times
@@ -45,9 +47,16 @@ def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
         "intervals": ("intervals", (), lambda _: _intervals(finished, host)),
         "sockets": ("sockets", OF_A_SOCKET, lambda known: _sockets(known, finished, host)),
         "queues": ("queues", OF_A_QUEUE, lambda known: _queues(finished.run, known)),
-        "packets": ("packets", (), lambda _: _packets(finished, began_s)),
-        "rtts": ("rtt", (), lambda _: _rtts()),
-        "completions": ("completions", (), lambda _: _completions(finished)),
+        "packets": ("packets", (), lambda known: _packets(known, finished, began_s)),
+        "rtts": (
+            "rtt",
+            (),
+            lambda _: {
+                "ccmix.rtt_probe.sequence": pl.col("sequence"),
+                "ccmix.rtt_s": pl.col("rtt_s"),
+            },
+        ),
+        "completions": ("completions", (), lambda known: _completions(known, finished)),
     }
     assert set(files) == set(SAMPLES)
     unread: list[str] = []
@@ -59,16 +68,26 @@ def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
             with parquet.scanned(file) as rows:
                 known = rows.collect_schema().names()
                 made = {"ccmix.elapsed_s": pl.col("time_s")} if "time_s" in known else {}
-                yield from _of_file(kind, rows, [key for key in keys if key in known], made | columns(known))
+                yield from _of_file(
+                    kind, rows, [key for key in keys if key in known], made | columns(known)
+                )
         except ArchiveError as error:
             unread.append(str(error))
     if unread:
         raise ArchiveError("\n".join(unread))
 
 
-def _of_file(kind: str, rows: pl.LazyFrame, keys: Sequence[str], columns: Columns) -> Iterator[Samples]:
-    """Each part of the rows comes after the last row of each thing sampled so far, from which growth is counted."""
-    needed = list(dict.fromkeys([*keys, *(name for column in columns.values() for name in column.meta.root_names())]))
+def _of_file(
+    kind: str, rows: pl.LazyFrame, keys: Sequence[str], columns: Columns
+) -> Iterator[Samples]:
+    """Yields the rows in parts. Before each part come the last rows of everything sampled so far,
+    because growth counts from them.
+    """
+    needed = list(
+        dict.fromkeys(
+            [*keys, *(name for column in columns.values() for name in column.meta.root_names())]
+        )
+    )
     ordered = [field.name for field in fields_of(kind) if field.name in columns]
     rows = rows.select(needed)
     before: pl.DataFrame | None = None
@@ -76,14 +95,13 @@ def _of_file(kind: str, rows: pl.LazyFrame, keys: Sequence[str], columns: Column
     while (part := rows.slice(first, ROWS_AT_ONCE).collect()).height:
         with_before = part if before is None else pl.concat([before, part])
         made = with_before.select(**columns).tail(part.height)
-        finite = made.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)) for name in _floats(made))
+        floats = pl.col(pl.Float64)
+        finite = made.with_columns(pl.when(floats.is_finite()).then(floats))
         yield Samples(kind, finite.select(ordered), first)
-        before = with_before.group_by(keys, maintain_order=True).tail(1).select(needed) if keys else None
+        before = (
+            with_before.group_by(keys, maintain_order=True).tail(1).select(needed) if keys else None
+        )
         first += part.height
-
-
-def _floats(table: pl.DataFrame) -> list[str]:
-    return [name for name, kind in table.schema.items() if kind == pl.Float64]
 
 
 def _flow_id(host: pl.Expr) -> pl.Expr:
@@ -111,31 +129,35 @@ def _intervals(finished: FinishedRun, host: pl.Expr) -> Columns:
 
 
 _OF_BOTH_ENDS = ("state", "min_rtt_s", "mss_bytes")
-_OF_THE_SENDER = (
-    "ca_state", "rttvar_s", "rto_s", "cwnd_packets", "ssthresh_packets", "unacked", "lost", "pacing_rate_bps",
-    "delivery_rate_bps", "app_limited", "bytes_sent", "bytes_acked", "data_segs_out", "retransmits", "delivered_ce",
-    "reorderings_seen", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s", "send_queue_bytes",
-    "send_buffer_bytes",
-)  # fmt: skip
-_OF_BBR = (
-    "bandwidth_bps", "min_rtt_s", "pacing_gain", "cwnd_gain", "cycle", "bw_lo_bps", "inflight_hi_packets",
-    "inflight_lo_packets",
-)  # fmt: skip
 _OF_THE_RECEIVER = ("bytes_received", "recv_queue_bytes", "receive_buffer_bytes")
 
 
+def _named(kind: str, prefix: str, known: Collection[str], before: str = "") -> dict[str, str]:
+    """Returns the columns with the same names as fields of the kind that begin with the prefix;
+    names of columns begin with `before`.
+    """
+    names = (field.name.removeprefix(prefix) for field in fields_of(kind))
+    return {f"{prefix}{name}": f"{before}{name}" for name in names if f"{before}{name}" in known}
+
+
+def _columns(kind: str, prefix: str, known: Collection[str], before: str = "") -> Columns:
+    return {field: pl.col(name) for field, name in _named(kind, prefix, known, before).items()}
+
+
 def _sockets(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Columns:
-    """Returns the columns; ss, without ccmix-sockmon, knows some of them."""
+    """Returns the columns; without ccmix-sockmon, only those that ss has."""
     sending = pl.col("end") == "sender"
     sampled = ~pl.col("final")
     socket = [name for name in OF_A_SOCKET if name in known]
 
     def since(column: str) -> pl.Expr:
-        """Returns the growth since the sample before of the same socket."""
+        """Returns the growth since the previous sample of the same socket."""
         return pl.col(column).cast(pl.Float64).diff().over(socket, order_by="time_s")
 
     def address(of_sender: str, of_receiver: str) -> pl.Expr:
-        return pl.when(sending).then(of_sender).otherwise(of_receiver).str.strip_prefix(IPV4_IN_IPV6)
+        return (
+            pl.when(sending).then(of_sender).otherwise(of_receiver).str.strip_prefix(IPV4_IN_IPV6)
+        )
 
     def of_sender(value: pl.Expr) -> pl.Expr:
         return pl.when(sending).then(value)
@@ -150,23 +172,29 @@ def _sockets(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Co
         "ccmix.end": pl.col("end"),
         "ccmix.final": pl.col("final"),
         "ccmix.rtt_s": pl.col("rtt_s"),
-        "ccmix.socket.cwnd_bytes": of_sender(pl.col("cwnd_packets").cast(pl.Int64) * pl.col("mss_bytes")),
-        "ccmix.goodput_bps": of_sender(pl.when(sampled).then(since("bytes_acked") * 8 / since("time_s"))),
-        "ccmix.retransmission_rate": of_sender(pl.when(sampled).then(since("retransmits") / since("data_segs_out"))),
-        **{f"ccmix.socket.{name}": pl.col(name) for name in _OF_BOTH_ENDS if name in known},
-        **{f"ccmix.socket.{name}": of_sender(pl.col(name)) for name in _OF_THE_SENDER if name in known},
-        **{f"ccmix.socket.{name}": pl.when(~sending).then(name) for name in _OF_THE_RECEIVER if name in known},
+        "ccmix.socket.cwnd_bytes": of_sender(
+            pl.col("cwnd_packets").cast(pl.Int64) * pl.col("mss_bytes")
+        ),
+        "ccmix.goodput_bps": of_sender(
+            pl.when(sampled).then(since("bytes_acked") * 8 / since("time_s"))
+        ),
+        "ccmix.retransmission_rate": of_sender(
+            pl.when(sampled).then(since("retransmits") / since("data_segs_out"))
+        ),
     }
+    for field, name in _named("sockets", "ccmix.socket.", known).items():
+        here = None if name in _OF_BOTH_ENDS else ~sending if name in _OF_THE_RECEIVER else sending
+        columns[field] = pl.col(name) if here is None else pl.when(here).then(name)
     if "local_address" in known:
         columns |= {
             "source.ip": address("local_address", "remote_address"),
             "destination.ip": address("remote_address", "local_address"),
             "destination.port": pl.when(sending).then(other).otherwise("local_port"),
         }
-    for cca, names in (("bbr", _OF_BBR), ("dctcp", ("alpha",))):
-        columns |= {f"ccmix.{cca}.{name}": pl.col(f"{cca}_{name}") for name in names if f"{cca}_{name}" in known}
+    for cca in ("bbr", "dctcp"):
+        columns |= _columns("sockets", f"ccmix.{cca}.", known, f"{cca}_")
     if "bbr_cwnd_gain" in known:
-        columns["ccmix.bbr.state"] = bbr.state(known)
+        columns["ccmix.bbr.state"] = dynamics.bbr_state(known)
     return columns
 
 
@@ -175,25 +203,21 @@ def _queues(run: Run, known: Collection[str]) -> Columns:
 
     def per_s(column: str) -> pl.Expr:
         grown, seconds = (
-            pl.col(name).cast(pl.Float64).diff().over(queue, order_by="time_s") for name in (column, "time_s")
+            pl.col(name).cast(pl.Float64).diff().over(queue, order_by="time_s")
+            for name in (column, "time_s")
         )
         return grown / seconds
 
     columns = {
         "ccmix.throughput_bps": per_s("bytes") * 8,
         "ccmix.queue.drops_per_s": per_s("drops"),
-        **{
-            f"ccmix.queue.{name}": pl.col(name)
-            for name in (
-                "place", "device", "kind", "parent", "backlog_bytes", "backlog_packets", "bytes", "packets", "drops",
-                "overlimits", "ecn_marks", "flow_limit_drops",
-            )
-            if name in known
-        },
-    }  # fmt: skip
+        **_columns("queues", "ccmix.queue.", known),
+    }
     if isinstance(run.path, Topology):
         at_bottleneck = pl.when(pl.col("place") == "bottleneck")
-        columns["ccmix.queue.delay_s"] = at_bottleneck.then(pl.col("backlog_bytes") * 8 / _rate_bps(run.path))
+        columns["ccmix.queue.delay_s"] = at_bottleneck.then(
+            pl.col("backlog_bytes") * 8 / _rate_bps(run.path)
+        )
     return columns
 
 
@@ -206,8 +230,10 @@ def _rate_bps(path: Topology) -> pl.Expr:
     return rate
 
 
-def _packets(finished: FinishedRun, began_s: float) -> Columns:
-    """Their time_s counts since 1970. They are captured at one host, whose flows differ by their ports."""
+def _packets(known: Collection[str], finished: FinishedRun, began_s: float) -> Columns:
+    """Yields documents of the capture, whose time_s counts since 1970. The packets are captured at
+    a single host, whose flows differ by their ports.
+    """
     names = context.shown_host(finished.run, finished.facts)
     flows = {flow.port: flow for flow in finished.metrics.flows}
     ids = {port: f"{names.get(flow.host, flow.host)}:{port}" for port, flow in flows.items()}
@@ -224,22 +250,11 @@ def _packets(finished: FinishedRun, began_s: float) -> Columns:
         "source.port": pl.col("source_port"),
         "destination.ip": pl.col("destination_address"),
         "destination.port": pl.col("destination_port"),
-        **{
-            f"ccmix.packets.{name}": pl.col(name)
-            for name in (
-                "connection", "direction", "packets", "data_packets", "payload_bytes", "retransmitted_bytes",
-                "out_of_order_bytes", "ce_packets", "duplicate_acks", "acked_bytes", "in_flight_max_bytes",
-                "receive_window_min_bytes", "ack_rtt_mean_s",
-            )
-        },
-    }  # fmt: skip
+        **_columns("packets", "ccmix.packets.", known),
+    }
 
 
-def _rtts() -> Columns:
-    return {"ccmix.rtt_probe.sequence": pl.col("sequence"), "ccmix.rtt_s": pl.col("rtt_s")}
-
-
-def _completions(finished: FinishedRun) -> Columns:
+def _completions(known: Collection[str], finished: FinishedRun) -> Columns:
     ccas = {group.group: group.cca for group in finished.metrics.groups}
     return {
         "ccmix.elapsed_s": pl.col("start_s"),
@@ -247,5 +262,5 @@ def _completions(finished: FinishedRun) -> Columns:
         "ccmix.cca": pl.col("group").replace_strict(ccas, default=None, return_dtype=pl.String),
         "host.name": pl.col("host"),
         "ccmix.seconds": pl.col("seconds"),
-        **{f"ccmix.completion.{name}": pl.col(name) for name in ("number", "bytes", "connect_s", "first_byte_s")},
+        **_columns("completions", "ccmix.completion.", known),
     }

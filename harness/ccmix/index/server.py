@@ -1,36 +1,36 @@
-"""An Elasticsearch of version 8, by its official client, which is imported here and only when a server is needed."""
+"""Talks to an Elasticsearch server of version 8, through its official client."""
 
 import base64
 import http.client
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from ccmix.index import templates
-from ccmix.index.fields import KINDS, PREFIX
-from ccmix.index.json_types import JsonObject
+import elasticsearch
+from elastic_transport import NdjsonSerializer
+
+from ccmix.index import fields
+from ccmix.index.fields import KINDS, PREFIX, JsonObject
 from ccmix.index.target import Target
 
-if TYPE_CHECKING:
-    from elasticsearch import Elasticsearch
-
-REQUEST_TIMEOUT_S = 120.0  # of a bulk, which a server that merges may take long for
+REQUEST_TIMEOUT_S = 120.0  # of a bulk request, which may take long while the server merges
 MOST_HITS = 10_000  # of a search: index.max_result_window
 NO_INDEX, THERE_ALREADY = "index_not_found_exception", "resource_already_exists_exception"
 NDJSON = "application/x-ndjson"
 TOO_LARGE = (
-    "a document is larger than the server takes: raise http.max_content_length of Elasticsearch, or the limit of the "
+    "a document is larger than the server accepts: raise http.max_content_length of Elasticsearch, "
+    "or the limit of the "
     "proxy before it (nginx: client_max_body_size), and index the archive again"
 )
-NO_ANSWER = "the answer is none of an Elasticsearch: a proxy or another server may have given it"
-CUT_OFF = "the connection ended before the answer did"
-NO_HANDLER = (400, 405)  # what a server says to a request that it has no handler for
+NO_ANSWER = "the server did not answer like Elasticsearch: is there a proxy in between?"
+CUT_OFF = "the connection ended before the whole answer came"
+NO_HANDLER = (400, 405)  # the error of a server that has no handler for a request
 
 
 class ServerError(Exception):
-    """The message names the server; `status` is HTTP's, None where there was no answer."""
+    """The message names the server; `status` is the HTTP status, None without an answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -38,20 +38,20 @@ class ServerError(Exception):
 
 
 class Unavailable(ServerError):
-    """It does not answer, or has no room now: the same request may succeed later."""
+    """The server does not answer, or has no room now: the same request may succeed later."""
 
 
 class ServerRefused(ServerError):
-    """It answers, and will not do it however often it is asked: credentials, certificate, set-up."""
+    """The server will always refuse the request: credentials, certificate or set-up are wrong."""
 
 
 class NotTaken(ServerError):
-    """The request as a whole is too large or not understood: its parts may do."""
+    """The request as a whole is too large or not understood: smaller parts may succeed."""
 
 
 @dataclass(frozen=True)
 class BulkAnswer:
-    """To one document of a bulk request; `reason` is None where it is there now."""
+    """Holds the answer for a document of a bulk request; `reason` is None if it is indexed."""
 
     status: int
     kind: str = ""  # Elasticsearch's type of the error
@@ -59,12 +59,20 @@ class BulkAnswer:
 
     @property
     def temporary(self) -> bool:
-        """Too busy, without room (a block that lies on the index), without the shard, or the index is gone."""
-        return self.status == 429 or self.status >= 500 or self.kind in ("cluster_block_exception", NO_INDEX)
+        """Returns whether a retry may succeed: the server is too busy, has no room (the index is
+        blocked), lacks the shard, or the index is gone.
+        """
+        return (
+            self.status == 429
+            or self.status >= 500
+            or self.kind in ("cluster_block_exception", NO_INDEX)
+        )
 
 
 class ElasticsearchServer:
-    """Asks the server. Methods raise Unavailable, ServerRefused or NotTaken; several threads may call them."""
+    """Sends requests to the server. Methods raise Unavailable, ServerRefused or NotTaken; several
+    threads may call them.
+    """
 
     def __init__(self, target: Target) -> None:
         self.url = target.url
@@ -73,22 +81,29 @@ class ElasticsearchServer:
         self._preparing = threading.Lock()
 
     def set_up(self) -> bool:
-        """Makes templates, the policy of samples, and an index of each kind; what is there gets new fields.
+        """Makes templates, the policy of samples, and an index of each kind; existing indices get
+        new fields.
 
         Returns whether the server has lifecycle policies; without them nothing is ever deleted.
         """
         policies = self._lifecycle_policies()
         lifecycle = policies is not None
-        if policies is not None and templates.SAMPLES_POLICY not in policies:  # one that is there is the user's own
-            self._ask("PUT", f"/_ilm/policy/{templates.SAMPLES_POLICY}", templates.policy())
+        if (
+            policies is not None and fields.SAMPLES_POLICY not in policies
+        ):  # an existing policy belongs to the user
+            self._ask("PUT", f"/_ilm/policy/{fields.SAMPLES_POLICY}", fields.policy())
         for kind in KINDS.values():
-            path = f"/_index_template/{templates.template_name(kind)}"
-            self._set("PUT", path, templates.template(kind, lifecycle=lifecycle))
+            path = f"/_index_template/{fields.template_name(kind)}"
+            self._set("PUT", path, fields.template(kind, lifecycle=lifecycle))
         there = self._mappings()
         for kind in KINDS.values():
-            of_kind = [name for name in there if name == kind.index_pattern or _is_of(name, kind.index_pattern)]
+            of_kind = [
+                name
+                for name in there
+                if name == kind.index_pattern or _is_of(name, kind.index_pattern)
+            ]
             for name in of_kind:
-                self._extend(name, templates.mapping(kind))
+                self._extend(name, fields.mapping(kind))
             if kind.first_index not in of_kind and (kind.samples or not of_kind):
                 self._set("PUT", f"/{kind.first_index}")
                 if kind.samples and lifecycle:
@@ -96,14 +111,14 @@ class ElasticsearchServer:
         return lifecycle
 
     def check_set_up(self) -> None:
-        """Raises ServerRefused where the server was not set up for this version's fields."""
+        """Raises ServerRefused if the server was not set up for this version's fields."""
         there = self._mappings()
         for kind in KINDS.values():
             if not kind.samples:
                 self._check(kind.index_pattern, there)
 
     def prepare(self, index: str) -> None:
-        """Makes the index where there is none, by its template."""
+        """Makes a missing index, by its template."""
         with self._preparing:
             if index in self._ready:
                 return
@@ -116,12 +131,12 @@ class ElasticsearchServer:
             self._ready.add(index)
 
     def forget(self, index: str) -> None:
-        """Forgets an index that was seen to be gone."""
+        """Forgets an index that is gone."""
         with self._preparing:
             self._ready.discard(index)
 
     def bulk(self, body: bytes) -> list[BulkAnswer]:
-        """Returns an answer for each action of the body, in its order; none at all if all went well."""
+        """Returns an answer for each action of the body, in its order; none if all succeeded."""
         wanted = ("status", "error.type", "error.reason", "error.caused_by.reason")
         path = f"/_bulk?filter_path=errors,{','.join(f'items.*.{name}' for name in wanted)}"
         answer = self._ask("PUT", path, body, content=NDJSON)
@@ -132,21 +147,27 @@ class ElasticsearchServer:
         return [_answer(next(iter(item.values()))) for item in answer["items"]]
 
     def refresh(self) -> None:
-        """Makes all that was taken searchable."""
+        """Makes all accepted documents searchable."""
         self._ask("POST", f"/{PREFIX}*/_refresh")
 
     def find(self, query: JsonObject) -> Iterator[tuple[str, str]]:
-        """Yields index and id of documents, some thousand at most."""
+        """Yields index and id of documents, at most some thousand."""
         body = {"query": query, "size": MOST_HITS, "_source": False}
-        answer = self._ask("POST", f"/{PREFIX}*/_search?filter_path=hits.hits._index,hits.hits._id", body)
+        answer = self._ask(
+            "POST", f"/{PREFIX}*/_search?filter_path=hits.hits._index,hits.hits._id", body
+        )
         for hit in answer.get("hits", {}).get("hits", ()):
             yield hit["_index"], hit["_id"]
 
     def times_s(self) -> tuple[float, float] | None:
-        """Returns when the first and the last run began, in seconds since 1970; None if there is no run."""
+        """Returns the times at which the first and the last run began, in seconds since 1970; None
+        without runs.
+        """
         self.refresh()
         ends = {name: {name: {"field": "@timestamp"}} for name in ("min", "max")}
-        found = self._ask("POST", f"/{KINDS['runs'].index_pattern}/_search", {"size": 0, "aggs": ends})["aggregations"]
+        found = self._ask(
+            "POST", f"/{KINDS['runs'].index_pattern}/_search", {"size": 0, "aggs": ends}
+        )["aggregations"]
         if found["min"]["value"] is None:
             return None
         return found["min"]["value"] / 1000, found["max"]["value"] / 1000
@@ -169,9 +190,10 @@ class ElasticsearchServer:
         return {name: about.get("mappings", {}).get("_meta", {}) for name, about in answer.items()}
 
     def _check(self, index: str, there: JsonObject) -> None:
-        if there.get(index, {}).get("ccmix") != templates.fingerprint():
+        if there.get(index, {}).get("ccmix") != fields.fingerprint():
             raise ServerRefused(
-                f"{self.url}: {index} is not set up for this version: 'ccmix index --setup --url {self.url}' does it"
+                f"{self.url}: {index} is not set up for this version. To set it up: ccmix index "
+                f"--setup --url {self.url}"
             )
 
     def _extend(self, index: str, mapping: JsonObject) -> None:
@@ -179,25 +201,30 @@ class ElasticsearchServer:
             self._ask("PUT", f"/{index}/_mapping", mapping)
         except NotTaken as error:
             raise ServerRefused(
-                f"{self.url}: the index {index} is not ccmix's, or of another version, since its fields have other "
-                f"types ({error}): copy what you need of it, delete it ('curl -X DELETE {self.url}/{index}'), run "
-                f"'ccmix index --setup --url {self.url}' again, and index the archives again"
+                f"{self.url}: the index {index} is not ccmix's, or of another version: its fields "
+                f"have other types ({error}). Copy the data that you need, delete the index ('curl "
+                f"-X DELETE {self.url}/{index}'), run 'ccmix index --setup --url {self.url}' "
+                "again, and index the archives again"
             ) from error
 
     def _set(self, method: str, path: str, body: JsonObject | None = None) -> None:
-        """Asks for a part of the set-up. Raises ServerRefused with what to do where something foreign is in the way."""
+        """Makes a part of the set-up. If another object is in the way, raises ServerRefused, which
+        says how to remove it.
+        """
         try:
             self._ask(method, path, body)
         except NotTaken as error:
             raise ServerRefused(
-                f"{self.url}: {method} {path}: {error}: remove or rename what has this name or pattern there, and run "
-                f"'ccmix index --setup --url {self.url}' again"
+                f"{self.url}: {method} {path}: {error}: remove or rename the object with this name "
+                f"or pattern, and run 'ccmix index --setup --url {self.url}' again"
             ) from error
 
-    def _ask(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Any:
-        import elasticsearch  # noqa: PLC0415
-
-        headers = {"accept": "application/json"} | ({"content-type": content} if body is not None else {})
+    def _ask(
+        self, method: str, path: str, body: Any = None, content: str = "application/json"
+    ) -> Any:
+        headers = {"accept": "application/json"} | (
+            {"content-type": content} if body is not None else {}
+        )
         try:
             answer = self._client.perform_request(method, path, headers=headers, body=body).body
         except elasticsearch.ApiError as error:
@@ -206,10 +233,12 @@ class ElasticsearchServer:
             raise Unavailable(f"{self.url}: {NO_ANSWER}") from None
         except elasticsearch.TransportError as error:
             if type(error).__name__ == "TlsError":
-                raise ServerRefused(f"{self.url}: its certificate is not trusted: {error.message}") from None
+                raise ServerRefused(
+                    f"{self.url}: its certificate is not trusted: {error.message}"
+                ) from None
             raise Unavailable(f"{self.url}: {_system_reason(error) or error.message}") from None
         except elasticsearch.UnsupportedProductError:
-            raise ServerRefused(f"{self.url}: is no Elasticsearch") from None
+            raise ServerRefused(f"{self.url}: not an Elasticsearch server") from None
         if not isinstance(answer, dict):
             raise Unavailable(f"{self.url}: {NO_ANSWER}")
         return answer
@@ -222,16 +251,20 @@ class ElasticsearchServer:
         if status in (400, 405) and kind != THERE_ALREADY:
             return NotTaken(f"{status} {reason}", status)
         if 300 <= status < 400:
-            return ServerRefused(f"{self.url}: {status}: it refers to another URL: give that one", status)
+            return ServerRefused(
+                f"{self.url}: {status}: redirected to another URL: use that URL", status
+            )
         if status in (401, 403):
             return ServerRefused(
-                f"{self.url}: {status}: the credentials are not accepted, or not enough: {reason}", status
+                f"{self.url}: {status}: the credentials are not accepted, or lack a right: "
+                f"{reason}",
+                status,
             )
         return ServerRefused(f"{self.url}: {status} {kind}: {reason}", status)
 
 
 def _system_reason(error: BaseException) -> str:
-    """Returns the reason below the libraries' own, such as 'Connection refused'; '' if there is none."""
+    """Returns the reason below the libraries' errors: 'Connection refused'; '' without one."""
     reason = ""
     cause: BaseException | None = error
     while cause:
@@ -243,12 +276,9 @@ def _system_reason(error: BaseException) -> str:
     return reason
 
 
-def _client(target: Target) -> "Elasticsearch":
-    from elastic_transport import NdjsonSerializer  # noqa: PLC0415
-    from elasticsearch import Elasticsearch  # noqa: PLC0415
-
+def _client(target: Target) -> elasticsearch.Elasticsearch:
     class Bodies(NdjsonSerializer):
-        """Serialises bodies that are lines already, without the copies that its base makes."""
+        """Serialises bodies that are already lines, without the copies of its base class."""
 
         def dumps(self, data: bytes) -> bytes:
             return data
@@ -258,7 +288,9 @@ def _client(target: Target) -> "Elasticsearch":
     if given.api_key:
         options["api_key"] = given.api_key
     elif given.user and given.password:
-        pair = f"{given.user}:{given.password}".encode()  # UTF-8, where the client would take ASCII alone
+        pair = (
+            f"{given.user}:{given.password}".encode()
+        )  # UTF-8, because the client would only take ASCII
         options["headers"] = {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
     parts = urlsplit(target.url)
     if parts.scheme == "https":
@@ -267,7 +299,9 @@ def _client(target: Target) -> "Elasticsearch":
             options["ca_certs"] = str(target.ca)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     url = f"{parts.scheme}://{parts.netloc if parts.port else f'{parts.netloc}:{port}'}{parts.path}"
-    return Elasticsearch(url, request_timeout=REQUEST_TIMEOUT_S, max_retries=0, retry_on_timeout=False, **options)
+    return elasticsearch.Elasticsearch(
+        url, request_timeout=REQUEST_TIMEOUT_S, max_retries=0, retry_on_timeout=False, **options
+    )
 
 
 def _is_of(index: str, pattern: str) -> bool:

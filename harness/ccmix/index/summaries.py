@@ -1,13 +1,13 @@
-"""A campaign and its runs as documents: all kinds but the samples, from campaign.json, run.json and some series."""
+"""Makes documents of a campaign and its runs: all kinds except samples, from campaign.json,
+run.json and some series.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from ccmix.analysis.conditions import smallest_ping_s
-from ccmix.analysis.counting import counts
-from ccmix.analysis.limited import meaning_of
+from ccmix.analysis.counting import counts, meaning_of, smallest_ping_s
 from ccmix.analysis.measured import measured
 from ccmix.analysis.ranges import best_estimates, planned_ranges, split
 from ccmix.analysis.results import Result
@@ -15,15 +15,12 @@ from ccmix.analysis.series import SRC
 from ccmix.analysis.statistics import metric, table
 from ccmix.analysis.tables import as_measured
 from ccmix.archive import Campaign, parquet
-from ccmix.index import context, measures
+from ccmix.index import context
 from ccmix.index.context import milliseconds
-from ccmix.index.estimates import estimates
-from ccmix.index.json_types import Document
+from ccmix.index.fields import Document
 from ccmix.model import (
     HostFacts,
     HostPath,
-    Loss,
-    ModuleParameter,
     ProbeReport,
     Run,
     UdpSource,
@@ -34,15 +31,24 @@ from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics
 from ccmix.probes.stream.format import CORE_TIMES
 
 CCMIX = "ccmix"
+RESULTS = ("goodput_bps", "utilisation", "fairness", "retransmission_rate", "rtt_median_s")
 NO_REPORT = ProbeReport(None, None)  # of a host where ccmix-sockmon did not run
 OUTCOMES = {"valid": "success", "limited": "failure"}  # to ECS's words
 
 
-def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Iterator[tuple[str, Document]]:
-    """Yields kind and document: the campaign, and its conditions; of these entries alone, where there are any."""
+def campaign_documents(
+    campaign: Campaign, entries: Sequence[str] = ()
+) -> Iterator[tuple[str, Document]]:
+    """Yields kind and document: the campaign, and its conditions; only of these entries, if there
+    are any.
+    """
     finished = [run for run, _ in campaign.finished(numbers_only=True)]
     yield "campaigns", _campaign(campaign, finished)
-    chosen = [finished_run for finished_run in finished if not entries or finished_run.run.entry in entries]
+    chosen = [
+        finished_run
+        for finished_run in finished
+        if not entries or finished_run.run.entry in entries
+    ]
     for condition in _conditions(campaign, chosen):
         yield "conditions", condition
 
@@ -69,7 +75,10 @@ def _conditions(campaign: Campaign, finished: Sequence[FinishedRun]) -> Iterator
     shared = context.of_campaign(campaign)
     firsts: dict[tuple[str, str, str], FinishedRun] = {}
     for finished_run in finished:
-        firsts.setdefault((finished_run.run.entry, finished_run.run.condition_name, finished_run.run.dst), finished_run)
+        firsts.setdefault(
+            (finished_run.run.entry, finished_run.run.condition_name, finished_run.run.dst),
+            finished_run,
+        )
     best = {place: best_estimates(values) for place, values in planned_ranges(campaign).items()}
     for row in table(finished):
         known, values = split(row.condition, campaign.plan.unknown.get(row.entry, ()))
@@ -80,14 +89,13 @@ def _conditions(campaign: Campaign, finished: Sequence[FinishedRun]) -> Iterator
             **context.of_condition(first, campaign.plan.unknown),
             "ccmix.condition.settings": row.condition or None,
             "ccmix.condition.unknown": [key for key, _ in values] or None,
-            "ccmix.condition.best_estimate": values == best.get((row.entry, condition_name(known), row.dst), ()),
+            "ccmix.condition.best_estimate": values
+            == best.get((row.entry, condition_name(known), row.dst), ()),
             "ccmix.group.name": row.group,
             "ccmix.group.streams": row.streams,
             "ccmix.cca": row.cca,
             "ccmix.duration_s": first.run.traffic.duration_s or 0.0,  # 0: unknown
-            "ccmix.condition.runs": row.runs,
-            "ccmix.condition.invalid": row.invalid,
-            "ccmix.condition.not_settled": row.not_settled,
+            **context.named(row, ("runs", "invalid", "not_settled"), "ccmix.condition."),
             "ccmix.validity.status": row.status,
             "ccmix.goodput_bps": row.goodput_mean_bps,
             "ccmix.condition.goodput_cv": row.goodput_cv,
@@ -111,15 +119,18 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         "ccmix.validity.meaning": None if result.valid else meaning_of(finished),
     }
     settling = finished.metrics.settling
-    counted = {"ccmix.validity.counted": counts(finished), "ccmix.settled": settling.settled if settling else None}
+    counted = {
+        "ccmix.validity.counted": counts(finished),
+        "ccmix.settled": settling.settled if settling else None,
+    }
     yield (
         "runs",
         shared
         | counted
-        | measures.of_settling(settling, finished.settled_after_s or run.traffic.duration_s)
+        | context.settling_fields(settling, finished.settled_after_s or run.traffic.duration_s)
         | _run(campaign, result, begin_s)
-        | measures.of_run(finished.metrics)
-        | estimates(result),
+        | context.run_measures(finished.metrics)
+        | context.estimates(result),
     )
     run_bps, cross = finished.metrics.goodput_bps, run.cross_groups
     for group in finished.metrics.groups:
@@ -128,7 +139,7 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
             shared
             | counted
             | _result(group, None if group.group in cross else run_bps)
-            | measures.of_group(group)
+            | context.named(group, context.OF_GROUP)
             | {
                 "ccmix.group.name": group.group,
                 "ccmix.group.streams": group.streams,
@@ -140,13 +151,15 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
             },
         )
     names = context.shown_host(run, finished.facts)
-    udp = {run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)}
+    udp = {
+        run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)
+    }
     for flow in finished.metrics.flows:
         yield (
             "flows",
             shared
             | _flow(flow, names.get(flow.host, flow.host), None if flow.group in cross else run_bps)
-            | measures.of_flow(flow)
+            | context.named(flow, context.OF_FLOW)
             | {
                 "ccmix.rtt_median_s": flow.rtt_median_s,
                 "network.transport": "udp" if flow.group in udp else "tcp",
@@ -184,11 +197,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "ccmix.duration_s": traffic.duration_s,
         "ccmix.omit_s": traffic.omit_s if traffic.seconds else None,
         "ccmix.interval_s": traffic.interval_s or None,
-        "ccmix.goodput_bps": metrics.goodput_bps,
-        "ccmix.utilisation": metrics.utilisation,
-        "ccmix.fairness": metrics.fairness,
-        "ccmix.retransmission_rate": metrics.retransmission_rate,
-        "ccmix.rtt_median_s": metrics.rtt_median_s,
+        **context.named(metrics, RESULTS),
         "network.bytes": metrics.bytes_sent,
         "network.transport": _transports(run),
         **{
@@ -196,48 +205,69 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
             for name in ("median_s", "p95_s", "p99_s", "unanswered")
         },
         "host.os.kernel": facts.kernel,
-        "ccmix.path.bpf_cca": [f"{cca} {bpf.program}" for cca, bpf in (facts.bpf_ccas or {}).items()] or None,
+        "ccmix.path.bpf_cca": [
+            f"{cca} {bpf.program}" for cca, bpf in (facts.bpf_ccas or {}).items()
+        ]
+        or None,
         "ccmix.path.kernel_sha256": facts.lab_kernel.sha256 if facts.lab_kernel else None,
-        "ccmix.path.userland_sha256": facts.guest_root.userland_sha256 if facts.guest_root else None,
-        "ccmix.path.repeatable_elsewhere": facts.guest_root.repeatable_elsewhere if facts.guest_root else None,
+        "ccmix.path.userland_sha256": facts.guest_root.userland_sha256
+        if facts.guest_root
+        else None,
+        "ccmix.path.repeatable_elsewhere": facts.guest_root.repeatable_elsewhere
+        if facts.guest_root
+        else None,
         "ccmix.path.machine": execution.machine,
         "ccmix.path.ping_rtt_s": smallest_ping_s(finished),
-        "ccmix.path.sender_qdisc": list(dict.fromkeys((facts.sender_qdiscs or {}).values())) or None,
+        "ccmix.path.sender_qdisc": list(dict.fromkeys((facts.sender_qdiscs or {}).values()))
+        or None,
         **_path(run),
-    }  # fmt: skip
+    }
 
 
 def _transports(run: Run) -> list[str]:
     """Returns the transports of the sources, each once."""
-    return list(dict.fromkeys("udp" if isinstance(source, UdpSource) else "tcp" for source in run.traffic.sources))
+    return list(
+        dict.fromkeys(
+            "udp" if isinstance(source, UdpSource) else "tcp" for source in run.traffic.sources
+        )
+    )
 
 
 def _path(run: Run) -> Document:
-    """Returns what is configured of the path besides what each document has."""
+    """Returns the configured settings of the path, except those that every document has."""
     path = run.path
     if isinstance(path, HostPath):
         return {
             "ccmix.path.delay_s": path.netem.delay_s if path.netem else None,
-            "ccmix.path.loss_model": _model(path.netem.loss) if path.netem else None,
-            "ccmix.path.module_parameter": _parameter(path.module_parameter),
+            "ccmix.path.loss_model": path.netem.loss.model
+            if path.netem and path.netem.loss
+            else None,
+            "ccmix.path.module_parameter": str(path.module_parameter)
+            if path.module_parameter
+            else None,
             "ccmix.destination.metadata": dict(path.dst.metadata) or None,
         }
     return {
         "ccmix.path.delay_s": path.base_rtt_s / 2,
         "ccmix.path.jitter_s": max(sender.jitter_s for sender in path.senders),
         "ccmix.path.reorder": max(sender.reorder for sender in path.senders),
-        "ccmix.path.loss_model": next((_model(sender.loss) for sender in path.senders if sender.loss), None),
-        "ccmix.path.mtu_bytes": path.mtu_bytes,
-        "ccmix.path.ecn": path.ecn,
-        "ccmix.path.spread": path.spread,
-        "ccmix.path.kernel": path.kernel,
-        "ccmix.path.host_root": path.host_root,
-        "ccmix.path.module_parameter": _parameter(path.module_parameter),
+        "ccmix.path.loss_model": next(
+            (sender.loss.model for sender in path.senders if sender.loss), None
+        ),
+        **context.named(path, ("mtu_bytes", "ecn", "spread", "kernel", "host_root"), "ccmix.path."),
+        "ccmix.path.module_parameter": str(path.module_parameter)
+        if path.module_parameter
+        else None,
         "ccmix.path.offloads": path.offloads,
         "ccmix.path.ack_rate_bps": path.ack_bottleneck.rate_bps if path.ack_bottleneck else None,
         "ccmix.path.burst_bytes": path.burst_bytes,
         "ccmix.path.receiver_window_bytes": min(
-            (sender.receiver_window_bytes for sender in path.senders if sender.receiver_window_bytes), default=None
+            (
+                sender.receiver_window_bytes
+                for sender in path.senders
+                if sender.receiver_window_bytes
+            ),
+            default=None,
         ),
         "ccmix.path.policer_rate_bps": path.policer.rate_bps if path.policer else None,
         "ccmix.path.policer_burst_bytes": path.policer.burst_bytes if path.policer else None,
@@ -245,19 +275,17 @@ def _path(run: Run) -> Document:
     }
 
 
-def _model(loss: Loss | None) -> str | None:
-    return loss.model if loss else None
-
-
 def _kinds(finished: FinishedRun, *, accepted: bool) -> list[str] | None:
     findings = finished.verdict.findings
-    return list(dict.fromkeys(finding.kind for finding in findings if finding.accepted == accepted)) or None
+    return (
+        list(dict.fromkeys(finding.kind for finding in findings if finding.accepted == accepted))
+        or None
+    )
 
 
 def _result(metrics: GroupMetrics | FlowMetrics, run_bps: float | None) -> Document:
     return {
-        "ccmix.goodput_bps": metrics.goodput_bps,
-        "ccmix.throughput_bps": metrics.throughput_bps,
+        **context.named(metrics, ("goodput_bps", "throughput_bps")),
         "ccmix.goodput_share": metrics.goodput_bps / run_bps if run_bps else None,
     }
 
@@ -267,33 +295,37 @@ def _flow(flow: FlowMetrics, host: str, run_bps: float | None) -> Document:
         "ccmix.group.name": flow.group,
         "ccmix.cca": flow.cca_used,
         "ccmix.flow.id": f"{host}:{flow.port}",
-        "ccmix.flow.cca_asked": flow.cca_asked,
-        "ccmix.flow.stream": flow.stream,
-        "ccmix.flow.data_segments": flow.data_segments,
-        "ccmix.flow.retransmitted_segments": flow.retransmitted_segments,
-        "ccmix.retransmission_rate": flow.retransmission_rate,
-        "ccmix.retransmits": flow.retransmits,
+        **context.named(
+            flow,
+            ("cca_asked", "stream", "data_segments", "retransmitted_segments"),
+            "ccmix.flow.",
+        ),
+        **context.named(flow, ("retransmission_rate", "retransmits")),
         "network.bytes": flow.bytes_sent,
         "host.name": host,
         "source.port": flow.port,
     }
 
 
-def _parameter(parameter: ModuleParameter | None) -> str | None:
-    return str(parameter) if parameter else None
-
-
 def _hosts(result: Result) -> Iterator[Document]:
-    """Yields a document for each host that was looked at: both ends, or the one kernel of an emulated path."""
+    """Yields a document for each sampled host: both ends, or an emulated path's only kernel."""
     finished, folder = result.finished, result.folder
     facts, sysctls = finished.facts, finished.facts.sysctls or {}
-    hosts: dict[str, HostFacts | None] = {"localhost": None} if facts.hosts is None else dict(facts.hosts)
+    hosts: dict[str, HostFacts | None] = (
+        {"localhost": None} if facts.hosts is None else dict(facts.hosts)
+    )
     counters, cpu = _series(folder / run_files.COUNTERS), _series(folder / run_files.CPU)
     for role, host in hosts.items():
         is_source = host is None or role == SRC
         probe = facts.probes.get("sockmon" if host is None else f"sockmon-{role}", NO_REPORT)
-        name = finished.execution.machine if host is None else context.known_name(host.name, host.hostname)
-        default_cca = host.congestion_control if host else sysctls.get("net.ipv4.tcp_congestion_control")
+        name = (
+            finished.execution.machine
+            if host is None
+            else context.known_name(host.name, host.hostname)
+        )
+        default_cca = (
+            host.congestion_control if host else sysctls.get("net.ipv4.tcp_congestion_control")
+        )
         yield {
             "host.name": name,
             "host.os.kernel": host.kernel if host else facts.kernel,
@@ -304,12 +336,11 @@ def _hosts(result: Result) -> Iterator[Document]:
             "ccmix.host.device": facts.device if is_source else None,
             "ccmix.host.cpus": host.cpus if host else None,
             **_busy(finished.run, cpu.filter(pl.col("host") == role) if cpu.width else cpu),
-            **measures.of_host(finished.metrics, role),
+            "ccmix.host.cpu_s_per_gbit": finished.metrics.cpu_s_per_gbit.get(role),
             **_grown(counters.filter(pl.col("host") == role) if counters.width else counters),
-            "ccmix.host.probe_samples": probe.samples,
-            "ccmix.host.probe_missed": probe.missed,
-            "ccmix.host.probe_longest_delay_s": probe.longest_delay_s,
-            "ccmix.host.probe_failed": probe.failed,
+            **context.named(
+                probe, ("samples", "missed", "longest_delay_s", "failed"), "ccmix.host.probe_"
+            ),
         }
 
 
@@ -326,9 +357,11 @@ COUNTERS = {
 
 
 def _grown(counters: pl.DataFrame) -> Document:
-    """Returns how much counters grew from the first sample to the last, over all cores and namespaces.
+    """Returns the growth of counters from the first sample to the last, over all cores and
+    namespaces.
 
-    Softnet's are of the machine, whatever the namespace, and so are memory pressures: they count once.
+    Counters of softnet and of memory pressure belong to the whole machine, not to a namespace: they
+    count once.
     """
     if counters.is_empty():
         return {}
@@ -355,11 +388,15 @@ def _busy(run: Run, cpu: pl.DataFrame) -> Document:
         return {}
     spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)
     cores = measured(run, cpu).sort("time_s").group_by("core").agg(spent)
-    cores = cores.with_columns(all_s=pl.sum_horizontal(CORE_TIMES), idle=pl.col("idle_s") + pl.col("iowait_s"))
+    cores = cores.with_columns(
+        all_s=pl.sum_horizontal(CORE_TIMES), idle=pl.col("idle_s") + pl.col("iowait_s")
+    )
     all_s = float(cores["all_s"].sum())
     if not all_s:
         return {}
-    shares = cores.filter(pl.col("all_s") > 0).select(1 - pl.col("idle") / pl.col("all_s")).to_series()
+    shares = (
+        cores.filter(pl.col("all_s") > 0).select(1 - pl.col("idle") / pl.col("all_s")).to_series()
+    )
     return {
         "ccmix.host.cpu_busy": 1 - float(cores["idle"].sum()) / all_s,
         "ccmix.host.cpu_busiest_core": shares.max(),

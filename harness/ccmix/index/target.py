@@ -1,17 +1,30 @@
-"""Finds the server and the credentials for it. Secrets come from the environment or a file of one's own, never from the
-INI file or the command line, where the archive or the list of processes would have them.
+"""Finds the server and the credentials for it, and starts the process that sends runs there as they
+finish (`index = URL` in an entry).
+
+Secrets come from the environment or a private file, never from the INI file or the command line,
+which the archive and the list of processes show. The process has the lowest priority: making and
+sending documents must take no time from a measurement, and its failure fails no run. The archive is
+its only source, so indexing can be repeated.
 """
 
+import contextlib
 import ipaddress
 import os
 import ssl
 import stat
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
+from ccmix.agent.deadline import Deadline
+from ccmix.failures import WrongInput
+from ccmix.isolated import FOLDER, python_command
 from ccmix.server_url import CREDENTIALS, read_url
+from ccmix.temporary import temporary_file
 
 API_KEY, USER, PASSWORD = "CCMIX_INDEX_API_KEY", "CCMIX_INDEX_USER", "CCMIX_INDEX_PASSWORD"
 CA = "CCMIX_INDEX_CA"
@@ -19,9 +32,17 @@ PATIENCE = "CCMIX_INDEX_PATIENCE"
 SECRETS = (API_KEY, USER, PASSWORD)
 KEYS = ("api-key", "user", "password")  # of the file
 
+COMMAND = "from ccmix.cli import main; main()"
+NICENESS = 19
+PATIENCE_S = 60.0  # after the last run, if the server accepts nothing
+MOST_WAIT_S = 600.0  # after the last run, even if the server accepts some documents
+ENDS_WITHIN_S = 10.0  # when the campaign was interrupted, or the wait is over
 
-class TargetError(Exception):
-    """Something is wrong with the URL, the credentials or the CA; the sentence says what, and never has a secret."""
+
+class TargetError(WrongInput):
+    """The URL, the credentials or the CA are wrong; the message names the problem, and never
+    contains a secret.
+    """
 
 
 @dataclass(frozen=True)
@@ -47,19 +68,28 @@ class Target:
 
 
 def find_target(
-    url: str, credentials: Path | None = None, ca: Path | None = None, environment: Mapping[str, str] = os.environ
+    url: str,
+    credentials: Path | None = None,
+    ca: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
 ) -> Target:
-    """Reads the options, else the environment. Raises TargetError."""
+    """Reads the options, or otherwise the environment. Raises TargetError."""
     try:
         url = read_url(url)
     except ValueError as error:
         raise TargetError(f"the URL {error}") from None
     file = credentials or (Path(environment[CREDENTIALS]) if environment.get(CREDENTIALS) else None)
-    secrets = _read(file) if file else Credentials(*(environment.get(name) or None for name in SECRETS))
+    secrets = (
+        _read(file) if file else Credentials(*(environment.get(name) or None for name in SECRETS))
+    )
     if bool(secrets.user) != bool(secrets.password):
-        raise TargetError(f"a user needs a password, and the other way round: {file or f'{USER} and {PASSWORD}'}")
+        raise TargetError(
+            f"a user needs a password, and the other way round: {file or f'{USER} and {PASSWORD}'}"
+        )
     if secrets.api_key and secrets.user:
-        raise TargetError(f"both an API key and a user are given: leave one out of {file or 'the environment'}")
+        raise TargetError(
+            f"both an API key and a user are given: leave one out of {file or 'the environment'}"
+        )
     _check_characters(secrets, str(file or "the environment"))
     authority = ca or (Path(environment[CA]) if environment.get(CA) else None)
     if authority:
@@ -70,28 +100,32 @@ def find_target(
 
 
 def _check_characters(credentials: Credentials, place: str) -> None:
-    """Refuses what no HTTP header could carry (RFC 9110, RFC 7617)."""
+    """Refuses characters that an HTTP header can't carry (RFC 9110, RFC 7617)."""
     if credentials.api_key and not (
-        credentials.api_key.isascii() and credentials.api_key.isprintable() and " " not in credentials.api_key
+        credentials.api_key.isascii()
+        and credentials.api_key.isprintable()
+        and " " not in credentials.api_key
     ):
-        raise TargetError(f"{place}: the API key has characters that none has")
+        raise TargetError(f"{place}: the API key has characters that are not allowed")
     if credentials.user and (":" in credentials.user or not credentials.user.isprintable()):
-        raise TargetError(f"{place}: the user has characters that none has")
+        raise TargetError(f"{place}: the user has characters that are not allowed")
     if credentials.password and not credentials.password.isprintable():
-        raise TargetError(f"{place}: the password has characters that none has")
+        raise TargetError(f"{place}: the password has characters that are not allowed")
 
 
 def _check_authority(file: Path) -> None:
     if not file.is_file():
-        raise TargetError(f"{file}: there is no such file of CA certificates")
+        raise TargetError(f"{file}: no such file of CA certificates")
     try:
         ssl.create_default_context(cafile=file)
     except OSError as error:
-        raise TargetError(f"{file}: is no file of CA certificates in PEM: {error.strerror or error}") from error
+        raise TargetError(
+            f"{file}: not a file of CA certificates in PEM form: {error.strerror or error}"
+        ) from error
 
 
 def _read(file: Path) -> Credentials:
-    """Reads `KEY = VALUE` lines, for the owner's eyes alone."""
+    """Reads `KEY = VALUE` lines from a file that only its owner may read."""
     try:
         mode = file.stat().st_mode
         text = file.read_text(encoding="utf-8")
@@ -100,17 +134,24 @@ def _read(file: Path) -> Credentials:
     except UnicodeDecodeError:  # it has the content
         raise TargetError(f"{file}: can't be read: it is not UTF-8") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise TargetError(f"{file}: others may read it: chmod 600 {file}")
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        raise TargetError(f"{file}: other users may read it: chmod 600 {file}")
+    lines = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
     parts = [line.partition("=") for line in lines]
     values = {key.strip(): value.strip() for key, _, value in parts}
     if len(values) < len(parts) or not set(values) <= set(KEYS):
-        raise TargetError(f"{file}: has other lines than api-key = ..., or user = ... and password = ..., once each")
+        raise TargetError(
+            f"{file}: only the lines api-key = ..., or user = ... and password = ..., are allowed, "
+            "once each"
+        )
     return Credentials(values.get("api-key"), values.get("user"), values.get("password"))
 
 
 def _is_private(url: str) -> bool:
-    """Returns whether nobody else can hear what is sent there."""
+    """Returns whether nobody else can read the traffic to this URL."""
     parts = urlsplit(url)
     if parts.scheme == "https" or parts.hostname == "localhost":
         return True
@@ -118,3 +159,89 @@ def _is_private(url: str) -> bool:
         return ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return False
+
+
+@dataclass(frozen=True)
+class _SendingBeside:
+    url: str
+    process: "subprocess.Popen[bytes]"
+    stderr: IO[bytes]
+
+    def end(self) -> None:
+        """Says that no run will follow."""
+        assert self.process.stdin
+        self.process.stdin.close()
+
+
+@contextlib.contextmanager
+def sending(
+    outdir: Path, entries: Mapping[str, Sequence[str]], report: Callable[[str], None]
+) -> Iterator[None]:
+    """Sends the entries of `outdir` to their URLs. At the end waits for the servers, for at most
+    MOST_WAIT_S, and reports if they did not accept everything.
+
+    Removes secrets from this process's environment, so that its other child processes don't get
+    them.
+    """
+    with contextlib.ExitStack() as files:
+        running = [
+            _start(outdir, url, names, files.enter_context(temporary_file()))
+            for url, names in entries.items()
+        ]
+        if running:
+            for name in SECRETS:
+                os.environ.pop(name, None)
+        try:
+            yield
+            for sender in running:
+                sender.end()
+            limit = Deadline(MOST_WAIT_S)
+            late = [sender for sender in running if not _ended(sender, limit.remaining_s)]
+            for sender in late:
+                sender.process.terminate()
+                _wait(sender, ENDS_WITHIN_S)
+        except BaseException:
+            for sender in running:
+                sender.process.terminate()
+            for sender in running:
+                _wait(sender, ENDS_WITHIN_S)
+            raise
+        for sender in running:
+            sender.stderr.seek(0)
+            for line in sender.stderr.read().decode(errors="replace").splitlines():
+                report(line)
+            if sender.process.returncode:
+                report(
+                    f"{sender.url} does not have everything; nothing is lost. To send the rest: "
+                    f"ccmix index {outdir} --url {sender.url}"
+                )
+
+
+def _start(outdir: Path, url: str, entries: Sequence[str], stderr: IO[bytes]) -> _SendingBeside:
+    only = [word for entry in entries for word in ("--only", entry)]
+    command = ("index", outdir, "--url", url, *only, "--follow")
+    argv = python_command(COMMAND, *command, python=sys.executable, folder=FOLDER, site=True)
+    process = subprocess.Popen(
+        ["nice", "-n", str(NICENESS), *argv],
+        env={PATIENCE: str(PATIENCE_S)} | os.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        start_new_session=True,
+    )
+    return _SendingBeside(url, process, stderr)
+
+
+def _ended(sender: _SendingBeside, seconds: float) -> bool:
+    """Returns whether the process ended in time."""
+    try:
+        sender.process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _wait(sender: _SendingBeside, seconds: float) -> None:
+    if not _ended(sender, seconds):
+        sender.process.kill()
+        sender.process.wait()

@@ -1,8 +1,9 @@
-"""Runs one command in a guest: a User-Mode Linux kernel in virtual time, as an ordinary process of this user.
+"""Runs one command in a guest: a User-Mode Linux kernel in virtual time, as an ordinary process of
+this user.
 
-The guest's root is the lab's userland or, on request, the host's file system, both read-only; it writes to its job
-folder alone. A command that is root can remount; what its process can reach then is confined on the host
-(confinement.py).
+The guest's root is the lab's userland or, on request, the host's file system, both read-only; it
+writes only to its job folder. Its command runs as root and can remount file systems, so
+confinement.py limits on the host what the guest's process can reach.
 """
 
 from __future__ import annotations
@@ -11,47 +12,68 @@ import asyncio
 import contextlib
 import os
 import re
+import subprocess
+import sys
+import termios
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.lab import confinement, host
-from ccmix.lab.errors import GuestError
-from ccmix.lab.spec import VIRTUAL_TIME, GuestSpec, checked, environment, kernel_command, system
+from ccmix.lab.spec import (
+    VIRTUAL_TIME,
+    GuestError,
+    GuestSpec,
+    checked,
+    environment,
+    kernel_command,
+    system,
+)
 
-CONSOLE_BYTES = 1 << 20  # of a longer console, the end is kept
+CONSOLE_BYTES = 1 << 20  # only the end of a longer console is kept
 LAST_LINES = 12
 _STATUS_BYTES = 64
-IDLE_SHARE = 0.01  # of a processor: less than that is a guest that waits for nothing
+IDLE_SHARE = 0.01  # of a processor: a guest that uses less has hung
 _POWER_OFF = re.compile(r"(\[ *\d+\.\d+\] (sysrq: Power Off|reboot: Power down)\n)+\Z")
-_ON_DISK = re.compile(r"\AWarning: tempdir .* is not on tmpfs\n")  # slower at most, and nothing of the command's
-# What a confined guest's kernel misses: a check of pseudo-terminals that it does not use, and a socket for an operator
+_ON_DISK = re.compile(
+    r"\AWarning: tempdir .* is not on tmpfs\n"
+)  # at worst a slower guest; not a message of the command
+# Messages of a confined guest's kernel about parts that it can't have: a check of pseudo-terminals
+# that it does not use, and a socket for an operator
 _CONFINED = re.compile(
-    r"\A(\[ *0\.0+\] (check_one_sigio failed, errno = \d+|Failed to initialize management console)\n)+"
+    r"\A(\[ *0\.0+\] (check_one_sigio failed, errno = \d+|Failed to initialize management "
+    r"console)\n)+"
 )
 _OUT_OF_MEMORY = re.compile(r"Kernel panic.*(Out of memory|out of memory|deadlocked on memory)")
 _PANIC = re.compile(r"Kernel panic - not syncing: *(.*)")
 
+_ONLY_WORSE = "loglevel=3"  # only messages that are more serious than those of _CONFINED
+_ON_TERMINAL = ("sh", "-c", 'exec setsid --ctty -- "$@" <>/dev/tty0 >&0 2>&1', "sh")
+
 
 @dataclass(frozen=True)
 class GuestResult:
-    """Describes a command that came to its end."""
+    """Describes a command that ended by itself."""
 
     exit_status: int
-    """Is the command's status; 128 + the signal's number if a signal ended it, 127 if it was not found."""
+    """The command's status: 128 + the signal's number if a signal ended it, 127 if it was not
+    found.
+    """
     real_seconds: float
-    """Counts from the start of the guest to its end."""
+    """From the start of the guest to its end."""
     console: str
-    """Holds the last CONSOLE_BYTES bytes that the guest printed: the command's output and errors, kernel messages."""
+    """The last CONSOLE_BYTES bytes that the guest printed: the command's output and errors, and
+    kernel messages.
+    """
     confinement: str
-    """Says in which way the guest was confined on the host: `landlock ABI`, `namespaces`, or `none: REASONS`."""
+    """How the guest was confined on the host: `landlock ABI`, `namespaces`, or `none: REASONS`."""
 
 
 async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
     """Runs `spec.argv` in a new guest on `kernel`, and waits for its end.
 
-    Cancelled, or when this process dies in any way, the guest and all its processes are killed at once.
-    Raises GuestError, never for the exit status of the command.
+    If the task is cancelled, or this process dies in any way, the guest and all its processes are
+    killed at once. Raises GuestError, never for the exit status of the command.
     """
     kernel, job_dir = checked(kernel, spec)
     with (
@@ -62,10 +84,14 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
         _Console(launch / "console") as console,
     ):
         begin = time.monotonic()
-        argv = kernel_command(kernel, spec, (*system(spec), "con0=null,fd:1", "seccomp=on", *VIRTUAL_TIME))
+        argv = kernel_command(
+            kernel, spec, (*system(spec), "con0=null,fd:1", "seccomp=on", *VIRTUAL_TIME)
+        )
         try:
             process = await asyncio.create_subprocess_exec(
-                *confinement.command(confinement.reach(spec, job_dir, launch, memory), cpu, report, argv),
+                *confinement.command(
+                    confinement.reach(spec, job_dir, launch, memory), cpu, report, argv
+                ),
                 cwd=launch,
                 env=environment(memory),
                 pass_fds=(report.theirs,),
@@ -78,13 +104,17 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
             raise GuestError("start", f"the guest could not be started: {error}") from error
         await _wait(process, _Growth(job_dir, console), spec.stall_seconds)
         real_seconds = time.monotonic() - begin
-        return GuestResult(_exit_status(launch, process, console), real_seconds, console.text(), report.text())
+        return GuestResult(
+            _exit_status(launch, process, console), real_seconds, console.text(), report.text()
+        )
 
 
 async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seconds: float) -> None:
-    """Waits for the end of the process; kills it when nothing grows for `stall_seconds`, or when cancelled.
+    """Waits for the end of the process; kills it when nothing grows for `stall_seconds`, or when
+    cancelled.
 
-    A guest that would go on, and hardly gets a processor, has not hung: it may compute for as long as it might alone.
+    A guest that other processes keep from the processor has not hung: it may use `stall_seconds` of
+    processor time.
     """
     ended = asyncio.create_task(process.wait())
     last, last_time = growth.measure(), time.monotonic()
@@ -99,10 +129,11 @@ async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seco
             elif not ended.done() and now - last_time >= stall_seconds:
                 work_s = host.processor_seconds(process.pid) - worked_s
                 if IDLE_SHARE * (now - last_time) < work_s < stall_seconds:
-                    continue  # others keep the processor from it
+                    continue  # other processes keep it from the processor
                 raise GuestError(
                     "hang",
-                    f"the guest hung: for {stall_seconds:g} s neither its console nor a file in its job folder grew",
+                    f"the guest hung: for {stall_seconds:g} s neither its console nor a file in "
+                    "its job folder grew",
                     growth.console.last_lines(),
                 )
     finally:
@@ -110,15 +141,19 @@ async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seco
 
 
 async def _end(process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
-    """Ends all processes of the guest, even if its kernel has ended: a hostile command may have left some."""
+    """Ends all processes of the guest, even if its kernel has ended: a hostile command may have
+    left some.
+    """
     host.end_group(process.pid)
     while not ended.done():
-        with contextlib.suppress(asyncio.CancelledError):  # cancelled once more: still wait for the end
+        with contextlib.suppress(asyncio.CancelledError):  # cancelled again: still wait for the end
             await asyncio.shield(ended)
 
 
 def status_of(launch: Path) -> str:
-    """Returns what lab/init has written, or ''. A command in the guest may have put a link or a pipe there."""
+    """Returns the text of lab/init's file, or '' if a command in the guest has replaced the file,
+    for example by a link or a pipe.
+    """
     try:
         fd = os.open(launch / "status", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -133,7 +168,9 @@ def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Co
         return int(status)
     text = console.text()
     if _OUT_OF_MEMORY.search(text):
-        raise GuestError("out of memory", "the guest ran out of memory: give it more", console.last_lines())
+        raise GuestError(
+            "out of memory", "the guest ran out of memory: give it more", console.last_lines()
+        )
     panic = _PANIC.search(text)
     code = process.returncode or 0
     if panic:
@@ -144,7 +181,10 @@ def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Co
         how = f"it ended with status {code} and did not say how its command ended"
     if status != "started":
         if not host.has_xsave():
-            how = "this processor has no XSAVE, which User-Mode Linux needs; those made from 2011 on have it"
+            how = (
+                "this processor has no XSAVE, which User-Mode Linux needs; those made from "
+                "2011 on have it"
+            )
         raise GuestError("start", f"the guest did not start: {how}", console.last_lines())
     raise GuestError("panic", f"the guest died: {how}", console.last_lines())
 
@@ -152,7 +192,8 @@ def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Co
 class _Console:
     """Keeps the file that a guest prints to.
 
-    A file, since a pipe that is not read at once would make the guest wait, and its clock jump ahead.
+    It is a file because a pipe that is not read at once would make the guest wait, and its clock
+    jump ahead.
     """
 
     def __init__(self, path: Path) -> None:
@@ -168,7 +209,9 @@ class _Console:
         os.close(self.fd)
 
     def size(self) -> int:
-        """Returns the bytes printed so far, and drops what is far over the bound."""
+        """Returns the number of bytes printed so far. If the file has more than 16 times
+        CONSOLE_BYTES, keeps the last CONSOLE_BYTES in memory and empties the file.
+        """
         size = os.fstat(self.fd).st_size
         if size > 16 * CONSOLE_BYTES:
             self._before = os.pread(self.fd, CONSOLE_BYTES, size - CONSOLE_BYTES)
@@ -178,10 +221,14 @@ class _Console:
         return self._dropped + size
 
     def text(self) -> str:
-        """Returns the end of what was printed, without what the kernel prints in every run."""
+        """Returns the end of the output, without the messages that the kernel prints in every
+        run.
+        """
         size = os.fstat(self.fd).st_size
         new = os.pread(self.fd, CONSOLE_BYTES, max(0, size - CONSOLE_BYTES))
-        text = (self._before + new)[-CONSOLE_BYTES:].decode("utf-8", "replace").replace("\r\n", "\n")
+        text = (
+            (self._before + new)[-CONSOLE_BYTES:].decode("utf-8", "replace").replace("\r\n", "\n")
+        )
         return _CONFINED.sub("", _ON_DISK.sub("", _POWER_OFF.sub("", text)))
 
     def last_lines(self) -> list[str]:
@@ -189,7 +236,7 @@ class _Console:
 
 
 class _Growth:
-    """Measures whether a guest still does something that can be seen."""
+    """Measures whether a guest still makes visible progress."""
 
     def __init__(self, job_dir: Path, console: _Console) -> None:
         self._job_dir = job_dir
@@ -198,9 +245,65 @@ class _Growth:
     def measure(self) -> tuple[int, int, int]:
         """Returns the bytes on the console, the files in the job folder, and the bytes in them."""
         files = total = 0
-        for _, _, names, handle in os.fwalk(self._job_dir):  # by handles: a folder may become a link meanwhile
+        for _, _, names, handle in os.fwalk(
+            self._job_dir
+        ):  # by file descriptors, because the guest may replace a folder by a link meanwhile
             for name in names:
                 with contextlib.suppress(OSError):  # just gone
                     total += os.stat(name, dir_fd=handle, follow_symlinks=False).st_size
                     files += 1
         return self.console.size(), files, total
+
+
+def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> int:
+    """Runs `spec.argv` in a new guest on this process's terminal, waits for its end, and returns
+    its exit status.
+
+    Uses real time by default, because in virtual time the clock jumps ahead while nobody types.
+    Raises GuestError, also if standard input or output is not a terminal.
+    """
+    if not all(
+        stream and stream.isatty() for stream in (sys.stdin, sys.stdout)
+    ):  # None if it was closed
+        raise GuestError(
+            "start", "a shell needs a terminal: use `ccmix lab exec` for a command without one"
+        )
+    kernel, job_dir = checked(kernel, spec)
+    before = termios.tcgetattr(sys.stdin)
+    time_arguments = VIRTUAL_TIME if virtual_time else ()
+    with (
+        host.processor(spec.cpu) as cpu,
+        host.launch_dir(
+            job_dir, (*_ON_TERMINAL, *spec.argv), spec.environment, spec.userland, spec.code
+        ) as launch,
+        host.memory_folder(spec.memory_bytes) as memory,
+        confinement.WayReport() as report,
+    ):
+        arguments = (*system(spec), _ONLY_WORSE, "con0=fd:0,fd:1", "seccomp=on", *time_arguments)
+        argv = confinement.command(
+            confinement.reach(spec, job_dir, launch, memory),
+            cpu,
+            report,
+            kernel_command(kernel, spec, arguments),
+        )
+        process = subprocess.Popen(
+            argv,
+            cwd=launch,
+            env=environment(memory),
+            pass_fds=(report.theirs,),
+            start_new_session=True,
+        )
+        try:
+            process.wait()
+        finally:
+            host.end_group(process.pid)
+            process.wait()
+            termios.tcsetattr(
+                sys.stdin, termios.TCSADRAIN, before
+            )  # the guest's console has set it to raw mode
+        try:
+            return int(status_of(launch))
+        except ValueError:
+            raise GuestError(
+                "panic", f"the guest ended, with status {process.returncode}, before its shell did"
+            ) from None

@@ -1,28 +1,32 @@
-"""Provides what a guest needs of the host: a launch folder, a place for its memory, a processor."""
+"""Provides a guest's resources on the host: a launch folder, a processor, and its share of the
+memory.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import fcntl
+import math
 import os
 import re
 import shlex
 import shutil
 import signal
 import socket
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ccmix.failures import located
-from ccmix.lab.errors import GuestError
+from ccmix.files import private_folder
+from ccmix.lab.spec import GuestError
+from ccmix.model import Topology
 from ccmix.temporary import TemporaryFolderError, temporary_place
 from ccmix.tools import cache_folder
 
 _PREFIX = "ccmix-lab-"
-_STALE_SECONDS = 60.0
+_SETTLED_S = 60.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ENDS_WITHIN_S, _LOOKS_EACH_S = 10.0, 0.001
 _DEAD = "ZX"  # the states of processes that have ended
@@ -34,60 +38,67 @@ _guests_on: Counter[int] = Counter()  # processor: guests of this process
 
 @contextlib.contextmanager
 def launch_dir(
-    job_dir: Path, argv: Sequence[str], environment: Mapping[str, str], userland: Path | None = None,
+    job_dir: Path,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    userland: Path | None = None,
     code: Path | None = None,
-) -> Iterator[Path]:  # fmt: skip
-    """Makes a temporary folder with all that lab/init reads, and removes it in any case.
+) -> Iterator[Path]:
+    """Makes a temporary folder with the files that lab/init reads, and removes it in any case.
 
-    Raises GuestError("start") if the command or the environment cannot be passed on, or the folder cannot be made.
+    Raises GuestError("start") if the command or the environment cannot be passed on, or the folder
+    cannot be made.
     """
     command = _command(argv, environment)
-    with _own_folder(launch_parent(), "launch folder") as folder:
+    with locked_folder(launch_parent(), "launch folder") as folder:
         try:
             _link(folder, job_dir, userland, code)
             (folder / "command").write_text(command, encoding="utf-8", errors="surrogateescape")
         except OSError as error:
-            raise GuestError("start", f"the lab cannot fill its launch folder: {located(error, folder)}") from error
+            raise GuestError(
+                "start", f"the lab cannot fill its launch folder: {located(error, folder)}"
+            ) from error
         yield folder
 
 
 @contextlib.contextmanager
 def memory_folder(memory_bytes: int) -> Iterator[Path]:
-    """Makes a folder for the guest's memory file, which only this guest may use, and removes it in any case.
+    """Makes a folder for the guest's memory file, which only this guest may use, and removes it in
+    any case.
 
-    Raises GuestError("start") if the machine has too little memory, or no folder will do.
+    Raises GuestError("start") if the machine has too little memory, or no folder is suitable.
     """
-    with _own_folder(memory_dir(memory_bytes), "folder for a guest's memory") as folder:
+    with locked_folder(memory_dir(memory_bytes), "folder for a guest's memory") as folder:
         yield folder
 
 
 @contextlib.contextmanager
-def _own_folder(parent: Path, what: str) -> Iterator[Path]:
+def locked_folder(parent: Path, what: str) -> Iterator[Path]:
     """Makes a folder of this process, and removes it in any case.
 
-    A harness that was killed with SIGKILL cannot remove its own: the next harness does, and knows it by the lock on the
-    folder, which only a living process holds.
+    Raises GuestError("start") if `parent` can't be used.
     """
-    _remove_stale(parent)
-    with contextlib.ExitStack() as undo:
+    with contextlib.ExitStack() as stack:
         try:
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent)).resolve()
-            undo.callback(shutil.rmtree, folder, ignore_errors=True)
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            undo.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder = stack.enter_context(private_folder(parent, _PREFIX, _SETTLED_S)).resolve()
         except OSError as error:
-            raise GuestError("start", f"the lab cannot make its {what}: {located(error, parent)}") from error
+            raise GuestError(
+                "start", f"the lab cannot make its {what}: {located(error, parent)}"
+            ) from error
         yield folder
 
 
 def launch_parent() -> Path:
-    """Returns the temporary folder, or memory if that is mounted noexec: the guest executes a script there."""
+    """Returns the temporary folder, or a folder in memory if the first is mounted noexec, because
+    the guest executes a script there.
+    """
     folders = (_temporary(), Path("/dev/shm"), cache_folder())
     for folder in folders:
         if os.access(folder, os.W_OK | os.X_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
             return folder
-    raise GuestError("start", f"{', '.join(map(str, folders))}: the guest's init can be executed in none of them")
+    raise GuestError(
+        "start", f"{', '.join(map(str, folders))}: the guest's init can be executed in none of them"
+    )
 
 
 def _temporary() -> Path:
@@ -112,7 +123,7 @@ def _link(folder: Path, job_dir: Path, userland: Path | None, code: Path | None)
 
 
 def _add_init(folder: Path) -> None:
-    """Adds what the userland has besides the system's files."""
+    """Adds lab/init and its fstab, which the userland has in addition to the system's files."""
     for name in ("init", "fstab"):
         shutil.copyfile(_FILES / name, folder / name)
     (folder / "init").chmod(0o755)
@@ -123,29 +134,19 @@ def _command(argv: Sequence[str], environment: Mapping[str, str]) -> str:
         raise GuestError("start", "give the lab a command to run")
     for name in environment:
         if not _NAME.fullmatch(name):
-            raise GuestError("start", f"{name!r} is not the name of an environment variable that a shell can set")
+            raise GuestError(
+                "start", f"{name!r} is not the name of an environment variable that a shell can set"
+            )
     if any("\0" in text for text in (*argv, *environment.values())):
         raise GuestError("start", "the lab's command or its environment contains a NUL character")
     lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
     return "\n".join([*lines, shlex.join(["set", "--", *argv]), ""])
 
 
-def _remove_stale(parent: Path) -> None:
-    for folder in parent.glob(_PREFIX + "*"):
-        with contextlib.suppress(OSError):  # another user's, or just gone
-            if time.time() - folder.stat().st_mtime < _STALE_SECONDS:
-                continue  # perhaps so new that its owner has not locked it yet
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(lock)
-
-
 def processor_seconds(process_group: int) -> float:
-    """Returns the processor time that all living processes of a group, and ended ones for which they have waited, have
-    spent so far: in a guest that starts processes, the ended ones have spent the most.
+    """Returns the processor time that the living processes of a group have spent so far, including
+    that of ended children for which they have waited. In a guest that starts processes, the ended
+    children have spent the most.
     """
     # own user and system time, and that of ended children
     ticks = sum(int(ticks) for fields in _stats(process_group) for ticks in fields[11:15])
@@ -153,7 +154,8 @@ def processor_seconds(process_group: int) -> float:
 
 
 def end_group(process_group: int) -> None:
-    """Kills all processes of a group, and waits for their end. One that forks meanwhile dies with its child.
+    """Kills all processes of a group, and waits for their end. A process that forks meanwhile dies
+    with its child.
 
     Raises GuestError("hang") if they do not end.
     """
@@ -166,7 +168,9 @@ def end_group(process_group: int) -> None:
         if all(fields[0] in _DEAD for fields in _stats(process_group)):
             return  # zombies: only their parents have not waited for them yet
         time.sleep(_LOOKS_EACH_S)
-    raise GuestError("hang", f"the processes of the guest, in the group {process_group}, can't be killed")
+    raise GuestError(
+        "hang", f"the processes of the guest, in the group {process_group}, can't be killed"
+    )
 
 
 def _stats(process_group: int) -> Iterator[list[str]]:
@@ -179,23 +183,27 @@ def _stats(process_group: int) -> Iterator[list[str]]:
 
 
 def has_xsave() -> bool:
-    """Returns whether the processor saves its registers in the way by which User-Mode Linux reads those of its
+    """Returns whether the processor has XSAVE, by which User-Mode Linux reads the registers of its
     processes.
     """
-    flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    flags = re.search(
+        r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
+    )
     return not flags or "xsave" in flags[1].split()
 
 
 def memory_dir(memory_bytes: int) -> Path:
-    """Returns the folder for the guest's memory file: one that may hold executable code and has room for it.
+    """Returns a folder for the guest's memory file, which has room for it and isn't mounted noexec.
 
-    Raises GuestError("start") if the machine has less than `memory_bytes` of memory available, or no folder will do.
+    Raises GuestError("start") if the machine has less than `memory_bytes` of memory available, or
+    no folder is suitable.
     """
     available = available_memory_bytes()
     if available is not None and available < memory_bytes:
         raise GuestError(
             "start",
-            f"the guest asks for {_mib(memory_bytes)} of memory, and this machine has {_mib(available)} available: "
+            f"the guest asks for {_mib(memory_bytes)} of memory, and this machine has "
+            f"{_mib(available)} available: "
             "run fewer guests at a time, or give them less",
         )
     refused = []
@@ -221,9 +229,13 @@ def memory_dir(memory_bytes: int) -> Path:
 
 
 def available_memory_bytes() -> int | None:
-    """Returns how much of this machine's memory programs may still take; None if the kernel doesn't say."""
+    """Returns the available memory of this machine; None if the kernel doesn't report it."""
     try:
-        match = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
+        match = re.search(
+            r"^MemAvailable: +(\d+) kB$",
+            Path("/proc/meminfo").read_text(encoding="ascii"),
+            re.MULTILINE,
+        )
     except OSError:
         return None
     return int(match[1]) * 1024 if match else None
@@ -235,14 +247,18 @@ def _mib(size_bytes: int) -> str:
 
 @contextlib.contextmanager
 def processor(wanted: int | None) -> Iterator[int]:
-    """Yields the processor to pin a guest to: `wanted`, or the one with the fewest guests of this process.
+    """Yields the processor to pin a guest to: `wanted`, or the processor with the fewest guests of
+    this process.
 
-    Of several, the first that no other process has taken for its guests. A guest across two processors takes four
-    times as long, so it is always pinned. Raises GuestError("start") if this process may not run on `wanted`.
+    If several have the fewest, it prefers the first that no other process has taken for its guests.
+    A guest is always pinned, because it takes four times as long across two processors. Raises
+    GuestError("start") if this process may not run on `wanted`.
     """
     allowed = sorted(os.sched_getaffinity(0))
     if wanted is not None and wanted not in allowed:
-        raise GuestError("start", f"processor {wanted} is not one of those this process may use: {allowed}")
+        raise GuestError(
+            "start", f"processor {wanted} is not one of those this process may use: {allowed}"
+        )
     with contextlib.ExitStack() as stack:
         chosen = wanted
         if chosen is None:
@@ -256,9 +272,11 @@ def processor(wanted: int | None) -> Iterator[int]:
 
 
 def _taken(cpu: int, stack: contextlib.ExitStack) -> bool:
-    """Takes a processor among the processes of this machine until the stack ends; returns whether it was free.
+    """Reserves a processor against other processes of this machine until the stack ends; returns
+    whether it was free.
 
-    The name of a socket without a file is free again when the process ends, in whatever way.
+    The reservation is a socket in the abstract namespace, whose name is free again when the process
+    ends in any way.
     """
     lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
     try:
@@ -266,3 +284,50 @@ def _taken(cpu: int, stack: contextlib.ExitStack) -> bool:
     except OSError:
         return False
     return True
+
+
+# Of the memory available at the first guest: making tables during the runs needs memory, too
+LEFT_TO_OTHERS = 0.1
+
+
+class SharedMemory:
+    """Lends parts of the memory that was available when the first part was asked for, in the order
+    of asking.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._returned = asyncio.Condition()
+        self._capacity_bytes: float | None = None
+        self._lent_bytes = 0
+
+    @contextlib.asynccontextmanager
+    async def part(self, size_bytes: int) -> AsyncIterator[None]:
+        """Waits until `size_bytes` are left, or no other guest runs: a guest that is too large for
+        the machine is tried without others.
+        """
+        async with self._turn, self._returned:
+            if self._capacity_bytes is None:
+                available = available_memory_bytes()
+                self._capacity_bytes = (
+                    math.inf if available is None else (1 - LEFT_TO_OTHERS) * available
+                )
+            most_bytes = max(size_bytes, self._capacity_bytes)
+            await self._returned.wait_for(lambda: self._lent_bytes + size_bytes <= most_bytes)
+            self._lent_bytes += size_bytes
+        try:
+            yield
+        finally:
+            async with self._returned:
+                self._lent_bytes -= size_bytes
+                self._returned.notify_all()
+
+
+def guest_memory_bytes(topology: Topology) -> int:
+    """Returns the memory for the data in flight and in queues, with ample overhead of socket
+    buffers, and for the guest itself.
+
+    The sender's retransmission queue, netem, the bottleneck and the receiver's reordering queue can
+    each hold BDP and buffer, in socket buffers of up to 4 times the data's size at small MTUs.
+    """
+    return 2**29 + round(16 * (topology.bdp_bytes + topology.buffer_bytes))

@@ -1,7 +1,7 @@
-"""The plain data that passes from box to box: paths, traffic, runs, and what was observed of a run. It has no
-behaviour but derived quantities.
+"""The plain data that the parts of ccmix exchange: paths, traffic, runs, and the observations of a
+run. It has no behaviour except derived quantities.
 
-A guest imports this package at each run, so what is concluded of a run lies in `results`.
+A guest imports this package in each run, so results, which it does not need, are in `results`.
 """
 
 from ccmix.model.emulated import (
@@ -43,8 +43,14 @@ from ccmix.model.measurement import (
     SeriesNames,
 )
 from ccmix.model.netem import Loss, Netem, NetemPlace
-from ccmix.model.pscheduler import PschedulerTask
-from ccmix.model.real import Capture, Commands, ConversionLimits, Destination, HostPath, ModuleParameter
+from ccmix.model.real import (
+    Capture,
+    Commands,
+    ConversionLimits,
+    Destination,
+    HostPath,
+    ModuleParameter,
+)
 from ccmix.model.run import Run, RunSpread, condition_name
 from ccmix.model.traffic import (
     CommandSource,
@@ -54,6 +60,7 @@ from ccmix.model.traffic import (
     Iperf3Source,
     PathSource,
     PschedulerSource,
+    PschedulerTask,
     RttProbe,
     Traffic,
     TrafficSource,

@@ -1,11 +1,13 @@
-"""Facts about the hosts, tools and probes of a run: what a reader must know to repeat or to compare it."""
+"""Facts about the hosts, tools and probes of a run, which a reader needs to repeat or compare
+it.
+"""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class HostFacts:
-    """Describes one real host that was looked at."""
+    """Describes one real host that ccmix examined."""
 
     name: str  # as the entry names it, 'localhost' or '[USER@]HOST'
     kernel: str  # release
@@ -16,27 +18,37 @@ class HostFacts:
 
 @dataclass(frozen=True)
 class ProbeReport:
-    """Says how a probe did. A probe that ended early could count neither samples nor missed deadlines."""
+    """Reports the work of a probe. A probe that ended early could count neither samples nor missed
+    deadlines.
+    """
 
     samples: int | None
     missed: int | None  # deadlines that had passed before the sample was taken
     failed: str | None = None  # the reason; None if the probe worked to its end
-    longest_delay_s: float | None = None  # largest lateness of a sample; None if the probe does not measure it
+    longest_delay_s: float | None = (
+        None  # largest lateness of a sample; None if the probe does not measure it
+    )
 
 
 @dataclass(frozen=True)
 class CaptureFacts:
     """Holds tcpdump's own counts. `complete` is false if the capture ended at its size limit."""
 
-    packets: dict[str, int]  # by what happened to them: 'captured', 'received by filter', 'dropped by kernel', ...
+    packets: dict[
+        str, int
+    ]  # by their fate: 'captured', 'received by filter', 'dropped by kernel', ...
     complete: bool
     bytes: int  # compressed
-    shortened: tuple[str, ...] = ()  # why packets.parquet and connections.parquet lack some of it, a sentence each
+    shortened: tuple[
+        str, ...
+    ] = ()  # why packets.parquet and connections.parquet lack a part of it, in sentences
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command that was run, as a line for the shell, and what it was for: 'h1 client', or '' if there is one kind."""
+    """A command that was run, as a line for the shell, and its purpose: 'h1 client', or '' if there
+    is only one kind.
+    """
 
     role: str
     line: str
@@ -76,11 +88,11 @@ class ImportFacts:
 
     kind: str  # a key of importing.kinds.KINDS
     source: str  # file, and line or number within it
-    missing: tuple[str, ...]  # sentences: what a measured run has and this one has not
-    estimated: tuple[str, ...]  # metrics that stand for others
+    missing: tuple[str, ...]  # sentences: facts of a measured run that this one lacks
+    estimated: tuple[str, ...]  # metrics that replace others
     base_rtt_s: float | None = None
     rate_bps: float | None = None  # of the path, as the user gave it
-    details: tuple[tuple[str, str], ...] = ()  # names and values that the source has besides, for people
+    details: tuple[tuple[str, str], ...] = ()  # further names and values of the source, for people
 
 
 @dataclass(frozen=True)
@@ -94,17 +106,20 @@ class LabKernel:
 
 @dataclass(frozen=True)
 class GuestRoot:
-    """Says what a guest of the lab had as its root, from which it takes Python, the C library and all tools."""
+    """Describes the root of a guest of the lab, which has the guest's Python, C library and
+    tools.
+    """
 
-    userland_sha256: str | None  # of the lab's own userland, all of it; None: the host's file system
-    repeatable_elsewhere: bool  # False with the host's file system or packages that are not pinned: others have others
+    userland_sha256: str | None  # of the whole userland of the lab; None: the host's file system
+    # False with the host's file system or unpinned packages, which differ between machines
+    repeatable_elsewhere: bool
 
 
 @dataclass(frozen=True)
 class BpfCca:
     """Identifies a CCA that a host's kernel runs as a BPF program."""
 
-    program: str  # hash of what is loaded
+    program: str  # hash of the loaded program
     parameters: dict[str, str]
 
 
@@ -117,23 +132,33 @@ class Facts:
     iperf3: str = ""  # version of the traffic's tool; '' if unknown
     sysctls: dict[str, str] | None = None  # of the sender, by name
     commands: tuple[Command, ...] = ()
-    generator: str | None = None  # of a run between hosts or an imported one; None: iperf3 on an emulated path
-    hosts: dict[str, HostFacts] | None = None  # by role, 'src' and 'dst'; empty: nothing looked at any; None: emulated
+    generator: str | None = (
+        None  # of a run between hosts or an imported one; None: iperf3 on an emulated path
+    )
+    hosts: dict[str, HostFacts] | None = (
+        None  # by role, 'src' and 'dst'; empty: none was examined; None: emulated
+    )
     device: str | None = None  # the sending device of a run between hosts
     capture: CaptureFacts | None = None
     probes: dict[str, ProbeReport] = field(default_factory=dict)  # by name
     pscheduler: PschedulerFacts | None = None
     offloads: dict[str, bool] | None = None  # by 'HOST FEATURE': whether it is on
     imported: ImportFacts | None = None
-    # Of each sender's device by the sender's name, 'src' between hosts: its queues, kinds and options, as tc reports
+    # Of each sender's device by the sender's name, 'src' between hosts: its queues, kinds and
+    # options, as tc reports
     sender_qdiscs: dict[str, str] | None = None
     lab_kernel: LabKernel | None = None  # None: not in the lab, or a run of an older ccmix
     guest_root: GuestRoot | None = None  # None: not in the lab, or a run of an older ccmix
-    lab_programs: dict[str, str] | None = None  # SHA-256 of ccmix's programs in a guest, by name; None as above
-    # CCAs that the sender between hosts had as BPF programs after the traffic; None: none, or it did not say
+    lab_programs: dict[str, str] | None = (
+        None  # SHA-256 of ccmix's programs in a guest, by name; None as above
+    )
+    # CCAs that the sender between hosts had as BPF programs after the traffic; None: none, or it
+    # did not say
     bpf_ccas: dict[str, BpfCca] | None = None
 
     @property
     def hosts_unseen(self) -> bool:
-        """Returns whether nothing looked at any host of a run between hosts: ccmix has no shell on them."""
+        """Returns whether ccmix examined no host of a run between hosts, because it has no shell on
+        them.
+        """
         return self.hosts == {}

@@ -1,8 +1,9 @@
-"""Reads and writes groups as the patched iperf3 does: GROUP[,GROUP]..., GROUP = CCA[:WEIGHT][@RATE][+DELAY].
+"""Reads and writes groups like the patched iperf3: GROUP[,GROUP]..., GROUP =
+CCA[:WEIGHT][@RATE][+DELAY].
 
-The parser accepts and refuses what the binary does, and its errors point at the same column (iperf3-patch/README.md);
-tests compare the two. The build of the plugin for pScheduler copies this file, so it imports nothing but the standard
-library, and runs on Python 3.10.
+The parser accepts and refuses the same text as the binary, and its errors name the same column
+(iperf3-patch/README.md); tests compare the two. The build of the plugin for pScheduler copies this
+file, so it imports only the standard library, and runs on Python 3.10.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DELAY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s)?")
 
 
 class GroupGrammarError(ValueError):
-    """Reports text that is no list of groups; `column` counts characters from 1."""
+    """Reports text that is not a list of groups; `column` counts characters from 1."""
 
     def __init__(self, text: str, column: int, reason: str) -> None:
         super().__init__(f"column {column}, at {text[column - 1 : column + 19]!r}: {reason}")
@@ -37,9 +38,9 @@ class GroupGrammarError(ValueError):
 
 @dataclass(frozen=True)
 class Group:
-    """Describes streams of an iperf3 test that share their CCA, their pacing rate and their start.
+    """Describes streams of an iperf3 test that share their CCA, pacing rate and start.
 
-    Which CCA '-' stands for is known only after the run.
+    The CCA of the name '-' is known only after the run.
     """
 
     cca: str
@@ -48,7 +49,9 @@ class Group:
     delay_s: float = 0.0  # from the start of the traffic, the omitted time included
 
     def __str__(self) -> str:
-        """Returns the group as the patched iperf3 reads it; a CCA alone stays its name alone."""
+        """Returns the group in the form of the patched iperf3; a group with only a CCA is just its
+        name.
+        """
         weight = f":{self.weight}" if self.weight != 1 else ""
         pacing = f"@{self.pacing_bps:.0f}" if self.pacing_bps is not None else ""
         delay = f"+{self.delay_s:g}s" if self.delay_s else ""
@@ -56,12 +59,14 @@ class Group:
 
 
 def is_group_list(text: str) -> bool:
-    """Returns whether the text is more than the one name that stock iperf3 takes."""
+    """Returns whether the text is more than one name of a CCA, which is all that stock iperf3
+    accepts.
+    """
     return text == DEFAULT_CCA or any(mark in text for mark in ",:@+")
 
 
 def parse_groups(text: str) -> tuple[Group, ...]:
-    """Reads a list of groups; raises GroupGrammarError where the patched iperf3 would refuse it."""
+    """Reads a list of groups. Raises GroupGrammarError if the patched iperf3 would refuse it."""
     if "\0" in text:
         raise GroupGrammarError(text, text.index("\0") + 1, "a list has no NUL character")
     groups: list[Group] = []
@@ -84,10 +89,11 @@ def format_groups(groups: Iterable[Group]) -> str:
 
 
 def streams_of_groups(groups: Sequence[Group], streams: int) -> list[int]:
-    """Returns how many streams each group gets.
+    """Returns the number of streams of each group.
 
-    The patched iperf3 deals them out by smooth weighted round robin: each stream adds the weights to the groups'
-    credits, and goes to the first group with the largest credit, which pays the sum of all weights for it.
+    The patched iperf3 distributes streams by smooth weighted round robin: each stream adds the
+    weights to the groups' credits, and goes to the first group with the largest credit, which pays
+    the sum of all weights for it.
     """
     credits, counts = [0] * len(groups), [0] * len(groups)
     for _ in range(streams):
@@ -114,7 +120,9 @@ def _parse_group(text: str, start: int) -> tuple[Group, int]:
 def _parse_name(text: str, at: int) -> tuple[str, int]:
     match = _NAME.match(text, at)
     if not match or not 1 <= len(match[0].encode(errors="surrogatepass")) <= MOST_NAME_BYTES:
-        raise GroupGrammarError(text, at + 1, f"each name must have 1 to {MOST_NAME_BYTES} characters")
+        raise GroupGrammarError(
+            text, at + 1, f"each name must have 1 to {MOST_NAME_BYTES} characters"
+        )
     return match[0], match.end()
 
 
@@ -122,7 +130,9 @@ def _parse_weight(text: str, at: int) -> tuple[int, int]:
     match = _WEIGHT.match(text, at)
     digits = match[1] if match else ""
     if not match or len(digits) > len(str(MOST_WEIGHT)) or not 1 <= int(digits or 0) <= MOST_WEIGHT:
-        raise GroupGrammarError(text, at + 1, f"a weight must be a whole number from 1 to {MOST_WEIGHT}")
+        raise GroupGrammarError(
+            text, at + 1, f"a weight must be a whole number from 1 to {MOST_WEIGHT}"
+        )
     return int(digits), match.end()
 
 

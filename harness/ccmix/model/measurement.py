@@ -1,10 +1,14 @@
-"""Describes a measured run before its analysis: the facts, and what was observed before and after the traffic."""
+"""Describes a measured run before its analysis: the facts, and the observations before and after
+the traffic.
+"""
 
 from dataclasses import dataclass, field
 
 from ccmix.model.facts import Facts
 
-PingRtts = dict[str, tuple[float, ...]]  # round-trip times in seconds, by the name of the sender; 'src' between hosts
+PingRtts = dict[
+    str, tuple[float, ...]
+]  # round-trip times in seconds, by the name of the sender; 'src' between hosts
 
 
 @dataclass(frozen=True)
@@ -24,38 +28,49 @@ class QdiscCounters:
     memory_limit_bytes: int | None = None  # of cake
     rate_bytes_per_s: int | None = None  # of tbf
     burst_bytes: int | None = None
-    latency_us: int | None = None  # tbf's limit, as tc expresses it (iproute2, tc/q_tbf.c)
+    latency_us: int | None = None  # tbf's limit, in tc's form (iproute2, tc/q_tbf.c)
     options: str = "{}"  # all of tc's options, as JSON
-    statistics: str = "{}"  # what tc counts besides, as JSON: overlimits, and what only this kind has, such as ce_mark
+    # tc's other counters, as JSON: overlimits, and those of this kind only, such as ce_mark
+    statistics: str = "{}"
 
 
 @dataclass(frozen=True)
 class Counters:
-    """Counters at one moment. Texts are of the kernel's own format: read by the analysis, kept as evidence."""
+    """Counters at one time. Texts are in the kernel's own format: the analysis reads them, and the
+    archive keeps them as evidence.
+    """
 
-    qdiscs: dict[str, tuple[QdiscCounters, ...]] = field(default_factory=dict)  # by what the device is for
+    qdiscs: dict[str, tuple[QdiscCounters, ...]] = field(
+        default_factory=dict
+    )  # by the purpose of the device
     netstat: dict[str, str] = field(default_factory=dict)  # /proc/net/netstat by host
     softnet: dict[str, str] = field(default_factory=dict)  # /proc/net/softnet_stat by host
 
 
 @dataclass(frozen=True)
 class DeviceState:
-    """Holds what the kernel says of a network device of an emulated path."""
+    """Holds the kernel's state of a network device of an emulated path."""
 
     mtu_bytes: int
     addresses: tuple[str, ...]
-    offloads: tuple[str, ...]  # those that are on, of the ones that make one packet of many
+    offloads: tuple[str, ...]  # the active ones of those that join packets
 
 
 @dataclass(frozen=True)
 class PathState:
-    """Holds what the kernel says of an emulated path at one moment, beside its queue disciplines."""
+    """Holds the kernel's state of an emulated path at one time, without its queue disciplines."""
 
     devices: dict[str, DeviceState]  # by 'NAMESPACE/DEVICE'
     sysctls: dict[str, dict[str, str]]  # of the senders and receivers, by namespace and name
-    classes: dict[str, str] = field(default_factory=dict)  # what `tc class show` says, by what the device is for
-    parameters: dict[str, str] = field(default_factory=dict)  # of modules, by their path below /sys/module
-    filters: dict[str, str] = field(default_factory=dict)  # what `tc -s filter show` says, by what the device is for
+    classes: dict[str, str] = field(
+        default_factory=dict
+    )  # output of `tc class show`, by the device's purpose
+    parameters: dict[str, str] = field(
+        default_factory=dict
+    )  # of modules, by their path below /sys/module
+    filters: dict[str, str] = field(
+        default_factory=dict
+    )  # output of `tc -s filter show`, by the device's purpose
 
 
 @dataclass(frozen=True)
@@ -71,29 +86,45 @@ class PathChange:
 class SeriesNames:
     """Maps the names in the probe's stream to those of the run."""
 
-    sockets: dict[str, str] = field(default_factory=dict)  # network namespace to 'sender' or 'receiver'
-    queues: dict[str, str] = field(default_factory=dict)  # 'NAMESPACE/DEVICE' to what the device is for
+    sockets: dict[str, str] = field(
+        default_factory=dict
+    )  # network namespace to 'sender' or 'receiver'
+    queues: dict[str, str] = field(
+        default_factory=dict
+    )  # 'NAMESPACE/DEVICE' to the device's purpose
     senders: dict[str, str] | None = None  # address to the sender's name; None between hosts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Everything observed about a run that is not a series. Times are of the wall clock, in seconds since 1970."""
+    """All observations of a run that are not series. Times are wall-clock times, in seconds since
+    1970.
+    """
 
     facts: Facts
     started_s: float  # when the traffic sources were started
     ended_s: float
-    began_s: float | None = None  # when the traffic began; None between hosts, where the sockets show it
+    began_s: float | None = (
+        None  # when the traffic began; None between hosts, where the sockets show it
+    )
     ping_rtt_s: PingRtts  # before the traffic, over the empty path
-    ping_before_s: tuple[float, ...] = ()  # before the conditions were set; only if those add a delay
+    ping_before_s: tuple[
+        float, ...
+    ] = ()  # before the conditions were set; only if those add a delay
     train_s: tuple[float, ...] = ()  # when the replies to a train of packets came
     before: Counters = Counters()
     after: Counters = Counters()
-    state_before: PathState | None = None  # of an emulated path, when it had been set up; None between hosts
+    state_before: PathState | None = (
+        None  # of an emulated path, when it had been set up; None between hosts
+    )
     state_after: PathState | None = None  # and when the traffic had ended
     changes: tuple[PathChange, ...] = ()
-    ports_before: tuple[int, ...] = ()  # of the source's connections to the destination that were there already
+    ports_before: tuple[int, ...] = ()  # of the source's existing connections to the destination
     series: SeriesNames = SeriesNames()
-    settled_after_s: float | None = None  # measured time of a run that was ended since it had settled
-    clocks_s: dict[str, float] = field(default_factory=dict)  # by role: how far the host's clock is ahead of ours
+    settled_after_s: float | None = (
+        None  # measured time of a run that was ended because it had settled
+    )
+    clocks_s: dict[str, float] = field(
+        default_factory=dict
+    )  # by role: how far the host's clock is ahead of this machine's
     diagnostics: tuple[str, ...] = ()

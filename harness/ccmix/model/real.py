@@ -1,4 +1,6 @@
-"""A path between hosts: what an entry with src and dst describes, for one destination and one condition."""
+"""Describes a path between hosts: the content of an entry with src and dst, for one destination and
+one condition.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,10 +10,11 @@ from ccmix.model.netem import Netem, NetemPlace
 
 @dataclass(frozen=True)
 class Destination:
-    """Names where traffic goes.
+    """Names the destination of traffic.
 
-    `name` (its alias, or its address) is in folder names and tables, `address` is where traffic goes and {dst},
-    `host` is where its commands run: 'localhost', 'netns:NAME', or a name for ssh(1), '[USER@]HOST'.
+    `name` (its alias, or its address) is in folder names and tables, `address` is the address of
+    the traffic and of {dst}, and `host` is where its commands run: 'localhost', 'netns:NAME', or a
+    name for ssh(1), '[USER@]HOST'.
     """
 
     name: str
@@ -23,7 +26,8 @@ class Destination:
 
 @dataclass(frozen=True)
 class Commands:
-    """Holds the user's shell lines beside the traffic, {dst} replaced; None where unset.
+    """Holds the user's shell lines that run in addition to the traffic, with {dst} replaced; None
+    if unset.
 
     `dst_once`: dst is kept for all runs of the entry.
     """
@@ -40,9 +44,11 @@ class Commands:
 
 @dataclass(frozen=True)
 class ModuleParameter:
-    """Names a parameter below /sys/module, such as 'tcp_bbr2/parameters/loss_thresh', and its value for a run.
+    """Names a parameter below /sys/module, such as 'tcp_bbr2/parameters/loss_thresh', and its value
+    for a run.
 
-    `element` counts from 1: only this element of a vector gets the value, the others keep theirs; None: all of it.
+    `element` counts from 1: only this element of a vector gets the value, and the others keep
+    theirs. None: the whole parameter.
     """
 
     path: str
@@ -63,14 +69,18 @@ class ModuleParameter:
         return self.path.rpartition("/")[2]
 
     def seen_in(self, text: str) -> str | None:
-        """Returns the part of the parameter's text that the value is for; None if that has no such element."""
+        """Returns the part of the parameter's text that the value replaces; None if there is no
+        such element.
+        """
         if self.element is None:
             return text
         elements = text.split(",")
         return elements[self.element - 1] if self.element <= len(elements) else None
 
     def written(self, former: str) -> str:
-        """Returns what is to be written where `former` is now. Raises ValueError if that has no such element."""
+        """Returns the text to write if the present one is `former`. Raises ValueError if it has no
+        such element.
+        """
         if self.element is None:
             return self.value
         elements = former.split(",")
@@ -82,18 +92,20 @@ class ModuleParameter:
 
 @dataclass(frozen=True)
 class ConversionLimits:
-    """Says when ccmix ends the conversion of a capture into tables: what was read until then is in the tables."""
+    """Limits the conversion of a capture into tables: when ccmix ends it, the tables have the
+    packets that were read until then.
+    """
 
     within_s: float = 600.0
-    most_bytes: int = 500_000_000  # of the text that packets.parquet is made of
+    most_bytes: int = 500_000_000  # of the text from which packets.parquet is made
 
 
 @dataclass(frozen=True)
 class Capture:
-    """Describes a tcpdump, between hosts on the source, on an emulated path in the delay router.
+    """Describes a tcpdump, on the source between hosts, in the delay router on an emulated path.
 
-    `arguments` are its options and its filter, those of tcpdump-filt with {dst} replaced; on an emulated path ccmix
-    adds the devices to the filter. It ends at `most_bytes` of capture.
+    `arguments` are its options and its filter, those of tcpdump-filt with {dst} replaced; on an
+    emulated path ccmix adds the devices to the filter. It ends at `most_bytes` of capture.
     """
 
     arguments: tuple[str, ...]
@@ -103,28 +115,38 @@ class Capture:
 
 @dataclass(frozen=True)
 class HostPath:
-    """Describes everything of a run between hosts that is neither its condition's name nor its traffic."""
+    """Describes everything of a run between hosts except its condition's name and its traffic."""
 
     src: str  # where src's commands run: 'localhost', 'netns:NAME' or '[USER@]HOST'
     dst: Destination
     label: str  # the entry's type, as written
     commands: Commands = Commands()
-    server: Literal["ssh", "running"] = "ssh"  # of ccmix's own iperf3: started on dst.host, or somebody's
+    server: Literal["ssh", "running"] = (
+        "ssh"  # of ccmix's own iperf3: started on dst.host, or somebody else's server
+    )
     port: int = 5201  # of ccmix's own iperf3
-    nic: str | None = None  # the sending device; None: the one that the route to dst takes
+    nic: str | None = None  # the sending device; None: the device of the route to dst
     netem: Netem | None = None
     netem_at: NetemPlace | None = None
     profile: Netem | None = None  # on profile_device of src
     profile_device: str | None = None
     module_parameter: ModuleParameter | None = None
-    cca_load: tuple[str, ...] = ()  # CCAs that are loaded on src as BPF programs for the run, unless src has them
+    cca_load: tuple[
+        str, ...
+    ] = ()  # CCAs that are loaded on src as BPF programs for the run, unless src has them
     capture: Capture | None = None
-    mpstat_cores: str | None = None  # as mpstat -P takes them
-    timeout_s: float | None = None  # of the generator; None: what the traffic takes, and a minute
+    mpstat_cores: str | None = None  # in the form of mpstat -P
+    timeout_s: float | None = (
+        None  # of the generator; None: the length of the traffic plus a minute
+    )
     connect_timeout_s: float = 20.0  # until a host's agent answers
     retries: int = 0
     pause_s: float = 0.0  # before each run but the first, and before each retry
     rate_budget: tuple[float, float] | None = None  # bytes, in seconds
-    cap_bytes: int | None = None  # what was left of the budget when the run began, if it may send more; none in a plan
-    time_window: tuple[float, float] | None = None  # seconds after midnight UTC; the end may be before the start
+    cap_bytes: int | None = (
+        None  # the rest of the budget when the run began, if it may send more; none in a plan
+    )
+    time_window: tuple[float, float] | None = (
+        None  # seconds after midnight UTC; the end may be before the start
+    )
     kind: Literal["hosts"] = "hosts"

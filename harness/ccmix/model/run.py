@@ -1,4 +1,4 @@
-"""A run: one condition, one destination, one iteration."""
+"""Describes a run: one condition, one destination, one iteration."""
 
 from dataclasses import dataclass, replace
 
@@ -8,31 +8,39 @@ from ccmix.model.traffic import Iperf3Source, Traffic, TrafficSource
 
 
 def condition_name(condition: dict[str, str]) -> str:
-    """Returns a condition in one word, as in folder names: 'delay=5ms,loss=0.1%'."""
+    """Returns a condition as one word for folder names: 'delay=5ms,loss=0.1%'."""
     return ",".join(f"{key}={value}" for key, value in condition.items()) or "all"
 
 
 @dataclass(frozen=True)
 class RunSpread:
-    """Holds what a run on an emulated path drew from its seed, in seconds, each a whole number of microseconds."""
+    """Holds the values that a run on an emulated path drew from its seed, in seconds, each a whole
+    number of microseconds.
+    """
 
-    phase_s: float  # by which all traffic begins later: less than a tick of the kernel
-    delays_s: tuple[float, ...]  # added to the delay of data, of each sender of the path; may be negative
+    phase_s: float  # how much later all traffic begins: less than a tick of the kernel
+    delays_s: tuple[
+        float, ...
+    ]  # added to the delay of data, of each sender of the path; may be negative
     starts_s: tuple[tuple[float, ...], ...]
-    """Says for each traffic source by how much its streams start later; one that is not iperf3's TCP has one value.
+    """For each traffic source, how much later its streams start; a source that is not iperf3's TCP
+    has one value.
 
-    The first of all starts is 0: a flow that is alone loses nothing of the measured time.
+    The first of all starts is 0, so a single flow loses none of the measured time.
     """
 
     def applied_to(self, path: Topology) -> Topology:
-        """Returns the path with the delays that were drawn."""
+        """Returns the path with the drawn delays."""
         senders = zip(path.senders, self.delays_s, strict=True)
-        return replace(path, senders=tuple(replace(sender, drawn_delay_s=delay_s) for sender, delay_s in senders))
+        return replace(
+            path,
+            senders=tuple(replace(sender, drawn_delay_s=delay_s) for sender, delay_s in senders),
+        )
 
 
 @dataclass(frozen=True)
 class Run:
-    """Describes a run as it was planned. `path` is either emulated, or one between hosts."""
+    """Describes a run as planned. `path` is either emulated or between hosts."""
 
     entry: str
     condition: dict[str, str]  # swept key to its value as written, in the order of the file
@@ -42,27 +50,32 @@ class Run:
     traffic: Traffic
     path: Topology | HostPath
     accept_limits: tuple[str, ...] = ()
-    spread: RunSpread | None = None  # drawn from the seed; None between hosts, and where the path has none
+    spread: RunSpread | None = (
+        None  # drawn from the seed; None between hosts, and if the path has no spread
+    )
 
     @property
     def topology(self) -> Topology:
-        """Returns the emulated path of a run that has one, with the delays that the run drew from its seed.
+        """Returns the emulated path of a run that has one, with the delays that the run drew from
+        its seed.
 
-        Asking another run for it is a mistake of the program.
+        Calling it for another run is a bug.
         """
         assert isinstance(self.path, Topology)
         return self.spread.applied_to(self.path) if self.spread else self.path
 
     @property
     def host_path(self) -> HostPath:
-        """The path between hosts of a run that has one; asking another run for it is a mistake of the program."""
+        """The path between hosts of a run that has one. Calling it for another run is a bug."""
         assert isinstance(self.path, HostPath)
         return self.path
 
     def group_name(self, source: TrafficSource, own: str = "") -> str:
-        """Returns the name of the group of a source's flows: 'web', or 'web@h2' where other hosts have the source too.
+        """Returns the name of the group of a source's flows: 'web', or 'web@h2' if other hosts send
+        this traffic too.
 
-        `own` tells the groups of one iperf3 test apart: 'long@h2 cubic'; of a source without a name, 'cubic@h2'.
+        `own` distinguishes the groups of one iperf3 test: 'long@h2 cubic', or 'cubic@h2' for a
+        source without a name.
         """
         hosts = {other.host for other in self.traffic.sources if other.name == source.name}
         at = f"@{source.host}" if len(hosts) > 1 else ""
@@ -73,7 +86,7 @@ class Run:
 
     @property
     def cross_groups(self) -> frozenset[str]:
-        """Returns the names of the groups of cross traffic beside the one test."""
+        """Returns the names of the groups of cross traffic, if there is one test."""
         return frozenset(self.group_name(source) for source in self.traffic.cross_traffic)
 
     @property
@@ -83,14 +96,16 @@ class Run:
 
     @property
     def needs_dst_host(self) -> bool:
-        """Returns whether anything of a run between hosts is done on the destination's host."""
+        """Returns whether a run between hosts needs commands on the destination's host."""
         path = self.host_path
         ours = self.traffic.by_iperf3 and path.server == "ssh"
         return ours or any((path.commands.dst, path.commands.pre_dst, path.commands.post_dst))
 
     @property
     def seconds(self) -> float | None:
-        """The length of the traffic in seconds, virtual ones in the lab; None where it is not known."""
+        """The length of the traffic in seconds, virtual ones in the lab; None if it is not
+        known.
+        """
         return self.traffic.seconds
 
     @property
@@ -104,6 +119,6 @@ class Run:
 
     @property
     def place(self) -> str:
-        """The name of what all iterations have in common, for people."""
+        """The name that all iterations have in common, for people."""
         where = f" {self.dst}" if isinstance(self.path, HostPath) else ""
         return f"{self.entry}{where} {self.condition_name}"

@@ -1,10 +1,11 @@
-"""Names the files of a run's folder. Imports nothing, so that the guest and every reader of an archive can share it.
+"""Names the files of a run's folder. Imports nothing, so that the guest and every reader of an
+archive can share it.
 
-Names without a folder lie in the run's folder itself, unless a comment says that they lie in `generators` or `logs`.
+Files are in the run's folder itself, unless a comment says that they are in `generators` or `logs`.
 """
 
 SUMMARY = "run.json"
-FACTS = "facts.json"  # what was learned while measuring, until run.json is written from it
+FACTS = "facts.json"  # the results of measuring, until run.json is written from them
 GENERATORS = "generators"
 LOGS = "logs"
 CAPTURE = "capture.pcap.zst"
@@ -12,7 +13,7 @@ CAPTURE = "capture.pcap.zst"
 # Series
 STEPS_SERIES = "steps.parquet"  # of an entry of type path
 RTT = "rtt.parquet"
-INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets had any
+INTERVALS = "intervals.parquet"  # missing if neither the generator nor the sockets had any
 SOCKETS = "sockets.parquet"
 COMPLETIONS = "completions.parquet"
 PACKETS = "packets.parquet"
@@ -21,14 +22,14 @@ COUNTERS = "counters.parquet"
 CPU = "cpu.parquet"
 PROCESSES = "processes.parquet"
 
-# What a guest gets and says
+# Files that a guest reads and writes
 JOB = "logs/job.pickle"
 ERROR = "logs/error.txt"
 
 # In logs/
 RUN_LOG = "run.log"
 GUEST_LOG = "guest.log"
-SOCKMON_STREAM = "run.sockmon"  # has the sockets
+SOCKMON_STREAM = "run.sockmon"  # samples of the sockets
 SOCKMON_DESTINATION_STREAM = "dst.sockmon"
 RTT_SAMPLES = "rtt.csv"
 RTT_ERRORS = "rtt.log"
@@ -58,7 +59,7 @@ def iperf3_pid(label: str) -> str:
 
 
 def trains(label: str) -> str:
-    """Returns the name of what ccmix-rtt wrote of the trains of packets that a step sends."""
+    """Returns the name of the file in which ccmix-rtt describes the trains of packets of a step."""
     return f"{label}.csv"
 
 
@@ -68,42 +69,44 @@ def trains_errors(label: str) -> str:
 
 
 def iperf3_errors(label: str) -> str:
-    """Returns the name of what both ends wrote to standard error."""
+    """Returns the name of the file with the standard error of both ends."""
     return f"{label}-iperf3-errors.log"
 
 
 def http(label: str) -> str:
-    """Returns what the names of an HTTP source's files begin with."""
+    """Returns the prefix of the names of an HTTP source's files."""
     return f"{label}-http"
 
 
 def workload(label: str) -> str:
-    """Returns what the names of a workload's files begin with."""
+    """Returns the prefix of the names of a workload's files."""
     return f"{label}-workload"
 
 
 def client_output(service: str, number: int = 0) -> str:
-    """Returns the name of what a client, counted from 0, wrote about its flows; `service` is http() or workload()."""
+    """Returns the name of the file in which a client, counted from 0, describes its flows;
+    `service` is http() or workload().
+    """
     return f"{service}-client-{number + 1}.txt"
 
 
 def client_errors(service: str) -> str:
-    """Returns the name of what clients wrote beside that."""
+    """Returns the name of the file with the standard error of clients."""
     return f"{service}-client.log"
 
 
 def server_output(service: str) -> str:
-    """Returns the name of what the server wrote about its flows."""
+    """Returns the name of the file in which the server describes its flows."""
     return f"{service}-server.txt"
 
 
 def server_errors(service: str) -> str:
-    """Returns the name of what the server wrote to standard error."""
+    """Returns the name of the file with the server's standard error."""
     return f"{service}-server.log"
 
 
 def schedule(service: str) -> str:
-    """Returns the name of the list of flows that a workload begins."""
+    """Returns the name of the file that lists the flows of a workload."""
     return f"{service}-schedule.txt"
 
 

@@ -1,4 +1,4 @@
-"""Describes the traffic of a run: its sources, and for how long they are measured."""
+"""Describes the traffic of a run: its sources, and how long they are measured."""
 
 import itertools
 from collections.abc import Sequence
@@ -6,31 +6,56 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ccmix.model.group_grammar import DEFAULT_CCA, Group
-from ccmix.model.pscheduler import PschedulerTask
 
 PACKETS_MOST_INTERVAL_S = 0.1
-IPERF3_LEAST_INTERVAL_S = 0.01  # of the patched iperf3; shorter ones are those of the probes alone
-BETWEEN_HOSTS = "src"  # the sending host of a source between hosts; on an emulated path senders have names
+IPERF3_LEAST_INTERVAL_S = 0.01  # of the patched iperf3; only the probes can use shorter ones
+BETWEEN_HOSTS = (
+    "src"  # the sending host of a source between hosts; on an emulated path senders have names
+)
+
+
+@dataclass(frozen=True)
+class PschedulerTask:
+    """Describes the task for pScheduler that makes a run's traffic; hosts have the names that
+    pScheduler knows.
+    """
+
+    lead: str  # 'HOST[:PORT]', to which the task is posted
+    source: str | None  # None: the lead
+    observed: bool  # whether ccmix has a shell on the source, HostPath.src
+    tool: str | None  # None: pScheduler's choice
+    slip_s: float  # how much later than requested the run may start
+    wait_s: float  # maximum time until the run begins
+    priority: int | None = None
+    repeat_s: float | None = None  # the task's runs are the iterations; None: a task for each
+    most_runs: int = 1  # of a repeated task
+    tls_ca: str | None = (
+        None  # PEM file of trusted certificates; None: those that this machine trusts
+    )
+    spec: tuple[tuple[str, str], ...] = ()  # further fields of the test, with values in JSON
 
 
 @dataclass(frozen=True)
 class RttProbe:
-    """Describes the questions to the receiver beside the traffic: by ICMP echo, or by TCP where there is a port."""
+    """Describes the questions to the receiver that measure RTTs under load: by ICMP echo, or by TCP
+    if there is a port.
+    """
 
     rate_hz: int
     tcp_port: int | None = None
 
     def __str__(self) -> str:
-        """Returns the probe as an INI file has it: 'icmp@10', 'tcp:22@10'."""
+        """Returns the probe as written in an INI file: 'icmp@10', 'tcp:22@10'."""
         return f"{'icmp' if self.tcp_port is None else f'tcp:{self.tcp_port}'}@{self.rate_hz}"
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Holds what all traffic sources have.
+    """Holds the fields of all traffic sources.
 
-    `name` is that of the key flows.NAME; '' for a source that the entry's other keys describe. The source sends on
-    `host` from `start_s` after the start of the traffic to its end.
+    `name` comes from the key flows.NAME; it is '' for a source that the entry's other keys
+    describe. The source sends on `host`, from `start_s` after the start of the traffic until the
+    end of the traffic.
     """
 
     name: str
@@ -45,7 +70,9 @@ class _Source:
 
 @dataclass(frozen=True)
 class Iperf3Source(_Source):
-    """Describes a test of ccmix's own iperf3: its streams are given to the groups in turn, by their weights."""
+    """Describes a test of ccmix's own iperf3. Its streams are given to the groups in turn,
+    according to their weights.
+    """
 
     groups: tuple[Group, ...]
     streams: int
@@ -63,7 +90,9 @@ class UdpSource(_Source):
 
 @dataclass(frozen=True)
 class HttpSource(_Source):
-    """Describes files fetched from a server on the sending host, each over a connection of its own."""
+    """Describes files that clients fetch from a server on the sending host, each over its own
+    connection.
+    """
 
     requests: int
     size_bytes: int
@@ -79,9 +108,11 @@ class HttpSource(_Source):
 
 @dataclass(frozen=True)
 class WorkloadSource(_Source):
-    """Describes flows whose sizes are drawn from a distribution, and that arrive as a Poisson process.
+    """Describes flows whose sizes are drawn from a distribution, and that arrive as a Poisson
+    process.
 
-    `distribution` is a name, or that of a file; `sizes` are its points: bytes, and the share of flows of at most that.
+    `distribution` is the name of a distribution or of a file; `sizes` are its points: a number of
+    bytes, and the share of flows that have at most this number.
     """
 
     distribution: str
@@ -93,9 +124,10 @@ class WorkloadSource(_Source):
 
 @dataclass(frozen=True)
 class CommandSource(_Source):
-    """Describes a shell line of the user's: of flows.NAME, with {dst} as written, or src-cmd, with {dst} replaced.
+    """Describes a shell line of the user: a line of flows.NAME, with {dst} as written, or src-cmd,
+    with {dst} replaced.
 
-    A `kept` src-cmd goes on from run to run.
+    A `kept` src-cmd continues from run to run.
     """
 
     line: str
@@ -105,7 +137,9 @@ class CommandSource(_Source):
 
 @dataclass(frozen=True)
 class PathSource(_Source):
-    """Describes the steps that measure a path, one after the other; they never send more than `most_bps` at a time."""
+    """Describes the steps that measure a path, one after the other; they never send faster than
+    `most_bps`.
+    """
 
     most_bps: float
     kind: Literal["path"] = "path"
@@ -113,7 +147,9 @@ class PathSource(_Source):
 
 @dataclass(frozen=True)
 class PschedulerSource(_Source):
-    """Describes a throughput test that pScheduler is asked for; it gives the streams to the groups."""
+    """Describes a throughput test that pScheduler carries out; it gives the streams to the
+    groups.
+    """
 
     groups: tuple[Group, ...]
     streams: int
@@ -148,23 +184,27 @@ GroupedSource = Iperf3Source | PschedulerSource | ImportedSource
 class Traffic:
     """Describes the traffic of a run: its sources, in the order of the INI file, and its times.
 
-    The entry's own keys (cca, streams, src-cmd) describe a source without a name for each sender; an entry with keys
-    flows.NAME has these sources instead. Where both describe traffic, there is one source without a name, the test,
-    which is the first one, and the others are cross traffic.
+    The entry's own keys (cca, streams, src-cmd) describe one source without a name for each sender.
+    In an entry with keys flows.NAME, these describe the sources instead. If both describe traffic,
+    the first source is the test, without a name, and all other sources are cross traffic.
     """
 
     sources: tuple[TrafficSource, ...]
-    duration_s: float | None  # measured time; None: a command, or an import, doesn't say how long it takes
+    duration_s: (
+        float | None
+    )  # measured time; None: a command, or an import, doesn't say how long it takes
     omit_s: float  # before that, left out
     interval_s: float
     pacing_bps: float | None = None  # of each flow, by fq on the sending device
     rtt_probe: RttProbe | None = None
     at_most_s: float | None = None
-    """Is the limit of a run that ends once it has settled; duration_s is the same, until it has been measured."""
+    """The limit of a run that ends once it has settled; duration_s is the same until the run has
+    been measured.
+    """
 
     @property
     def seconds(self) -> float | None:
-        """The length of the traffic, the omitted time included; None where it is not known."""
+        """The length of the traffic, including the omitted time; None if it is not known."""
         return None if self.duration_s is None else self.omit_s + self.duration_s
 
     @property
@@ -174,18 +214,20 @@ class Traffic:
 
     @property
     def packets_interval_s(self) -> float:
-        """Returns the interval of packets.parquet: a longer one would only lose what the capture has."""
+        """Returns the interval of packets.parquet: a longer one would only lose detail of the
+        capture.
+        """
         return min(self.interval_s, PACKETS_MOST_INTERVAL_S)
 
     @property
     def measured_s(self) -> float:
-        """The measured time of traffic that has one; asking other traffic for it is a mistake of the program."""
+        """The measured time of traffic that has one. Calling it for other traffic is a bug."""
         assert self.duration_s is not None
         return self.duration_s
 
     @property
     def total_s(self) -> float:
-        """The length of traffic that has one; asking other traffic for it is a mistake of the program."""
+        """The length of traffic that has one. Calling it for other traffic is a bug."""
         return self.omit_s + self.measured_s
 
     @property
@@ -195,20 +237,26 @@ class Traffic:
 
     @property
     def test(self) -> GroupedSource | None:
-        """The one test that the entry's cca and streams describe, which several senders repeat; None without one."""
+        """The one test that the entry's cca and streams describe, which several senders repeat;
+        None if there is none.
+        """
         first = self.sources[0]
         return first if isinstance(first, GroupedSource) and not first.name else None
 
     @property
     def cross_traffic(self) -> tuple[TrafficSource, ...]:
-        """The sources that send beside the one test, as others do on a real path; none without a test."""
+        """The sources that compete with the one test, like other people's traffic on a real path;
+        none without a test.
+        """
         return self.named_sources if self.test else ()
 
     def paces(self, host: str) -> bool:
-        """Returns whether fq holds what a sender of an emulated path sends to `pacing_bps`. Cross traffic is held on
-        the host of the test alone.
+        """Returns whether fq limits a sender of an emulated path to `pacing_bps`. Cross traffic is
+        limited only on the host of the test.
         """
-        return self.pacing_bps is not None and (not self.cross_traffic or host == self.sources[0].host)
+        return self.pacing_bps is not None and (
+            not self.cross_traffic or host == self.sources[0].host
+        )
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -217,12 +265,14 @@ class Traffic:
 
     @property
     def streams(self) -> int | None:
-        """The streams of the one test on each sender; None without one, and where they are not reported."""
+        """The streams of the one test on each sender; None without a test, and if they are not
+        reported.
+        """
         return self.test.streams if self.test else None
 
     @property
     def command(self) -> CommandSource | None:
-        """The user's src-cmd; None where something else makes the traffic."""
+        """The user's src-cmd; None if something else makes the traffic."""
         first = self.sources[0]
         return first if isinstance(first, CommandSource) and not first.name else None
 
@@ -233,12 +283,12 @@ class Traffic:
 
     @property
     def steps(self) -> PathSource | None:
-        """The steps that measure the path, in a run that does so."""
+        """The steps that measure the path, in a run that measures it."""
         return next((source for source in self.sources if isinstance(source, PathSource)), None)
 
     @property
     def task(self) -> PschedulerTask | None:
-        """The task that pScheduler is given; None where something else makes the traffic."""
+        """The task for pScheduler; None if something else makes the traffic."""
         return self.test.task if isinstance(self.test, PschedulerSource) else None
 
     @property
@@ -249,20 +299,31 @@ class Traffic:
 
     @property
     def at_the_limit(self) -> "Traffic":
-        """Returns the traffic as it was asked for, where the measured one may have ended earlier."""
+        """Returns the traffic as requested, although the measured traffic may have ended
+        earlier.
+        """
         return self if self.at_most_s is None else replace(self, duration_s=self.at_most_s)
 
     def of_source(self, source: Iperf3Source | UdpSource) -> "Traffic":
-        """Returns what iperf3 is asked for one source, as a test alone, from its start to the end of the run."""
+        """Returns the traffic for iperf3 of one source as a separate test, from its start to the
+        end of the run.
+        """
         begin_s = max(source.start_s, self.omit_s)
         alone = replace(source, name="", start_s=0.0)
-        return replace(self, sources=(alone,), omit_s=begin_s - source.start_s, duration_s=self.total_s - begin_s)
+        return replace(
+            self,
+            sources=(alone,),
+            omit_s=begin_s - source.start_s,
+            duration_s=self.total_s - begin_s,
+        )
 
     @property
     def ccas(self) -> frozenset[str]:
         """All CCAs that the senders' kernels must have."""
         asked = {group.cca for group in self.all_groups}
-        asked |= {source.cca for source in self.sources if isinstance(source, HttpSource | WorkloadSource)}
+        asked |= {
+            source.cca for source in self.sources if isinstance(source, HttpSource | WorkloadSource)
+        }
         return frozenset(asked - {DEFAULT_CCA})
 
     @property
@@ -272,7 +333,9 @@ class Traffic:
 
 
 def group_names(groups: Sequence[Group]) -> tuple[str, ...]:
-    """Returns names for tables: a group's CCA where no other has it, else all of it, with a number where alike."""
+    """Returns names for tables: a group's CCA if no other group has it, otherwise the whole group,
+    with a number if several are equal.
+    """
     ccas = [group.cca for group in groups]
     specs = [str(group) for group in groups]
     names = []

@@ -1,1 +1,3 @@
-"""Experiments of published papers: what they measured, what they published, and what the lab says to that."""
+"""Experiments from published papers: their settings, their published numbers and statements, and
+the results of the lab.
+"""

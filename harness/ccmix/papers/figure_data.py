@@ -1,28 +1,45 @@
-"""Finds the numbers of figures: published ones beside what an experiment's runs have in the same place."""
+"""Finds the numbers of figures: published numbers, and those of an experiment's runs in the same
+places.
+"""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ccmix.charts.beside import ALL_FLOWS
-from ccmix.charts.sweep import SweptAxis, numbers
+from ccmix.charts.frames import SweptAxis, numbers
+from ccmix.charts.published import ALL_FLOWS
 from ccmix.model import Run, Topology
 from ccmix.model.results import FinishedRun
-from ccmix.papers.experiment import ALTERNATIVES, Of, Quantity
-from ccmix.papers.figure import CCA, BufferPanel, MapRow, Maps, OverBuffer, PlotPanel, Plots
-from ccmix.papers.measured import MeasuredRuns, MeasuredSample
-from ccmix.papers.published import PUBLISHED_AS, PublishedNumber
+from ccmix.papers.experiment import (
+    ALTERNATIVES,
+    CCA,
+    BufferPanel,
+    MapRow,
+    Maps,
+    Of,
+    OverBuffer,
+    PlotPanel,
+    Plots,
+    Quantity,
+)
+from ccmix.papers.judging import MeasuredRuns, MeasuredSample
+from ccmix.papers.reading import PUBLISHED_AS, PublishedNumber
 from ccmix.papers.scores import RATE_KEY
 from ccmix.units import parse_rate, parse_time
 
-OF_WHOLE_RUN: tuple[Quantity, ...] = ("fairness", "convergence_s", "queue_mean_bdp", "queue_p95_bdp")
+OF_WHOLE_RUN: tuple[Quantity, ...] = (
+    "fairness",
+    "convergence_s",
+    "queue_mean_bdp",
+    "queue_p95_bdp",
+)
 GAIN, UTILISATION, RETRANSMISSION_RATE = "gain", "utilisation", "retransmission_rate"
 
 
 @dataclass(frozen=True)
 class MapCell:
-    """Holds the labels of a place of a map, and its number; None where there is none."""
+    """Holds the labels of a place in a map, and its number; None if there is no number."""
 
     x: str
     y: str
@@ -31,7 +48,9 @@ class MapCell:
 
 @dataclass(frozen=True)
 class PlottedPoint:
-    """Holds a number with its 95% interval, and where it is drawn; `number` is its name, `setting` the place on x."""
+    """Holds a number with its 95% interval and its place in the drawing; `number` is its name,
+    `setting` the place on the x axis.
+    """
 
     panel: str
     number: str
@@ -46,33 +65,41 @@ class PlottedPoint:
 
 @dataclass(frozen=True)
 class Material:
-    """Holds what figures are drawn from: published numbers, valid runs, and the plan at the paper's own size."""
+    """Holds the data of figures: published numbers, valid runs, and the plan at the size of the
+    paper.
+    """
 
     published: tuple[PublishedNumber, ...]
     runs: MeasuredRuns
     full: tuple[Run, ...]
 
     def of_entries(self, entries: Iterable[str]) -> tuple[FinishedRun, ...]:
-        """Returns the runs of these entries, of which each may be 'A or B' as in Of."""
+        """Returns the runs of these entries; each may be 'A or B', as in Of."""
         wanted = {each for entry in entries for each in entry.split(ALTERNATIVES)}
         return tuple(run for run in self.runs.runs if run.run.entry in wanted)
 
     @cached_property
     def _by_cell(self) -> dict[tuple[str, ...], PublishedNumber]:
-        return {_cell(each.series, each.cca, each.quantity, each.at): each for each in self.published}
+        return {
+            _cell(each.series, each.cca, each.quantity, each.at): each for each in self.published
+        }
 
-    def published_at(self, series: str, cca: str, quantity: Quantity, at: Mapping[str, str]) -> float | None:
-        """Returns what was published of a cell, in the quantity that is asked for; None where nothing was.
+    def published_at(
+        self, series: str, cca: str, quantity: Quantity, at: Mapping[str, str]
+    ) -> float | None:
+        """Returns the published number of a cell in this quantity; None if nothing was published.
 
         A utilisation needs the swept rate.
         """
         number = self._by_cell.get(_cell(series, cca, PUBLISHED_AS.get(quantity, quantity), at))
         if number is None:
             return None
-        return number.value / parse_rate(at[RATE_KEY]) if quantity == "utilisation" else number.value
+        return (
+            number.value / parse_rate(at[RATE_KEY]) if quantity == "utilisation" else number.value
+        )
 
     def mean(self, quantity: Quantity, entry: str, cca: str, at: Mapping[str, str]) -> float | None:
-        """Returns the lab's mean of a cell; None where it was not measured."""
+        """Returns the lab's mean of a cell; None if it was not measured."""
         return self.runs.sample(Of(quantity, entry, cca, at=at)).mean
 
 
@@ -81,11 +108,15 @@ def _cell(series: str, cca: str, quantity: str, at: Mapping[str, str]) -> tuple[
 
 
 def gain(own: float | None, other: float | None) -> float | None:
-    """Returns by which part a goodput is larger than another; None where one is not known, or the other is 0."""
+    """Returns the relative gain of a goodput over another; None if one of them is not known, or
+    the other is 0.
+    """
     return None if own is None or not other else (own - other) / other
 
 
-def map_cells(figure: Maps, row: MapRow, material: Material, *, published: bool) -> Iterator[MapCell]:
+def map_cells(
+    figure: Maps, row: MapRow, material: Material, *, published: bool
+) -> Iterator[MapCell]:
     """Yields all cells of a map, column by column."""
 
     def number(cca: str, at: Mapping[str, str]) -> float | None:
@@ -102,9 +133,9 @@ def map_cells(figure: Maps, row: MapRow, material: Material, *, published: bool)
 
 @dataclass(frozen=True)
 class PlotAxis:
-    """Holds the x axis of plots: numbers of a swept key, or names by what they are called in runs.
+    """Holds the x axis of plots: numbers of a swept key, or names, by their text in runs.
 
-    The key is CCA where the names are those of CCAs.
+    The key is CCA if the names are those of CCAs.
     """
 
     key: str
@@ -113,28 +144,38 @@ class PlotAxis:
 
 
 def plot_axis(figure: Plots, material: Material) -> PlotAxis:
-    """Returns the x axis with all values of the paper's own size."""
+    """Returns the x axis with all values of the paper's full size."""
     entries = {entry for panel in figure.panels for entry in panel.entry.split(ALTERNATIVES)}
     if figure.x == CCA:
-        ccas = dict.fromkeys(cca for panel in figure.panels for cca in _ccas(figure, panel, material))
+        ccas = dict.fromkeys(
+            cca for panel in figure.panels for cca in _ccas(figure, panel, material)
+        )
         return PlotAxis(CCA, {cca: cca for cca in figure.ccas or ccas if cca in ccas}, None)
     if isinstance(figure.x, SweptAxis):
         return PlotAxis(figure.x.key, figure.x.values, figure.x)
     runs = itertools.chain(material.full, (run.run for run in material.runs.runs))
-    texts = dict.fromkeys(run.condition[figure.x] for run in runs if run.entry in entries and figure.x in run.condition)
+    texts = dict.fromkeys(
+        run.condition[figure.x]
+        for run in runs
+        if run.entry in entries and figure.x in run.condition
+    )
     swept = numbers(figure.x, texts)
     return PlotAxis(figure.x, swept.values if swept else {text: text for text in texts}, swept)
 
 
 def _ccas(figure: Plots, panel: PlotPanel, material: Material) -> list[str]:
     """Returns the CCAs that a panel may have, measured or published."""
-    measured = {group.cca for run in material.of_entries([panel.entry]) for group in run.metrics.groups}
-    there = measured | {number.cca for number in material.published if number.series == panel.series}
+    measured = {
+        group.cca for run in material.of_entries([panel.entry]) for group in run.metrics.groups
+    }
+    there = measured | {
+        number.cca for number in material.published if number.series == panel.series
+    }
     return sorted(cca for cca in there if not figure.ccas or cca in figure.ccas)
 
 
 def plotted_points(figure: Plots, axis: PlotAxis, material: Material) -> Iterator[PlottedPoint]:
-    """Yields the points of all panels, the lab's and those that were published."""
+    """Yields the points of all panels, those of the lab and the published ones."""
     for panel, quantity in itertools.product(figure.panels, figure.quantities):
         ccas = _ccas(figure, panel, material)
         for text, setting in axis.places.items():
@@ -144,18 +185,31 @@ def plotted_points(figure: Plots, axis: PlotAxis, material: Material) -> Iterato
                 sample = material.runs.sample(of)
                 if sample.mean is not None:
                     yield PlottedPoint(
-                        panel.title, quantity, setting, line, cca, published=False, **_spread(sample, sample.mean)
+                        panel.title,
+                        quantity,
+                        setting,
+                        line,
+                        cca,
+                        published=False,
+                        **_spread(sample, sample.mean),
                     )
             for cca in here:
                 known = material.published_at(panel.series, cca, quantity, at)
                 if known is not None:
-                    yield PlottedPoint(panel.title, quantity, setting, cca, cca, True, known, known, known)
+                    yield PlottedPoint(
+                        panel.title, quantity, setting, cca, cca, True, known, known, known
+                    )
 
 
 def _lines(
-    figure: Plots, panel: PlotPanel, quantity: Quantity, ccas: list[str], at: Mapping[str, str], material: Material
+    figure: Plots,
+    panel: PlotPanel,
+    quantity: Quantity,
+    ccas: list[str],
+    at: Mapping[str, str],
+    material: Material,
 ) -> Iterator[tuple[str, str, Of]]:
-    """Yields the lines of a quantity: what each is called, its CCA, and what is measured."""
+    """Yields the lines of a quantity: the name of each, its CCA, and the measured number."""
     whole = quantity in OF_WHOLE_RUN
     if whole and figure.x != CCA and _has_several_ccas(material.of_entries([panel.entry])):
         yield ALL_FLOWS, ALL_FLOWS, Of(quantity, panel.entry, at=at)
@@ -174,22 +228,34 @@ def _has_several_ccas(runs: Iterable[FinishedRun]) -> bool:
 
 
 def _spread(sample: MeasuredSample, mean: float) -> dict[str, float]:
-    """Returns the mean with its 95% interval, or of fewer than 3 runs with their range."""
+    """Returns the mean with its 95% interval, or with the range if there are fewer than 3 runs."""
     low, high = sample.interval or (min(sample.values), max(sample.values))
     return {"mean": mean, "low": low, "high": high}
 
 
 def points_over_buffer(figure: OverBuffer, material: Material) -> Iterator[PlottedPoint]:
-    """Yields means over the buffer in BDP; their names are GAIN, UTILISATION and RETRANSMISSION_RATE."""
+    """Yields means over the buffer in BDP; their names are GAIN, UTILISATION and
+    RETRANSMISSION_RATE.
+    """
     for panel in figure.panels:
         for series, entry in panel.sources:
-            cells = {tuple(number.at.items()): number.at for number in material.published if number.series == series}
+            cells = {
+                tuple(number.at.items()): number.at
+                for number in material.published
+                if number.series == series
+            }
             for buffer_bytes, at in itertools.product(_buffers(material, entry), cells.values()):
-                over_bdp = buffer_bytes / (parse_rate(at[figure.rate]) * parse_time(at[figure.rtt]) / 8)
+                over_bdp = buffer_bytes / (
+                    parse_rate(at[figure.rate]) * parse_time(at[figure.rtt]) / 8
+                )
                 for published in (True, False):
                     source = series if published else entry
-                    for number, cca, mean in _of_cell(figure, panel, source, at, material, published=published):
-                        yield PlottedPoint(panel.title, number, over_bdp, cca, cca, published, mean, mean, mean)
+                    for number, cca, mean in _of_cell(
+                        figure, panel, source, at, material, published=published
+                    ):
+                        yield PlottedPoint(
+                            panel.title, number, over_bdp, cca, cca, published, mean, mean, mean
+                        )
 
 
 def _buffers(material: Material, entry: str) -> set[int]:
@@ -198,9 +264,15 @@ def _buffers(material: Material, entry: str) -> set[int]:
 
 
 def _of_cell(
-    figure: OverBuffer, panel: BufferPanel, source: str, at: Mapping[str, str], material: Material, *, published: bool
+    figure: OverBuffer,
+    panel: BufferPanel,
+    source: str,
+    at: Mapping[str, str],
+    material: Material,
+    *,
+    published: bool,
 ) -> Iterator[tuple[str, str, float]]:
-    """Yields the numbers of a cell that are known, with their CCA."""
+    """Yields the known numbers of a cell, with their CCA."""
 
     def number(quantity: Quantity, cca: str) -> float | None:
         if published:

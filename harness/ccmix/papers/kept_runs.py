@@ -1,8 +1,9 @@
-"""Begins an experiment again with the runs that its archive has, so that only the others are made.
+"""Begins an experiment again with the runs of its archive, so that only further runs are made.
 
-`python -m ccmix.papers.kept_runs NAME OUTDIR` does so for `ccmix reproduce NAME --tried --resume -o OUTDIR`, where an
-entry or an iteration was added. What a run gives depends on its own settings and its seed alone, and the seed stays the
-same; each run.json says which ccmix made it.
+`python -m ccmix.papers.kept_runs NAME OUTDIR` does so for
+`ccmix reproduce NAME --tried --resume -o OUTDIR`, if an entry or an iteration was added. The result
+of a run depends only on its own settings and its seed, and the seed stays the same; each run.json
+says which ccmix made it.
 """
 
 import shutil
@@ -11,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from ccmix.archive import Campaign
-from ccmix.archive.folders import RunFolder
+from ccmix.archive.campaign import RunFolder
 from ccmix.archive.packed import opened
 from ccmix.model import run_files
-from ccmix.papers.ini_text import form
-from ccmix.papers.made_by import planned
+from ccmix.papers.forms import form, planned
 
 
 def keep_runs(name: str, archive: Path, outdir: Path) -> int:
-    """Writes a campaign of all runs of the reduced form, with those that an archive has; returns how many these are.
+    """Writes a campaign of all runs of the reduced form, with the results of those that an archive
+    has; returns their number.
 
     Raises ArchiveError if the folder is not empty, or the archive can't be read.
     """
@@ -28,7 +29,9 @@ def keep_runs(name: str, archive: Path, outdir: Path) -> int:
         old = Campaign.load(folder)
         assert old.origin.seed is not None  # of the lab
         runs = planned(name, old.origin.seed, full=False)
-        new = Campaign.create(outdir, replace(old.plan, ini=form(name, full=False), runs=runs, file_order=()))
+        new = Campaign.create(
+            outdir, replace(old.plan, ini=form(name, full=False), runs=runs, file_order=())
+        )
         made = {run.name: run for run in old.runs if RunFolder.of(folder, run).finished}
         kept = [run for run in runs if made.get(run.name) == run]
         for run in kept:

@@ -1,35 +1,42 @@
-"""Puts together what an experiment's runs say: scores beside published numbers, and judged statements."""
+"""Combines the results of an experiment, its scores against published numbers and its judged
+statements, and prints them.
+"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
+from ccmix.analysis.cost import Cost
+from ccmix.analysis.counting import not_settled
 from ccmix.analysis.results import Result
-from ccmix.analysis.settling_text import not_settled
 from ccmix.model import Topology
 from ccmix.model.results import FinishedRun
 from ccmix.papers import score_text, text
 from ccmix.papers.experiment import Experiment
-from ccmix.papers.judging import JudgedStatement, Judgement, judge
-from ccmix.papers.measured import MeasuredRuns
-from ccmix.papers.published import read_published
+from ccmix.papers.judging import JudgedStatement, Judgement, MeasuredRuns, judge
+from ccmix.papers.reading import read_published
 from ccmix.papers.scores import Score, scores
+from ccmix.text.tables import aligned
+from ccmix.text.words import capitalised, listed, text_templates
+from ccmix.units import format_bytes, format_count
 
+MOST_PAIRS = 80  # of a comparison that are printed
 VERBS = {
     Judgement.HOLDS: ("holds", "hold"),
     Judgement.FAILS: ("does not hold", "do not hold"),
-    Judgement.UNTOLD: ("cannot be told", "cannot be told"),
+    Judgement.UNTOLD: ("is undecided", "are undecided"),
     Judgement.UNMEASURED: ("was not measured", "were not measured"),
-}  # of one statement and of several
+}  # for one statement and for several
 SHORTLY = {
     Judgement.FAILS: ("does not", "do not"),
     Judgement.UNTOLD: VERBS[Judgement.UNTOLD],
     Judgement.UNMEASURED: VERBS[Judgement.UNMEASURED],
 }  # after the statements that hold
 MEETING = {
-    Judgement.HOLDS: ("is as near as was asked", "are as near as was asked"),
-    Judgement.FAILS: ("is not as near", "are not as near"),
-    Judgement.UNTOLD: ("cannot be told", "cannot be told"),
-}  # of one comparison and of several
+    Judgement.HOLDS: ("meets its criterion", "meet their criterion"),
+    Judgement.FAILS: ("does not meet its criterion", "do not meet their criterion"),
+    Judgement.UNTOLD: ("is undecided", "are undecided"),
+}  # for one comparison and for several
 
 
 @dataclass(frozen=True)
@@ -39,80 +46,104 @@ class Reproduction:
     experiment: Experiment
     scores: tuple[Score, ...]
     statements: tuple[JudgedStatement, ...]
-    runs: int  # that count
-    not_settled: int  # of these
+    runs: int  # valid runs
+    not_settled: int  # valid runs that have not settled
 
     @property
     def short(self) -> str:
-        """Returns '6 of 8 statements hold, 1 more with a setting that was tried; 5 of 18 comparisons met'."""
-        holding, met = len(self.with_outcome(Judgement.HOLDS)), len(self.scores_with(Judgement.HOLDS))
+        """Returns '6 of 8 statements hold, 1 more with a setting that was tried; 5 of 18
+        comparisons met'.
+        """
+        holding = len(self.with_outcome(Judgement.HOLDS))
+        met = len(self.scores_with(Judgement.HOLDS))
         parts = []
         if self.statements:
             explained = sum(judged.holds_if_tried for judged in self.statements)
             more = f", {explained} more with a setting that was tried" if explained else ""
-            of_all = text.counted(len(self.statements), "statement", "statements")
+            of_all = format_count(len(self.statements), "statement")
             parts.append(f"{holding} of {of_all} {'holds' if holding == 1 else 'hold'}{more}")
         if self.judged:
             explained = sum(score.met_if_tried for score in self.scores)
             more = f", {explained} more with a setting that was tried" if explained else ""
-            parts.append(f"{met} of {text.counted(self.judged, 'comparison', 'comparisons')} met{more}")
+            parts.append(f"{met} of {format_count(self.judged, 'comparison')} met{more}")
         return "; ".join(parts)
 
     @property
     def sentence(self) -> str:
-        """Returns '6 of the paper's 8 statements hold in the lab and 2 do not; of 4 comparisons ... 3 are near ...'."""
-        return text.begun("; ".join(filter(None, [self._on_statements(), self._on_scores()]))) + "."
+        """Returns "6 of the paper's 8 statements hold in the lab and 2 do not; of 4 comparisons
+        ... 3 meet their criterion ...".
+        """
+        return (
+            capitalised("; ".join(filter(None, [self._on_statements(), self._on_scores()]))) + "."
+        )
 
     def _on_statements(self) -> str:
         count = len(self.statements)
         if count == 1:
             return f"the paper's statement {VERBS[self.statements[0].outcome][0]} in the lab"
-        parts = [_verb(SHORTLY, outcome, len(such)) for outcome in SHORTLY if (such := self.with_outcome(outcome))]
+        parts = [
+            _verb(SHORTLY, outcome, len(such))
+            for outcome in SHORTLY
+            if (such := self.with_outcome(outcome))
+        ]
         holding = len(self.with_outcome(Judgement.HOLDS))
         if holding == count:
             return f"all {count} statements of the paper hold in the lab" if count else ""
-        first = f"{holding} of the paper's {count} statements {VERBS[Judgement.HOLDS][holding != 1]} in the lab"
-        return text.listed([first, *parts])
+        first = (
+            f"{holding} of the paper's {count} statements "
+            f"{VERBS[Judgement.HOLDS][holding != 1]} in the lab"
+        )
+        return listed([first, *parts])
 
     def _on_scores(self) -> str:
-        parts = [_verb(MEETING, outcome, len(such)) for outcome in MEETING if (such := self.scores_with(outcome))]
-        count = text.counted(self.judged, "comparison", "comparisons")
-        return f"of {count} with published numbers {text.listed(parts)}" if parts else ""
+        parts = [
+            _verb(MEETING, outcome, len(such))
+            for outcome in MEETING
+            if (such := self.scores_with(outcome))
+        ]
+        count = format_count(self.judged, "comparison")
+        return f"of {count} with published numbers {listed(parts)}" if parts else ""
 
     @property
     def verdict(self) -> str:
-        """Returns sentences: how many statements hold, and which do not; how many scores meet what was asked, and which
-        do not.
+        """Returns sentences: how many statements hold, and which do not; how many comparisons meet
+        their criterion, and which do not.
         """
         return " ".join([*self._of_statements(), *self._of_scores()])
 
     @property
     def settling(self) -> str:
-        """Returns a sentence on the runs that have not settled; nothing if all have, or it can't be judged."""
+        """Returns a sentence on the runs that have not settled; '' if all have settled, or if it
+        can't be judged.
+        """
         if not self.not_settled:
             return ""
-        why = self.experiment.unsettled or "they count as they were when the longest time was over that they have"
+        why = self.experiment.unsettled or "their results at the end of the maximum duration count"
         have = "has" if self.not_settled == 1 else "have"
         return f"{self.not_settled} of {self.runs} runs {have} not settled: {why}."
 
     def _of_statements(self) -> Iterator[str]:
-        """Yields 'Of 4 statements 2 hold, 1 of these measured in part.' and '1 does not hold: fair-at-300-ms.'."""
+        """Yields 'Of 4 statements 2 hold, 1 of these measured in part.' and '1 does not hold:
+        fair-at-300-ms.'.
+        """
         if not self.statements:
             return
         holding = self.with_outcome(Judgement.HOLDS)
-        partly = sum(judged.judged.measured < len(judged.bounds) for judged in holding)
+        partly = sum(judged.judged.in_part for judged in holding)
         part = f", {partly} of these measured in part" if partly else ""
-        count = text.counted(len(self.statements), "statement", "statements")
+        count = format_count(len(self.statements), "statement")
         yield f"Of {count} {_verb(VERBS, Judgement.HOLDS, len(holding))}{part}."
         for outcome in (Judgement.FAILS, Judgement.UNTOLD, Judgement.UNMEASURED):
             if such := self.with_outcome(outcome):
                 yield f"{_verb(VERBS, outcome, len(such))}: {', '.join(map(_named, such))}."
 
     def _of_scores(self) -> Iterator[str]:
-        """Yields 'Of 3 comparisons ... 1 meets the criterion.' and '1 cannot be told: goodput ... (...).'."""
+        """Yields 'Of 3 comparisons ... 1 meets its criterion.' and '1 is undecided: goodput
+        ... (...).'.
+        """
         if not self.judged:
             return
-        count = text.counted(self.judged, "comparison", "comparisons")
+        count = format_count(self.judged, "comparison")
         met = _verb(MEETING, Judgement.HOLDS, len(self.scores_with(Judgement.HOLDS)))
         yield f"Of {count} with published numbers {met}."
         for outcome in (Judgement.FAILS, Judgement.UNTOLD):
@@ -138,26 +169,67 @@ def _verb(words: dict[Judgement, tuple[str, str]], outcome: Judgement, count: in
 
 
 def _named(judged: JudgedStatement) -> str:
-    """Returns the statement's name, with why it cannot be told and what was found by other settings in brackets."""
-    why = "; ".join(filter(None, [text.why_untold(judged.judged), text.explained(judged)]))
+    """Returns the statement's name; in brackets, why it is undecided, and the results with other
+    settings.
+    """
+    why = text.reasons(judged)
     return judged.statement.name + (f" ({why})" if why else "")
 
 
 def _compared(score: Score) -> str:
-    """Returns what is compared, with why the criterion is not met or cannot be told."""
-    return f"{score_text.title(score)} ({score_text.why_not_met(score) or score_text.why_untold(score)})"
+    """Returns the title of a comparison, and why its criterion is not met or undecided."""
+    return (
+        f"{score_text.title(score)} "
+        f"({score_text.why_not_met(score) or score_text.why_untold(score)})"
+    )
 
 
 def reproduction(experiment: Experiment, results: Sequence[Result]) -> Reproduction:
-    """Returns what the valid runs of an experiment say."""
+    """Scores and judges the valid runs of an experiment."""
     valid = tuple(result.finished for result in results if result.valid)
     runs = MeasuredRuns(valid)
     made = scores(experiment.comparisons, read_published(experiment.name), runs, _rate_bps(valid))
     unsettled = sum(map(not_settled, valid))
-    return Reproduction(experiment, tuple(made), tuple(judge(experiment.statements, runs)), len(valid), unsettled)
+    return Reproduction(
+        experiment, tuple(made), tuple(judge(experiment.statements, runs)), len(valid), unsettled
+    )
 
 
 def _rate_bps(runs: Sequence[FinishedRun]) -> float | None:
-    """Returns the rate of the paths where all have one."""
+    """Returns the rate of the paths if all have the same; otherwise None."""
     rates = {run.run.path.rate_bps for run in runs if isinstance(run.run.path, Topology)}
     return rates.pop() if len(rates) == 1 else None
+
+
+def listing(costs: Iterable[tuple[Experiment, Mapping[str, Cost]]]) -> str:
+    """Returns for each experiment a line for each of its forms, with the cost."""
+    rows = [("name", "shows", "form", "runs", "virtual", "real", "memory")]
+    for experiment, of_forms in costs:
+        begin = (experiment.name, f"{experiment.paper.author}: {experiment.shows}")
+        for form, cost in of_forms.items():
+            rows.append((*begin, form, *_cost(cost)))
+            begin = ("", "")
+    return aligned(rows)
+
+
+def _cost(cost: Cost) -> tuple[str, str, str, str]:
+    return (
+        str(cost.runs),
+        _time(cost.virtual_s),
+        _time(cost.real_s),
+        format_bytes(cost.memory_bytes),
+    )
+
+
+def _time(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
+
+def printed(made: Reproduction) -> str:
+    """Returns measured and published numbers side by side, each statement with its outcome, and at
+    the end the verdict.
+    """
+    template = text_templates("ccmix.papers").get_template("terminal.txt.j2")
+    return template.render(
+        made=made, text=text, score_text=score_text, columns=aligned, most_pairs=MOST_PAIRS
+    )

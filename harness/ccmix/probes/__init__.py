@@ -1,1 +1,3 @@
-"""Records what happens beside the traffic. Probes leave raw files on disk; tables are made of them after the run."""
+"""Observes hosts and connections during the traffic. Probes leave raw files on disk, from which
+ccmix makes tables after the run.
+"""

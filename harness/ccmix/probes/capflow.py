@@ -1,8 +1,11 @@
-"""Turns a packet capture into tables with ccmix-capflow. probes/capflow/README.md defines every column.
+"""Turns a packet capture into tables with ccmix-capflow. probes/capflow/README.md defines every
+column.
 
-connections = convert(Path("capture.pcap"), Path("packets.parquet"), Path("connections.parquet"), interval_s=0.1)
+connections = convert(Path("capture.pcap"), Path("packets.parquet"), Path("connections.parquet"),
+interval_s=0.1)
 
-Both files are made a part at a time: a capture that fits well into a compressed file can fill any memory.
+Both files are written a part at a time, because even a small compressed capture can expand to more
+than the memory holds.
 """
 
 import contextlib
@@ -31,71 +34,66 @@ USUAL_INTERVAL_S = 0.1  # of packets.parquet
 KEY = ("connection", "direction")
 DIRECTIONS = {"a2b": ("a", "b"), "b2a": ("b", "a")}  # from which end to which
 
-# The columns of the series, in their order. An empty value is not known, and becomes null.
-SERIES: Mapping[str, type[pl.DataType]] = {
-    "connection": pl.Int64,
-    "direction": pl.String,
-    "time_s": pl.Float64,
-    "packets": pl.Int64,
-    "data_packets": pl.Int64,
-    "payload_bytes": pl.Int64,
-    "retransmitted_packets": pl.Int64,
-    "retransmitted_bytes": pl.Int64,
-    "out_of_order_packets": pl.Int64,
-    "out_of_order_bytes": pl.Int64,
-    "ect_packets": pl.Int64,
-    "ce_packets": pl.Int64,
-    "cwr_packets": pl.Int64,
-    "acked_bytes": pl.Int64,
-    "duplicate_acks": pl.Int64,
-    "sack_packets": pl.Int64,
-    "sack_blocks": pl.Int64,
-    "ece_packets": pl.Int64,
-    "receive_window_min_bytes": pl.Int64,
-    "receive_window_last_bytes": pl.Int64,
-    "in_flight_max_bytes": pl.Int64,
-    "in_flight_last_bytes": pl.Int64,
-    "ack_rtt_samples": pl.Int64,
-    "ack_rtt_min_s": pl.Float64,
-    "ack_rtt_mean_s": pl.Float64,
-    "ack_rtt_max_s": pl.Float64,
-    "timestamp_rtt_samples": pl.Int64,
-    "timestamp_rtt_min_s": pl.Float64,
-    "timestamp_rtt_mean_s": pl.Float64,
-    "timestamp_rtt_max_s": pl.Float64,
-}
+
+def _type_of(name: str) -> type[pl.DataType]:
+    """Returns the type of a column. Times and means are real numbers, other numbers integers."""
+    if name == "direction":
+        return pl.String
+    return pl.Float64 if name.endswith("_s") or "_mean_" in name else pl.Int64
+
+
+# The columns of the series, in their order. An empty value is unknown, and becomes null.
+_SERIES = (
+    "connection direction time_s packets data_packets payload_bytes retransmitted_packets "
+    "retransmitted_bytes out_of_order_packets out_of_order_bytes ect_packets ce_packets "
+    "cwr_packets acked_bytes duplicate_acks sack_packets sack_blocks ece_packets "
+    "receive_window_min_bytes receive_window_last_bytes in_flight_max_bytes in_flight_last_bytes "
+    "ack_rtt_samples ack_rtt_min_s ack_rtt_mean_s ack_rtt_max_s timestamp_rtt_samples "
+    "timestamp_rtt_min_s timestamp_rtt_mean_s timestamp_rtt_max_s"
+)
+SERIES = {name: _type_of(name) for name in _SERIES.split()}
 OTHERS = "others"  # the direction of the row that counts connections without rows of their own
 LONGEST_LINE_BYTES = 2**16  # of the summary; ccmix-capflow's longest has some 4,000
-ROWS_AT_ONCE = 2_000  # that are read before they become columns
+ROWS_AT_ONCE = 2_000  # read before they become columns
 ROWS_WRITTEN = 2**15  # of a long table, at a time
-PART_BYTES = 2**21  # of a series that become a table at a time
+PART_BYTES = 2**21  # of a series, converted to a table at a time
 SORTS_BYTES = 2**26  # in memory
-# What reading a file that ccmix-capflow did not write, or not to its end, may raise
+# Exceptions from reading a file that ccmix-capflow did not write, or did not finish
 NOT_UNDERSTOOD = (
-    OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    StopIteration,
     pl.exceptions.PolarsError,
-)  # fmt: skip
-LOOK_S = 0.1  # between two looks at a conversion
-ENDS_WITHIN_S = 120.0  # once it was asked to end: it still writes the connections that it has
-# The columns that packets.parquet has before these, from the connections.
-ENDS: Mapping[str, type[pl.DataType]] = {
-    "source_address": pl.String,
-    "source_port": pl.Int64,
-    "destination_address": pl.String,
-    "destination_port": pl.Int64,
+)
+LOOK_S = 0.1  # between two checks of a conversion's limits
+ENDS_WITHIN_S = 120.0  # after SIGTERM, while it still writes the connections that it has
+# The columns that packets.parquet takes from the connections, before those of the series.
+ENDS = {
+    f"{end}_{what}": kind
+    for end in ("source", "destination")
+    for what, kind in (("address", pl.String), ("port", pl.Int64))
 }
+_OF_CONNECTIONS = "direction connection first_time_s last_time_s"
+NO_CONNECTIONS = ENDS | {name: _type_of(name) for name in _OF_CONNECTIONS.split()}
+NO_CONNECTIONS["complete"] = pl.Boolean
 
 # A value of the summary's JSON: a connection has two objects, one per direction.
 Value = int | float | bool | str | None | dict[str, "Value"]
 
 
 class CaptureError(Exception):
-    """Says why a capture, or the output of ccmix-capflow, can't be read."""
+    """Explains why a capture, or the output of ccmix-capflow, can't be read."""
 
 
 @dataclass(frozen=True)
 class CaptureCounts:
-    """Counts the packets of a whole capture by kind, and its connections; the times are None if it has no packets."""
+    """Counts the packets of a whole capture by kind, and its connections. The times are None if
+    the capture is empty.
+    """
 
     packets: int
     tcp_packets: int
@@ -112,7 +110,7 @@ class CaptureCounts:
 
 @dataclass(frozen=True)
 class OtherConnections:
-    """Counts the packets of connections that have no rows of their own, since others came first."""
+    """Counts the packets of the connections after the limit, which have no rows of their own."""
 
     packets: int
     syn_packets: int
@@ -123,7 +121,9 @@ class OtherConnections:
 
 @dataclass(frozen=True)
 class Connections:
-    """Describes the connections of a capture; `ends` has the columns of ENDS for each connection and direction."""
+    """Describes the connections of a capture; `ends` has the columns of ENDS for each connection
+    and direction.
+    """
 
     ends: pl.DataFrame
     capture: CaptureCounts
@@ -133,56 +133,71 @@ class Connections:
 
     @property
     def shortened(self) -> tuple[str, ...]:
-        """Returns what limits of the conversion have left out of the tables, a sentence each."""
+        """Says which packets the limits of the conversion left out of the tables."""
         reasons = [self.cut] if self.cut else []
         if self.others.packets:
             reasons.append(
-                f"{self.others.packets} packets belong to connections beyond the first {self.capture.connections}, "
+                f"{self.others.packets} packets belong to connections beyond the first "
+                f"{self.capture.connections}, "
                 "and are counted together"
             )
         return tuple(reasons)
 
 
 def command(capture: str, interval_s: float, series: Path, summary: Path) -> list[str]:
-    """Returns the command that writes both files; `capture` is a file, or "-". Raises tools.ToolError."""
+    """Returns the command that writes both files; `capture` is a file, or "-". Raises
+    tools.ToolError.
+    """
     binary = str(tools.find_capflow())
     interval = f"--interval={interval_s * 1e3:g}ms"
     return [binary, interval, f"--series={series}", f"--summary-json={summary}", "--", capture]
 
 
 def convert(
-    capture: Path, packets: Path, connections: Path, interval_s: float = USUAL_INTERVAL_S,
+    capture: Path,
+    packets: Path,
+    connections: Path,
+    interval_s: float = USUAL_INTERVAL_S,
     limits: ConversionLimits | None = None,
-) -> Connections:  # fmt: skip
-    """Writes both tables of a capture, which zstd may have compressed (.zst): `packets` has a row per connection,
-    direction and interval, `connections` one per connection and direction.
+) -> Connections:
+    """Writes both tables of a capture, which zstd may have compressed (.zst): `packets` has a row
+    per connection, direction and interval, `connections` one per connection and direction.
 
-    If there were too many connections, the rest of them is the last row there, whose direction is OTHERS. Raises
-    CaptureError, tools.ToolError, and OSError for a table that can't be written.
+    If there were too many connections, the last row of `connections`, whose direction is OTHERS,
+    counts the rest. Raises CaptureError, tools.ToolError, and OSError for a table that can't be
+    written.
     """
     try:
         with temporary_folder() as folder, tempfile.TemporaryDirectory(dir=packets.parent) as parts:
             series, summary = folder / "series.csv", folder / "summary.json"
             ended = _run_capflow(capture, interval_s, limits or ConversionLimits(), series, summary)
-            described = write_connections(summary, parquet.Parts(Path(parts), "connections", ROWS_WRITTEN), connections)
-            write_packets(series, described.ends, parquet.Parts(Path(parts), "packets", ROWS_WRITTEN), packets)
+            described = write_connections(
+                summary, parquet.Parts(Path(parts), "connections", ROWS_WRITTEN), connections
+            )
+            write_packets(
+                series, described.ends, parquet.Parts(Path(parts), "packets", ROWS_WRITTEN), packets
+            )
     except TemporaryFolderError as error:
         raise CaptureError(str(error)) from error
     return replace(described, problem=ended.problem, cut=ended.cut)
 
 
-def _run_capflow(capture: Path, interval_s: float, limits: ConversionLimits, series: Path, summary: Path) -> "_Ended":
+def _run_capflow(
+    capture: Path, interval_s: float, limits: ConversionLimits, series: Path, summary: Path
+) -> "_Ended":
     """Makes the series and the summary. Raises CaptureError."""
     zstd_errors, errors = series.with_name("zstd"), series.with_name("capflow")
     compressed = capture.suffix == ".zst"
     argv = command("-" if compressed else str(capture), interval_s, series, summary)
     with contextlib.ExitStack() as decompressing:
-        content = decompressing.enter_context(_decompressed(capture, zstd_errors)) if compressed else None
+        content = (
+            decompressing.enter_context(_decompressed(capture, zstd_errors)) if compressed else None
+        )
         status, cut = _run(argv, content, errors, series, limits)
-    # What zstd says is the consequence, if ccmix-capflow was asked to end
+    # If ccmix-capflow was asked to end, zstd's error only follows from that
     problems = (last_line(errors), "" if cut else last_line(zstd_errors))
     problem = "; ".join(filter(None, problems)) or None
-    # 1: the capture is cut or damaged, and the results are those of the packets before that place
+    # 1: the capture is cut or damaged, and the results cover the packets before that place
     if status not in {0, 1} or not summary.exists():
         raise CaptureError(problem or f"ccmix-capflow ended with status {status}")
     return _Ended(problem, cut)
@@ -194,9 +209,13 @@ def _decompressed(capture: Path, errors: Path) -> Iterator[IO[bytes]]:
     argv = ["zstd", "-dcq", "--", str(capture)]
     try:
         with errors.open("wb") as stderr:
-            zstd = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
+            zstd = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
+            )
     except OSError as error:
-        raise CaptureError(f"{capture}: zstd: {error.strerror}: install the package zstd") from error
+        raise CaptureError(
+            f"{capture}: zstd: {error.strerror}: install the package zstd"
+        ) from error
     assert zstd.stdout is not None
     with zstd:
         try:
@@ -207,22 +226,29 @@ def _decompressed(capture: Path, errors: Path) -> Iterator[IO[bytes]]:
 
 @dataclass(frozen=True)
 class _Ended:
-    """Says how a conversion ended: as `problem` and `cut` of Connections do."""
+    """Says how a conversion ended, with the same fields as Connections."""
 
     problem: str | None
     cut: str | None
 
 
 def _run(
-    argv: Sequence[str], stdin: IO[bytes] | None, errors: Path, series: Path, limits: ConversionLimits
+    argv: Sequence[str],
+    stdin: IO[bytes] | None,
+    errors: Path,
+    series: Path,
+    limits: ConversionLimits,
 ) -> tuple[int, str | None]:
-    """Runs ccmix-capflow, and ends it at a limit; then it still writes what it has read.
+    """Runs ccmix-capflow, and ends it at a limit, after which it still writes the results of the
+    packets that it has read.
 
     Returns its status, and the limit or None. Raises CaptureError.
     """
     cut = None
     with errors.open("wb") as stderr:
-        process = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
+        process = subprocess.Popen(
+            argv, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr
+        )
     try:
         deadline = Deadline(limits.within_s)
         while process.poll() is None:
@@ -234,7 +260,9 @@ def _run(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(LOOK_S)
     except subprocess.TimeoutExpired as error:
-        raise CaptureError(f"{cut}, and ccmix-capflow did not end within {ENDS_WITHIN_S:g} s") from error
+        raise CaptureError(
+            f"{cut}, and ccmix-capflow did not end within {ENDS_WITHIN_S:g} s"
+        ) from error
     finally:
         process.kill()
         process.wait()
@@ -245,12 +273,16 @@ def _limit_reached(deadline: Deadline, series: Path, limits: ConversionLimits) -
     if deadline.expired:
         return f"making them took longer than {format_time(limits.within_s)} (tcpdump-convert-time)"
     if series.exists() and series.stat().st_size > limits.most_bytes:
-        return f"its series are larger than {format_bytes(limits.most_bytes)} (tcpdump-convert-size)"
+        return (
+            f"its series are larger than {format_bytes(limits.most_bytes)} (tcpdump-convert-size)"
+        )
     return None
 
 
 def write_connections(summary: Path, parts: parquet.Parts, file: Path) -> Connections:
-    """Writes the table of a --summary-json file. Raises CaptureError, and OSError for what can't be written."""
+    """Writes the table of a --summary-json file. Raises CaptureError, and OSError if the table
+    can't be written.
+    """
     ends = []
     for table in _connection_tables(summary):
         parts.add(table)
@@ -260,13 +292,15 @@ def write_connections(summary: Path, parts: parquet.Parts, file: Path) -> Connec
         with summary.open("rb") as lines:
             lines.seek(max(0, lines.seek(0, os.SEEK_END) - LONGEST_LINE_BYTES))
             last = json.loads(lines.read().splitlines()[-1])
-        return Connections(pl.concat(ends), CaptureCounts(**last["capture"]), OtherConnections(**last["others"]))
+        return Connections(
+            pl.concat(ends), CaptureCounts(**last["capture"]), OtherConnections(**last["others"])
+        )
     except NOT_UNDERSTOOD as error:
         raise _no_summary(summary, error) from error
 
 
 def _connection_tables(summary: Path) -> Iterator[pl.DataFrame]:
-    """Yields the connections of a summary, some at a time, at least one table. Raises CaptureError."""
+    """Yields the connections of a summary in one or more tables. Raises CaptureError."""
     try:
         with summary.open("rb") as file:
             lines = map(json.loads, _lines(file))
@@ -291,7 +325,9 @@ def _no_summary(summary: Path, error: Exception) -> CaptureError:
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yields the lines of a summary. Raises ValueError for one that ccmix-capflow never writes."""
+    """Yields the lines of a summary. Raises ValueError for a line that ccmix-capflow never
+    writes.
+    """
     while line := file.readline(LONGEST_LINE_BYTES):
         if not line.endswith(b"\n"):
             raise ValueError(f"a line without an end, or of more than {LONGEST_LINE_BYTES} bytes")
@@ -299,10 +335,10 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def write_packets(series: Path, ends: pl.DataFrame, parts: parquet.Parts, file: Path) -> None:
-    """Writes the table of a --series file, ordered by connection, direction and time. Raises CaptureError, and OSError
-    for what can't be written.
+    """Writes the table of a --series file, ordered by connection, direction and time. Raises
+    CaptureError, and OSError if the table can't be written.
 
-    Cuts off a last line that a crash has left without its end.
+    Drops an incomplete last line, which a crash leaves.
     """
     for table in _packet_tables(series):
         joined = table.join(ends, on=[*KEY], how="left", maintain_order="left")
@@ -311,7 +347,7 @@ def write_packets(series: Path, ends: pl.DataFrame, parts: parquet.Parts, file: 
 
 
 def _packet_tables(series: Path) -> Iterator[pl.DataFrame]:
-    """Yields a series in its order, some rows at a time, at least one table. Raises CaptureError."""
+    """Yields a series in its order, in one or more tables. Raises CaptureError."""
     try:
         with series.open("r+b", buffering=0) as file:
             first = file.read(LONGEST_LINE_BYTES)
@@ -332,9 +368,8 @@ def _packet_tables(series: Path) -> Iterator[pl.DataFrame]:
 
 @contextlib.contextmanager
 def _ordered(rows: IO[bytes], folder: Path) -> Iterator[IO[bytes]]:
-    """Yields the rows in the order of packets.parquet, by sort(1), which takes a disk for what exceeds its memory.
-
-    Raises OSError.
+    """Yields the rows in the order of packets.parquet. sort(1) orders them, and uses the disk when
+    its memory is full. Raises OSError.
     """
     argv = [
         "sort",
@@ -360,14 +395,15 @@ def _ordered(rows: IO[bytes], folder: Path) -> Iterator[IO[bytes]]:
 
 
 def _rows(connection: Mapping[str, Value]) -> Sequence[dict[str, Value]]:
-    common = {key: connection[key] for key in ("connection", "first_time_s", "last_time_s", "complete")}
+    common = {
+        key: connection[key] for key in ("connection", "first_time_s", "last_time_s", "complete")
+    }
     rows = []
     for direction, (source, destination) in DIRECTIONS.items():
         ends = {
-            "source_address": connection[f"{source}_address"],
-            "source_port": connection[f"{source}_port"],
-            "destination_address": connection[f"{destination}_address"],
-            "destination_port": connection[f"{destination}_port"],
+            f"{role}_{what}": connection[f"{end}_{what}"]
+            for role, end in (("source", source), ("destination", destination))
+            for what in ("address", "port")
         }
         of_direction = connection[direction]
         assert isinstance(of_direction, dict)
@@ -375,30 +411,15 @@ def _rows(connection: Mapping[str, Value]) -> Sequence[dict[str, Value]]:
     return rows
 
 
-def _no_connections() -> dict[str, type[pl.DataType]]:
-    return {
-        **ENDS,
-        "direction": pl.String,
-        "connection": pl.Int64,
-        "first_time_s": pl.Float64,
-        "last_time_s": pl.Float64,
-        "complete": pl.Boolean,
-    }
-
-
 def _row_of_others(others: OtherConnections) -> dict[str, Value]:
-    return {**dict.fromkeys(_no_connections()), "direction": OTHERS, **asdict(others)}
+    return {**dict.fromkeys(NO_CONNECTIONS), "direction": OTHERS, **asdict(others)}
 
 
 def _typed(rows: Iterable[Mapping[str, Value]]) -> pl.DataFrame:
-    """Returns a table of rows, in which a column without any value has the type that it has with one."""
+    """Returns a table of rows, in which even a column without any value has its usual type."""
     table = pl.DataFrame(rows, infer_schema_length=None)
-    known = _no_connections()
     empty = [name for name, kind in table.schema.items() if kind == pl.Null]
-    typed = table.with_columns(pl.col(name).cast(known.get(name, _type_of(name))) for name in empty)
-    return pl.concat([pl.DataFrame(schema=known), typed], how="diagonal")
-
-
-def _type_of(name: str) -> type[pl.DataType]:
-    """Returns the type of a number in the summary: times, rates and means are real."""
-    return pl.Float64 if name.endswith("_s") or "_mean_" in name else pl.Int64
+    typed = table.with_columns(
+        pl.col(name).cast(NO_CONNECTIONS.get(name, _type_of(name))) for name in empty
+    )
+    return pl.concat([pl.DataFrame(schema=NO_CONNECTIONS), typed], how="diagonal")

@@ -1,4 +1,6 @@
-"""Captures packets beside the traffic by tcpdump, with the user's own arguments and up to a size."""
+"""Captures packets with tcpdump during the traffic, with the user's own arguments and up to a
+size limit.
+"""
 
 import re
 import socket
@@ -12,20 +14,25 @@ from ccmix.agent.deadline import Deadline
 from ccmix.hosts import CommandError
 from ccmix.hosts.caps import CAPTURE, capture_bytes
 from ccmix.hosts.host import Host, Process, RealHost
-from ccmix.hosts.local import LocalHost
-from ccmix.hosts.namespace import entered
+from ccmix.hosts.local import LocalHost, entered
 from ccmix.hosts.output_text import beginning, ending, last_line
 from ccmix.model import Capture, run_files
 
 STARTS_WITHIN_S = 10.0
-DRAINS_WITHIN_S = 1.2  # the kernel gives libpcap packets in blocks, each at most a second after its first packet
+DRAINS_WITHIN_S = (
+    1.2  # the kernel gives libpcap packets in blocks, each at most a second after its first packet
+)
 COMPRESSES_WITHIN_S = 3600.0
-_COUNTS = re.compile(r"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)")
+_COUNTS = re.compile(
+    r"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)"
+)
 
 
 @dataclass
 class CaptureReport:
-    """Holds tcpdump's own counts of packets; `complete` is false if the capture ended at its size limit."""
+    """Holds tcpdump's own counts of packets; `complete` is false if the capture ended at its
+    size limit.
+    """
 
     counts: dict[str, int]
     complete: bool = True
@@ -36,7 +43,7 @@ class CaptureReport:
 def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[CaptureReport]:
     """Captures on the host until the context ends, into the run's folder. Raises CommandError.
 
-    The capture lies in the host's temporary folder until then, at most `most_bytes` of it.
+    Until then, the capture is in the host's temporary folder, and has at most `most_bytes`.
     """
     _check_tools(host)
     file = f"{host.temporary}/capture.pcap"
@@ -45,7 +52,10 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
     argv = _command(capture, file, capture.arguments)
     try:
         with host.start(
-            argv, stdout=folder / run_files.LOGS / run_files.TCPDUMP_OUTPUT, stderr=errors, privileged=True
+            argv,
+            stdout=folder / run_files.LOGS / run_files.TCPDUMP_OUTPUT,
+            stderr=errors,
+            privileged=True,
         ) as process:
             _wait_until_it_listens(host, process, argv, errors)
             yield report
@@ -53,7 +63,9 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
             report.complete = not process.ended()
         report.counts = _counts(errors)
         host.run(["zstd", "-q", "-f", file, "-o", f"{file}.zst"], timeout_s=COMPRESSES_WITHIN_S)
-        host.fetch(f"{file}.zst", folder / run_files.CAPTURE, CAPTURE, capture_bytes(capture.most_bytes))
+        host.fetch(
+            f"{file}.zst", folder / run_files.CAPTURE, CAPTURE, capture_bytes(capture.most_bytes)
+        )
         report.bytes = (folder / run_files.CAPTURE).stat().st_size
     finally:
         host.run(["rm", "-f", file, f"{file}.zst"])
@@ -63,21 +75,29 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
 def capturing_in_namespace(
     router: Host, devices: Sequence[str], capture: Capture, folder: Path
 ) -> Iterator[CaptureReport]:
-    """Captures on devices of a namespace of this machine until the context ends, into the run's folder.
+    """Captures on devices of a namespace of this machine until the context ends, into the run's
+    folder.
 
-    A packet that passes several of the namespace's devices is captured at these only. Raises CommandError.
+    A packet that passes several of the namespace's devices is captured only at these devices.
+    Raises CommandError.
     """
     machine = LocalHost()
     _check_tools(machine)
     with entered(router.name):
         indexes = [socket.if_nametoindex(device) for device in devices]
     *options, what = capture.arguments
-    arguments = [*options, "-i", "any", f"({what}) and ({' or '.join(f'ifindex {index}' for index in indexes)})"]
+    arguments = [
+        *options,
+        "-i",
+        "any",
+        f"({what}) and ({' or '.join(f'ifindex {index}' for index in indexes)})",
+    ]
     compressed = folder / run_files.CAPTURE
     file = compressed.with_suffix("")
     errors = folder / run_files.LOGS / run_files.TCPDUMP_ERRORS
     report = CaptureReport({})
-    # to standard output: tcpdump gives a file that it makes to somebody else, which a guest of an ordinary user refuses
+    # to standard output: tcpdump gives a file that it makes to somebody else, which a guest of an
+    # ordinary user refuses
     argv = _command(capture, "-", arguments)
     try:
         with router.start(argv, stdout=file, stderr=errors) as process:
@@ -86,7 +106,9 @@ def capturing_in_namespace(
             time.sleep(DRAINS_WITHIN_S)
             report.complete = not process.ended()
         report.counts = _counts(errors)
-        machine.run(["zstd", "-q", "-f", str(file), "-o", str(compressed)], timeout_s=COMPRESSES_WITHIN_S)
+        machine.run(
+            ["zstd", "-q", "-f", str(file), "-o", str(compressed)], timeout_s=COMPRESSES_WITHIN_S
+        )
         report.bytes = compressed.stat().st_size
     finally:
         file.unlink(missing_ok=True)
@@ -103,7 +125,16 @@ def _check_tools(host: Host) -> None:
 
 
 def _command(capture: Capture, file: str, arguments: Sequence[str]) -> list[str]:
-    return ["prlimit", f"--fsize={capture.most_bytes}", "tcpdump", "-Z", "root", "-w", file, *arguments]
+    return [
+        "prlimit",
+        f"--fsize={capture.most_bytes}",
+        "tcpdump",
+        "-Z",
+        "root",
+        "-w",
+        file,
+        *arguments,
+    ]
 
 
 def _wait_until_it_listens(host: Host, process: Process, argv: Sequence[str], errors: Path) -> None:

@@ -1,4 +1,6 @@
-"""Reads the round-trip times that ccmix-rtt measures beside the traffic. probes/rtt/README.md defines them."""
+"""Reads the round-trip times that ccmix-rtt measures during the traffic. probes/rtt/README.md
+defines them.
+"""
 
 import io
 from collections.abc import Mapping
@@ -7,23 +9,29 @@ from pathlib import Path
 
 import polars as pl
 
-SCHEMA: Mapping[str, type[pl.DataType]] = {"time_s": pl.Float64, "sequence": pl.Int64, "rtt_s": pl.Float64}
+SCHEMA: Mapping[str, type[pl.DataType]] = {
+    "time_s": pl.Float64,
+    "sequence": pl.Int64,
+    "rtt_s": pl.Float64,
+}
 
 
 class RttError(Exception):
-    """Says why a file is not ccmix-rtt's output."""
+    """Explains why a file is not ccmix-rtt's output."""
 
 
 @dataclass(frozen=True)
 class Rtts:
-    """Holds a table with a row per question, `rtt_s` null where no answer came. `missed` deadlines have no row."""
+    """Holds a table with a row per question; `rtt_s` is null if no answer came. A deadline counted
+    in `missed` has no row.
+    """
 
     table: pl.DataFrame
     missed: int
 
 
 def read(file: Path) -> Rtts:
-    """Reads the output of ccmix-rtt, without a last line that a crash has cut short. Raises RttError."""
+    """Reads the output of ccmix-rtt, without a last line that a crash has cut. Raises RttError."""
     try:
         text = file.read_bytes()
         text = text[: text.rfind(b"\n") + 1]

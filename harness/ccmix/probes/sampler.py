@@ -1,7 +1,10 @@
-"""Repeats a command on absolute deadlines, and writes its outputs one after the other with the time of each."""
+"""Repeats a command on absolute deadlines, and writes each output with its time. Also reads from
+/proc/stat (proc_stat(5)) how each core has spent its time since the host started.
+"""
 
 import json
 import math
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +17,18 @@ from ccmix.hosts import CommandError, Host
 from ccmix.hosts.output_text import output_lines
 from ccmix.units import format_bytes
 
-PART_CHARACTERS = 2**20  # of the samples that are handled at a time
+PART_CHARACTERS = 2**20  # of samples, handled at a time
+PROC_STAT: Sequence[str] = ("cat", "/proc/stat")
+TICKS_PER_S = 100  # USER_HZ of every architecture that Linux supports, except Alpha
+_RANGE = re.compile(r"(?P<first>\d{1,4})(?:-(?P<last>\d{1,4}))?", re.ASCII)
+# Eight to ten times since Linux 2.6.11: a host that invents cores writes at least that much for
+# each
+_CORE = re.compile(r"cpu(?P<core>\d{1,4}) (?P<ticks>\d{1,20}(?: \d{1,20}){7,9})", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Holds what a probe's command wrote at `time_s` (wall clock), and how long it ran."""
+    """Holds the output of a probe's command at `time_s` (wall clock), and how long it ran."""
 
     time_s: float
     seconds: float
@@ -28,7 +37,9 @@ class Sample:
 
 @dataclass
 class SamplerReport:
-    """Counts how a probe does; a deadline is missed if it passes before the sample before it has ended."""
+    """Counts a probe's samples. A deadline is missed if it passes while the previous sample still
+    runs.
+    """
 
     samples: int = 0
     missed: int = 0
@@ -39,16 +50,22 @@ class SamplerReport:
 def sampling(
     host: Host, argv: Sequence[str], interval_s: float, file: Path, most_bytes: float = math.inf
 ) -> Iterator[SamplerReport]:
-    """Runs `argv` on the host every `interval_s` seconds until the context ends, and a last time then.
+    """Runs `argv` on the host every `interval_s` seconds until the context ends, and once more at
+    its end.
 
-    The file has a JSON line for each sample, which `read_samples` reads, and at most so many bytes. A failure ends the
-    probe, not the run, and is in the report.
+    The file has a JSON line for each sample, which `read_samples` reads, and at most `most_bytes`.
+    A failure ends the probe, not the run, and is in the report.
     """
     report = SamplerReport()
     stop = threading.Event()
-    thread = threading.Thread(
-        target=_sample, args=(host, argv, interval_s, file, most_bytes, report, stop), daemon=True
-    )
+
+    def sample() -> None:
+        try:
+            _sample_into(host, argv, interval_s, file, most_bytes, report, stop)
+        except (CommandError, OSError) as error:
+            report.failed = str(error)
+
+    thread = threading.Thread(target=sample, daemon=True)
     thread.start()
     try:
         yield report
@@ -58,13 +75,13 @@ def sampling(
 
 
 def read_samples(file: Path) -> list[Sample]:
-    """Returns the samples of a file, without a last one that a crash has cut short."""
+    """Returns the samples of a file, without a last sample that a crash has cut."""
     return list(_samples(file))
 
 
 def sample_parts(file: Path, most_lines: int) -> Iterator[list[Sample]]:
-    """Yields the same samples, some at a time whose outputs have at most so many lines, and PART_CHARACTERS unless a
-    line is longer. An output of more is split.
+    """Yields the same samples in parts whose outputs have at most `most_lines` lines and, unless a
+    line is longer, PART_CHARACTERS characters. Splits a larger output.
     """
     part: list[Sample] = []
     lines = characters = 0
@@ -86,31 +103,33 @@ def _samples(file: Path) -> Iterator[Sample]:
         yield from (Sample(**json.loads(line)) for line in lines if line.endswith("\n"))
 
 
-def _sample(
-    host: Host, argv: Sequence[str], interval_s: float, file: Path, most_bytes: float, report: SamplerReport,
-    stop: threading.Event,
-) -> None:  # fmt: skip
-    try:
-        _sample_into(host, argv, interval_s, file, most_bytes, report, stop)
-    except (CommandError, OSError) as error:
-        report.failed = str(error)
-
-
 def _sample_into(
-    host: Host, argv: Sequence[str], interval_s: float, file: Path, most_bytes: float, report: SamplerReport,
+    host: Host,
+    argv: Sequence[str],
+    interval_s: float,
+    file: Path,
+    most_bytes: float,
+    report: SamplerReport,
     stop: threading.Event,
-) -> None:  # fmt: skip
+) -> None:
     due, left_bytes = Deadline(0.0), most_bytes
     with file.open("w") as out:
         while True:
             last = stop.is_set()
             begin, wall_s = time.monotonic(), time.time()
             output = host.run(argv)
-            sample: Mapping[str, object] = {"time_s": wall_s, "seconds": time.monotonic() - begin, "output": output}
-            line = json.dumps(sample) + "\n"  # of ASCII alone
+            sample: Mapping[str, object] = {
+                "time_s": wall_s,
+                "seconds": time.monotonic() - begin,
+                "output": output,
+            }
+            line = json.dumps(sample) + "\n"  # only ASCII
             left_bytes -= len(line)
             if left_bytes < 0:
-                report.failed = f"{host.name}: {' '.join(argv)} printed more than {format_bytes(most_bytes)} in a run"
+                report.failed = (
+                    f"{host.name}: {' '.join(argv)} printed more than "
+                    f"{format_bytes(most_bytes)} in a run"
+                )
                 return
             out.write(line)
             out.flush()
@@ -122,3 +141,34 @@ def _sample_into(
                 due = due.plus(interval_s)
                 report.missed += 1
             stop.wait(due.remaining_s)
+
+
+def parse_proc_stat(text: str, cores: str | None) -> dict[int, list[float]]:
+    """Returns per core the seconds spent in each of stream.format.CPU_TIMES.
+
+    `cores` is a list such as '4-5' or '0,2-3', or a word for all cores that are_all_cores() knows.
+    """
+    wanted = None if are_all_cores(cores) else chosen_cores(cores or "")
+    return {
+        core: [int(ticks) / TICKS_PER_S for ticks in match["ticks"].split()]
+        for line in output_lines(text)
+        if (match := _CORE.match(line))
+        for core in [int(match["core"])]
+        if wanted is None or core in wanted
+    }
+
+
+def are_all_cores(cores: str | None) -> bool:
+    """Returns whether a list of cores, in mpstat's format, means all online cores, as None does."""
+    return cores is None or cores.upper().partition(",")[0] in ("ALL", "ON")
+
+
+def chosen_cores(text: str) -> set[int]:
+    """Returns the numbers in a list of cores: {0, 4, 5} for '0,4-5'. Raises ValueError."""
+    cores: set[int] = set()
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if not match:
+            raise ValueError("is not a list of cores: write for example 0,4-5")
+        cores.update(range(int(match["first"]), int(match["last"] or match["first"]) + 1))
+    return cores

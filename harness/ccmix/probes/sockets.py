@@ -1,4 +1,6 @@
-"""Reads TCP sockets as ss(8) prints them: `ss -tinHO`, one line a socket, IPv4 and IPv6, any port."""
+"""Reads TCP sockets from the output of ss(8): `ss -tinHO`, one line per socket, IPv4 and IPv6, any
+port.
+"""
 
 import itertools
 import re
@@ -7,7 +9,8 @@ from dataclasses import dataclass
 
 from ccmix.hosts.output_text import output_lines
 
-# -e would add the socket's cookie. Listening sockets carry nothing, so only established ones are listed.
+# -e would add the socket's cookie. Listening sockets carry nothing, so only established ones are
+# listed.
 COMMAND: Sequence[str] = ("ss", "-t", "-i", "-n", "-H", "-O", "state", "established")
 
 
@@ -18,7 +21,8 @@ def to(addresses: Sequence[str]) -> list[str]:
 
 
 LONGEST_LINE = 10_000  # characters; ss writes 700
-BBR_NO_MIN_RTT = "4.29497e+06"  # 2**32-1 us, which the kernel writes where there is none, and ss prints as a time
+# 2**32-1 us, the kernel's value for "none", which ss prints as a time
+BBR_NO_MIN_RTT = "4.29497e+06"
 _MULTIPLIERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _RATE = re.compile(r"(?P<number>[\d.]+)(?P<prefix>[KMGT]?)bps")
 
@@ -27,11 +31,12 @@ _RATE = re.compile(r"(?P<number>[\d.]+)(?P<prefix>[KMGT]?)bps")
 class Socket:
     """Holds one sample of one socket.
 
-    ss leaves out what is zero, so such a field is 0 here. It is None where the kernel has no value for it: a state that
-    another CCA keeps, a minimum RTT before the first sample.
+    ss leaves out fields that are zero, so they are 0 here. A field is None if the kernel has no
+    value for it: the state of a CCA that the socket does not use, or the minimum RTT before the
+    first sample.
 
-    Fields are those of `struct tcp_info` (include/uapi/linux/tcp.h) in SI units; bbr_* those of `struct tcp_bbr_info`
-    (include/uapi/linux/inet_diag.h).
+    Fields are those of `struct tcp_info` (include/uapi/linux/tcp.h) in SI units; bbr_* those of
+    `struct tcp_bbr_info` (include/uapi/linux/inet_diag.h).
     """
 
     local_address: str
@@ -69,7 +74,9 @@ class Socket:
 
 
 def parse(text: str, known_ccas: Sequence[str]) -> list[Socket]:
-    """Returns the sockets in the output of COMMAND. Raises ValueError on a line that ss does not write."""
+    """Returns the sockets in the output of COMMAND. Raises ValueError on a line that ss does
+    not write.
+    """
     return [_socket(line, known_ccas) for line in output_lines(text) if line.strip()]
 
 
@@ -85,7 +92,11 @@ def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
     except ValueError as error:
         raise ValueError(f"not a line of ss -tinHO state established: {line!r}") from error
     cca = next((word for word in information if word in known_ccas), "")
-    values = dict(word.split(":", 1) for word in information if ":" in word and not word.startswith(cca + ":("))
+    values = dict(
+        word.split(":", 1)
+        for word in information
+        if ":" in word and not word.startswith(cca + ":(")
+    )
     bbr = _private(information, cca)
     # "pacing_rate 1.2Gbps" and "send 3.1Gbps" have a blank between name and value
     pairs = dict(itertools.pairwise(information))
@@ -128,7 +139,9 @@ def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
 
 
 def _private(information: Sequence[str], cca: str) -> dict[str, str]:
-    """Returns what a CCA shows of its own state, as in 'bbr:(bw:94Mbps,mrtt:10,pacing_gain:1.25,cwnd_gain:2)'."""
+    """Returns the state that a CCA reports, such as
+    'bbr:(bw:94Mbps,mrtt:10,pacing_gain:1.25,cwnd_gain:2)'.
+    """
     if not cca.startswith("bbr"):
         return {}
     opening = f"{cca}:("
@@ -137,7 +150,9 @@ def _private(information: Sequence[str], cca: str) -> dict[str, str]:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Splits '10.0.0.1:5201', '[fe80::1]%eth0:5201' or '[::ffff:10.0.0.1]:5201' into address and port."""
+    """Splits '10.0.0.1:5201', '[fe80::1]%eth0:5201' or '[::ffff:10.0.0.1]:5201' into
+    address and port.
+    """
     address, _, port = text.rpartition(":")
     return address.replace("[", "").replace("]", ""), int(port)
 
@@ -147,9 +162,10 @@ def _milliseconds(text: str | None) -> float | None:
 
 
 def _rate(text: str | None) -> float | None:
-    """Converts '1.2Gbps', '94371840bps' or, before the slash, '8000000bps/8000000bps' to bits per second.
+    """Converts '1.2Gbps', '94371840bps' or, before the slash, '8000000bps/8000000bps' to bits per
+    second.
 
-    Prefixes are decimal, as ss writes them; what follows the slash is the socket's SO_MAX_PACING_RATE.
+    ss writes decimal prefixes. The rate after the slash is the socket's SO_MAX_PACING_RATE.
     """
     match = _RATE.fullmatch((text or "").partition("/")[0])
     return float(match["number"]) * _MULTIPLIERS[match["prefix"]] if match else None

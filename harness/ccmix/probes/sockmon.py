@@ -1,4 +1,6 @@
-"""Runs the probe ccmix-sockmon beside a run: one process on a host, instead of a process for every sample."""
+"""Runs the probe ccmix-sockmon during a run: one process on a host, instead of one process for each
+sample.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,11 +10,14 @@ from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
 from ccmix.model import GroupedSource, Traffic
 
-LEAST_HZ, MOST_HZ = 1e-4, 1000.0  # rates of samples that it takes
-WATCH_HZ = 2000.0  # its default rate of looks at a backlog that it watches
+LEAST_HZ, MOST_HZ = 1e-4, 1000.0  # sampling rates that it accepts
+WATCH_HZ = 2000.0  # default rate at which it checks a watched backlog
 MOST_SLOW_HZ = 10.0  # the kernel counts processor time in hundredths of a second
-DISCOVER_HZ, DISCOVER_SHORT_HZ = 10.0, 100.0  # searches for new sockets; of traffic whose connections come and go
-BEFORE_S = 1e-3  # the traffic: what a source sends a little early is not in that sample
+DISCOVER_HZ, DISCOVER_SHORT_HZ = (
+    10.0,
+    100.0,
+)  # searches for new sockets; of traffic whose connections come and go
+BEFORE_S = 1e-3  # before the traffic, so that the sample has no bytes of a source that starts early
 MOST_REMOTES = 8  # addresses that it can filter by
 
 
@@ -27,28 +32,43 @@ def rates(interval_s: float, discover_hz: float = DISCOVER_HZ) -> list[str]:
     Counters, processors and processes are sampled no more often than MOST_SLOW_HZ.
     """
     hz = min(max(LEAST_HZ, 1 / interval_s), MOST_HZ)
-    return [f"--rate={hz:.12g}", f"--slow-rate={min(hz, MOST_SLOW_HZ):.12g}", f"--discover-rate={discover_hz:g}"]
+    return [
+        f"--rate={hz:.12g}",
+        f"--slow-rate={min(hz, MOST_SLOW_HZ):.12g}",
+        f"--discover-rate={discover_hz:g}",
+    ]
 
 
 def moments(traffic: Traffic, began_s: float) -> list[str]:
-    """Returns the options for samples at the bounds of the measured time, at its intervals, and when the last flow
-    begins, since when flows are compared.
+    """Returns the options for samples at the bounds of the measured time, at its intervals, and at
+    the start of the last flow, when the comparison of flows begins.
 
-    `began_s` is when the traffic begins, by the wall clock of the probe's host.
+    `began_s` is the planned start of the traffic, by the wall clock of the probe's host. If SIGUSR1
+    reports a later start, all samples move by the difference.
     """
     measured_s = began_s + traffic.omit_s
-    also = [began_s - BEFORE_S, began_s, measured_s, *([began_s + traffic.seconds] if traffic.seconds else [])]
+    also = [
+        began_s - BEFORE_S,
+        began_s,
+        measured_s,
+        *([began_s + traffic.seconds] if traffic.seconds else []),
+    ]
     grouped = [source for source in traffic.sources if isinstance(source, GroupedSource)]
     starts_s = [source.start_s + group.delay_s for source in grouped for group in source.groups]
-    last_s = began_s + max([*starts_s, *(source.start_s for source in traffic.sources)], default=0.0)
+    last_s = began_s + max(
+        [*starts_s, *(source.start_s for source in traffic.sources)], default=0.0
+    )
     also += [last_s] if last_s > measured_s else []
-    return [f"--grid={measured_s:.9f}", *(f"--also={moment_s:.9f}" for moment_s in also)]
+    return [
+        f"--start={began_s:.9f}",
+        f"--grid={measured_s:.9f}",
+        *(f"--also={moment_s:.9f}" for moment_s in also),
+    ]
 
 
 def refusal(host: Host, argv: Sequence[str]) -> str | None:
-    """Tries the probe; returns the error of the probe, or of what should start it, or None if it works.
-
-    Raises HostLost.
+    """Tries the probe. Returns None if it works, otherwise the error of the probe or of the command
+    that should start it. Raises HostLost.
     """
     try:
         host.run([*argv, "--duration=0.001", "--output=/dev/null"])
@@ -61,9 +81,11 @@ def refusal(host: Host, argv: Sequence[str]) -> str | None:
 
 @contextmanager
 def recording(host: Host, argv: Sequence[str], stream: Path) -> Iterator[None]:
-    """Runs the probe on the host until the context ends, and writes its stream into the file as it comes.
+    """Runs the probe on the host until the context ends, and writes its stream into the file as it
+    arrives.
 
-    The stream's report says how the probe did; a probe that was killed leaves none. Raises CommandError.
+    The stream ends with the probe's report, which is missing if the probe was killed. Raises
+    CommandError.
     """
     with host.start(argv, stdout=stream, stderr=errors_of(stream)):
         yield

@@ -1,24 +1,184 @@
-"""Says what a report is about: its title, and the paths with their rates and RTTs."""
+"""Writes the heading of a report: title and paths, the results of runs of type path, the machines
+that runs were measured on, and the commands that repeat them.
+"""
 
+import getopt
+import shlex
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import PurePath
 
-from ccmix.analysis.conditions import base_rtt_s
-from ccmix.analysis.place_settings import BASE_RTT, path_settings
+from ccmix.analysis.counting import base_rtt_s
+from ccmix.analysis.path_text import BASE_RTT, path_settings
 from ccmix.analysis.results import Result, Results
-from ccmix.model import HostPath, Topology
-from ccmix.units import format_rate, format_time
+from ccmix.flattening import flattened
+from ccmix.model import Facts, HostPath, Run, Topology
+from ccmix.model.results import CampaignOrigin, FinishedRun
+from ccmix.text.words import be, listed
+from ccmix.twin import estimate as estimates
+from ccmix.twin.estimate import (
+    BUFFER,
+    BURST,
+    CROSS,
+    LOSS,
+    MTU,
+    POLICER,
+    QUEUE,
+    RATE,
+    REORDERING,
+    WINDOW,
+    Estimate,
+    Twin,
+)
+from ccmix.twin.twin import twins_of_runs
+from ccmix.units import format_count, format_rate, format_time
+
+OF_MEASURED = (
+    "kernel",
+    "kernel_version",
+    "lab_kernel",
+    "guest_root",
+    "lab_programs",
+    "iperf3",
+    "sysctls",
+    "generator",
+    "hosts",
+    "device",
+    "offloads",
+    "sender_qdiscs",
+    "bpf_ccas",
+)
+OF_IMPORTED = ("kernel", "iperf3", "generator", "sysctls", "hosts")
+UNKNOWN = "unknown"
+
+Listing = list[tuple[str, str]]  # names and values
+
+
+class Listings:
+    """Numbers listings from 1; equal listings share a number."""
+
+    def __init__(self) -> None:
+        self.all: list[Listing] = []
+
+    def number(self, listing: Listing) -> int:
+        """Returns the number of the listing, and adds it if it is new."""
+        if listing not in self.all:
+            self.all.append(listing)
+        return self.all.index(listing) + 1
+
+
+def listing_of(finished: FinishedRun) -> Listing:
+    """Returns the machine or the lab that a run was measured on."""
+    facts = finished.facts
+    listed = _listing_of_imported(facts) if facts.imported else _listing_of_measured(facts)
+    confined = finished.execution.confinement
+    guest = [("guest's confinement", confined)] if confined else []
+    return [("machine", finished.execution.machine), *guest, *listed]
+
+
+def _listing_of_measured(facts: Facts) -> Listing:
+    known = asdict(facts)
+    return flattened({name: known[name] for name in OF_MEASURED if known[name] is not None})
+
+
+def _listing_of_imported(facts: Facts) -> Listing:
+    known = asdict(facts)
+    source = known["imported"]
+    details = source.pop("details")
+    named = {name: known[name] or UNKNOWN for name in OF_IMPORTED if known[name] is not None}
+    return [*flattened(named | {"imported": source}), *details]
+
+
+# The options of `ccmix run` as getopt writes them. To repeat a single run, only the options for
+# where and how it is measured are needed.
+SHORT = "o:j:H:i:"
+LONG = (
+    "outdir=",
+    "jobs=",
+    "only=",
+    "run=",
+    "resume",
+    "seed=",
+    "lab",
+    "hosts=",
+    "nic=",
+    "netem-at=",
+)
+KEPT = ("--lab", "-H", "--hosts", "-i", "--nic", "--netem-at")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Makes the commands that repeat a campaign, which `ccmix run` or `ccmix demo` made."""
+
+    origin: CampaignOrigin
+
+    @property
+    def config(self) -> str:
+        """Returns the name of the INI file."""
+        if self._of_demo:
+            return "demo-quick.ini" if "--quick" in self._words else "demo.ini"
+        return next(
+            (PurePath(word).name for word in self._words if word.endswith(".ini")), "campaign.ini"
+        )
+
+    @property
+    def campaign(self) -> str | None:
+        """Returns the command as it was given, with `ccmix` as program; None if ccmix did
+        not run it.
+        """
+        return shlex.join(["ccmix", *self.origin.command[1:]]) if self._ran else None
+
+    def run(self, run: Run) -> str | None:
+        """Returns the command that repeats only this run, with the INI file in the working folder
+        and the same seed.
+
+        Returns None if ccmix did not run it, or with options that this version doesn't have.
+        """
+        if not self._ran or (options := self._options()) is None:
+            return None
+        seed = ["--seed", str(self.origin.seed)]
+        return shlex.join(
+            ["ccmix", "run", self.config, *options, *seed, "--run", run.name, "-o", "again"]
+        )
+
+    @property
+    def _ran(self) -> bool:
+        return self.origin.seed is not None and self.origin.command[1:2] in (("run",), ("demo",))
+
+    @property
+    def _of_demo(self) -> bool:
+        return self.origin.command[1:2] == ("demo",)
+
+    @property
+    def _words(self) -> Sequence[str]:
+        return self.origin.command[2:]
+
+    def _options(self) -> list[str] | None:
+        """Returns the options for hosts, devices and the lab; None if this `ccmix run` doesn't
+        have them.
+        """
+        if self._of_demo:
+            return ["--lab"]
+        try:
+            given, _ = getopt.gnu_getopt(self._words, SHORT, LONG)
+        except getopt.GetoptError:
+            return None
+        return [word for name, value in given if name in KEPT for word in (name, value) if word]
+
 
 MOST_ENTRIES = 3  # that a title names
 MOST_PATHS = 10  # that have a line each
 MOST_VALUES = 3  # of a setting that are listed; of more, the first and the last
 OF_PATH = ("rate", BASE_RTT, "loss", "buffer", "qdisc")
 SORTED_BY: dict[str, Callable[[Topology], float]] = {
-    "rate": lambda path: path.rate_bps, BASE_RTT: lambda path: path.base_rtt_s,
-}  # fmt: skip
+    "rate": lambda path: path.rate_bps,
+    BASE_RTT: lambda path: path.base_rtt_s,
+}
 
 
 def title(results: Results) -> str:
-    """Returns the titles of the INI files, or else what was measured: the entries, and what they sweep."""
+    """Returns the titles of the INI files; without titles, the entries and their swept keys."""
     titles = list(dict.fromkeys(campaign.plan.title for campaign in results.campaigns))
     if titles and all(titles):
         return " and ".join(titles)
@@ -26,11 +186,11 @@ def title(results: Results) -> str:
     named = entries if len(entries) <= MOST_ENTRIES else entries[: MOST_ENTRIES - 1]
     names = [*named, *([f"{len(entries) - len(named)} more entries"] if named != entries else [])]
     swept = _swept(results)
-    return f"{_listed(names)}{f' by {_listed(swept)}' if swept else ''}"
+    return f"{listed(names)}{f' by {listed(swept)}' if swept else ''}"
 
 
 def _swept(results: Results) -> list[str]:
-    """Returns the keys of which an entry has several values."""
+    """Returns the keys that have several values in an entry."""
     values: dict[tuple[str, str], set[str]] = {}
     for result in results.runs:
         for key, value in result.run.condition.items():
@@ -40,19 +200,20 @@ def _swept(results: Results) -> list[str]:
 
 def folders(results: Results) -> str:
     """Returns the names of the campaigns' folders."""
-    return _listed([campaign.outdir.resolve().name for campaign in results.campaigns])
+    return listed([campaign.outdir.resolve().name for campaign in results.campaigns])
 
 
 def missing(results: Results) -> str:
-    """Returns a sentence on runs that were planned and are not finished; '' where all are."""
+    """Returns a sentence on planned runs that are not finished; '' if all are finished."""
     left = results.planned - len(results.runs)
-    return f"{left} run{' is' if left == 1 else 's are'} missing: failed, or not run yet." if left else ""
+    return f"{be(left, 'run')} missing: failed, or not run yet." if left else ""
 
 
 def paths(results: Results) -> list[str]:
-    """Returns a line for each path: '1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0%, buffer 1 BDP, qdisc bfifo'.
+    """Returns a line for each path: '1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0%, buffer 1 BDP,
+    qdisc bfifo'.
 
-    Of many paths, the last line is how many more there are.
+    If there are many paths, the last line has the number of further paths.
     """
     emulated: dict[str, list[Topology]] = {}
     real: dict[tuple[str, str], list[Result]] = {}
@@ -64,9 +225,8 @@ def paths(results: Results) -> list[str]:
             emulated.setdefault(path.name, []).append(path)
     lines = [_emulated(name if len(emulated) > 1 else "", own) for name, own in emulated.items()]
     lines += [_real(src, dst, own) for (src, dst), own in real.items()]
-    if (more := len(lines) - MOST_PATHS) <= 0:
-        return lines
-    return [*lines[:MOST_PATHS], f"... and {more} more path{'' if more == 1 else 's'}"]
+    more = format_count(len(lines) - MOST_PATHS, "more path")
+    return [*lines[:MOST_PATHS], *([f"... and {more}"] if lines[MOST_PATHS:] else [])]
 
 
 def _emulated(name: str, topologies: Iterable[Topology]) -> str:
@@ -80,15 +240,27 @@ def _emulated(name: str, topologies: Iterable[Topology]) -> str:
 
 
 def _real(src: str, dst: str, results: Sequence[Result]) -> str:
-    rtts_s = sorted(rtt_s for result in results if (rtt_s := base_rtt_s(result.finished)) is not None)
-    rates = {source.rate_bps for result in results if (source := result.finished.facts.imported) and source.rate_bps}
-    under_load_s = [rtt_s for result in results if (rtt_s := result.finished.metrics.rtt_median_s) is not None]
+    rtts_s = sorted(
+        rtt_s for result in results if (rtt_s := base_rtt_s(result.finished)) is not None
+    )
+    rates = {
+        source.rate_bps
+        for result in results
+        if (source := result.finished.facts.imported) and source.rate_bps
+    }
+    under_load_s = [
+        rtt_s for result in results if (rtt_s := result.finished.metrics.rtt_median_s) is not None
+    ]
     parts = [f"{src} to {dst}", *map(format_rate, sorted(rates))]
     if rtts_s:
         ends = dict.fromkeys(map(_three_digits, (rtts_s[0], rtts_s[-1])))
         parts.append(f"base RTT {' to '.join(ends)}")
     else:
-        parts.append(f"RTT {_three_digits(min(under_load_s))} under load" if under_load_s else "RTT not known")
+        parts.append(
+            f"RTT {_three_digits(min(under_load_s))} under load"
+            if under_load_s
+            else "RTT not known"
+        )
     return ", ".join(parts)
 
 
@@ -100,8 +272,103 @@ def _values(texts: Sequence[str]) -> str:
     values = list(dict.fromkeys(texts))
     if len(values) > MOST_VALUES:
         return f"{values[0]} to {values[-1]} ({len(values)} values)"
-    return _listed(values, "or")
+    return listed(values, "or")
 
 
-def _listed(names: Sequence[str], last: str = "and") -> str:
-    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+UNTOLD = " ?"  # ends what can't be told
+OF_BOTTLENECK = (RATE, CROSS, BUFFER, QUEUE, POLICER)
+OF_WAY = (BASE_RTT, LOSS, BURST, REORDERING, MTU)
+OF_RECEIVER = (WINDOW,)
+UNUSUAL = (BURST, POLICER)  # what most paths don't have
+
+
+@dataclass(frozen=True)
+class Station:
+    """Holds a place of the drawing, with its name and its known properties. Places are in the order
+    in which packets pass them.
+    """
+
+    name: str
+    known: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MeasuredPath:
+    """Holds the part of a report on the path to a destination."""
+
+    title: str
+    stations: tuple[Station, ...]
+    lines: tuple[tuple[str, ...], ...]  # under HEADINGS
+
+
+def measured_paths(results: Results) -> list[MeasuredPath]:
+    """Returns the paths to the destinations of valid runs of type path.
+
+    Raises ArchiveError if a series of a run can't be read.
+    """
+    runs = [
+        (result.finished, result.folder)
+        for result in results.runs
+        if result.valid and result.run.traffic.steps
+    ]
+    return [_measured_path(twin) for twin in twins_of_runs(runs)] if runs else []
+
+
+def _measured_path(twin: Twin) -> MeasuredPath:
+    """Returns the drawing and the table of a path."""
+    path, count = twin.runs[0].run.path, len(twin.runs)
+    name = f"{twin.name}, emulated"
+    if isinstance(path, HostPath):
+        name = twin.name if f" from {path.src}" in twin.name else f"{path.src} to {twin.name}"
+    lines = tuple(map(estimates.line, twin.estimates))
+    return MeasuredPath(f"{name} ({format_count(count, 'run')})", _stations(twin), lines)
+
+
+def _stations(twin: Twin) -> tuple[Station, ...]:
+    known = {each.quantity: each for each in twin.estimates}
+
+    def station(name: str, quantities: Sequence[str]) -> Station:
+        parts = (_part(known[quantity]) for quantity in quantities if quantity in known)
+        return Station(name, tuple(part for part in parts if part))
+
+    return (
+        Station("sender", ()),
+        station("bottleneck", OF_BOTTLENECK),
+        station("the way", OF_WAY),
+        station("receiver", OF_RECEIVER),
+    )
+
+
+def _part(estimate: Estimate) -> str:
+    """Returns 'buffer 48 kB'. If the value can't be told, it is a question mark, or nothing for a
+    quantity that most paths lack.
+    """
+    text = estimates.value(estimate)
+    if text == "cannot be told":
+        return "" if estimate.quantity in UNUSUAL else f"{estimate.quantity}{UNTOLD}"
+    return f"{estimate.quantity} {text}"
+
+
+def path_drawing(path: MeasuredPath) -> str:
+    """Draws the stations as a line of text."""
+    return " ── ".join(
+        f"[{station.name}: {', '.join(station.known)}]" if station.known else station.name
+        for station in path.stations
+    )
+
+
+def path_sentence(path: MeasuredPath) -> str:
+    """Returns 'The path a to b: rate 926 Mbit/s, buffer 48 kB, base RTT 20 ms. Cannot be told:
+    cross traffic.'
+    """
+    known = [
+        part for station in path.stations for part in station.known if not part.endswith(UNTOLD)
+    ]
+    not_told = [
+        part.removesuffix(UNTOLD)
+        for station in path.stations
+        for part in station.known
+        if part not in known
+    ]
+    left = f" Cannot be told: {', '.join(not_told)}." if not_told else ""
+    return f"The path {path.title}: {', '.join(known) or 'nothing is known'}.{left}"

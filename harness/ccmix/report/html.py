@@ -1,38 +1,112 @@
-"""Writes the report as one HTML file that needs neither network nor script, and its charts as SVG beside it."""
+"""Writes the report as a single HTML file that needs neither network nor script, and its charts as
+SVG files next to it.
+"""
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
+from ccmix.analysis import statistics
 from ccmix.analysis.effects import effects
-from ccmix.analysis.results import Results
+from ccmix.analysis.results import Result, Results
 from ccmix.analysis.sharing import sharing
+from ccmix.analysis.statistics import Row
 from ccmix.archive import Campaign
-from ccmix.archive.replacing import own_folder, replacing, write_whole
 from ccmix.charts import draw
-from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
-from ccmix.charts.inline_svg import inline
-from ccmix.charts.narrow import narrow
+from ccmix.charts.draw import inline, narrow
+from ccmix.charts.encodings import Chart
+from ccmix.charts.samples import evenly_spread
+from ccmix.files import own_folder, replacing, write_whole
 from ccmix.model.results import FinishedRun
-from ccmix.report import heading, more, results_text
+from ccmix.report import heading, results_text
 from ccmix.report.answer import answer
-from ccmix.report.facts import Listings
-from ccmix.report.path_section import HEADINGS, measured_paths, sentence
-from ccmix.report.ranges_text import range_sentences
-from ccmix.report.repeat import Origin
+from ccmix.report.effects_text import range_sentences
+from ccmix.report.heading import Listings, Origin, measured_paths, path_sentence
 from ccmix.report.runs import RunSection, TableLine, anchor, colours, sections, views
-from ccmix.report.shown import left_out, shown
+from ccmix.text.words import html_templates
+from ccmix.twin.estimate import HEADINGS as ESTIMATE_HEADINGS
+from ccmix.units import format_percent
 from ccmix.version import version
 
+# Heading, where the metric is, its name (docs/reference/metrics.md)
+COLUMNS = (
+    ("share", "group", "share"),
+    ("fairness within", "group", "fairness"),
+    ("fairness of the run", "run", "fairness"),
+    ("utilisation", "run", "utilisation"),
+    ("start-up", "group", "startup_s"),
+    ("overshoot", "group", "overshoot"),
+    ("convergence", "run", "convergence_s"),
+    ("queueing delay, median", "group", "queueing_delay_median_s"),
+    ("95th percentile", "group", "queueing_delay_p95_s"),
+    ("buffer in use", "run", "bottleneck.occupancy_mean"),
+    ("dropped there", "run", "bottleneck.drop_rate"),
+)
+MORE_HEADINGS = tuple(heading for heading, _, _ in COLUMNS)
+
+MOST_RUNS = 2000  # of a page, which has some 15 MB then
 MOST_SWEPT = 3  # keys that have a column each
-# Pixels. A wider chart is drawn a second time: scaled down to a telephone's screen its letters are too small to read,
-# and the panels of a drawing can't wrap as text does.
+# Pixels. A wider chart is drawn a second time for telephones: scaled down to their screens, its
+# letters would be too small to read, and the panels of a drawing can't wrap as text does.
 PHONE_WIDTH = 390
-OF_A_REPORT = "<!-- a chart of ccmix report -->"  # begins each SVG beside a page
+OF_A_REPORT = "<!-- a chart of ccmix report -->"  # the first line of each SVG file next to a page
+
+
+def more_cells(row: Row) -> list[str]:
+    """Returns the row under MORE_HEADINGS: means over the valid runs that have the metric; a dash
+    if none has it.
+    """
+    return [_cell(row, level, metric) for _, level, metric in COLUMNS]
+
+
+def _cell(row: Row, level: str, metric: str) -> str:
+    spread = (row.group_metrics if level == "group" else row.run_metrics).get(metric)
+    if spread is None:
+        return "–"
+    text = statistics.shown(metric, float(f"{spread.mean:.3g}"))
+    if metric == "share" and row.fair_share is not None and row.fair_share < 1:
+        return f"{text} (fair: {format_percent(row.fair_share)})"
+    return text
+
+
+def shown(results: Results, drawn: Collection[Path]) -> tuple[Result, ...]:
+    """Returns the runs in their order. If there are more than MOST_RUNS, each of these sets in turn
+    gets the room that is left, and is thinned evenly if that is too little.
+
+    The sets are: the runs whose series a chart shows (`drawn` has their folders), the runs that are
+    not valid, the first run of each condition, and all others.
+    """
+    if len(results.runs) <= MOST_RUNS:
+        return results.runs
+    chosen: set[Path] = set()
+    for step in _steps(results, drawn):
+        left = [result for result in step if result.folder not in chosen]
+        chosen |= {result.folder for result in evenly_spread(left, MOST_RUNS - len(chosen))}
+    return tuple(result for result in results.runs if result.folder in chosen)
+
+
+def _steps(results: Results, drawn: Collection[Path]) -> Iterator[Sequence[Result]]:
+    yield [result for result in results.runs if result.folder in drawn]
+    yield [result for result in results.runs if not result.valid]
+    first: dict[tuple[str, str, str], Result] = {}
+    for result in results.runs:
+        first.setdefault((result.run.entry, result.run.condition_name, result.run.dst), result)
+    yield list(first.values())
+    yield results.runs
+
+
+def left_out(results: Results, count: int) -> str:
+    """Returns a sentence on the runs that are not among the `count` shown runs; '' if all are."""
+    every = len(results.runs)
+    if count == every:
+        return ""
+    return (
+        f"Of {every:,} runs, {count:,} are shown here: those of the charts, then those that are "
+        "not valid, then the first of each condition, as far as there is room. The tables and "
+        "charts are made of all runs, and each run's numbers are in run.json in its folder."
+    )
 
 
 @dataclass(frozen=True)
@@ -67,46 +141,57 @@ def write_report(results: Results, file: Path) -> Path:
     Removes charts of an earlier report from that folder. Raises OSError.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    environment = jinja2.Environment(loader=jinja2.PackageLoader("ccmix.report", "."), autoescape=True)
     runs = [(result.outdir, result.finished) for result in results.runs]
     shares = sharing(runs)
-    table, columns = results_text.lines(results, MOST_SWEPT), results_text.name_columns(results, MOST_SWEPT)
+    table = results_text.lines(results, MOST_SWEPT)
+    columns = results_text.name_columns(results, MOST_SWEPT)
     table_headings = results_text.headings(results, MOST_SWEPT)
     paths = measured_paths(results)
     setups, chosen = Listings(), choose(results)
-    shown_runs = shown(results, {folder for chart in chosen.charts if chart.condition for folder in chart.runs})
+    shown_runs = shown(
+        results, {folder for chart in chosen.charts if chart.condition for folder in chart.runs}
+    )
     parts = sections(shown_runs)
     origins = {campaign.outdir: Origin(campaign.origin) for campaign in results.campaigns}
-    page = environment.get_template("page.html").stream(
-        title=heading.title(results),
-        folders=heading.folders(results),
-        paths=heading.paths(results),
-        missing=heading.missing(results),
-        finished=len(results.runs),
-        planned=results.planned,
-        measured_on=sorted({_measured_on(result.finished) for result in results.runs}),
-        answer=answer(shares, effects(shares, runs), range_sentences(results), map(sentence, paths)),
-        measured_paths=paths,
-        path_headings=HEADINGS,
-        compared=shares.compared,
-        headings=table_headings,
-        text_columns=columns,
-        lines=_lines(results, parts, table),
-        more_headings=[*table_headings[:columns], *more.HEADINGS],
-        more_lines=_lines(
-            results,
-            parts,
-            [[*line[:columns], *more.cells(row)] for line, row in zip(table, results.rows, strict=True)],
-        ),
-        notes=list(results_text.notes(results)),
-        not_valid=results_text.not_valid_sentences(results),
-        charts=list(_drawn(chosen.charts, parts, file)),
-        charts_left_out=chosen.left_out,
-        runs_left_out=left_out(results, len(shown_runs)),
-        sections=((part, views(part, origins, setups)) for part in parts),
-        campaigns=[_campaign(campaign) for campaign in results.campaigns],
-        setups=setups.all,
-        version=version().name,
+    page = (
+        html_templates("ccmix.report")
+        .get_template("page.html")
+        .stream(
+            title=heading.title(results),
+            folders=heading.folders(results),
+            paths=heading.paths(results),
+            missing=heading.missing(results),
+            finished=len(results.runs),
+            planned=results.planned,
+            measured_on=sorted({_measured_on(result.finished) for result in results.runs}),
+            answer=answer(
+                shares, effects(shares, runs), range_sentences(results), map(path_sentence, paths)
+            ),
+            measured_paths=paths,
+            path_headings=ESTIMATE_HEADINGS,
+            compared=shares.compared,
+            headings=table_headings,
+            text_columns=columns,
+            lines=_lines(results, parts, table),
+            more_headings=[*table_headings[:columns], *MORE_HEADINGS],
+            more_lines=_lines(
+                results,
+                parts,
+                [
+                    [*line[:columns], *more_cells(row)]
+                    for line, row in zip(table, results.rows, strict=True)
+                ],
+            ),
+            notes=list(results_text.notes(results)),
+            not_valid=results_text.not_valid_sentences(results),
+            charts=list(_drawn(chosen.charts, parts, file)),
+            charts_left_out=chosen.left_out,
+            runs_left_out=left_out(results, len(shown_runs)),
+            sections=((part, views(part, origins, setups)) for part in parts),
+            campaigns=[_campaign(campaign) for campaign in results.campaigns],
+            setups=setups.all,
+            version=version().text,
+        )
     )
     page.enable_buffering(100)
     with replacing(file) as out:
@@ -116,27 +201,42 @@ def write_report(results: Results, file: Path) -> Path:
 
 def _measured_on(finished: FinishedRun) -> str:
     facts = finished.facts
-    return ", ".join(filter(None, (finished.execution.machine, f"Linux {facts.kernel}", facts.iperf3)))
+    return ", ".join(
+        filter(None, (finished.execution.machine, f"Linux {facts.kernel}", facts.iperf3))
+    )
 
 
-def _lines(results: Results, parts: Sequence[RunSection], cells: Sequence[Sequence[str]]) -> list[TableLine]:
+def _lines(
+    results: Results, parts: Sequence[RunSection], cells: Sequence[Sequence[str]]
+) -> list[TableLine]:
     """Returns the rows of the table, which link to their runs."""
-    places = {(part.runs[0].run.entry, part.runs[0].run.condition_name, part.runs[0].run.dst): part for part in parts}
+    places = {
+        (part.runs[0].run.entry, part.runs[0].run.condition_name, part.runs[0].run.dst): part
+        for part in parts
+    }
     lines, previous = [], None
     for row, line in zip(results.rows, cells, strict=True):
         part = places.get((row.entry, row.condition_name, row.dst))
         shades = colours([(row.group, row.cca)])
         lines.append(
-            TableLine(line, first=previous not in (None, row.entry), colour=shades[row.group],
-                 anchor=part.anchor if part else "")
-        )  # fmt: skip
+            TableLine(
+                line,
+                first=previous not in (None, row.entry),
+                colour=shades[row.group],
+                anchor=part.anchor if part else "",
+            )
+        )
         previous = row.entry
     return lines
 
 
 def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> Iterator[_Chart]:
-    """Yields each chart for the page, and writes it as a file beside it."""
-    numbers = {result.folder: number for part in parts for number, result in enumerate(part.runs, part.first)}
+    """Yields each chart for the page, and writes it as a file next to the page."""
+    numbers = {
+        result.folder: number
+        for part in parts
+        for number, result in enumerate(part.runs, part.first)
+    }
     folder = own_folder(file.with_name(f"{file.stem}-charts"))
     _remove_charts(folder)
     for number, chart in enumerate(charts, 1):
@@ -174,7 +274,9 @@ def _campaign(campaign: Campaign) -> _CampaignView:
     known = {"ccmix": about.ccmix, "Python": about.python, "seed": about.seed}
     about_parts = [f"{name} {value}" for name, value in known.items() if value is not None]
     if (started_s := about.started_s) is not None:
-        about_parts.append(f"begun {datetime.datetime.fromtimestamp(started_s, datetime.UTC):%Y-%m-%d %H:%M} UTC")
+        about_parts.append(
+            f"begun {datetime.datetime.fromtimestamp(started_s, datetime.UTC):%Y-%m-%d %H:%M} UTC"
+        )
     return _CampaignView(
         name=campaign.outdir.resolve().name,
         about=", ".join(about_parts),

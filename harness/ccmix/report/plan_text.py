@@ -1,7 +1,9 @@
-"""Writes a plan for people: for each entry what will be run and set where, then its runs."""
+"""Writes a plan as text: for each entry its settings and commands on each host, a drawing of its
+emulated path, and its runs.
+"""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import groupby
@@ -9,7 +11,7 @@ from itertools import groupby
 from ccmix.analysis import path_text
 from ccmix.analysis.cost import Cost
 from ccmix.analysis.size import captured_bytes, has_commands, written_bytes
-from ccmix.conditions.layout import layout
+from ccmix.conditions.layout import BOTTLENECK, CONTROL, DELAY, EXIT, RECEIVER, Layout, layout
 from ccmix.config import Condition, Entry
 from ccmix.model import (
     STOCK_KERNEL,
@@ -25,14 +27,85 @@ from ccmix.model import (
 )
 from ccmix.model.group_grammar import format_groups
 from ccmix.plan import Span
-from ccmix.report.drawing import devices, drawing, names, windows
-from ccmix.units import format_bytes, format_rate, format_time
+from ccmix.units import format_bytes, format_count, format_rate, format_time
+
+
+def path_drawing(plan: Layout) -> str:
+    """Draws a line of hosts, routers and devices; many senders share a name, h1..h50, and devices
+    west1..50.
+    """
+    several = len(plan.pairs) > 1
+    fans_out = len(plan.receivers) > 1
+    senders = host_names([pair.sender.name for pair in plan.pairs])
+    own = f"1..{len(plan.pairs)}" if several else ""
+    parts = [f"{senders} eth0", f"west{own} [{DELAY}] east{own}", f"west{own} [{BOTTLENECK}] east"]
+    if EXIT in plan.namespaces:
+        parts.append(f"west [{EXIT}] east{own if fans_out else ''}")
+    return " ── ".join([*parts, f"eth0 {f'{senders}-{RECEIVER}' if fans_out else RECEIVER}"])
+
+
+def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
+    """Yields each device with its function; devices of hosts that are alike share a line."""
+    for (what, queue, back), alike in groupby(
+        plan.pairs,
+        key=lambda pair: tuple(
+            of(pair.sender)
+            for of in (path_text.own_path, path_text.sender_queue, path_text.way_back)
+        ),
+    ):
+        pairs = list(alike)
+        hosts = host_names([pair.sender.name for pair in pairs])
+        east, west = (
+            host_names([device.place.device for device in same])
+            for same in zip(*((pair.data_delay, pair.ack_delay) for pair in pairs), strict=True)
+        )
+        yield f"{hosts} eth0", queue
+        yield f"{DELAY} {east}", f"netem, data: {what}"
+        yield f"{DELAY} {west}", f"netem, ACKs: {back}"
+        if path.control == "beside":
+            yield (
+                f"{hosts} {CONTROL}",
+                "a bypass with only the path's delay, for iperf3's control connections",
+            )
+    if path.policer:
+        yield f"{BOTTLENECK} east", f"data: {path_text.policer(path.policer)}, before the queue"
+    yield f"{BOTTLENECK} east", f"{path_text.rate(path)}, {path_text.queue(path)}"
+    if path.ack_bottleneck:
+        yield f"{EXIT} west", f"ACKs: {path_text.ack_bottleneck(path)}"
+
+
+def receiver_windows(plan: Layout) -> Iterator[str]:
+    """Yields the receivers whose window is configured: 'h1-receiver: up to 4 MB'."""
+    for window, alike in groupby(
+        plan.pairs, key=lambda pair: path_text.receiver_window(pair.sender)
+    ):
+        if window:
+            receivers = list(dict.fromkeys(pair.receiver for pair in alike))
+            others = ["...", receivers[-1]] if receivers[1:] else []
+            yield f"{', '.join([receivers[0], *others])}: {window}"
+
+
+def host_names(all_names: Sequence[str]) -> str:
+    """Returns 'h1..h50' for names that count up, otherwise all names."""
+    first, last = all_names[0], all_names[-1]
+    stem = first.rstrip("0123456789")
+    number = first.removeprefix(stem)
+    if (
+        number
+        and len(all_names) > 1
+        and list(all_names) == [f"{stem}{int(number) + at}" for at in range(len(all_names))]
+    ):
+        return f"{first}..{last}"
+    return ", ".join(all_names)
+
 
 LABEL_WIDTH, DEVICE_WIDTH = 12, 24
 
 
 def render(entries: Iterable[Entry], runs: Iterable[Run]) -> str:
-    """Returns a paragraph for each entry, in the order of the file: what holds for its runs, then the runs."""
+    """Returns a paragraph for each entry, in the order of the file: the settings of its runs, then
+    the runs.
+    """
     of_entry: dict[str, list[Run]] = {}
     for run in runs:
         of_entry.setdefault(run.entry, []).append(run)
@@ -40,49 +113,50 @@ def render(entries: Iterable[Entry], runs: Iterable[Run]) -> str:
 
 
 def total(span: Span) -> str:
-    """Returns '60 runs, 780 s of traffic, 10 s of pauses, in all 0:13:10, plus 2 runs of unknown length'."""
-    parts = [f"{span.runs} run{_s(span.runs)}, {span.seconds:g} s of traffic"]
+    """Returns '60 runs, 780 s of traffic, 10 s of pauses, in all 0:13:10, plus 2 runs of
+    unknown length'.
+    """
+    parts = [f"{format_count(span.runs, 'run')}, {span.seconds:g} s of traffic"]
     if span.pauses_s:
         parts.append(f"{span.pauses_s:g} s of pauses")
     parts.append(f"in all {timedelta(seconds=round(span.seconds + span.pauses_s))}")
     if span.unknown:
-        parts.append(f"plus {span.unknown} run{_s(span.unknown)} of unknown length")
+        parts.append(f"plus {format_count(span.unknown, 'run')} of unknown length")
     return ", ".join(parts)
 
 
 def to_write(runs: Iterable[Run]) -> str:
-    """Returns 'about 250 MB to write, and captures of up to 1 GB, beside 1 run of unknown length', and which runs have
-    commands, whose flows are not known.
+    """Returns 'about 250 MB to write, and captures of up to 1 GB, plus 1 run of unknown length'.
+
+    Also counts the runs with commands, whose flows are not known.
     """
     runs = list(runs)
     sizes = [written_bytes(run) for run in runs]
     text = f"about {format_bytes(sum(size for size in sizes if size is not None))} to write"
     if captures := sum(map(captured_bytes, runs)):
         text += f", and captures of up to {format_bytes(captures)}"
-    beside = []
-    if commands := sum(size is not None and has_commands(run) for run, size in zip(runs, sizes, strict=True)):
-        beside.append(f"what flows of commands add in {commands} run{_s(commands)}")
+    unknown_sizes = []
+    if commands := sum(
+        size is not None and has_commands(run) for run, size in zip(runs, sizes, strict=True)
+    ):
+        unknown_sizes.append(f"the flows of commands in {format_count(commands, 'run')}")
     if unknown := sizes.count(None):
-        beside.append(f"{unknown} run{_s(unknown)} of unknown length")
-    return f"{text}, beside {' and '.join(beside)}" if beside else text
+        unknown_sizes.append(f"{format_count(unknown, 'run')} of unknown length")
+    return f"{text}, plus {' and '.join(unknown_sizes)}" if unknown_sizes else text
 
 
 def cost(costs: Cost, jobs: int | None = None) -> str:
-    """Returns 'about 0:03:20 of real time in the lab, 2 runs at a time, with 300 MB of memory (guests may take 1 GB)',
-    without jobs neither where nor how many at a time.
+    """Returns 'about 0:03:20 of real time in the lab, 2 runs at a time, with 300 MB of memory
+    (guests may take 1 GB)'; without `jobs`, the part 'in the lab, 2 runs at a time' is left out.
     """
     text = f"about {timedelta(seconds=round(costs.real_s))} of real time"
     if costs.memory_bytes:
-        where = f" in the lab, {jobs} run{_s(jobs)} at a time" if jobs else ""
+        where = f" in the lab, {format_count(jobs, 'run')} at a time" if jobs else ""
         text += f"{where}, with {format_bytes(float(f'{costs.memory_bytes:.2g}'))} of memory "
         text += f"(guests may take {format_bytes(costs.most_memory_bytes)})"
     if costs.unknown:
-        text += f", without {costs.unknown} run{_s(costs.unknown)} of unknown length"
+        text += f", without {format_count(costs.unknown, 'run')} of unknown length"
     return text
-
-
-def _s(number: int) -> str:
-    return "" if number == 1 else "s"
 
 
 def _entry(entry: Entry, runs: Iterable[Run]) -> Iterator[str]:
@@ -99,17 +173,17 @@ def _entry(entry: Entry, runs: Iterable[Run]) -> Iterator[str]:
 
 
 def _unknown(entry: Entry) -> str:
-    """Returns 'buffer (0.1bdp, 1bdp): conditions that differ in this alone are one range'."""
-    values = [
-        f"{key} ({', '.join(dict.fromkeys(condition.values[key] for condition in entry.conditions))})"
-        for key in entry.unknown
-    ]
+    """Returns 'buffer (0.1bdp, 1bdp): conditions that differ only in this are one range'."""
+    values = []
+    for key in entry.unknown:
+        of_key = dict.fromkeys(condition.values[key] for condition in entry.conditions)
+        values.append(f"{key} ({', '.join(of_key)})")
     these = "this" if len(values) == 1 else "these"
-    return f"{', '.join(values)}: conditions that differ in {these} alone are one range"
+    return f"{', '.join(values)}: conditions that differ only in {these} are one range"
 
 
 def _facts(conditions: Iterable[Condition]) -> dict[str, dict[str, None]]:
-    """Returns each fact of at least one condition, once, under its label."""
+    """Returns the facts of all conditions under their labels, each fact once."""
     facts: dict[str, dict[str, None]] = {}
     for condition in conditions:
         path, traffic = condition.path, condition.traffic
@@ -128,10 +202,10 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
         ),
     )
     plan = layout(path)
-    yield "", drawing(plan)
+    yield "", path_drawing(plan)
     for device, what in devices(path, plan):
         yield "device", f"{device:{DEVICE_WIDTH}} {what}"
-    for window in windows(plan):
+    for window in receiver_windows(plan):
         yield "receiver-window", window
     if path.kernel != STOCK_KERNEL:
         yield "kernel", f"of the lab: {path.kernel}"
@@ -144,26 +218,39 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
     if path.capture:
         yield (
             "tcpdump",
-            f"before the delay: {shlex.join(path.capture.arguments)}, up to {format_bytes(path.capture.most_bytes)}",
+            f"before the delay: {shlex.join(path.capture.arguments)}, up to "
+            f"{format_bytes(path.capture.most_bytes)}",
         )
     for change in path.changes:
         yield f"at {format_time(change.at_s)}", path_text.change(change)
     if traffic.test and traffic.cross_traffic:
         yield "iperf3", f"{traffic.test.host}: {path_text.test(traffic.test)}"
-    for _, alike in groupby(traffic.named_sources, key=lambda source: replace(source, host="", start_s=0.0)):
+    for _, alike in groupby(
+        traffic.named_sources, key=lambda source: replace(source, host="", start_s=0.0)
+    ):
         first, *others = alike
-        yield "flows", path_text.traffic_source(first, names([source.host for source in (first, *others)]))
+        yield (
+            "flows",
+            path_text.traffic_source(
+                first, host_names([source.host for source in (first, *others)])
+            ),
+        )
 
 
 def _beside(traffic: Traffic) -> Iterator[tuple[str, str]]:
     if traffic.at_most_s is not None:
         yield (
             "duration",
-            f"until it has settled, at most {format_time(traffic.at_most_s)}: times and sizes are for that",
+            f"until it has settled, at most {format_time(traffic.at_most_s)}: times and sizes "
+            "assume this maximum",
         )
     if steps := traffic.steps:
         most_bytes = round(steps.most_bps * traffic.total_s / 8)
-        yield "volume", f"at most {format_bytes(most_bytes)}: {format_rate(steps.most_bps)} for all of the time"
+        yield (
+            "volume",
+            f"at most {format_bytes(most_bytes)}: {format_rate(steps.most_bps)} for all of the "
+            "time",
+        )
     if probe := traffic.rtt_probe:
         way = "ping" if probe.tcp_port is None else f"TCP to port {probe.tcp_port}"
         yield "rtt-probe", f"by {way}, {probe.rate_hz} times a second"
@@ -181,36 +268,58 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "dst", f"{name}{path.dst.address}, commands on {path.dst.host}"
     if isinstance(traffic.test, Iperf3Source):
         test = traffic.test
-        server = f"runs at port {path.port}" if path.server == "running" else f"is started at port {path.port}"
+        server = (
+            f"runs at port {path.port}"
+            if path.server == "running"
+            else f"is started at port {path.port}"
+        )
         groups = format_groups(test.groups)
-        yield "iperf3", f"{test.streams} stream{_s(test.streams)}, {groups}; the server {server}"
+        yield "iperf3", f"{format_count(test.streams, 'stream')}, {groups}; the server {server}"
     for label, command, once in _commands(path.commands, traffic.command):
         if command:
             yield label, f"{command}{'  (once, for all runs)' if once else ''}"
     if path.netem and path.netem_at:
         at = path.netem_at
         ack = f", {at.ack_device} (ACKs)" if at.ack_device else ""
-        yield "netem", f"on {at.host}, {at.data_device} (data){ack}: {_netem(path.netem, ' in each direction')}"
+        yield (
+            "netem",
+            f"on {at.host}, {at.data_device} (data){ack}: "
+            f"{_netem(path.netem, ' in each direction')}",
+        )
     if path.profile:
-        yield "profile", f"{path.dst.profile} on {path.src}, {path.profile_device}: {_netem(path.profile)}"
+        yield (
+            "profile",
+            f"{path.dst.profile} on {path.src}, {path.profile_device}: {_netem(path.profile)}",
+        )
     if traffic.pacing_bps is not None:
-        yield "pacing", f"on {path.src}, {device}: fq maxrate {format_rate(traffic.pacing_bps)} each flow"
+        yield (
+            "pacing",
+            f"on {path.src}, {device}: fq maxrate {format_rate(traffic.pacing_bps)} each flow",
+        )
     if path.cca_load:
         yield (
             "cca-load",
-            f"on {path.src}: {', '.join(path.cca_load)} as BPF programs, for the entry's runs, unless it has them",
+            f"on {path.src}: {', '.join(path.cca_load)} as BPF programs, for the entry's runs, "
+            "unless it has them",
         )
     if path.module_parameter:
         yield "parameter", f"on {path.src}: {path.module_parameter}"
     if path.capture:
         arguments = shlex.join(path.capture.arguments)
-        yield "tcpdump", f"on {path.src}: {arguments}, up to {format_bytes(path.capture.most_bytes)}"
+        yield (
+            "tcpdump",
+            f"on {path.src}: {arguments}, up to {format_bytes(path.capture.most_bytes)}",
+        )
     if path.mpstat_cores:
         yield "mpstat", f"on both hosts: cores {path.mpstat_cores}"
 
 
-def _commands(commands: Commands, src: CommandSource | None) -> Iterator[tuple[str, str | None, bool]]:
-    """Yields each command's key and line, and whether it is kept for all runs, in the order in which they run."""
+def _commands(
+    commands: Commands, src: CommandSource | None
+) -> Iterator[tuple[str, str | None, bool]]:
+    """Yields each command's key and line, and whether it is kept for all runs, in the order in
+    which they run.
+    """
     yield "pre", commands.pre, False
     yield "pre-src-cmd", commands.pre_src, False
     yield "pre-dst-cmd", commands.pre_dst, False
@@ -224,7 +333,10 @@ def _commands(commands: Commands, src: CommandSource | None) -> Iterator[tuple[s
 
 def _task(task: PschedulerTask, traffic: Traffic) -> str:
     groups = format_groups(traffic.groups)
-    parts = [f"task at {task.lead}: {traffic.streams} streams, {groups}, {task.tool or 'a tool of its choice'}"]
+    parts = [
+        f"task at {task.lead}: {traffic.streams} streams, {groups}, "
+        f"{task.tool or 'a tool of its choice'}"
+    ]
     if task.priority is not None:
         parts.append(f"priority {task.priority}")
     if task.repeat_s is not None:

@@ -1,44 +1,56 @@
-"""Writes the result table for people in a terminal, and as CSV."""
+"""Writes tables of results and of paired comparisons: for a terminal, as CSV, as HTML."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.table import Table
-from rich.text import Text
-
 from ccmix.analysis.comparison import ALIKE
-from ccmix.analysis.counting import imported
+from ccmix.analysis.counting import MEANINGS, advice, imported, sentences
+from ccmix.analysis.counting import notes as settling_notes
+from ccmix.analysis.effects import Baseline, Comparison, comparison_name
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
-from ccmix.analysis.limited import MEANINGS, advice, sentences
 from ccmix.analysis.results import Results
-from ccmix.analysis.settling_text import notes as settling_notes
-from ccmix.analysis.statistics import Row
-from ccmix.csv_cell import Cell, csv_text
+from ccmix.analysis.statistics import Row, shown
 from ccmix.model import condition_name
-from ccmix.plain_text import plain
 from ccmix.report import heading
-from ccmix.report.path_section import HEADINGS, MeasuredPath, drawing, measured_paths
-from ccmix.report.ranges_text import range_sentences
+from ccmix.report.effects_text import enough, range_sentences
+from ccmix.report.heading import MeasuredPath, measured_paths, path_drawing
+from ccmix.text.tables import Cell, TextTable, csv_text
+from ccmix.text.words import be, html_templates
+from ccmix.twin.estimate import HEADINGS as ESTIMATE_HEADINGS
 from ccmix.units import format_count, format_percent, format_rate, format_time
 
-# A heading for each column, and how a row fills it.
 COLUMNS = (
-    "group", "streams", "goodput", "95% interval", "CV", "retransmitted", "median RTT", "runs", "not valid",
+    "group",
+    "streams",
+    "goodput",
+    "95% interval",
+    "CV",
+    "retransmitted",
+    "median RTT",
+    "runs",
+    "not valid",
     "not settled",
-)  # fmt: skip
+)
 MOST_NOTES = 10
 LEAST_CV = 1e-5  # smaller ones have no number
 
 
 def cells(row: Row) -> list[str]:
-    """Returns the row under COLUMNS; a dash where there is no number. Without a valid run, goodputs have a sign."""
+    """Returns the row under COLUMNS, with a dash for a missing number. Without a valid run,
+    goodputs have a sign.
+    """
     interval = row.goodput_ci95_bps
     return [
         row.group,
-        str(row.streams or "–"),
-        ", ".join(map(str, row.not_valid)) if row.goodput_mean_bps is None else format_rate(row.goodput_mean_bps),
+        _range(row.streams, row.most_streams),
+        ", ".join(map(str, row.not_valid))
+        if row.goodput_mean_bps is None
+        else format_rate(row.goodput_mean_bps),
         "–" if interval is None else f"± {format_rate((interval[1] - interval[0]) / 2)}",
         "–" if row.goodput_cv is None else _cv(row.goodput_cv),
-        "–" if row.retransmission_rate_mean is None else format_percent(row.retransmission_rate_mean),
+        "–"
+        if row.retransmission_rate_mean is None
+        else format_percent(row.retransmission_rate_mean),
         "–" if row.rtt_median_s is None else format_time(float(f"{row.rtt_median_s:.3g}")),
         str(row.runs),
         str(row.invalid),
@@ -46,24 +58,34 @@ def cells(row: Row) -> list[str]:
     ]
 
 
+def _range(fewest: int, most: int) -> str:
+    return f"{fewest} to {most}" if fewest < most else str(most or "–")
+
+
 def _cv(cv: float) -> str:
     return f"< {format_percent(LEAST_CV)}" if 0 < cv < LEAST_CV else format_percent(cv)
 
 
 def not_valid_sentences(results: Results) -> list[str]:
-    """Returns what the goodput of runs that are not valid means, by condition, and what to do about them."""
+    """Returns sentences that explain the goodput of runs that are not valid, by condition, and how
+    to fix or accept these runs.
+    """
     runs = [result.finished for result in results.runs]
     return [*_first(sentences(runs), "conditions"), *advice(runs)]
 
 
 def headings(results: Results, most_swept: int | None = None) -> list[str]:
-    """Returns a heading for each column; one for the whole condition if more keys than `most_swept` are swept."""
-    swept = results.swept if most_swept is None or len(results.swept) <= most_swept else ["condition"]
+    """Returns a heading for each column. If more than `most_swept` keys are swept, the whole
+    condition has a single column.
+    """
+    swept = (
+        results.swept if most_swept is None or len(results.swept) <= most_swept else ["condition"]
+    )
     return ["entry", *(["dst"] if results.between_hosts else []), *swept, *COLUMNS]
 
 
 def name_columns(results: Results, most_swept: int | None = None) -> int:
-    """Returns how many columns hold names, counted from the first."""
+    """Returns the number of columns, from the first, that hold names."""
     return len(headings(results, most_swept)) - len(COLUMNS) + 1
 
 
@@ -74,33 +96,32 @@ def lines(results: Results, most_swept: int | None = None) -> list[list[str]]:
         [
             row.entry,
             *([row.dst] if results.between_hosts else []),
-            *((row.condition.get(key, "") for key in results.swept) if apart else [_condition(row)]),
+            *(
+                (row.condition.get(key, "") for key in results.swept)
+                if apart
+                else [", ".join(f"{key} {value}" for key, value in row.condition.items())]
+            ),
             *cells(row),
         ]
         for row in results.rows
     ]
 
 
-def _condition(row: Row) -> str:
-    return ", ".join(f"{key} {value}" for key, value in row.condition.items())
-
-
-def terminal_table(results: Results) -> Table:
-    table = Table(caption="mean goodput of the group over the valid runs; CV: coefficient of variation")
-    text_columns = name_columns(results)
-    for number, name in enumerate(headings(results)):
-        table.add_column(name, justify="left" if number < text_columns else "right", no_wrap=True)
-    previous = None
-    for line in lines(results):
-        if previous not in (None, line[0]):
-            table.add_section()
-        previous = line[0]
-        table.add_row(*map(Text, line))  # names may look like rich's markup
-    return table
+def terminal_table(results: Results) -> str:
+    names = headings(results)
+    return TextTable(
+        names,
+        lines(results),
+        right=range(name_columns(results), len(names)),
+        sections=True,
+        caption="mean goodput of the group over the valid runs; CV: coefficient of variation",
+    ).terminal()
 
 
 def not_verified_notes(results: Results) -> Iterator[str]:
-    """Yields what valid runs were too short to show, or nothing reports, once for all runs of an entry."""
+    """Yields the checks that valid runs were too short for, or that lack data, once for all runs of
+    an entry.
+    """
     runs_of: dict[tuple[str, str], int] = {}
     for result in results.runs:
         texts = result.finished.verdict.not_verified if result.valid else ()
@@ -112,19 +133,21 @@ def not_verified_notes(results: Results) -> Iterator[str]:
 
 
 def _without_numbers(not_verified: str) -> str:
-    """Returns a sentence of a verdict without how many losses were expected, which differs from run to run."""
+    """Returns a sentence of a verdict without the expected number of losses, which differs between
+    runs.
+    """
     about, of_run, _ = not_verified.partition(" in this run: ")
     return f"{about}: longer runs have more losses" if of_run else about
 
 
 def notes(results: Results) -> Iterator[str]:
-    """Yields which runs are left out, what was imported, why runs are not valid or have not settled, and where
-    iterations are too few.
+    """Yields sentences on runs that are left out, imported, not valid, or not settled, and on rows
+    with too few iterations.
     """
     yield from left_out(results.unread)
     if foreign := sum(imported(result.finished) for result in results.runs):
         yield (
-            f"{foreign} run{' was' if foreign == 1 else 's were'} imported: ccmix did not check whether their hosts "
+            f"{be(foreign, 'run', past=True)} imported: ccmix did not check whether their hosts "
             "limited them, or whether the path was as named; the table counts them"
         )
     for result in results.runs:
@@ -133,23 +156,27 @@ def notes(results: Results) -> Iterator[str]:
                 yield f"{result.run.name}: {finding.detail}"
     yield from range_sentences(results)
     yield from _first(not_verified_notes(results), "sentences")
-    yield from _first(settling_notes(result.finished for result in results.runs if result.valid), "conditions")
+    yield from _first(
+        settling_notes(result.finished for result in results.runs if result.valid), "conditions"
+    )
     if same := sum(row.goodput_cv is not None and row.goodput_cv <= ALIKE for row in results.rows):
         yield (
-            f"{same} of {len(results.rows)} rows have the same goodput in all iterations: nothing random happened on "
-            "their path, so they count as one observation and have no interval"
+            f"{same} of {len(results.rows)} rows have the same goodput in all iterations: nothing "
+            "random happened on their path, so they count as one observation and have no interval"
         )
     yield from _too_few(results.rows)
 
 
 def left_out(unread: Iterable[str]) -> Iterator[str]:
-    """Yields a sentence for each run that is left out since its run.json can't be used, of the reasons."""
+    """Yields a sentence for each run that is left out because its run.json can't be used, with the
+    reason.
+    """
     for why in unread:
         yield f"left out: {why}: 'ccmix run ... --resume' makes the run again"
 
 
 def _first(sentences: Iterator[str], of_what: str) -> Iterator[str]:
-    """Yields the first MOST_NOTES, and how many more there are."""
+    """Yields the first MOST_NOTES sentences, and a sentence with the number of the others."""
     every = list(sentences)
     yield from every[:MOST_NOTES]
     if len(every) > MOST_NOTES:
@@ -157,7 +184,9 @@ def _first(sentences: Iterator[str], of_what: str) -> Iterator[str]:
 
 
 def _too_few(rows: Sequence[Row]) -> Iterator[str]:
-    """Yields rows whose goodput is not known to 5% yet, and how many iterations would be enough."""
+    """Yields a sentence for each row whose goodput is not known to 5% yet, with the number of
+    iterations that would be enough, and one on the rows with too few iterations for an interval.
+    """
     wide = [row for row in rows if row.too_few and row.runs - row.invalid >= LEAST_FOR_INTERVAL]
     yield from _first((_wide(row) for row in wide), "rows")
     if few := sum(row.runs - row.invalid < LEAST_FOR_INTERVAL for row in rows):
@@ -168,33 +197,36 @@ def _too_few(rows: Sequence[Row]) -> Iterator[str]:
 def _wide(row: Row) -> str:
     name = " ".join([row.entry, condition_name(row.condition), row.group])
     have = f"{name}: {row.runs - row.invalid} iterations are too few to know the goodput to ±5%"
-    needed = "more than 10,000" if row.iterations_needed is None else f"about {row.iterations_needed}"
-    return f"{have}; {needed} would do"
+    return f"{have}; {enough(row.iterations_needed)} would do"
 
 
 def render(results: Results) -> str:
-    """Returns the table as plain text, as wide as it needs to be, between what it is of and what is not
-    valid.
+    """Returns the table as plain text, as wide as it needs to be, after its heading and before the
+    notes.
     """
-    finished = f"{len(results.runs)} of {results.planned} planned runs. {heading.missing(results)}".rstrip()
-    above = [heading.title(results), *heading.paths(results), *([finished] if heading.missing(results) else [])]
+    finished = (
+        f"{len(results.runs)} of {results.planned} planned runs. {heading.missing(results)}"
+    ).rstrip()
+    above = [
+        heading.title(results),
+        *heading.paths(results),
+        *([finished] if heading.missing(results) else []),
+    ]
     paths = "".join(f"{_measured_path(path)}\n" for path in measured_paths(results))
     below = "".join(f"{line}\n" for line in not_valid_sentences(results))
-    return "".join(f"{line}\n" for line in above) + paths + plain(terminal_table(results)) + below
+    return "".join(f"{line}\n" for line in above) + paths + terminal_table(results) + below
 
 
 def _measured_path(path: MeasuredPath) -> str:
     """Returns the path as a line of stations, above the table of its estimates."""
-    table = Table(title=f"The path: {path.title}", title_justify="left")
-    for name in HEADINGS:
-        table.add_column(name, no_wrap=True)
-    for line in path.lines:
-        table.add_row(*map(Text, line))
-    return f"{drawing(path)}\n{plain(table)}"
+    table = TextTable(ESTIMATE_HEADINGS, path.lines, title=f"The path: {path.title}")
+    return f"{path_drawing(path)}\n{table.terminal()}"
 
 
 def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
-    """Returns the rows with numbers in the units of their names, and a column for each swept key."""
+    """Returns the rows with numbers in the units of their names, and a column for each
+    swept key.
+    """
     nested = ("condition", "goodput_ci95_bps", "group_metrics", "run_metrics", "not_valid")
     names = [name for name in Row.__dataclass_fields__ if name not in nested]
     apart = (f"{meaning.replace(' ', '_')}_goodput_mean_bps" for meaning in MEANINGS)
@@ -206,3 +238,161 @@ def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
         numbers = [*values, *(row.goodput_ci95_bps or (None, None)), *map(not_valid.get, MEANINGS)]
         lines.append([*(row.condition.get(key) for key in swept), *numbers])
     return csv_text(lines)
+
+
+def against_table(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
+    """Returns a table with a row for each comparison, as plain text."""
+    names = against_headings(baseline)
+    texts = ("where", baseline.key, "verdict")
+    return TextTable(
+        names,
+        [_against_cells(baseline, comparison) for comparison in comparisons],
+        right=[number for number, name in enumerate(names) if name not in texts],
+        caption=_against_caption(baseline),
+    ).terminal()
+
+
+def against_headings(baseline: Baseline) -> list[str]:
+    return [
+        "where",
+        baseline.key,
+        "blocks",
+        "left out",
+        "baseline",
+        "difference",
+        "95% interval",
+        "in %",
+        "g",
+        "p",
+        "verdict",
+    ]
+
+
+def against_summary(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
+    """Returns a sentence on all comparisons."""
+    seen = Counter(against_verdict(comparison) for comparison in comparisons if comparison.seen)
+    counts = [f"{seen[name]} {name}" for name in ("more", "less") if seen[name]]
+    if undecided := len(comparisons) - seen.total():
+        counts.append(f"{undecided} undecided")
+    many = format_count(len(comparisons), "comparison")
+    against = f"{baseline.metric} against {baseline.key} {baseline.value}"
+    return f"{against}: of {many}, {', '.join(counts)}."
+
+
+def against_html(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
+    return (
+        html_templates("ccmix.report")
+        .get_template("against.html")
+        .render(
+            title=f"{baseline.metric} against {baseline.key} {baseline.value}",
+            summary=against_summary(baseline, comparisons),
+            caption=_against_caption(baseline),
+            headings=against_headings(baseline),
+            lines=[{"cells": _against_cells(baseline, comparison)} for comparison in comparisons],
+        )
+    )
+
+
+def against_csv(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
+    """Returns a line for each comparison, in the metric's unit, with a column for each key of the
+    conditions.
+    """
+    keys = list(dict.fromkeys(key for comparison in comparisons for key in comparison.condition))
+    numbers = (
+        "blocks",
+        "baseline_mean",
+        "difference",
+        "gain_percent",
+        "effect_size",
+        "p_value",
+        "iterations_needed",
+    )
+    of_condition = ("entry", "dst", *(f"condition.{key}" for key in keys))
+    of_comparison = ("metric", "key", "baseline", "setting", "left_out")
+    lines: list[list[Cell]] = [
+        [*of_condition, *of_comparison, *numbers, "ci95_low", "ci95_high", "p_adjusted", "verdict"]
+    ]
+    for comparison in comparisons:
+        result = comparison.result
+        low, high = result.interval if result and result.interval else (None, None)
+        compared: list[Cell] = [
+            baseline.metric,
+            baseline.key,
+            baseline.value,
+            comparison.value,
+            comparison.left_out,
+        ]
+        values: list[Cell] = [getattr(result, name, None) for name in numbers]
+        names: list[Cell] = [
+            comparison.entry,
+            comparison.dst,
+            *(comparison.condition.get(key) for key in keys),
+        ]
+        lines.append(
+            [
+                *names,
+                *compared,
+                *values,
+                low,
+                high,
+                comparison.p_adjusted,
+                against_verdict(comparison),
+            ]
+        )
+    return csv_text(lines)
+
+
+def _against_caption(baseline: Baseline) -> str:
+    return (
+        f"{baseline.metric} less that of {baseline.key} {baseline.value}, over the blocks with "
+        "valid runs of both; g: effect size (Hedges); p: adjusted for the number of rows (Holm)"
+    )
+
+
+def _against_cells(baseline: Baseline, comparison: Comparison) -> list[str]:
+    dst = "" if comparison.dst in ("", "receiver") else f" {comparison.dst}"
+    where = f"{comparison_name(comparison)}{dst}"
+    result = comparison.result
+    if result is None:
+        return [
+            where,
+            comparison.value,
+            "0",
+            str(comparison.left_out),
+            *["–"] * 6,
+            against_verdict(comparison),
+        ]
+    low_high = result.interval and " to ".join(
+        shown(baseline.metric, end) for end in result.interval
+    )
+    return [
+        where,
+        comparison.value,
+        str(result.blocks),
+        str(comparison.left_out),
+        shown(baseline.metric, result.baseline_mean),
+        shown(baseline.metric, result.difference),
+        low_high or "–",
+        "–" if result.gain_percent is None else f"{result.gain_percent:+.3g}",
+        "–" if result.effect_size is None else f"{result.effect_size:.2f}",
+        "–" if comparison.p_adjusted is None else f"{comparison.p_adjusted:.2g}",
+        against_verdict(comparison),
+    ]
+
+
+def against_verdict(comparison: Comparison) -> str:
+    """Returns 'more', 'less', or "can't tell" with the number of iterations that would
+    be enough.
+    """
+    if comparison.result is None:
+        return "can't tell: no block has valid runs of both"
+    if comparison.result.alike:
+        return "can't tell: all iterations are alike and count as one observation"
+    if comparison.p_adjusted is None:
+        return f"can't tell: at least {LEAST_FOR_INTERVAL} iterations are needed"
+    if comparison.seen:
+        return "more" if comparison.result.difference > 0 else "less"
+    needed = comparison.result.iterations_needed
+    if needed is None:
+        return "can't tell"
+    return f"can't tell: about {max(needed, comparison.result.blocks + 1)} iterations would do"

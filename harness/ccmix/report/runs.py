@@ -1,4 +1,4 @@
-"""Makes what the HTML report shows of each run."""
+"""Makes the part of the HTML report on each run."""
 
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,44 +6,58 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ccmix.analysis import path_text
-from ccmix.analysis.counting import imported
-from ccmix.analysis.metric_text import shown
+from ccmix.analysis.counting import imported, settling_sentence
 from ccmix.analysis.results import Result
-from ccmix.analysis.settling_text import sentence
-from ccmix.analysis.statistics import value_of
+from ccmix.analysis.statistics import shown, value_of
 from ccmix.analysis.tables import as_archived
 from ccmix.archive import ArchiveError
-from ccmix.charts.colours import OTHER_COLOURS, all_colours
+from ccmix.charts.encodings import OTHER_COLOURS, all_colours
 from ccmix.flattening import flattened
 from ccmix.model import HostPath, Run
 from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics, Metrics
-from ccmix.report.facts import Listings, listing_of
-from ccmix.report.repeat import Origin
+from ccmix.report.heading import Listings, Origin, listing_of
 from ccmix.report.strip import strip
 from ccmix.units import format_rate, format_time
 
 UNKNOWN = "unknown"
 OF_GROUPS = (
-    ("goodput", "goodput_bps"), ("share", "share"), ("fair share", "fair_share"),
-    ("retransmitted", "retransmission_rate"), ("fairness", "fairness"), ("median RTT", "rtt_median_s"),
-    ("95% RTT", "rtt_p95_s"), ("start-up", "startup_s"), ("overshoot", "overshoot"),
-)  # fmt: skip
+    ("goodput", "goodput_bps"),
+    ("share", "share"),
+    ("fair share", "fair_share"),
+    ("retransmitted", "retransmission_rate"),
+    ("fairness", "fairness"),
+    ("median RTT", "rtt_median_s"),
+    ("95% RTT", "rtt_p95_s"),
+    ("start-up", "startup_s"),
+    ("overshoot", "overshoot"),
+)
 OF_FLOWS = (
-    ("goodput", "goodput_bps"), ("share", "share"), ("retransmitted", "retransmission_rate"),
-    ("median RTT", "rtt_median_s"), ("start-up", "startup_s"), ("convergence", "convergence_s"),
-)  # fmt: skip
+    ("goodput", "goodput_bps"),
+    ("share", "share"),
+    ("retransmitted", "retransmission_rate"),
+    ("median RTT", "rtt_median_s"),
+    ("start-up", "startup_s"),
+    ("convergence", "convergence_s"),
+)
 OF_RUN = (
-    ("goodput", "goodput_bps"), ("utilisation", "utilisation"), ("fairness", "fairness"),
-    ("convergence", "convergence_s"), ("warm-up", "settling.warm_up_s"), ("lost by netem", "netem_loss"),
-    ("buffer in use", "bottleneck.occupancy_mean"), ("dropped at the bottleneck", "bottleneck.drop_rate"),
+    ("goodput", "goodput_bps"),
+    ("utilisation", "utilisation"),
+    ("fairness", "fairness"),
+    ("convergence", "convergence_s"),
+    ("warm-up", "settling.warm_up_s"),
+    ("lost by netem", "netem_loss"),
+    ("buffer in use", "bottleneck.occupancy_mean"),
+    ("dropped at the bottleneck", "bottleneck.drop_rate"),
     ("dropped by the policer", "policer.drop_rate"),
     ("limited by the receiver's window", "receiver_window_limited"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
 class TableLine:
-    """Holds a table's line as text: whether it is the `first` of an entry, its CCA's colour, and its link."""
+    """Holds a table's line as text: whether it is the `first` of an entry, its CCA's colour,
+    and its link.
+    """
 
     cells: Sequence[str]
     first: bool = False
@@ -53,7 +67,7 @@ class TableLine:
 
 @dataclass(frozen=True)
 class RunTable:
-    """Describes a table; its first columns, `names` of them, are names."""
+    """Describes a table; its first `names` columns are names."""
 
     headings: Sequence[str]
     lines: Sequence[TableLine]
@@ -62,7 +76,7 @@ class RunTable:
 
 @dataclass(frozen=True)
 class RunView:
-    """Holds one run as text; `anchor` is its place in the page."""
+    """Holds a run as text; `anchor` is its place in the page."""
 
     anchor: str
     name: str
@@ -103,17 +117,21 @@ def sections(shown_runs: Iterable[Result]) -> list[RunSection]:
     """Returns the sections of runs in the order of the plan."""
     cells: dict[tuple[str, str, str], list[Result]] = {}
     for result in shown_runs:
-        cells.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(result)
+        cells.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(
+            result
+        )
     made, first = [], 1
     for number, ((entry, condition, dst), runs) in enumerate(cells.items(), 1):
         to = f" to {dst}" if isinstance(runs[0].run.path, HostPath) else ""
-        made.append(RunSection(f"condition-{number}", f"{entry}{to}, {condition}", tuple(runs), first))
+        made.append(
+            RunSection(f"condition-{number}", f"{entry}{to}, {condition}", tuple(runs), first)
+        )
         first += len(runs)
     return made
 
 
 def views(section: RunSection, origins: dict[Path, Origin], setups: Listings) -> Iterator[RunView]:
-    """Yields one run after the other, since thousands together would fill the memory."""
+    """Yields the runs one by one, because thousands together would fill the memory."""
     for number, result in enumerate(section.runs, section.first):
         yield _view(number, result, origins.get(result.outdir), setups)
 
@@ -131,29 +149,42 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         iteration=run.iteration,
         status=finished.verdict.status,
         findings=tuple(
-            finding.detail + (" (accepted)" if finding.accepted else "") for finding in finished.verdict.findings
+            finding.detail + (" (accepted)" if finding.accepted else "")
+            for finding in finished.verdict.findings
         ),
-        not_settled=sentence(metrics.settling) if metrics.settling else "",
+        not_settled=settling_sentence(metrics.settling) if metrics.settling else "",
         not_verified=finished.verdict.not_verified,
         headline=", ".join(f"{group.group} {format_rate(group.goodput_bps)}" for group in groups),
         strip=drawn,
         not_drawn=not_drawn,
-        numbers=tuple((name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"),
-        groups=_table(("flows", "group"), [(str(group.streams or "–"), group.group) for group in groups],
-                      OF_GROUPS, groups, shades),
-        flows=_table(("CCA", "flow"), [(flow.cca_used or "–", _flow_name(flow)) for flow in flows],
-                     OF_FLOWS, flows, shades),
+        numbers=tuple(
+            (name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"
+        ),
+        groups=_table(
+            ("flows", "group"),
+            [(str(group.streams or "–"), group.group) for group in groups],
+            OF_GROUPS,
+            groups,
+            shades,
+        ),
+        flows=_table(
+            ("CCA", "flow"),
+            [(flow.cca_used or "–", _flow_name(flow)) for flow in flows],
+            OF_FLOWS,
+            flows,
+            shades,
+        ),
         settings=tuple(_settings(finished)),
         repeat=origin.run(run) if origin else None,
         commands=tuple((command.role or "command", command.line) for command in facts.commands),
         setup=setups.number(listing_of(finished)),
         notices=(*unread, *finished.execution.diagnostics, *finished.execution.retries),
         folder=str(result.folder.relative_to(result.outdir)),
-    )  # fmt: skip
+    )
 
 
 def _whole(result: Result) -> tuple[FinishedRun, tuple[str, ...]]:
-    """Returns all of the run; if it can't be read any more, its numbers and a sentence that says so."""
+    """Returns the whole run; if it can't be read any more, its numbers and a sentence on that."""
     try:
         return result.whole(), ()
     except ArchiveError as error:
@@ -161,15 +192,17 @@ def _whole(result: Result) -> tuple[FinishedRun, tuple[str, ...]]:
 
 
 def _strip(result: Result, shades: dict[str, str]) -> tuple[str, str]:
-    """Returns the strip of a run, and if a file that it needs can't be read, the reason."""
+    """Returns the strip of a run; if a file that it needs can't be read, also the reason."""
     try:
-        return strip(result.folder, shades, as_archived(result.finished, result.folder).traffic.omit_s), ""
+        return strip(
+            result.folder, shades, as_archived(result.finished, result.folder).traffic.omit_s
+        ), ""
     except ArchiveError as error:
         return "", f"Goodput over time is not drawn: {error}"
 
 
 def colours(ccas: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Returns for each group the colour of its CCA, or another one if a group before it has that."""
+    """Returns the colour of each group: its CCA's, or another if an earlier group has that."""
     known, spare = all_colours(), iter(OTHER_COLOURS)
     chosen: dict[str, str] = {}
     for group, cca in ccas:
@@ -179,11 +212,18 @@ def colours(ccas: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _table(
-    names: tuple[str, ...], named: Sequence[tuple[str, ...]], columns: Sequence[tuple[str, str]],
-    rows: Sequence[GroupMetrics | FlowMetrics], shades: dict[str, str],
-) -> RunTable:  # fmt: skip
+    names: tuple[str, ...],
+    named: Sequence[tuple[str, ...]],
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[GroupMetrics | FlowMetrics],
+    shades: dict[str, str],
+) -> RunTable:
     """Returns a table without columns that are empty in all rows."""
-    used = [(heading, key) for heading, key in columns if any(value_of(row, key) is not None for row in rows)]
+    used = [
+        (heading, key)
+        for heading, key in columns
+        if any(value_of(row, key) is not None for row in rows)
+    ]
     lines = [
         TableLine([*name, *(_value(row, key) for _, key in used)], colour=shades.get(row.group, ""))
         for name, row in zip(named, rows, strict=True)
@@ -201,7 +241,7 @@ def _flow_name(flow: FlowMetrics) -> str:
 
 
 def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
-    """Yields what was asked for, and when it was measured."""
+    """Yields the settings of the run, and the time of its measurement."""
     run = finished.run
     yield "seed", UNKNOWN if run.seed is None else str(run.seed)
     traffic, path = run.traffic, run.path
@@ -210,7 +250,9 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
     if traffic.pacing_bps is not None:
         yield "pacing of each flow", format_rate(traffic.pacing_bps)
     if isinstance(path, HostPath):
-        yield from flattened({"path": _imported_path(path) if imported(finished) else _given(_host_path(run, path))})
+        yield from flattened(
+            {"path": _imported_path(path) if imported(finished) else _given(_host_path(run, path))}
+        )
     else:
         yield "bottleneck", f"{path_text.rate(path)}, {path_text.queue(path)}"
         if path.policer:
@@ -240,7 +282,9 @@ def _imported_path(path: HostPath) -> dict[str, object]:
 
 
 def _host_path(run: Run, path: HostPath) -> dict[str, object]:
-    """Returns the settings of a path between hosts, with the commands and the task that make its traffic."""
+    """Returns the settings of a path between hosts, with the commands and the task that make
+    its traffic.
+    """
     settings = {key: value for key, value in asdict(path).items() if key != "kind"}
     commands, src = settings["commands"], run.traffic.command
     beside = {key: commands.pop(key) for key in ("dst", "dst_once")}
@@ -264,7 +308,9 @@ def _measured_time(finished: FinishedRun) -> str:
     limit = format_time(traffic.at_most_s)
     if finished.settled_after_s is None:
         return f"{limit}, the limit, {after}"
-    return f"{format_time(finished.settled_after_s)} {after}: the run had settled (its limit: {limit})"
+    return (
+        f"{format_time(finished.settled_after_s)} {after}: the run had settled (its limit: {limit})"
+    )
 
 
 def _traffic(run: Run) -> str:

@@ -1,6 +1,8 @@
-"""Draws the goodput of one run over time as a small SVG that needs neither script nor library in a browser.
+"""Draws the goodput of a run over time as a small SVG that needs neither script nor library in a
+browser.
 
-Each of thousands of runs has one, so it consists of as few points as can be seen, and is made in milliseconds.
+A page may have thousands of these drawings, so each has only as many points as can be seen, and is
+made in milliseconds.
 """
 
 import math
@@ -10,7 +12,7 @@ from xml.sax.saxutils import quoteattr
 
 import polars as pl
 
-from ccmix.analysis.metric_text import shown
+from ccmix.analysis.statistics import shown
 from ccmix.archive import parquet
 from ccmix.model import run_files
 from ccmix.units import format_rate
@@ -22,7 +24,9 @@ OTHER = "#555555"
 
 
 def strip(folder: Path, colours: dict[str, str], omit_s: float) -> str:
-    """Returns an SVG element, or nothing if the run has no series. Raises ArchiveError if that can't be read."""
+    """Returns an SVG element, or nothing if the run has no series. Raises ArchiveError if the
+    series can't be read.
+    """
     file = folder / run_files.INTERVALS
     if not file.exists():
         return ""
@@ -38,7 +42,9 @@ def _of_series(series: pl.DataFrame, colours: dict[str, str], omit_s: float) -> 
 
 
 def _series(file: Path) -> pl.DataFrame:
-    """Returns end_s and the goodput of each group's flows; several intervals are one point in a long run."""
+    """Returns end_s and the goodput of each group's flows; in a long run, a point is the mean of
+    several intervals.
+    """
     intervals = parquet.read(file, ["time_s", "seconds", "group", "goodput_bps"]).drop_nulls()
     if intervals.is_empty():
         return intervals.with_columns(end_s=pl.col("time_s"))
@@ -50,13 +56,17 @@ def _series(file: Path) -> pl.DataFrame:
         intervals.with_columns(bin=((pl.col("time_s") - step_s / 2) / together).floor())
         .group_by("group", "bin", maintain_order=True)
         .agg(bits=bits.sum())
-        .with_columns(end_s=pl.min_horizontal((pl.col("bin") + 1) * together, end_s))  # the last may have less
+        .with_columns(
+            end_s=pl.min_horizontal((pl.col("bin") + 1) * together, end_s)
+        )  # the last may have less
         .with_columns(goodput_bps=pl.col("bits") / (pl.col("end_s") - pl.col("bin") * together))
         .sort("end_s", maintain_order=True)
     )
 
 
-def _drawn(series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[str, str], omit_s: float) -> str:
+def _drawn(
+    series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[str, str], omit_s: float
+) -> str:
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
     def across(time_s: float) -> float:
@@ -68,10 +78,14 @@ def _drawn(series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[st
     lines = []
     for (group,), of_group in series.group_by("group", maintain_order=True):
         points = (
-            f"{across(time_s):.0f},{up(bps):.0f}" for time_s, bps in of_group.select("end_s", "goodput_bps").rows()
+            f"{across(time_s):.0f},{up(bps):.0f}"
+            for time_s, bps in of_group.select("end_s", "goodput_bps").rows()
         )
         colour = colours.get(str(group), OTHER)
-        lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{" ".join(points)}"/>')
+        lines.append(
+            f'<polyline fill="none" stroke="{colour}" stroke-width="2" '
+            f'points="{" ".join(points)}"/>'
+        )
     ground, omitted = TOP + high, across(min(omit_s, end_s)) - LEFT
     label = quoteattr(_description(series))
     return "".join(
@@ -90,11 +104,12 @@ def _drawn(series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[st
 
 
 def _description(series: pl.DataFrame) -> str:
-    """Describes what the lines show."""
+    """Describes the lines as text."""
     means = series.group_by("group", maintain_order=True).agg(
-        pl.col("goodput_bps").mean().alias("mean"), pl.col("goodput_bps").min().alias("least"),
+        pl.col("goodput_bps").mean().alias("mean"),
+        pl.col("goodput_bps").min().alias("least"),
         pl.col("goodput_bps").max().alias("most"),
-    )  # fmt: skip
+    )
     return "Goodput over time: " + "; ".join(_group_description(row) for row in means.rows())
 
 

@@ -1,1 +1,3 @@
-"""Runs: measured on a machine (the lab's or this one), concluded outside, many of them as a campaign."""
+"""Makes runs: measures them on a machine (of the lab, or this one), concludes them outside, and
+makes many of them as a campaign.
+"""

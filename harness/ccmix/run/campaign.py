@@ -1,50 +1,133 @@
-"""Runs many runs, some of them at the same time, and keeps each finished one at once.
+"""Makes many runs, some of them at the same time, and keeps each finished run immediately.
 
-What makes tables of them is imported when the first has ended: beside the others, and not before any has begun.
+The code that makes tables is imported when the first run has ended, while others run, and never
+before a run has begun. The executor here makes runs on this machine; the one in ccmix.cluster makes
+them on a cluster.
 """
 
 import asyncio
 import contextlib
 import datetime
 import functools
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder
-from ccmix.archive.replacing import write_whole
 from ccmix.failures import located
+from ccmix.files import write_whole
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.lab import GuestError
-from ccmix.model import HostPath, Run, run_files
-from ccmix.model.results import FinishedRun
-from ccmix.run.executor import IMPORTING, Attempt, Executor
-from ccmix.run.indexing import IndexKeeper
-from ccmix.run.limits import Budget, seconds_until_open
-from ccmix.run.machines import Skipped
+from ccmix.model import HostPath, Measurement, Run, run_files
+from ccmix.model.results import Execution, FinishedRun
+from ccmix.run.machines import Machine, Skipped
+from ccmix.run.schedule import Budget, seconds_until_open
 
-LOOKS_AT_CLOCK_EACH_S = 30.0  # which may be set, and goes on where this machine sleeps
+T = TypeVar("T")
+IMPORTING = threading.Lock()  # if two threads import modules in a circle, one may get half a module
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Describes one try of a run."""
+
+    run: Run
+    started: Run  # the same run with the end that its entry's budget sets
+    folder: RunFolder  # gets the finished run
+    failures: tuple[str, ...]  # of earlier tries
+    began: Callable[[], None]  # is called when it begins, possibly several times
+
+
+class Executor(Protocol):
+    """Makes runs."""
+
+    @property
+    def slots(self) -> int:
+        """Returns how many simultaneous attempts it accepts."""
+
+    async def make(self, attempt: Attempt) -> FinishedRun:
+        """Makes the run and finishes its folder; cancelling ends it.
+
+        Raises GuestError, GeneratorError, CommandError, Skipped, ArchiveError or OSError.
+        """
+
+    async def close(self) -> None:
+        """Ends commands and contexts that were kept from run to run."""
+
+
+class LocalExecutor:
+    """Makes runs on a machine."""
+
+    def __init__(self, machine: Machine, slots: int) -> None:
+        self._machine = machine
+        self._slots = slots
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    async def make(self, attempt: Attempt) -> FinishedRun:
+        attempt.began()
+        measured = await self._machine.measure(attempt.started, attempt.folder.begin())
+        execution = replace(measured.execution, retries=attempt.failures, measured_s=time.time())
+        return await in_thread(
+            lambda: concluded(attempt.run, attempt.folder, measured.measurement, execution)
+        )
+
+    async def close(self) -> None:
+        await self._machine.close()
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Calls a function in a thread, and waits for its end even if cancelled. So its files are not
+    removed meanwhile, and no folder gets its final name without all of its files.
+    """
+    called = asyncio.ensure_future(asyncio.to_thread(function))
+    try:
+        return await asyncio.shield(called)
+    except asyncio.CancelledError:
+        while not called.done():
+            with contextlib.suppress(
+                asyncio.CancelledError
+            ):  # cancelled once more: still wait for the end
+                await asyncio.wait({called})
+        raise
+
+
+def concluded(
+    run: Run, folder: RunFolder, measurement: Measurement, execution: Execution
+) -> FinishedRun:
+    """Finishes the folder of a measured run, in any thread. The code that makes tables is imported
+    when the first run has ended.
+    """
+    with IMPORTING:
+        from ccmix.run.conclude import conclude  # noqa: PLC0415  # needs Polars: not before the first run
+    return conclude(run, folder, measurement, execution)
+
+
+LOOKS_AT_CLOCK_EACH_S = 30.0  # it may be set, and runs on while this machine sleeps
 
 
 class Watcher(Protocol):
-    """Gets reports on how a campaign goes."""
+    """Gets reports on the progress of a campaign."""
 
     def waiting(self, run: Run, why: str) -> None: ...
 
     def started(self, run: Run, folder: RunFolder) -> None: ...
 
     def ended(self, run: Run, outcome: "Outcome") -> None:
-        """Is called of every run, also of one that was skipped and never started."""
+        """Is called for every run, even if it was skipped and never started."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """Describes how one run ended: 'valid', 'limited', 'unknown', 'skipped' or 'failed'.
 
-    `reasons` says why it is not valid, and holds diagnostics if it is.
+    `reasons` says why it is not valid; for a valid run it holds diagnostics.
     """
 
     status: str
@@ -52,62 +135,68 @@ class Outcome:
 
 
 def missing(campaign: Campaign) -> list[Run]:
-    """Returns the runs of the plan that have no finished folder yet."""
+    """Returns the runs of the plan without a finished folder."""
     return [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
 
 
 def put_damaged_aside(campaign: Campaign) -> Iterator[str]:
-    """Renames folders of runs whose run.json can't be read, so that these are made again; yields a sentence each."""
+    """Renames folders of runs whose run.json can't be read, so that these runs are repeated. Yields
+    a sentence for each.
+    """
     for run, error in campaign.damaged():
         aside = RunFolder.of(campaign.outdir, run).put_aside()
-        yield f"{error}: the run is made again; its old folder is kept as {aside.name}"
+        yield f"{error}: the run is repeated; its old folder is kept as {aside.name}"
 
 
-async def run_all(campaign: Campaign, runs: Sequence[Run], executor: Executor, watcher: Watcher) -> None:
-    """Runs all of them, as many at a time as the executor takes.
+async def run_all(
+    campaign: Campaign, runs: Sequence[Run], executor: Executor, watcher: Watcher
+) -> None:
+    """Makes all runs, as many at a time as the executor accepts.
 
-    A failed run is reported to the watcher and leaves its partial folder with the logs; the others go on. When
-    cancelled, runs in progress are abandoned and leave nothing.
+    A failed run is reported to the watcher and leaves its partial folder with the logs; other runs
+    continue. When cancelled, runs in progress are abandoned and leave nothing.
     """
-    keeper = IndexKeeper(campaign, len(runs))
-    work = _Work(campaign, executor, watcher, keeper)
+    work = _Work(campaign, executor, watcher)
     waiting = iter(runs)
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(executor.slots, len(runs))):
                 group.create_task(work.take(waiting))
-        await keeper.update()
     finally:
         await executor.close()
 
 
 class _Work:
-    def __init__(self, campaign: Campaign, executor: Executor, watcher: Watcher, keeper: IndexKeeper) -> None:
+    def __init__(self, campaign: Campaign, executor: Executor, watcher: Watcher) -> None:
         self._campaign = campaign
         self._executor = executor
         self._watcher = watcher
-        self._keeper = keeper
         self._budget = Budget()
         if any(map(_has_budget, campaign.runs)):
-            for finished, _ in campaign.finished(_has_budget, numbers_only=True):
+            for finished, _ in campaign.finished(_has_budget):
                 self._spend(finished)
 
     async def take(self, waiting: Iterator[Run]) -> None:
-        """Takes one run after the other, until none is left."""
+        """Makes one run after the other, until none is left."""
         previous: Run | None = None
         for run in waiting:
             if previous and previous.entry != run.entry and isinstance(previous.path, HostPath):
-                await self._executor.close()  # what the entry kept ends with it, and not when the next one may begin
+                await (
+                    self._executor.close()
+                )  # kept commands end with the entry, and not when the next entry may begin
             folder = RunFolder.of(self._campaign.outdir, run)
             if previous and isinstance(run.path, HostPath):
                 await asyncio.sleep(run.path.pause_s)
             self._watcher.ended(run, await self._tries(run, folder))
-            await self._keeper.ended()  # before the next one begins, whose measurement it could disturb
             previous = run
 
     async def _tries(self, run: Run, folder: RunFolder) -> Outcome:
-        """Tries the run, and again as often as its entry allows when it fails; keeps each reason."""
-        retries, pause_s = (run.path.retries, run.path.pause_s) if isinstance(run.path, HostPath) else (0, 0.0)
+        """Tries the run, and again as often as its entry allows when it fails; keeps
+        each reason.
+        """
+        retries, pause_s = (
+            (run.path.retries, run.path.pause_s) if isinstance(run.path, HostPath) else (0, 0.0)
+        )
         failures: list[str] = []
         began = functools.cache(lambda: self._watcher.started(run, folder))
         while len(failures) <= retries:
@@ -119,16 +208,22 @@ class _Work:
                     return Outcome("skipped", (*failures, refusal))
             try:
                 self._campaign.check()
-                return await self._once(Attempt(run, self._capped(run), folder, tuple(failures), began))
+                return await self._once(
+                    Attempt(run, self._capped(run), folder, tuple(failures), began)
+                )
             except ArchiveError as error:
                 return Outcome("failed", (*failures, str(error)))
             except Skipped as reason:
                 folder.discard()
                 return Outcome("skipped", (str(reason),))
             except (GuestError, GeneratorError, CommandError, OSError) as error:
-                failures.append(located(error, folder.partial) if isinstance(error, OSError) else str(error))
-                self._budget.add(run.entry, time.time(), await asyncio.to_thread(_bytes_sampled, folder.partial))
-                with contextlib.suppress(OSError, ArchiveError):  # the disk may be what is full
+                failures.append(
+                    located(error, folder.partial) if isinstance(error, OSError) else str(error)
+                )
+                self._budget.add(
+                    run.entry, time.time(), await asyncio.to_thread(_bytes_sampled, folder.partial)
+                )
+                with contextlib.suppress(OSError, ArchiveError):  # the disk may be full
                     (folder.partial / run_files.ERROR).parent.mkdir(exist_ok=True)
                     text = "".join(f"{failure}\n" for failure in failures)
                     write_whole(folder.partial / run_files.ERROR, text, sync=False)
@@ -151,10 +246,12 @@ class _Work:
             now = datetime.datetime.now(datetime.UTC)
 
     def _capped(self, run: Run) -> Run:
-        """Returns the run with the end that its budget sets, as it is started."""
+        """Returns the run to start, with the end that its budget sets."""
         if not isinstance(run.path, HostPath):
             return run
-        return replace(run, path=replace(run.path, cap_bytes=self._budget.cap_bytes(run, time.time())))
+        return replace(
+            run, path=replace(run.path, cap_bytes=self._budget.cap_bytes(run, time.time()))
+        )
 
     async def _once(self, attempt: Attempt) -> Outcome:
         finished = await self._executor.make(attempt)
@@ -164,7 +261,12 @@ class _Work:
 
     def _spend(self, finished: FinishedRun) -> None:
         assert finished.ended_s is not None
-        self._budget.add(finished.run.entry, finished.ended_s, finished.metrics.bytes_sent or 0, _stretched(finished))
+        self._budget.add(
+            finished.run.entry,
+            finished.ended_s,
+            finished.metrics.bytes_sent or 0,
+            _stretched(finished),
+        )
 
 
 def _has_budget(run: Run) -> bool:
@@ -172,7 +274,7 @@ def _has_budget(run: Run) -> bool:
 
 
 def _stretched(finished: FinishedRun) -> float:
-    """Returns how many times as long a run may be that was ended since it had settled."""
+    """Returns the factor by which a run may be longer if it ended because it had settled."""
     traffic = finished.run.traffic
     if finished.settled_after_s is None:
         return 1.0
@@ -181,5 +283,5 @@ def _stretched(finished: FinishedRun) -> float:
 
 def _bytes_sampled(folder: Path) -> int:
     with IMPORTING:
-        from ccmix.analysis.tables import bytes_sampled  # noqa: PLC0415
+        from ccmix.analysis.tables import bytes_sampled  # noqa: PLC0415  # needs Polars: not before a run
     return bytes_sampled(folder)

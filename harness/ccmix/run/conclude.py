@@ -1,4 +1,6 @@
-"""Turns the raw files of a measured run into tables, metrics and a verdict, and writes the finished run."""
+"""Turns the raw files of a measured run into tables, metrics and a verdict, and writes the
+finished run.
+"""
 
 import json
 from dataclasses import dataclass, replace
@@ -11,7 +13,7 @@ from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import as_measured, read_tables
 from ccmix.analysis.validity import judge
 from ccmix.archive.codec import MEASUREMENT
-from ccmix.archive.replacing import write_whole
+from ccmix.files import write_whole
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Measurement, Run, run_files
 from ccmix.model.results import Execution, FinishedRun
@@ -20,11 +22,21 @@ from ccmix.probes import capflow
 from ccmix.tools import ToolError
 from ccmix.version import version
 
-# What reading a file that its tool did not write, or not to the end, may raise
-NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
+# Exceptions from reading a file that is incomplete, or not from its tool
+NOT_UNDERSTOOD = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    PolarsError,
+)
 
 
-def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, execution: Execution) -> FinishedRun:
+def conclude(
+    run: Run, folder: archive.RunFolder, measurement: Measurement, execution: Execution
+) -> FinishedRun:
     """Writes the tables, the measurement and run.json, and returns the finished run.
 
     Raises GeneratorError if a raw file can't be understood.
@@ -63,14 +75,16 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
             verdict=judge(as_made, tables, measurement, metrics),
         )
     except NOT_UNDERSTOOD as error:
-        raise GeneratorError(f"{folder.partial}: a raw file can't be understood: {error!r}") from error
+        raise GeneratorError(
+            f"{folder.partial}: a raw file can't be understood: {error!r}"
+        ) from error
     folder.finish(finished)
     return finished
 
 
 @dataclass(frozen=True)
 class _Converted:
-    """Says why the tables of a capture lack something: limits that cut them, and problems."""
+    """Says why the tables of a capture are incomplete: limits that cut them, and problems."""
 
     shortened: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -79,7 +93,7 @@ class _Converted:
 def _packets(run: Run, folder: Path) -> _Converted:
     """Writes packets.parquet and connections.parquet if there is a capture.
 
-    Packets are counted in spans of the run's interval, where that is shorter than the usual one.
+    Packets are counted in spans of the run's interval if it is shorter than the usual span.
     """
     capture = folder / run_files.CAPTURE
     if not capture.exists():
@@ -87,9 +101,15 @@ def _packets(run: Run, folder: Path) -> _Converted:
     limits = run.path.capture.conversion if run.path.capture else None
     try:
         connections = capflow.convert(
-            capture, folder / run_files.PACKETS, folder / run_files.CONNECTIONS, run.traffic.packets_interval_s, limits
+            capture,
+            folder / run_files.PACKETS,
+            folder / run_files.CONNECTIONS,
+            run.traffic.packets_interval_s,
+            limits,
         )
     except (capflow.CaptureError, ToolError) as error:
         return _Converted(problems=(f"the capture was not analysed: {error}",))
-    missing = (f"the capture's end is missing: {connections.problem}",) if connections.problem else ()
+    missing = (
+        (f"the capture's end is missing: {connections.problem}",) if connections.problem else ()
+    )
     return _Converted(connections.shortened, missing)

@@ -1,30 +1,124 @@
-"""Records on the hosts of a run beside its traffic, by ccmix-sockmon, else by ss and from /proc."""
+"""Brings ccmix's programs to the hosts of a run, and records while the traffic runs: with
+ccmix-sockmon, or otherwise with ss and /proc.
+"""
 
+import datetime
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from ccmix.agent.deadline import Deadline
-from ccmix.conditions.bpf_cca import is_root, to_ask_about
+from ccmix.conditions.bpf_cca import CcaProgram, is_root, to_ask_about
+from ccmix.files import open_to_append
 from ccmix.hosts import CommandError
 from ccmix.hosts.caps import output_bytes, processors_bytes
 from ccmix.hosts.errors import HostLost
 from ccmix.hosts.host import Process, RealHost
-from ccmix.model import ProbeReport, Run, SeriesNames, run_files
-from ccmix.probes import processors, rtt_beside, sockets, sockmon
+from ccmix.model import Command, ProbeReport, PschedulerFacts, Run, SeriesNames, run_files
+from ccmix.probes import rtt_beside, sampler, sockets, sockmon
 from ccmix.probes.sampler import SamplerReport, sampling
-from ccmix.run.programs import HostPrograms, ProbeRefused
 
-# So often, the values of sockets are worth the time that it takes to load BPF programs for them.
+
+class RunLog:
+    """Writes lines with the time in UTC, immediately to disk."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __call__(self, text: str) -> None:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        with open_to_append(self._file) as out:
+            out.write(f"{now} {text}\n".encode(errors="replace"))
+
+
+@dataclass(frozen=True)
+class ToolFacts:
+    """Describes the tool that made the traffic of a run between hosts."""
+
+    generator: str  # 'iperf3', 'pscheduler', or the kind of result that the user's command printed
+    version: str  # '' if unknown
+    commands: tuple[Command, ...]
+    pscheduler: PschedulerFacts | None = None
+    settled_after_s: float | None = None  # measured time of a run that ended because it had settled
+
+
+class ProbeRefused(Exception):
+    """Reports that a host can't run the probe; the message says why."""
+
+
+class HostPrograms:
+    """Sends each program once per connection, into the folder that is removed with the agent."""
+
+    def __init__(
+        self, iperf3: Path | None, sockmon: Path, rtt: Path, cca: Path | None = None
+    ) -> None:
+        """Takes the paths here; `iperf3` may be None if every entry has a src-cmd, `cca` if none
+        has cca-load.
+        """
+        self._iperf3 = iperf3
+        self._sockmon = sockmon
+        self._rtt = rtt
+        self._cca = cca
+        # nothing is kept from a lost connection
+        self._sent: WeakKeyDictionary[RealHost, dict[Path, str]] = WeakKeyDictionary()
+        self._refused: WeakKeyDictionary[RealHost, str | None] = WeakKeyDictionary()
+
+    def iperf3_on(self, host: RealHost) -> str:
+        """Returns the path of the patched iperf3. Raises CommandError."""
+        assert self._iperf3
+        return self._on(host, self._iperf3, "iperf3")
+
+    def sockmon_on(self, host: RealHost) -> str:
+        """Returns the path of the probe, after a try on the host. Raises ProbeRefused
+        and HostLost.
+        """
+        if host not in self._refused:
+            self._refused[host] = self._refusal(host)
+        if reason := self._refused[host]:
+            raise ProbeRefused(reason)
+        return self._on(host, self._sockmon, "ccmix-sockmon")
+
+    def rtt_on(self, host: RealHost) -> str:
+        """Returns the path of ccmix-rtt. Raises CommandError."""
+        return self._on(host, self._rtt, "ccmix-rtt")
+
+    def cca_on(self, host: RealHost) -> CcaProgram | None:
+        """Returns the path of ccmix-cca on the host; None if it is missing here. Raises
+        CommandError.
+        """
+        return CcaProgram(host, self._on(host, self._cca, "ccmix-cca")) if self._cca else None
+
+    def _refusal(self, host: RealHost) -> str | None:
+        try:
+            binary = self._on(host, self._sockmon, "ccmix-sockmon")
+        except HostLost:
+            raise
+        except CommandError as error:
+            return error.reason
+        return sockmon.refusal(host, [binary, "--sockets", "--counters", "--cpu"])
+
+    def _on(self, host: RealHost, program: Path, name: str) -> str:
+        if host.is_this_machine:
+            return str(program)
+        sent = self._sent.setdefault(host, {})
+        if program not in sent:
+            sent[program] = host.put(program, name)
+        return sent[program]
+
+
+# At this interval, values of sockets are worth the time for loading BPF programs.
 OFTEN_S = 0.01
 STARTS_WITHIN_S = 5
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Describes what to watch: the other ends of the sockets of each host, by its role, and the sending device."""
+    """Describes the subjects of recording: the other ends of the sockets of each host, by its role,
+    and the sending device.
+    """
 
     addresses: Mapping[str, Sequence[str]]
     device: str
@@ -32,10 +126,14 @@ class Watched:
 
 @dataclass
 class Recording:
-    """Says what it takes to read the series that are recorded. It is complete when the probes have ended."""
+    """Holds the facts for reading the recorded series. It is complete when the probes have
+    ended.
+    """
 
     series: SeriesNames
-    clocks_s: dict[str, float]  # by role: how far the host's clock is ahead of this machine's
+    clocks_s: dict[
+        str, float
+    ]  # by role: the time by which the host's clock is ahead of this machine's
     reports: dict[str, ProbeReport] = field(default_factory=dict)
     diagnostics: list[str] = field(default_factory=list)
 
@@ -44,8 +142,8 @@ class Recording:
 def recorded_hosts(
     run: Run, by_role: Mapping[str, RealHost], programs: HostPrograms, watched: Watched, logs: Path
 ) -> Iterator[Recording]:
-    """Records until the context ends: on each host counters, processors, the run's processes and the sockets to the
-    other one, on src also the sending device's queue. Raises CommandError.
+    """Records until the context ends: on each host counters, processors, the run's processes and
+    the sockets to the other host; on src also the sending device's queue. Raises CommandError.
     """
     recording = Recording(
         series=SeriesNames(sockets={"": "sender"}, queues={f"/{watched.device}": "sender-queue"}),
@@ -57,17 +155,27 @@ def recorded_hosts(
             try:
                 argv = [programs.sockmon_on(host), *_what(run, role, host, watched)]
             except ProbeRefused as reason:
-                recording.diagnostics.append(f"{host.name}: sampled by ss and /proc instead of ccmix-sockmon: {reason}")
+                recording.diagnostics.append(
+                    f"{host.name}: sampled by ss and /proc instead of ccmix-sockmon: {reason}"
+                )
                 for name, command in _instead(role, watched).items():
-                    most = processors_bytes if command is processors.COMMAND else output_bytes
+                    most = processors_bytes if command is sampler.PROC_STAT else output_bytes
                     most_bytes = most(run.traffic.seconds, run.traffic.interval_s)
-                    samples = sampling(host, command, run.traffic.interval_s, logs / f"{name}.jsonl", most_bytes)
+                    samples = sampling(
+                        host, command, run.traffic.interval_s, logs / f"{name}.jsonl", most_bytes
+                    )
                     reports[name] = probes.enter_context(samples)
             else:
-                stream = run_files.SOCKMON_STREAM if role == "src" else run_files.SOCKMON_DESTINATION_STREAM
+                stream = (
+                    run_files.SOCKMON_STREAM
+                    if role == "src"
+                    else run_files.SOCKMON_DESTINATION_STREAM
+                )
                 watches = _watches(run, host, programs, recording) if role == "src" else []
                 output, errors = logs / stream, sockmon.errors_of(logs / stream)
-                started = host.start([*watches, *argv], stdout=output, stderr=errors, privileged=bool(watches))
+                started = host.start(
+                    [*watches, *argv], stdout=output, stderr=errors, privileged=bool(watches)
+                )
                 process = probes.enter_context(started)
                 if watches:
                     _wait_until_it_records(process, output)
@@ -75,16 +183,19 @@ def recorded_hosts(
             src = by_role["src"]
             command = rtt_beside.argv(programs.rtt_on(src), probe, run.host_path.dst.address)
             output, errors = logs / run_files.RTT_SAMPLES, logs / run_files.RTT_ERRORS
-            probes.enter_context(src.start(command, stdout=output, stderr=errors, privileged=refused(src, command)))
+            probes.enter_context(
+                src.start(command, stdout=output, stderr=errors, privileged=refused(src, command))
+            )
         yield recording
     recording.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
 
 
 def _watches(run: Run, host: RealHost, programs: HostPrograms, recording: Recording) -> list[str]:
-    """Returns the prefix of a probe's command that lets it read by BPF: states of CCAs, and values of sockets.
+    """Returns the prefix with which a probe's command reads by BPF: states of CCAs, and values of
+    sockets.
 
-    It takes root. The prefix is empty where no CCA is a BPF program, unless root samples often. Where the states can't
-    be read, `recording` gets the reason; values come by netlink then.
+    This needs root. The prefix is empty if no CCA is a BPF program, unless root samples often. If
+    the states can't be read, `recording` gets the reason, and values come by netlink.
     """
     ccas = to_ask_about(host, run.host_path)
     wanted = ccas or (run.traffic.interval_s <= OFTEN_S and is_root(host))
@@ -96,26 +207,40 @@ def _watches(run: Run, host: RealHost, programs: HostPrograms, recording: Record
     except HostLost:
         raise
     except CommandError as error:
-        if ccas:
-            recording.diagnostics.append(f"{host.name}: states of {' '.join(ccas)} are not recorded: {error.reason}")
+        named = run.traffic.ccas  # none: commands may use any
+        if missed := [cca for cca in ccas if cca in named or not named]:
+            recording.diagnostics.append(
+                f"{host.name}: states of {' '.join(missed)} are not recorded: {error.reason}"
+            )
         return []
     return watches
 
 
 def _wait_until_it_records(process: Process, stream: Path) -> None:
-    """Waits for the stream's header, since traffic begins then: a busy host takes 0.1 s to load BPF programs.
+    """Waits for the stream's header, because the traffic begins then: a busy host takes 0.1 s to
+    load BPF programs.
 
-    A probe that fails is noticed at its end, like any other.
+    A failed probe is noticed at its end, like any other.
     """
     deadline = Deadline(STARTS_WITHIN_S)
-    while not (stream.exists() and stream.stat().st_size) and not process.ended() and not deadline.expired:
+    while (
+        not (stream.exists() and stream.stat().st_size)
+        and not process.ended()
+        and not deadline.expired
+    ):
         time.sleep(0.005)
 
 
 def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
     cores = run.host_path.mpstat_cores
-    cpu = "--cpu" if processors.every(cores) else f"--cpu={cores}"
-    options = ["--counters", cpu, f"--tree={host.agent_pid}", "--threads", *sockmon.rates(run.traffic.interval_s)]
+    cpu = "--cpu" if sampler.are_all_cores(cores) else f"--cpu={cores}"
+    options = [
+        "--counters",
+        cpu,
+        f"--tree={host.agent_pid}",
+        "--threads",
+        *sockmon.rates(run.traffic.interval_s),
+    ]
     # of a link-local address, without its device
     addresses = [address.partition("%")[0] for address in watched.addresses[role]]
     remotes = [f"--remote={address}" for address in addresses[: sockmon.MOST_REMOTES]]
@@ -124,7 +249,9 @@ def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
 
 
 def refused(host: RealHost, command: Sequence[str]) -> bool:
-    """Returns whether the login may not run a command of ccmix-rtt: some kernels let nobody but root ping."""
+    """Returns whether the login may not run a command of ccmix-rtt, because some kernels let only
+    root ping.
+    """
     try:
         host.run([command[0], "--duration=10ms", "--timeout=10ms", *command[1:]])
     except HostLost:
@@ -136,4 +263,4 @@ def refused(host: RealHost, command: Sequence[str]) -> bool:
 
 def _instead(role: str, watched: Watched) -> dict[str, Sequence[str]]:
     of_sockets = {"sockets": sockets.to(watched.addresses["src"])} if role == "src" else {}
-    return {**of_sockets, f"processors-{role}": processors.COMMAND}
+    return {**of_sockets, f"processors-{role}": sampler.PROC_STAT}

@@ -1,5 +1,7 @@
 """Measures runs on machines: in a guest of the lab, or on this machine."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import hashlib
@@ -14,24 +16,22 @@ from pathlib import Path
 from typing import Protocol
 
 from ccmix.archive.codec import MEASUREMENT
-from ccmix.archive.errors import ArchiveError
-from ccmix.archive.inside import open_file, open_folder
-from ccmix.archive.replacing import write_new
+from ccmix.files import ArchiveError, open_file, open_folder, write_new
 from ccmix.generators.results import GeneratorError
 from ccmix.isolated import FOLDER, module_command
 from ccmix.lab import CODE_DIR, JOB_DIR, GuestError, GuestSpec, run_guest
 from ccmix.lab.guest_code import HARNESS, guest_code
-from ccmix.lab.kernels import identify
-from ccmix.lab.memory import SharedMemory, guest_memory_bytes
-from ccmix.lab.userlands import HOST_ROOT, identify_userland
+from ccmix.lab.host import SharedMemory, guest_memory_bytes
+from ccmix.lab.spec import HOST_ROOT, identify, identify_userland
 from ccmix.model import STOCK_KERNEL, HostPath, Measurement, Run, run_files
 from ccmix.model.results import Execution
 from ccmix.run.traffic_sources import IN_USERLAND
-from ccmix.tools import find_userland
+from ccmix.tools import find_iperf3, find_rtt, find_sockmon, find_userland
 
 PACKAGE_FOLDER = Path(FOLDER)
 
-# In a guest the host's folders are read-only, so the undo journal lies in memory; it dies with the guest.
+# In a guest the host's folders are read-only, so the undo journal is in memory and dies with the
+# guest.
 GUEST_ENVIRONMENT = {"CCMIX_STATE": "/run/ccmix/state"}
 OWN_ROOT_ENVIRONMENT = GUEST_ENVIRONMENT | {IN_USERLAND: "1"}
 PYTHON_IN_GUEST = Path("/usr/bin/python3")
@@ -47,21 +47,26 @@ class EmulationPrograms:
     sockmon: Path
     rtt: Path
 
+    @classmethod
+    def find(cls) -> EmulationPrograms:
+        """Finds the programs. Raises ToolError if one is missing."""
+        return cls(find_iperf3(), find_sockmon(), find_rtt())
+
 
 @dataclass(frozen=True)
 class Measured:
-    """Holds what a machine returns of a run."""
+    """Holds the result of a machine for a run."""
 
     measurement: Measurement
     execution: Execution
 
 
 class Skipped(Exception):
-    """Reports that a run was not tried, and why: its destination doesn't answer."""
+    """Reports that a run was not tried, because its destination doesn't answer."""
 
 
 class Machine(Protocol):
-    """Measures one run into a folder that exists and is empty."""
+    """Measures one run into an existing, empty folder."""
 
     async def measure(self, run: Run, folder: Path) -> Measured:
         """Measures the run; cancelling ends it.
@@ -70,51 +75,51 @@ class Machine(Protocol):
         """
 
     async def close(self) -> None:
-        """Ends what was kept from run to run."""
-
-
-@dataclass(frozen=True)
-class _Guest:
-    """Holds where a guest finds what measures in it; `userland` is None where its root is the host's file system."""
-
-    python: Path
-    harness: str
-    programs: EmulationPrograms
-    environment: Mapping[str, str]
-    userland: Path | None = None
-    code: Path | None = None
+        """Ends commands and settings that were kept from run to run."""
 
 
 class LabMachine:
-    """Measures each run in a guest of its own, in virtual time."""
+    """Measures each run in its own guest, in virtual time."""
 
     def __init__(
-        self, kernel: Path, programs: EmulationPrograms, others: Mapping[str, Path] | None = None,
-        userland: Path | None = None,
-    ) -> None:  # fmt: skip
-        """Takes the stock kernel, and by their names others that runs may ask for; the root of the guests is that of
-        the set-up if none is given. Raises ToolError where there is none, GuestError where it can't be used.
+        self, kernel: Path, programs: EmulationPrograms, others: Mapping[str, Path] | None = None
+    ) -> None:
+        """Takes the stock kernel, and other kernels that runs may ask for, by name.
+
+        Raises ToolError if there is no userland, GuestError if it can't be used.
         """
         self._kernels = {STOCK_KERNEL: kernel, **(others or {})}
-        self._userland = userland or find_userland()
+        self._userland = find_userland()
         self._programs: dict[str, Path] = asdict(programs)
         self._code = guest_code(self._userland, self._programs)
-        self._hashes = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in self._programs.items()}
+        self._hashes = {
+            name: hashlib.sha256(file.read_bytes()).hexdigest()
+            for name, file in self._programs.items()
+        }
         self._memory = SharedMemory()
 
     async def measure(self, run: Run, folder: Path) -> Measured:
         assert run.seed is not None
         kernel = self._kernels[run.topology.kernel]
         _write_job(run, folder)
-        with _planted_removed(folder), self._host_root(folder) if run.topology.host_root else self._own_root() as guest:
+        with _planted_removed(folder), contextlib.ExitStack() as links:
+            if run.topology.host_root:
+                for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._programs}.items():
+                    links.enter_context(_link(folder / name, target))
+                python, harness, place = Path(sys.executable).resolve(), HARNESS_LINK, JOB_DIR
+                userland, code, environment = None, None, GUEST_ENVIRONMENT
+            else:
+                python, harness, place = PYTHON_IN_GUEST, HARNESS, CODE_DIR
+                userland, code, environment = self._userland, self._code, OWN_ROOT_ENVIRONMENT
+            programs = EmulationPrograms(**{name: Path(place, name) for name in self._programs})
             spec = GuestSpec(
-                argv=_measure_argv(guest.python, guest.harness, Path(), guest.programs),
+                argv=_measure_argv(python, f"{place}/{harness}", Path(), programs),
                 job_dir=folder,
                 memory_bytes=guest_memory_bytes(run.topology),
                 seed=run.seed,
-                userland=guest.userland,
-                code=guest.code,
-                environment=guest.environment,
+                userland=userland,
+                code=code,
+                environment=environment,
             )
             async with self._memory.part(spec.memory_bytes):
                 result = await run_guest(kernel, spec)
@@ -127,35 +132,22 @@ class LabMachine:
         facts = replace(
             measured.facts,
             lab_kernel=identify(run.topology.kernel, kernel),
-            guest_root=identify_userland(guest.userland) if guest.userland else HOST_ROOT,
+            guest_root=identify_userland(spec.userland) if spec.userland else HOST_ROOT,
             lab_programs=self._hashes,
         )
         seconds = round(result.real_seconds, 2)
         execution = Execution("lab", seconds, spec.memory_bytes, confinement=result.confinement)
         return Measured(replace(measured, facts=facts), execution)
 
-    @contextlib.contextmanager
-    def _own_root(self) -> Iterator[_Guest]:
-        programs = EmulationPrograms(**{name: Path(CODE_DIR, name) for name in self._programs})
-        yield _Guest(PYTHON_IN_GUEST, HARNESS_IN_GUEST, programs, OWN_ROOT_ENVIRONMENT, self._userland, self._code)
-
-    @contextlib.contextmanager
-    def _host_root(self, folder: Path) -> Iterator[_Guest]:
-        """Takes the host's Python, and links to the code and the programs in the run's folder."""
-        with contextlib.ExitStack() as links:
-            for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._programs}.items():
-                links.enter_context(_link(folder / name, target))
-            programs = EmulationPrograms(**{name: Path(JOB_DIR, name) for name in self._programs})
-            yield _Guest(Path(sys.executable).resolve(), f"{JOB_DIR}/{HARNESS_LINK}", programs, GUEST_ENVIRONMENT)
-
     async def close(self) -> None:
-        """Does nothing: nothing is kept."""
+        """Does nothing, because nothing is kept."""
 
 
 @contextlib.contextmanager
 def _link(link: Path, target: Path) -> Iterator[None]:
-    """Makes a path of the same length for every user: the arguments of a process lie on its stack, whose address is
-    part of mkstemp()'s first guess at a name, and a second guess costs a random number of the kernel.
+    """Makes a path of the same length for every user. The arguments of a process are on its stack,
+    whose address is part of mkstemp()'s first guess at a name, and a second guess would cost a
+    random number of the kernel.
     """
     link.symlink_to(target)
     try:
@@ -165,7 +157,9 @@ def _link(link: Path, target: Path) -> Iterator[None]:
 
 
 class ThisMachine:
-    """Measures in network namespaces of this machine, in real time; needs root and a kernel with netem."""
+    """Measures in network namespaces of this machine, in real time; needs root and a kernel
+    with netem.
+    """
 
     def __init__(self, programs: EmulationPrograms) -> None:
         self._programs = programs
@@ -174,13 +168,16 @@ class ThisMachine:
         _write_job(run, folder)
         begin = asyncio.get_running_loop().time()
         process = await asyncio.create_subprocess_exec(
-            "setpriv", "--pdeathsig", "TERM",
-            *_measure_argv(Path(sys.executable).resolve(), FOLDER, folder, self._programs), start_new_session=True,
-        )  # fmt: skip
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            *_measure_argv(Path(sys.executable).resolve(), FOLDER, folder, self._programs),
+            start_new_session=True,
+        )
         try:
             status = await process.wait()
         except asyncio.CancelledError:
-            process.terminate()  # it undoes what it changed
+            process.terminate()  # it undoes its changes
             await process.wait()
             raise
         _finish_job(folder, status)
@@ -188,11 +185,11 @@ class ThisMachine:
         return Measured(_measurement(folder), Execution("namespaces", round(seconds, 2)))
 
     async def close(self) -> None:
-        """Does nothing: nothing is kept."""
+        """Does nothing, because nothing is kept."""
 
 
 class EachItsOwn:
-    """Measures runs on an emulated path by one machine, runs between hosts by another."""
+    """Measures runs on emulated paths with one machine, and runs between hosts with another."""
 
     def __init__(self, emulated: Machine | None, between_hosts: Machine | None) -> None:
         self._emulated = emulated
@@ -209,22 +206,33 @@ class EachItsOwn:
                 await machine.close()
 
 
-def _measure_argv(python: Path, harness: str, folder: Path, programs: EmulationPrograms) -> tuple[str, ...]:
-    """Returns the measuring command, which needs no installed packages: starting without site takes half as long."""
-    return tuple(module_command("ccmix.run.measure", folder, *astuple(programs), python=python, folder=harness))
+def _measure_argv(
+    python: Path, harness: str, folder: Path, programs: EmulationPrograms
+) -> tuple[str, ...]:
+    """Returns the measuring command. It needs no installed packages, so it starts without site,
+    which halves the time.
+    """
+    return tuple(
+        module_command(
+            "ccmix.run.measure", folder, *astuple(programs), python=python, folder=harness
+        )
+    )
 
 
 def pickled(run: Run) -> bytes:
-    """Returns a run for another Python, older or newer: the same bytes for equal runs, wherever they come from.
+    """Pickles a run for another Python, older or newer: equal runs have the same bytes, wherever
+    they come from.
 
-    By itself, pickle writes which strings are one object, and in which order an object got its fields. Of that the
-    memory of the guest's Python depends.
+    By itself, pickle records which strings are one object, and the order in which an object got its
+    fields. The memory of the guest's Python would depend on that.
     """
     return pickle.dumps(_rebuilt(run), protocol=4)
 
 
 def _rebuilt(value: object) -> object:
-    """Returns an equal value, with one object for equal strings, and an object for each use of anything else."""
+    """Returns an equal value, with one object for equal strings, and a separate object for each use
+    of other values.
+    """
     if isinstance(value, str):
         return sys.intern(value)
     if isinstance(value, tuple):
@@ -240,14 +248,16 @@ def _rebuilt(value: object) -> object:
 
 
 def _write_job(run: Run, folder: Path) -> None:
-    """Writes the run for the measuring process, which has the same code and no library that decodes JSON."""
+    """Writes the run for the measuring process, which has the same code but no library to decode
+    JSON.
+    """
     job = folder / run_files.JOB
     job.parent.mkdir()
     job.write_bytes(pickled(run))
 
 
 def _measurement(folder: Path) -> Measurement:
-    """Reads what the measuring process wrote. Raises GeneratorError if it is damaged."""
+    """Reads the file of the measuring process. Raises GeneratorError if it is damaged."""
     try:
         return MEASUREMENT.decode(json.loads(_text(folder, run_files.FACTS)))
     except (OSError, ValueError, ArchiveError) as error:
@@ -255,14 +265,18 @@ def _measurement(folder: Path) -> Measurement:
 
 
 def _text(folder: Path, name: str) -> str:
-    """Reads a file that a command of the run may have put there. Raises OSError, ArchiveError and ValueError."""
+    """Reads a file that a command of the run may have put there. Raises OSError, ArchiveError and
+    ValueError.
+    """
     with os.fdopen(open_file(folder, folder / name), encoding="utf-8") as file:
         return file.read()
 
 
 @contextlib.contextmanager
 def _logs(folder: Path) -> Iterator[int]:
-    """Yields a handle of the run's folder of logs, which is no link then. Raises OSError and ArchiveError."""
+    """Yields a handle of the run's folder of logs, which is then not a link. Raises OSError and
+    ArchiveError.
+    """
     handle = open_folder(folder, folder / run_files.LOGS)
     try:
         yield handle
@@ -272,8 +286,9 @@ def _logs(folder: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _planted_removed(folder: Path) -> Iterator[None]:
-    """Removes in any case what a command in the guest may have left to mislead this machine: a link, which it would
-    follow out of the folder, or a pipe, for which it would wait. Raises GuestError if there was any.
+    """Removes files by which a command in the guest could mislead this machine: a link, which it
+    would follow out of the folder, or a pipe, for which it would wait. Raises GuestError if it
+    found any.
     """
     planted: list[Path] = []
     try:
@@ -286,12 +301,17 @@ def _planted_removed(folder: Path) -> Iterator[None]:
                     planted.append(Path(place, name))
                     os.unlink(name, dir_fd=handle)
     if planted:
-        what = f"{planted[0].relative_to(folder)} is neither a file nor a folder: a command of the run has made it"
+        what = (
+            f"{planted[0].relative_to(folder)} is neither a file nor a folder: a command of "
+            "the run has made it"
+        )
         raise GuestError("links", f"{what}; make it in TMPDIR instead")
 
 
 def _finish_job(folder: Path, exit_status: int) -> None:
-    """Removes the job, which nothing but the measuring process reads. Raises GeneratorError where that failed."""
+    """Removes the job, which only the measuring process reads. Raises GeneratorError if that
+    process failed.
+    """
     with _logs(folder) as logs:
         os.unlink(Path(run_files.JOB).name, dir_fd=logs)
     if exit_status == 0:

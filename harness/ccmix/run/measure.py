@@ -1,8 +1,10 @@
-"""Measures one run on this machine: sets up the path, makes the traffic, and writes everything observed as raw files.
+"""Measures one run on this machine: sets up the path, makes the traffic, and writes everything
+observed as raw files.
 
-This runs inside the lab's guest and, without the lab, on a host with root and netem. It imports nothing but the
-standard library, since starting a guest's Python costs more than the run's set-up otherwise; tables are made outside.
-For the same reason functions import what few runs need.
+This runs inside the lab's guest and, without the lab, on a host with root and netem. It imports
+only the standard library, because otherwise the start of a guest's Python would cost more than the
+run's set-up; tables are made outside. For the same reason, functions import modules that few runs
+need.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from ccmix.agent.journal import Journal
 from ccmix.conditions import namespaces, qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import BOTTLENECK, DELAY, Pair
-from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
 from ccmix.conditions.sysctl import OF_TCP, of_ends
+from ccmix.conditions.tc import described_counters, qdisc_counters
 from ccmix.conditions.timeline import Timeline
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, Host, LocalHost
-from ccmix.hosts.namespace import entered
+from ccmix.hosts.local import entered
 from ccmix.model import (
     CaptureFacts,
     Counters,
@@ -56,9 +58,10 @@ if TYPE_CHECKING:
 
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
+NS_PER_S = 1_000_000_000
 PINGS, PING_INTERVAL_S = 5, 0.2  # or the RTT
 PINGS_AT_ONCE = 16
-ANSWERS_WITHIN_S = 60.0  # beyond the time that it takes on the empty path
+ANSWERS_WITHIN_S = 60.0  # in addition to the time on the empty path
 PING = ("ping", "-n", "-W", f"{ANSWERS_WITHIN_S:g}")
 
 
@@ -72,12 +75,19 @@ class Programs:
 
 
 def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
-    """Measures a run; `folder` gets generators/ and logs/. Raises CommandError or GeneratorError."""
+    """Measures a run; `folder` gets generators/ and logs/. Raises CommandError or
+    GeneratorError.
+    """
+    _wait_for_whole_second()
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
     generators.mkdir()
     logs.mkdir(exist_ok=True)
     iperf3_version = _iperf3_version(programs.iperf3)
-    with Journal() as journal, _parameter(run.topology, journal), dumbbell(run.topology, journal) as path:
+    with (
+        Journal() as journal,
+        _parameter(run.topology, journal),
+        dumbbell(run.topology, journal) as path,
+    ):
         first = path.sender(path.pairs[0])
         _check_ccas(run, first)
         with entered(first.name):
@@ -92,13 +102,18 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         changes = Timeline(run.topology, path)
         series = _series(path)
         probes = _Probes(run, path, programs, logs, series)
-        with _capturing(run, path, folder) as captured, ExitStack() as probing, ExitStack() as started:
+        _wait_for_whole_second()
+        with (
+            _capturing(run, path, folder) as captured,
+            ExitStack() as probing,
+            ExitStack() as started,
+        ):
             started_s = time.time()
             lines.serve(started)
             lines.schedule()
-            probing.enter_context(probes.sampling(lines.began_s))
+            sockmon_pid = probing.enter_context(probes.sampling(lines.began_s))
             with changes.running(lines.began_s - time.time()):
-                lines.run(started)
+                lines.run(started, sockmon_pid)
             ended_s = time.time()
         after, state_after = _counters(path), _state(path, run.topology)
     return Measurement(
@@ -110,9 +125,12 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
             commands=lines.commands,
             probes=probes.reports,
             offloads=offloads,
-            capture=CaptureFacts(captured.counts, captured.complete, captured.bytes) if captured else None,
+            capture=CaptureFacts(captured.counts, captured.complete, captured.bytes)
+            if captured
+            else None,
             sender_qdiscs={
-                pair.sender.name: described_counters(after.qdiscs[pair.sender_queue.what]) for pair in path.pairs
+                pair.sender.name: described_counters(after.qdiscs[pair.sender_queue.what])
+                for pair in path.pairs
             },
         ),
         started_s=started_s,
@@ -132,18 +150,33 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
 
 
 def _parameter(topology: Topology, journal: Journal) -> AbstractContextManager[None]:
-    """Returns a context in which the parameter of the topology is set: of the kernel, which all namespaces share."""
+    """Returns a context in which the parameter of the topology is set in the kernel, which all
+    namespaces share.
+    """
     if topology.module_parameter is None:
         return nullcontext()
-    from ccmix.conditions.module_parameter import changed_parameter  # noqa: PLC0415
+    from ccmix.conditions.sysctl import changed_parameter  # noqa: PLC0415  # few runs need it
 
     return changed_parameter(LocalHost(journal), topology.module_parameter)
+
+
+def _wait_for_whole_second() -> None:
+    """Waits until the monotonic clock shows a whole second.
+
+    In the lab a failed system call takes a microsecond. After this wait, everything repeats to the
+    byte, whichever files Python looked for before.
+    """
+    left_ns = -time.monotonic_ns() % NS_PER_S
+    time.sleep(max(0.0, left_ns - 0.5) / NS_PER_S)  # sleep() rounds up to a nanosecond
 
 
 def _iperf3_version(iperf3_path: str) -> str:
     version = LocalHost().run([iperf3_path, "--version"]).splitlines()[0]
     if "+ccmix" not in version:
-        raise GeneratorError(f"{iperf3_path} is {version}, without ccmix's patches: 'make setup' builds one with them")
+        raise GeneratorError(
+            f"{iperf3_path} is {version}, without ccmix's patches: 'make setup' builds one with "
+            "them"
+        )
     return version
 
 
@@ -151,11 +184,13 @@ def _check_ccas(run: Run, sender: Host) -> None:
     available = sender.read("/proc/sys/net/ipv4/tcp_available_congestion_control").split()
     for cca in sorted(run.traffic.ccas):
         if cca not in available:
-            raise GeneratorError(f"the sender's kernel has no CCA '{cca}'; it has {', '.join(available)}")
+            raise GeneratorError(
+                f"the sender's kernel has no CCA '{cca}'; it has {', '.join(available)}"
+            )
 
 
 def _pace(path: Dumbbell, traffic: Traffic, pacing_bps: float) -> None:
-    """Holds each flow through the fq of the senders that pace to `pacing_bps` at most."""
+    """Limits each flow through the fq of the pacing senders to at most `pacing_bps`."""
     for pair in path.pairs:
         if not traffic.paces(pair.sender.name):
             continue
@@ -164,7 +199,9 @@ def _pace(path: Dumbbell, traffic: Traffic, pacing_bps: float) -> None:
 
 
 def _offloads(path: Dumbbell) -> dict[str, bool]:
-    """Returns the offloads that could join packets, on a device that sends and on the router whose netem comes next."""
+    """Returns the offloads that could join packets, on a sending device and on the router with the
+    next netem.
+    """
     features: dict[str, bool] = {}
     pair = path.pairs[0]
     for device in (pair.sender_queue, pair.ack_delay):
@@ -178,18 +215,21 @@ def _offloads(path: Dumbbell) -> dict[str, bool]:
 def _ping(path: Dumbbell) -> PingRtts:
     """Returns round-trip times over the empty path, in seconds, by sender.
 
-    Several senders ask at the same time, each a little after another, so that no ping waits for another.
+    Several senders ping at the same time, each a little later than another, so that no ping waits
+    for another.
     """
     if len(path.pairs) == 1:
         return {pair.sender.name: _ping_of(path, pair) for pair in path.pairs}
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # few runs need it
 
     with ThreadPoolExecutor(PINGS_AT_ONCE) as pool:
         asked = []
         for pair in path.pairs:
             asked.append(pool.submit(_ping_of, path, pair))
             time.sleep(PING_INTERVAL_S / PINGS_AT_ONCE)
-        return {pair.sender.name: ping.result() for pair, ping in zip(path.pairs, asked, strict=True)}
+        return {
+            pair.sender.name: ping.result() for pair, ping in zip(path.pairs, asked, strict=True)
+        }
 
 
 def _ping_of(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
@@ -202,16 +242,19 @@ def _ping_of(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
         answers = path.sender(pair).run(argv, timeout_s=timeout_s)
     except CommandError as error:
         name, rtt_s = pair.sender.name, pair.sender.base_rtt_s
-        raise GeneratorError(f"no ping of {name} was answered, over a base RTT of {rtt_s:g} s: {error}") from error
+        raise GeneratorError(
+            f"no ping of {name} was answered, over a base RTT of {rtt_s:g} s: {error}"
+        ) from error
     return ping.rtts_s(answers, pair.sender.name)
 
 
 def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
-    """Returns when the replies to a train of full packets came, sent all at once: as far apart as the slower
-    bottleneck lets them.
+    """Returns the arrival times of replies to a train of full packets that were sent at once. The
+    slower bottleneck determines the distance between the replies.
 
-    Seconds of the wall clock; empty where no train shows the rate: the buffer holds too few packets, every sender is
-    slower than the bottleneck may be, or paces, or the delay of each packet is another.
+    Times are in seconds of the wall clock. Empty if no train can show the rate: the buffer holds
+    too few packets, every sender paces or may be slower than the bottleneck, or each packet has a
+    different delay.
     """
     packets = min(TRAIN_PACKETS, topology.buffer_bytes // topology.packet_bytes)
     if topology.ack_bottleneck:
@@ -224,29 +267,41 @@ def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
         return ()
     size = topology.mtu_bytes - IP_AND_ICMP_HEADER_BYTES
     argv = [*PING, "-D", "-c", str(packets), "-l", str(packets), "-s", str(size)]
-    took_s = packets * topology.packet_bytes * 8 / topology.least_rate_bps + steady[0].sender.base_rtt_s
+    took_s = (
+        packets * topology.packet_bytes * 8 / topology.least_rate_bps + steady[0].sender.base_rtt_s
+    )
     timeout_s = took_s + ANSWERS_WITHIN_S
-    lines = path.sender(steady[0]).run([*argv, steady[0].receiver_address], timeout_s=timeout_s).splitlines()
+    lines = (
+        path.sender(steady[0])
+        .run([*argv, steady[0].receiver_address], timeout_s=timeout_s)
+        .splitlines()
+    )
     if topology.policer:  # the traffic begins with a full bucket
         time.sleep(packets * topology.packet_bytes * 8 / topology.policer.rate_bps)
     return tuple(float(line[1:].partition("]")[0]) for line in lines if line.startswith("["))
 
 
 def _passes_trains(sender: Sender) -> bool:
-    """Returns whether packets that a sender sends all at once reach the bottleneck in the same way."""
+    """Returns whether packets that a sender sends at once also reach the bottleneck at
+    once.
+    """
     paces = sender.queue.parameter("maxrate") is not None
     return not (sender.rate_bps or sender.jitter_s or sender.reorder or paces)
 
 
 def _counters(path: Dumbbell) -> Counters:
-    """Reads qdisc statistics of every emulating device, TCP counters of all ends, and drops of the backlog between
-    devices.
+    """Reads qdisc statistics of every emulating device, TCP counters of all ends, and drops of the
+    backlog between devices.
     """
     namespaces = {device.place.namespace for device in path.layout.emulating}
     of_namespace = {name: qdisc_counters(path.host(name), None) for name in sorted(namespaces)}
     return Counters(
         qdiscs={
-            what: tuple(qdisc for qdisc in of_namespace[device.place.namespace] if qdisc.device == device.place.device)
+            what: tuple(
+                qdisc
+                for qdisc in of_namespace[device.place.namespace]
+                if qdisc.device == device.place.device
+            )
             for what, device in path.devices.items()
         },
         netstat={host.name: host.read("/proc/net/netstat") for host in path.ends},
@@ -255,7 +310,7 @@ def _counters(path: Dumbbell) -> Counters:
 
 
 def _state(path: Dumbbell, topology: Topology) -> PathState:
-    """Reads back how the kernel has the devices, the ends and the classes of the path."""
+    """Reads the devices, ends and classes of the path back from the kernel."""
     devices: dict[str, DeviceState] = {}
     for namespace in path.layout.namespaces:
         host = path.host(namespace)
@@ -263,14 +318,18 @@ def _state(path: Dumbbell, topology: Topology) -> PathState:
             for device, addresses in namespaces.addresses().items():
                 if device != "lo":
                     on = tuple(name for name, is_on in namespaces.offloads(device).items() if is_on)
-                    devices[f"{host.name}/{device}"] = DeviceState(namespaces.mtu_bytes(device), addresses, on)
+                    devices[f"{host.name}/{device}"] = DeviceState(
+                        namespaces.mtu_bytes(device), addresses, on
+                    )
     sysctls: dict[str, dict[str, str]] = {}
     for end in path.ends:
         with entered(end.name):
             sysctls[end.name] = namespaces.sysctls(of_ends(topology))
     bottleneck = path.bottleneck.place
     shown = qdisc.classes_command(bottleneck.device)
-    classes = {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.shaper == "htb" else {}
+    classes = (
+        {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.shaper == "htb" else {}
+    )
     shown = qdisc.filters_command(bottleneck.device)
     filters = {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.policer else {}
     return PathState(devices, sysctls, classes, _parameters(topology), filters)
@@ -280,7 +339,7 @@ def _parameters(topology: Topology) -> dict[str, str]:
     parameter = topology.module_parameter
     if parameter is None:
         return {}
-    from ccmix.conditions.module_parameter import read_parameter  # noqa: PLC0415
+    from ccmix.conditions.sysctl import read_parameter  # noqa: PLC0415  # few runs need it
 
     return {parameter.path: read_parameter(LocalHost(), parameter)}
 
@@ -288,57 +347,79 @@ def _parameters(topology: Topology) -> dict[str, str]:
 class _Probes:
     """Samples all ends' sockets and counters, the path's queues, and processors.
 
-    Without ccmix-sockmon, it samples the senders' sockets by ss and the bottleneck by tc. `reports` and `diagnostics`
-    are complete when the samples have ended.
+    Without ccmix-sockmon, it samples the senders' sockets with ss and the bottleneck with tc.
+    `reports` and `diagnostics` are complete when sampling has ended.
     """
 
-    def __init__(self, run: Run, path: Dumbbell, programs: Programs, logs: Path, series: SeriesNames) -> None:
-        """Tries whether ccmix-sockmon works here."""
+    def __init__(
+        self, run: Run, path: Dumbbell, programs: Programs, logs: Path, series: SeriesNames
+    ) -> None:
+        """Checks whether ccmix-sockmon works here."""
         self.reports: dict[str, ProbeReport] = {}
         self.diagnostics: list[str] = []
         self._run, self._path, self._rtt_program, self._logs = run, path, programs.rtt, logs
-        short = any(not isinstance(source, Iperf3Source | UdpSource) for source in run.traffic.sources)
+        short = any(
+            not isinstance(source, Iperf3Source | UdpSource) for source in run.traffic.sources
+        )
         watched = BOTTLENECK if run.topology.shaper == "htb" or run.topology.offloads else None
         self._argv = [
-            programs.sockmon, *(f"--sockets={end}" for end in series.sockets),
-            *(f"--queue={device}" for device in series.queues), *(f"--counters={end}" for end in series.sockets),
+            programs.sockmon,
+            *(f"--sockets={end}" for end in series.sockets),
+            *(f"--queue={device}" for device in series.queues),
+            *(f"--counters={end}" for end in series.sockets),
             *(f"--watch={device}" for device, what in series.queues.items() if what == watched),
-            "--cpu", f"--tree={os.getpid()}",
-            *sockmon.rates(run.traffic.interval_s, sockmon.DISCOVER_SHORT_HZ if short else sockmon.DISCOVER_HZ),
-        ]  # fmt: skip
+            "--cpu",
+            f"--tree={os.getpid()}",
+            *sockmon.rates(
+                run.traffic.interval_s, sockmon.DISCOVER_SHORT_HZ if short else sockmon.DISCOVER_HZ
+            ),
+        ]
         self._refusal = sockmon.refusal(LocalHost(), self._argv)
 
     @contextmanager
-    def sampling(self, began_s: float) -> Iterator[None]:
-        """Samples until the context ends; the traffic begins at `began_s`, by the wall clock."""
-        sampled = {}
+    def sampling(self, began_s: float) -> Iterator[int | None]:
+        """Samples until the context ends. Yields the process of ccmix-sockmon, which expects the
+        traffic at `began_s` of the wall clock, and SIGUSR1 when the traffic begins.
+        """
+        sampled, sockmon_pid = {}, None
         with ExitStack() as probes:
             if self._refusal:
-                self.diagnostics.append(f"sockets and queues were sampled by ss and tc: {self._refusal}")
-                from ccmix.probes.sampler import sampling  # noqa: PLC0415
+                self.diagnostics.append(
+                    f"sockets and queues were sampled by ss and tc: {self._refusal}"
+                )
+                from ccmix.probes.sampler import sampling  # noqa: PLC0415  # few runs need it
 
                 for name, (host, command) in _instead(self._path).items():
-                    samples = sampling(host, command, self._run.traffic.interval_s, self._logs / f"{name}.jsonl")
+                    samples = sampling(
+                        host, command, self._run.traffic.interval_s, self._logs / f"{name}.jsonl"
+                    )
                     sampled[name] = probes.enter_context(samples)
             else:
                 argv = [*self._argv, *sockmon.moments(self._run.traffic, began_s)]
-                probes.enter_context(sockmon.recording(LocalHost(), argv, self._logs / run_files.SOCKMON_STREAM))
+                stream = self._logs / run_files.SOCKMON_STREAM
+                process = LocalHost().start(argv, stdout=stream, stderr=sockmon.errors_of(stream))
+                sockmon_pid = probes.enter_context(process).pid
             if probe := self._run.traffic.rtt_probe:
                 pair = self._path.pairs[0]
                 command = rtt_beside.argv(self._rtt_program, probe, pair.receiver_address)
-                files = {"stdout": self._logs / run_files.RTT_SAMPLES, "stderr": self._logs / run_files.RTT_ERRORS}
+                files = {
+                    "stdout": self._logs / run_files.RTT_SAMPLES,
+                    "stderr": self._logs / run_files.RTT_ERRORS,
+                }
                 probes.enter_context(self._path.sender(pair).start(command, **files))
-            yield
+            yield sockmon_pid
         self.reports |= {name: ProbeReport(**asdict(report)) for name, report in sampled.items()}
 
 
 @contextmanager
 def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport | None]:
-    """Captures between the senders' devices and their delay, if the run asks for it, until the context ends."""
+    """Captures between the senders' devices and their delay until the context ends, if the run asks
+    for it.
+    """
     if run.topology.capture is None:
         yield None
         return
-    from ccmix.probes.capture import capturing_in_namespace  # noqa: PLC0415
+    from ccmix.probes.capture import capturing_in_namespace  # noqa: PLC0415  # few runs need it
 
     devices = [pair.ack_delay.place.device for pair in path.pairs]
     with capturing_in_namespace(path.host(DELAY), devices, run.topology.capture, folder) as report:
@@ -346,7 +427,9 @@ def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport
 
 
 def _series(path: Dumbbell) -> SeriesNames:
-    """Returns what the network namespaces, devices and addresses in the probe's stream stand for."""
+    """Returns the meaning of the network namespaces, devices and addresses in the probe's
+    stream.
+    """
     senders = {path.sender(pair).name: "sender" for pair in path.pairs}
     return SeriesNames(
         sockets=senders | {path.receiver(pair).name: "receiver" for pair in path.pairs},
@@ -359,20 +442,31 @@ def _series(path: Dumbbell) -> SeriesNames:
 
 
 def _instead(path: Dumbbell) -> dict[str, tuple[Host, Sequence[str]]]:
-    """Returns the hosts and commands that are sampled without ccmix-sockmon, by the name of the series."""
-    from ccmix.probes import sockets  # noqa: PLC0415
+    """Returns the hosts and commands for sampling without ccmix-sockmon, by the name of the
+    series.
+    """
+    from ccmix.probes import sockets  # noqa: PLC0415  # few runs need it
 
     of_sockets = {
-        "sockets" if len(path.pairs) == 1 else f"sockets-{pair.sender.name}": (path.sender(pair), sockets.COMMAND)
+        "sockets" if len(path.pairs) == 1 else f"sockets-{pair.sender.name}": (
+            path.sender(pair),
+            sockets.COMMAND,
+        )
         for pair in path.pairs
     }
     place = path.bottleneck.place
-    return of_sockets | {"queues": (path.host(place.namespace), qdisc.statistics_command(place.device))}
+    return of_sockets | {
+        "queues": (path.host(place.namespace), qdisc.statistics_command(place.device))
+    }
 
 
 def main() -> int:
-    """Runs `python -m ccmix.run.measure FOLDER IPERF3 SOCKMON RTT`; if it fails, it writes why to logs/error.txt."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was changed is undone
+    """Runs `python -m ccmix.run.measure FOLDER IPERF3 SOCKMON RTT`. Writes the reason of a failure
+    to logs/error.txt.
+    """
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # so that changes are undone
     folder, programs = Path(sys.argv[1]), Programs(*sys.argv[2:])
     run: Run = pickle.loads((folder / run_files.JOB).read_bytes())
     try:

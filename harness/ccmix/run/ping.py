@@ -1,4 +1,4 @@
-"""Reads what ping prints."""
+"""Reads the output of ping."""
 
 import math
 from itertools import islice
@@ -9,11 +9,15 @@ MOST_TIMES = 1000  # ccmix sends a few pings
 
 
 def rtts_s(output: str, host: str) -> tuple[float, ...]:
-    """Returns the round-trip times of the answers, in seconds. Raises GeneratorError if one is no time."""
+    """Returns the round-trip times of the answers, in seconds. Raises GeneratorError if one is not
+    a time.
+    """
     times = (word for word in output.split() if word.startswith("time="))
     rtts_s = tuple(_rtt_s(word, host) for word in islice(times, MOST_TIMES + 1))
     if len(rtts_s) > MOST_TIMES:
-        raise GeneratorError(f"ping on {host} printed more than {MOST_TIMES} times: mend that host's ping")
+        raise GeneratorError(
+            f"ping on {host} printed more than {MOST_TIMES} times: fix the ping of that host"
+        )
     return rtts_s
 
 
@@ -23,5 +27,7 @@ def _rtt_s(word: str, host: str) -> float:
     except ValueError:
         rtt_s = math.nan
     if not 0 <= rtt_s < math.inf:
-        raise GeneratorError(f"ping on {host} printed {word!r:.40}, which is no time: mend that host's ping")
+        raise GeneratorError(
+            f"ping on {host} printed {word!r:.40}, which is not a time: fix the ping of that host"
+        )
     return rtt_s

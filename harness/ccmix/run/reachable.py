@@ -1,4 +1,6 @@
-"""Asks whether a destination answers, before any run goes there: by ICMP, then by TCP, since pings may be filtered."""
+"""Checks whether a destination answers, before any run goes there: by ICMP, then by TCP, because
+pings may be filtered.
+"""
 
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
@@ -6,8 +8,9 @@ from ccmix.isolated import python_command
 from ccmix.model import HostPath
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
-# Where anything listens, or the host itself refuses, it answers. Never the port of the test: a server of one test would
-# take the connection for its client and end. Only one that somebody runs anyway may be asked, as the last.
+# A destination answers if anything listens, or if the host itself refuses. The port of the test is
+# not used, because a server for one test would take the connection for its client and end. Only a
+# server that runs independently of ccmix may be tried, as the last port.
 PORTS = (22, 443, 80)
 TCP_WAITS_S = 2
 _TRY = """
@@ -25,7 +28,7 @@ sys.exit(1)
 
 
 def unreachable(src: Host, path: HostPath) -> str | None:
-    """Returns why nothing should be sent to the destination; None if it answers."""
+    """Returns the reason not to send anything to the destination; None if it answers."""
     address = path.dst.address
     try:
         src.run(["getent", "ahosts", address])
@@ -34,7 +37,20 @@ def unreachable(src: Host, path: HostPath) -> str | None:
     except CommandError:
         return f"{src.name} does not know the name {address}"
     try:
-        src.run(["ping", "-n", "-q", "-c", str(PINGS), "-i", f"{PING_INTERVAL_S:g}", "-W", str(PING_WAITS_S), address])
+        src.run(
+            [
+                "ping",
+                "-n",
+                "-q",
+                "-c",
+                str(PINGS),
+                "-i",
+                f"{PING_INTERVAL_S:g}",
+                "-W",
+                str(PING_WAITS_S),
+                address,
+            ]
+        )
     except HostLost:
         raise
     except CommandError:
@@ -47,5 +63,8 @@ def unreachable(src: Host, path: HostPath) -> str | None:
     except HostLost:
         raise
     except CommandError:
-        return f"{address} answers {src.name} neither to pings nor on TCP ports {', '.join(map(str, ports))}"
+        return (
+            f"{address} answers {src.name} neither to pings nor on TCP ports "
+            f"{', '.join(map(str, ports))}"
+        )
     return None

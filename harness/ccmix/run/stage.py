@@ -1,6 +1,8 @@
-"""Sets up the emulated path of a run for any command, in a guest: `python -m ccmix.run.stage JOB COMMAND...`.
+"""Sets up the emulated path of a run for any command, in a guest:
+`python -m ccmix.run.stage JOB COMMAND...`.
 
-JOB is a pickled run. The exit status is the command's; without a path it is 1, with a line on standard error.
+JOB is a pickled run. The exit status is the command's; without a path it is 1, with a line on
+standard error.
 """
 
 import pickle

@@ -1,4 +1,6 @@
-"""Starts the traffic sources of a run on an emulated path, each when it is due, and waits for their end."""
+"""Starts the traffic sources of a run on an emulated path, each at its time, and waits for their
+end.
+"""
 
 import itertools
 import os
@@ -33,32 +35,37 @@ from ccmix.model import (
     run_files,
 )
 
-FIRST_DATA_PORT, MOST_STREAMS = 10000, 128  # of tests whose control connection goes beside the path
+FIRST_DATA_PORT, MOST_STREAMS = 10000, 128  # of tests whose control connection bypasses the path
 TESTS_WITH_PORTS = 177  # below the kernel's own ports, 32768 and more
 UDP_HEADERS_BYTES = 28  # IP and UDP
 LEAST_FLOW_BYTES = 16  # of a workload: the header for the receiver
-IN_USERLAND = "CCMIX_IN_USERLAND"  # a variable of the environment, in guests that have not the host's programs
+# an environment variable, in guests without the host's programs
+IN_USERLAND = "CCMIX_IN_USERLAND"
 PROBES_START_WITHIN_S = 0.1
-NOT_FOUND = 127  # a shell's exit status for a program that is not there
-LACKS_PROGRAM = "; the lab's own userland has few programs: with host-root = on, guests have this machine's"
+NOT_FOUND = 127  # a shell's exit status for a missing program
+LACKS_PROGRAM = (
+    "; the lab's own userland has few programs: with host-root = on, guests have this machine's"
+)
 
 
 class Generator(Protocol):
     """Makes the flows of one traffic source."""
 
     lead_s: float
-    """Is the time from its start to that of its traffic."""
+    """The time from its start to the start of its traffic."""
 
     def serve(self, started: ExitStack) -> None:
-        """Starts what must be there before any traffic. Raises GeneratorError or CommandError."""
+        """Starts programs that must run before any traffic. Raises GeneratorError or
+        CommandError.
+        """
 
     def start(self, started: ExitStack) -> None:
-        """Starts the traffic, and doesn't wait for it."""
+        """Starts the traffic without waiting for its end."""
 
     def finish(self, end: Deadline) -> None:
         """Waits for the traffic's end, which is due at `end`.
 
-        Raises GeneratorError or CommandError where it did not run as asked.
+        Raises GeneratorError or CommandError if it did not run as requested.
         """
 
     @property
@@ -67,12 +74,15 @@ class Generator(Protocol):
 
 
 class TrafficSources:
-    """Runs the generators of a run's traffic sources; `began_s` is the wall clock when the traffic began.
+    """Runs the generators of a run's traffic sources; `began_s` is the wall clock when the traffic
+    began.
 
-    `settled_after_s` is the measured time of a run that was ended since it had settled.
+    `settled_after_s` is the measured time of a run that ended because it had settled.
     """
 
-    def __init__(self, run: Run, path: Dumbbell, iperf3_path: str, rtt_path: str, folder: Path) -> None:
+    def __init__(
+        self, run: Run, path: Dumbbell, iperf3_path: str, rtt_path: str, folder: Path
+    ) -> None:
         self._run = run
         self._begin, self.began_s = Deadline(0.0), 0.0
         self.settled_after_s: float | None = None
@@ -85,7 +95,9 @@ class TrafficSources:
                 _start_s(source, starts_s),
                 _generator(run, source, port, path, iperf3_path, rtt_path, folder, starts_s),
             )
-            for port, source, starts_s in zip(itertools.count(iperf3.PORT), run.traffic.sources, starts, strict=False)
+            for port, source, starts_s in zip(
+                itertools.count(iperf3.PORT), run.traffic.sources, starts, strict=False
+            )
         ]
 
     def serve(self, started: ExitStack) -> None:
@@ -93,15 +105,28 @@ class TrafficSources:
             generator.serve(started)
 
     def schedule(self) -> None:
-        """Decides when the traffic begins: when the probes have started, and the slowest source can begin on time."""
-        lead_s = max(generator.lead_s for *_, generator in self._sources) + self._phase_s + PROBES_START_WITHIN_S
+        """Decides when the traffic begins: after the probes have started, and when the slowest
+        source can begin on time.
+        """
+        lead_s = (
+            max(generator.lead_s for *_, generator in self._sources)
+            + self._phase_s
+            + PROBES_START_WITHIN_S
+        )
         self._begin, self.began_s = Deadline(lead_s), time.time() + lead_s
 
-    def run(self, started: ExitStack) -> None:
-        """Runs all, from the first start to the last end; each makes its traffic on time, whatever its RTT."""
+    def run(self, started: ExitStack, sockmon_pid: int | None) -> None:
+        """Runs all sources, from the first start to the last end. Each makes its traffic on time,
+        whatever its RTT.
+
+        Tells ccmix-sockmon when the first tests start, because lost packets of their connections
+        can delay them.
+        """
+        for source, _, generator in self._sources:
+            if isinstance(generator, iperf3.Iperf3Test) and not source.start_s:
+                generator.start_signal_pid = sockmon_pid
         if self._run.traffic.at_most_s is not None:
-            # In a guest an import takes time: few runs need it, and all before the traffic begins.
-            from ccmix.run.until_settled import ended_when_settled  # noqa: PLC0415
+            from ccmix.run.until_settled import ended_when_settled  # noqa: PLC0415  # few runs need it
         begin = self._begin
         for start_s, generator in sorted(self._due, key=lambda due: due[0]):
             time.sleep(begin.plus(start_s).remaining_s)
@@ -110,7 +135,8 @@ class TrafficSources:
             tests = [
                 (source, generator)
                 for source, _, generator in self._sources
-                if isinstance(source, Iperf3Source | UdpSource) and isinstance(generator, iperf3.Iperf3Test)
+                if isinstance(source, Iperf3Source | UdpSource)
+                and isinstance(generator, iperf3.Iperf3Test)
             ]
             self.settled_after_s = ended_when_settled(self._run, tests, begin)
         for *_, generator in self._sources:
@@ -118,7 +144,7 @@ class TrafficSources:
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """Returns the commands of all sources; the role says of which."""
+        """Returns the commands of all sources; the role names the source."""
         return tuple(
             Command(f"{source.label} {command.role}", command.line)
             for source, _, generator in self._sources
@@ -127,7 +153,9 @@ class TrafficSources:
 
     @property
     def _due(self) -> Iterator[tuple[float, Generator]]:
-        """Yields each generator with the moment at which it is started, from the begin of the traffic."""
+        """Yields each generator with its start time, relative to the begin of the
+        traffic.
+        """
         return ((start_s - generator.lead_s, generator) for _, start_s, generator in self._sources)
 
 
@@ -138,10 +166,16 @@ def _start_s(source: TrafficSource, starts_s: Sequence[float]) -> float:
 
 
 def _generator(
-    run: Run, source: TrafficSource, port: int, path: Dumbbell, iperf3_path: str, rtt_path: str, folder: Path,
+    run: Run,
+    source: TrafficSource,
+    port: int,
+    path: Dumbbell,
+    iperf3_path: str,
+    rtt_path: str,
+    folder: Path,
     starts_s: Sequence[float],
-) -> Generator:  # fmt: skip
-    """Returns what makes the flows of a source; `starts_s` are the drawn starts of its streams."""
+) -> Generator:
+    """Returns the generator of a source's flows; `starts_s` are the drawn starts of its streams."""
     if isinstance(source, CommandSource):
         return _Command(source, path, folder)
     pair = path.pair(source.host)
@@ -149,18 +183,36 @@ def _generator(
     ends = iperf3.Iperf3Ends(sender, iperf3_path, receiver, iperf3_path, address, port)
     seconds = run.traffic.total_s - source.start_s
     beside = run.topology.control == "beside"
-    pid_file = None if run.traffic.at_most_s is None else str(folder / run_files.iperf3_pid(source.label))
+    pid_file = (
+        None if run.traffic.at_most_s is None else str(folder / run_files.iperf3_pid(source.label))
+    )
     match source:
         case Iperf3Source(streams=streams):
-            longest_s = iperf3.longest_s(run.traffic, run.topology.longest_rtt_s, streams) - run.traffic.total_s
-            arguments = [*iperf3.tcp_arguments(run.traffic.of_source(source), starts_s), *_data_ports(run, port)]
+            longest_s = (
+                iperf3.longest_s(run.traffic, run.topology.longest_rtt_s, streams)
+                - run.traffic.total_s
+            )
+            arguments = [
+                *iperf3.tcp_arguments(run.traffic.of_source(source), starts_s),
+                *_data_ports(run, port),
+            ]
             lead_s = (iperf3.ROUND_TRIPS_TO_TCP + streams) * pair.sender.base_rtt_s
             return _Iperf3(
-                ends, arguments, run.traffic.goodput_interval_s, folder, source.label, longest_s, lead_s,
-                pid_file=pid_file, beside=beside,
-            )  # fmt: skip
+                ends,
+                arguments,
+                run.traffic.goodput_interval_s,
+                folder,
+                source.label,
+                longest_s,
+                lead_s,
+                pid_file=pid_file,
+                beside=beside,
+            )
         case UdpSource() as udp:
-            arguments = [*_udp_arguments(run, run.traffic.of_source(udp), udp), *_data_ports(run, port)]
+            arguments = [
+                *_udp_arguments(run, run.traffic.of_source(udp), udp),
+                *_data_ports(run, port),
+            ]
             lead_s = (iperf3.ROUND_TRIPS_TO_UDP + udp.streams) * pair.sender.base_rtt_s
             return _Iperf3(
                 ends,
@@ -174,10 +226,23 @@ def _generator(
                 beside=beside,
             )
         case HttpSource() as http:
-            server = python_module("http_server", pair.sender_address, port, http.size_bytes, http.cca)
-            clients = [http_requests.curl(requests, pair.sender_address, port) for requests in http.requests_of_clients]
+            server = python_module(
+                "http_server", pair.sender_address, port, http.size_bytes, http.cca
+            )
+            clients = [
+                http_requests.curl(requests, pair.sender_address, port)
+                for requests in http.requests_of_clients
+            ]
             return HttpDownloads(
-                http, sender, server, receiver, clients, port, folder, run_files.http(source.label), stderr=True
+                http,
+                sender,
+                server,
+                receiver,
+                clients,
+                port,
+                folder,
+                run_files.http(source.label),
+                stderr=True,
             )
         case WorkloadSource() as load:
             name = run_files.workload(source.label)
@@ -191,32 +256,48 @@ def _generator(
         case PathSource(most_bps=most_bps):
             from ccmix.generators.path_steps import PathSteps  # noqa: PLC0415  # few runs need it
 
-            def ask(options: Sequence[str], *, stdout: Path, stderr: Path) -> AbstractContextManager[Process]:
-                return sender.start([rtt_path, *options, "--", address], stdout=stdout, stderr=stderr)
+            def ask(
+                options: Sequence[str], *, stdout: Path, stderr: Path
+            ) -> AbstractContextManager[Process]:
+                return sender.start(
+                    [rtt_path, *options, "--", address], stdout=stdout, stderr=stderr
+                )
 
             pid_file = str(folder / run_files.iperf3_pid(source.label))
             return PathSteps(ends, ask, most_bps, seconds, folder, source.label, pid_file)
         case PschedulerSource() | ImportedSource():
-            raise AssertionError(f"a source {source.kind} is not of an emulated path")
+            raise AssertionError(f"a source {source.kind} is not possible on an emulated path")
 
 
 def _udp_arguments(run: Run, traffic: Traffic, udp: UdpSource) -> list[str]:
     """Returns the arguments for datagrams of the largest packet's size."""
     return [
-        "--udp", "--bitrate", f"{udp.rate_bps:.0f}", "--parallel", str(udp.streams),
-        "--omit", f"{traffic.omit_s:.0f}", "--time", f"{traffic.measured_s:.0f}",
-        "--length", str(run.topology.mtu_bytes - UDP_HEADERS_BYTES),
-    ]  # fmt: skip
+        "--udp",
+        "--bitrate",
+        f"{udp.rate_bps:.0f}",
+        "--parallel",
+        str(udp.streams),
+        "--omit",
+        f"{traffic.omit_s:.0f}",
+        "--time",
+        f"{traffic.measured_s:.0f}",
+        "--length",
+        str(run.topology.mtu_bytes - UDP_HEADERS_BYTES),
+    ]
 
 
 def _data_ports(run: Run, port: int) -> list[str]:
-    """Returns the arguments that give a test's streams ports of their own, by which rules of routes know them.
+    """Returns the arguments that give a test's streams their own ports, by which routing rules
+    recognise them.
 
-    The control connection keeps a port of the kernel's choice, from 32768 on.
+    The control connection keeps a port that the kernel chooses, from 32768 on.
     """
     if run.topology.control == "path":
         return []
-    return ["--cport", str(FIRST_DATA_PORT + (port - iperf3.PORT) % TESTS_WITH_PORTS * MOST_STREAMS)]
+    return [
+        "--cport",
+        str(FIRST_DATA_PORT + (port - iperf3.PORT) % TESTS_WITH_PORTS * MOST_STREAMS),
+    ]
 
 
 def python_module(module: str, *arguments: object) -> list[str]:
@@ -227,17 +308,31 @@ def python_module(module: str, *arguments: object) -> list[str]:
 
 class _Iperf3(iperf3.Iperf3Test):
     def __init__(
-        self, ends: iperf3.Iperf3Ends, arguments: list[str], interval_s: float, folder: Path, label: str,
-        longest_s: float, lead_s: float, *, pid_file: str | None, beside: bool,
-    ) -> None:  # fmt: skip
-        """Prepares the test; the control connection goes `beside` the path if the topology has a link for it."""
+        self,
+        ends: iperf3.Iperf3Ends,
+        arguments: list[str],
+        interval_s: float,
+        folder: Path,
+        label: str,
+        longest_s: float,
+        lead_s: float,
+        *,
+        pid_file: str | None,
+        beside: bool,
+    ) -> None:
+        """Prepares the test. With `beside`, the control connection bypasses the path, if the
+        topology has a link for it.
+        """
         super().__init__(ends, arguments, interval_s, folder, label, pid_file=pid_file)
         self._longest_s = longest_s
         self.lead_s = lead_s
         assert ends.receiver
         own, kernels = str(ends.port), "32768-60999"
         self._rules = (
-            [(ends.sender, ["dport", own, "sport", kernels]), (ends.receiver, ["sport", own, "dport", kernels])]
+            [
+                (ends.sender, ["dport", own, "sport", kernels]),
+                (ends.receiver, ["sport", own, "dport", kernels]),
+            ]
             if beside
             else []
         )
@@ -252,38 +347,61 @@ class _Iperf3(iperf3.Iperf3Test):
 
 
 class _Service:
-    """Runs a server on one host, and clients on another that write down when their flows were through."""
+    """Runs a server on one host, and clients on another host that record when their flows were
+    complete.
+    """
 
     lead_s = 0.0
 
     def __init__(
-        self, server_host: Host, server: list[str], client_host: Host, clients: Sequence[list[str]], port: int,
-        folder: Path, name: str, *, stderr: bool = False,
-    ) -> None:  # fmt: skip
-        """Prepares both; outputs go to files of `folder` that begin with `name`; clients write to standard error if
-        `stderr`.
+        self,
+        server_host: Host,
+        server: list[str],
+        client_host: Host,
+        clients: Sequence[list[str]],
+        port: int,
+        folder: Path,
+        name: str,
+        *,
+        stderr: bool = False,
+    ) -> None:
+        """Prepares server and clients. Outputs go to files in `folder` whose names begin with
+        `name`; clients write to standard error if `stderr`.
         """
         self._server_host, self._server_argv = server_host, server
         self._client_host, self._client_argvs = client_host, clients
         self._port = port
-        self._server_files = (folder / run_files.server_output(name), folder / run_files.server_errors(name))
-        self._outputs = [folder / run_files.client_output(name, number) for number in range(len(clients))]
+        self._server_files = (
+            folder / run_files.server_output(name),
+            folder / run_files.server_errors(name),
+        )
+        self._outputs = [
+            folder / run_files.client_output(name, number) for number in range(len(clients))
+        ]
         self._errors = folder / run_files.client_errors(name)
         self._stderr = stderr
         self._clients: list[Process] = []
 
     def serve(self, started: ExitStack) -> None:
         stdout, stderr = self._server_files
-        server = started.enter_context(self._server_host.start(self._server_argv, stdout=stdout, stderr=stderr))
-        iperf3.wait_until_listening(self._server_host, server, self._port, stderr, self._server_argv[0])
+        server = started.enter_context(
+            self._server_host.start(self._server_argv, stdout=stdout, stderr=stderr)
+        )
+        iperf3.wait_until_listening(
+            self._server_host, server, self._port, stderr, self._server_argv[0]
+        )
 
     def start(self, started: ExitStack) -> None:
         for argv, output in zip(self._client_argvs, self._outputs, strict=True):
             stdout, stderr = (self._errors, output) if self._stderr else (output, self._errors)
-            self._clients.append(started.enter_context(self._client_host.start(argv, stdout=stdout, stderr=stderr)))
+            self._clients.append(
+                started.enter_context(self._client_host.start(argv, stdout=stdout, stderr=stderr))
+            )
 
     def finish(self, end: Deadline) -> None:
-        """Waits for the clients; cuts off what has not come to its end by then, which is then in no client's file."""
+        """Waits for the clients. Cuts off incomplete flows, which then are in no client's
+        file.
+        """
         for client, argv in zip(self._clients, self._client_argvs, strict=True):
             try:
                 status = client.wait(end.remaining_s)
@@ -292,7 +410,9 @@ class _Service:
                 continue
             if status != 0:
                 reason = last_line(self._errors)
-                raise GeneratorError(f"{argv[0]} on {self._client_host.name} ended with {status}: {reason}")
+                raise GeneratorError(
+                    f"{argv[0]} on {self._client_host.name} ended with {status}: {reason}"
+                )
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -301,42 +421,57 @@ class _Service:
 
 
 class HttpDownloads(_Service):
-    """Requests a file, which is to come as a whole each time."""
+    """Requests a file, which must arrive completely each time."""
 
     def __init__(self, asked: HttpSource, *service: Any, **more: Any) -> None:
         super().__init__(*service, **more)
         self._asked = asked
 
     def finish(self, end: Deadline) -> None:
-        """Waits for the requests. Raises GeneratorError also if a request was not answered with the whole file."""
+        """Waits for the requests. Also raises GeneratorError if a request was not answered with the
+        whole file.
+        """
         super().finish(end)
-        answers = [answer for output in self._outputs for answer in http_requests.read_answers(output)]
+        answers = [
+            answer for output in self._outputs for answer in http_requests.read_answers(output)
+        ]
         wrong = [answer for answer in answers if not http_requests.is_whole(answer, self._asked)]
         if wrong:
-            first = f"the first with status {wrong[0]['http_code']} and {wrong[0]['size_download']} bytes"
+            first = (
+                f"the first with status {wrong[0]['http_code']} and "
+                f"{wrong[0]['size_download']} bytes"
+            )
             raise GeneratorError(
-                f"{self._server_host.name} answered {len(wrong)} of {len(answers)} requests wrongly, {first}"
+                f"{self._server_host.name} answered {len(wrong)} of {len(answers)} requests "
+                f"wrongly, {first}"
             )
 
 
 class _Command:
-    """Runs a shell line of the user's, and ends it when the traffic's time is over."""
+    """Runs a user's shell line, and ends it when the traffic's time is over."""
 
     lead_s = 0.0
 
     def __init__(self, source: CommandSource, path: Dumbbell, folder: Path) -> None:
         pair = path.pair_of(source.host)
-        shell = source.line.replace("{dst}", pair.receiver_address).replace("{src}", pair.sender_address)
+        shell = source.line.replace("{dst}", pair.receiver_address).replace(
+            "{src}", pair.sender_address
+        )
         self._host, self._shell = NamespaceHost(path.host(source.host).name), shell
-        self._files = folder / run_files.command_output(source.label), folder / run_files.command_errors(source.label)
+        self._files = (
+            folder / run_files.command_output(source.label),
+            folder / run_files.command_errors(source.label),
+        )
         self._process: Process | None = None
 
     def serve(self, started: ExitStack) -> None:
-        """Does nothing: a server is a source of its own, on the receiver."""
+        """Does nothing, because a server is a separate source on the receiver."""
 
     def start(self, started: ExitStack) -> None:
         stdout, stderr = self._files
-        self._process = started.enter_context(self._host.start(["sh", "-c", self._shell], stdout=stdout, stderr=stderr))
+        self._process = started.enter_context(
+            self._host.start(["sh", "-c", self._shell], stdout=stdout, stderr=stderr)
+        )
 
     def finish(self, end: Deadline) -> None:
         assert self._process
@@ -348,7 +483,9 @@ class _Command:
         if status != 0:
             reason = last_line(self._files[1])
             hint = LACKS_PROGRAM if status == NOT_FOUND and IN_USERLAND in os.environ else ""
-            raise GeneratorError(f"{self._host.name}: {self._shell} ended with {status}: {reason}{hint}")
+            raise GeneratorError(
+                f"{self._host.name}: {self._shell} ended with {status}: {reason}{hint}"
+            )
 
     @property
     def commands(self) -> tuple[Command, ...]:

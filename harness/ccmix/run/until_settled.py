@@ -1,27 +1,36 @@
-"""Ends a run that has settled before its limit, by what iperf3 reports meanwhile; it uses only the standard library."""
+"""Ends a run that has settled before its limit, according to iperf3's reports. Uses only the
+standard library.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ccmix.agent.deadline import Deadline
-from ccmix.analysis.lengths import too_short
-from ccmix.analysis.periods import HEADER_BYTES, LIKELY_MTU_BYTES, slowest
-from ccmix.analysis.steady import is_steady, looks_s
+from ccmix.analysis.lengths import (
+    HEADER_BYTES,
+    LIKELY_MTU_BYTES,
+    is_steady,
+    looks_s,
+    slowest,
+    too_short,
+)
 from ccmix.generators.iperf3 import Iperf3Test
 from ccmix.generators.iperf3_progress import GroupProgress, read_progress
 from ccmix.model import Iperf3Source, Run, UdpSource
 from ccmix.model.results import GroupMetrics
 
-REPORTS_WITHIN_S = 10.0  # the receiver's report of an interval may come so much later than its end
+REPORTS_WITHIN_S = 10.0  # maximum delay of the receiver's report after the end of an interval
 LOOKS_EACH_S = 0.1  # for that report
 
 Test = tuple[Iperf3Source | UdpSource, Iperf3Test]
 
 
 def ended_when_settled(run: Run, tests: Sequence[Test], begin: Deadline) -> float | None:
-    """Ends the tests once the run has settled, and returns the measured time then; None if it goes on to its limit.
+    """Ends the tests once the run has settled, and returns the measured time; None if the run
+    continues to its limit.
 
-    `begin` is when the traffic begins. A test that ends by itself, so fails, ends the wait. Raises CommandError.
+    `begin` is the begin of the traffic. A test that ends by itself has failed, which ends the wait.
+    Raises CommandError.
     """
     for look_s in looks_s(run):
         until = begin.plus(run.traffic.omit_s + look_s)
@@ -47,7 +56,9 @@ def _has_settled(run: Run, tests: Sequence[Test], look_s: float) -> bool:
 
 
 def _goodputs(run: Run, tests: Sequence[Test]) -> dict[str, list[float]] | None:
-    """Returns the goodput of each group in each interval of the measured time; None while a report is missing."""
+    """Returns the goodput of each group in each interval of the measured time; None while a report
+    is missing.
+    """
     interval_s = run.traffic.goodput_interval_s
     count = round(run.traffic.measured_s / interval_s)
     goodputs: dict[str, list[float]] = {}
@@ -64,7 +75,9 @@ def _goodputs(run: Run, tests: Sequence[Test]) -> dict[str, list[float]] | None:
 
 
 def _groups(run: Run, tests: Sequence[Test]) -> Iterator[GroupMetrics]:
-    """Yields what the senders report of their groups, so far as it says how slow the slowest things of the path are."""
+    """Yields the senders' reports on their groups, as far as they show how slow the slowest parts
+    of the path are.
+    """
     for source, test in tests:
         progress = read_progress(test.client_output, run.traffic.goodput_interval_s)
         for number, group in progress.items():

@@ -1,1 +1,3 @@
-"""Estimates what a real path is from what runs over it recorded, and writes the emulated path that stands for it."""
+"""Estimates the properties of a real path from recorded runs, and writes an emulated path with the
+same properties: its twin.
+"""

@@ -1,25 +1,57 @@
-"""Defines what is said of a quantity of a path: a value with its interval, or why it can't be told."""
+"""Defines an estimate of a quantity of a path (a value with its interval, or the reason why there
+is none), and writes it as text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
 
-Unit = Literal["s", "bps", "bytes", "share", "packets", ""]
+from ccmix.model.results import FinishedRun
+from ccmix.text.tables import aligned
+from ccmix.text.words import joined
+from ccmix.units import format_bytes, format_count, format_percent, format_rate
+
+BASE_RTT, NOISE = "base RTT", "RTT noise"
+RATE, CROSS = "rate", "cross traffic"
+BUFFER, QUEUE, POLICER = "buffer", "queue", "policer's burst"
+LOSS, SEEN, BURST = "random loss", "losses seen", "burst of losses"
+REORDERING = "reordering"
+WINDOW, SEND_BUFFER = "receiver's window", "send buffer"
+MTU, ECN = "MTU", "ECN"
+UNITS = {
+    BASE_RTT: "s",
+    NOISE: "s",
+    RATE: "bps",
+    CROSS: "bps",
+    BUFFER: "bytes",
+    QUEUE: "",
+    POLICER: "bytes",
+    LOSS: "share",
+    SEEN: "",
+    BURST: "packets",
+    REORDERING: "share",
+    WINDOW: "bytes",
+    SEND_BUFFER: "",
+    MTU: "bytes",
+    ECN: "",
+}
+"""The units of all quantities, in the order in which estimates are shown."""
+HEADINGS = ("quantity", "value", "95% interval", "origin, or why unknown")
+LESS_THAN_S = 1e-3
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Holds what is known of a quantity, in SI units and fractions.
+    """Holds the estimate of a quantity, in SI units and fractions.
 
-    `low` and `high` are the ends of the 95% interval. Without `high`, the quantity is at least `low`. `word` is the
-    value of a quantity that is no number. `origin` says which steps or samples it comes from, and by which method.
-    `unknown` is why it can't be told, as a clause after "because"; then there is no value.
+    `low` and `high` are the ends of the 95% interval. Without `high`, the quantity is at least
+    `low`. `word` is the value of a quantity that is not a number. `origin` names the steps or
+    samples and the method. `unknown` is the reason why the quantity can't be estimated, as a clause
+    after "because"; then there is no value.
     """
 
     quantity: str
-    unit: Unit = ""
     value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -28,30 +60,31 @@ class Estimate:
     unknown: str | None = None
 
     @property
+    def unit(self) -> str:
+        return UNITS[self.quantity]
+
+    @property
     def known(self) -> bool:
         """Returns whether there is a value or a word."""
         return self.value is not None or self.word is not None
 
-    @property
-    def at_least(self) -> bool:
-        """Returns whether only a lower bound is known."""
-        return not self.known and self.low is not None
-
     def to_json(self) -> dict[str, str | float | None]:
-        """Returns what --format json prints."""
-        return asdict(self)
+        """Returns the estimate as --format json prints it."""
+        return {"quantity": self.quantity, "unit": self.unit} | asdict(self)
 
 
-def cannot_be_told(quantity: str, unit: Unit, because: str, low: float | None = None, origin: str = "") -> Estimate:
-    """Returns an estimate without a value; `low` is what it is at least, where that is known."""
-    return Estimate(quantity, unit, low=low, unknown=because, origin=origin)
+def cannot_be_told(
+    quantity: str, because: str, low: float | None = None, origin: str = ""
+) -> Estimate:
+    """Returns an estimate without a value; `low` is a lower bound, if one is known."""
+    return Estimate(quantity, low=low, unknown=because, origin=origin)
 
 
 def best(estimates: Sequence[Estimate]) -> Estimate:
-    """Returns one estimate of what several runs say: those with a value before bounds, and these before nothing.
+    """Joins the estimates of several runs: values are preferred to bounds, and bounds to nothing.
 
-    Of several values it is the median one, with an interval that holds those of all: runs at other times may have met
-    another path. Of several bounds it is the largest.
+    The result is the median of several values, with an interval that covers the intervals of all of
+    them, because the path may have changed between runs; or the largest of several bounds.
     """
     valued = [each for each in estimates if each.value is not None]
     if valued:
@@ -61,8 +94,97 @@ def best(estimates: Sequence[Estimate]) -> Estimate:
         lows = [each.low for each in valued if each.low is not None]
         highs = [each.high for each in valued if each.high is not None]
         origin = f"{middle.origin}; {len(valued)} runs"
-        return replace(middle, low=min(lows, default=None), high=max(highs, default=None), origin=origin)
+        return replace(
+            middle, low=min(lows, default=None), high=max(highs, default=None), origin=origin
+        )
     worded = [each for each in estimates if each.word is not None]
     if worded:
         return worded[0]
     return max(estimates, key=lambda each: -1.0 if each.low is None else each.low)
+
+
+def _time(seconds: float) -> str:
+    return (
+        f"{seconds * 1e3:.4g} ms"
+        if seconds >= LESS_THAN_S or not seconds
+        else f"{seconds * 1e6:.3g} us"
+    )
+
+
+_FORMATS: Mapping[str, Callable[[float], str]] = {
+    "s": _time,
+    "bps": format_rate,
+    "bytes": format_bytes,
+    "share": format_percent,
+    "packets": lambda value: f"{value:.3g} packets",
+    "": lambda value: f"{value:g}",
+}
+
+
+def _form(estimate: Estimate) -> Callable[[float], str]:
+    """Returns how a quantity is written: an MTU to the byte."""
+    return (lambda size: f"{size:.0f} B") if estimate.quantity == MTU else _FORMATS[estimate.unit]
+
+
+def value(estimate: Estimate) -> str:
+    """Returns the value, 'at least' a bound, or 'cannot be told'."""
+    form = _form(estimate)
+    if estimate.word is not None:
+        return estimate.word
+    if estimate.value is not None:
+        return form(estimate.value)
+    if estimate.high is not None:
+        return f"at most {form(estimate.high)}"
+    if estimate.low:
+        return f"at least {form(estimate.low)}"
+    return "cannot be told"
+
+
+def interval(estimate: Estimate) -> str:
+    """Returns '9.9 ms to 10.1 ms'; '' without an interval."""
+    form = _form(estimate)
+    if (
+        estimate.value is None
+        or estimate.low is None
+        or estimate.high is None
+        or estimate.low == estimate.high
+    ):
+        return ""
+    return f"{form(estimate.low)} to {form(estimate.high)}"
+
+
+def why(estimate: Estimate) -> str:
+    """Returns the origin of an estimate, or the reason why there is none."""
+    because = f"because {estimate.unknown}" if estimate.unknown else ""
+    return joined("; ", because, estimate.origin)
+
+
+def line(estimate: Estimate) -> tuple[str, ...]:
+    """Returns the cells of a row under HEADINGS."""
+    return estimate.quantity, value(estimate), interval(estimate), why(estimate)
+
+
+@dataclass(frozen=True)
+class Twin:
+    """Holds the estimates of a path, and the runs over it. `name` is the name of the destination,
+    or of the topology of an emulated path. If several paths have that name, the sender and the
+    path's swept values are added to it.
+    """
+
+    name: str
+    estimates: tuple[Estimate, ...]
+    runs: tuple[FinishedRun, ...]
+    sender: str | None = None  # of an emulated path
+
+    def of(self, quantity: str) -> Estimate:
+        """Returns the estimate of a quantity."""
+        return next(each for each in self.estimates if each.quantity == quantity)
+
+
+def estimates_table(twins: Sequence[Twin]) -> str:
+    """Returns a table of estimates for each path."""
+    return "\n".join(
+        f"{twin.name}, {format_count(len(twin.runs), 'run')}\n"
+        f"{aligned([HEADINGS, *map(line, twin.estimates)])}"
+        for twin in twins
+    )

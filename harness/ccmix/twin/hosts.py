@@ -1,34 +1,37 @@
-"""Estimates what the hosts allow: the receiver's window, the sender's buffer; and the sizes of packets, and ECN."""
+"""Estimates the limits of the hosts (the receiver's window, the sender's buffer), the MTU, and the
+use of ECN.
+"""
 
 import polars as pl
 
-from ccmix.twin.estimate import Estimate, cannot_be_told
+from ccmix.twin.estimate import ECN, MTU, SEND_BUFFER, WINDOW, Estimate, cannot_be_told
 from ccmix.twin.observed import PathRun
 
-WINDOW, SEND_BUFFER, MTU, ECN = "receiver's window", "send buffer", "MTU", "ECN"
 NOT_REPORTED = "the sender's sockets were not sampled, or its kernel does not report it"
 LIMITED = 0.1  # of the time in which a flow had data to send
 TIMESTAMPS_BYTES, HEADERS_BYTES = 12, 40
-WINDOW_SHARE = 0.1  # by which a window that limits may be wrong, as it is announced before it is used
+# error of a window that limits: it is announced before it is used
+WINDOW_SHARE = 0.1
 
 
 def window(observed: PathRun) -> Estimate:
-    """Returns the largest window that the receiver advertised, if it limited flows; else that as a lower bound.
+    """Returns the largest window that the receiver advertised; if it did not limit flows, this is
+    only a lower bound.
 
     The kernel counts how long a flow waits for it (tcp_info's rwnd_limited).
     """
     limited = _limited(observed, "receiver_window_limited_s")
     if limited is None or "send_window_bytes" not in observed.sockets.columns:
-        return cannot_be_told(WINDOW, "bytes", NOT_REPORTED)
+        return cannot_be_told(WINDOW, NOT_REPORTED)
     largest = _largest(observed.sockets, "send_window_bytes")
     share, step = limited
     if share > LIMITED:
         low, high = largest * (1 - WINDOW_SHARE), largest * (1 + WINDOW_SHARE)
         origin = f"{step}: it limited {share:.0%} of the busy time"
-        return Estimate(WINDOW, "bytes", float(largest), low, high, origin=origin)
+        return Estimate(WINDOW, float(largest), low, high, origin=origin)
     because = "it did not limit the flows"
     return cannot_be_told(
-        WINDOW, "bytes", because, low=float(largest), origin="the largest that the receiver advertised"
+        WINDOW, because, low=float(largest), origin="the largest that the receiver advertised"
     )
 
 
@@ -36,7 +39,7 @@ def send_buffer(observed: PathRun) -> Estimate:
     """Returns whether the sender's buffer limited flows."""
     limited = _limited(observed, "send_buffer_limited_s")
     if limited is None:
-        return cannot_be_told(SEND_BUFFER, "", NOT_REPORTED)
+        return cannot_be_told(SEND_BUFFER, NOT_REPORTED)
     share, step = limited
     word = "limits" if share > LIMITED else "does not limit"
     return Estimate(SEND_BUFFER, word=word, origin=f"{step}: {share:.1%} of the busy time")
@@ -47,25 +50,30 @@ def mtu(observed: PathRun) -> Estimate:
     if "path_mtu_bytes" in observed.sockets.columns and observed.sockets.height:
         value = float(_largest(observed.sockets, "path_mtu_bytes"))
         if value:
-            return Estimate(MTU, "bytes", value, value, value, origin="the sockets' path MTU")
+            return Estimate(MTU, value, value, value, origin="the sockets' path MTU")
     if "mss_bytes" in observed.sockets.columns and observed.sockets.height:
         value = float(_largest(observed.sockets, "mss_bytes") + HEADERS_BYTES + TIMESTAMPS_BYTES)
-        return Estimate(MTU, "bytes", value, value, value, origin="the sockets' MSS, with timestamps")
-    return cannot_be_told(MTU, "bytes", "the sender's sockets were not sampled")
+        return Estimate(MTU, value, value, value, origin="the sockets' MSS, with timestamps")
+    return cannot_be_told(MTU, "the sender's sockets were not sampled")
 
 
 def ecn(observed: PathRun) -> Estimate:
     """Returns whether the ends negotiated ECN, and whether anything was marked."""
     if "ecn" not in observed.sockets.columns or observed.sockets.is_empty():
-        return cannot_be_told(ECN, "", NOT_REPORTED)
+        return cannot_be_told(ECN, NOT_REPORTED)
     if not observed.sockets["ecn"].any():
         return Estimate(ECN, word="not negotiated", origin="the sockets")
-    marked = "delivered_ce" in observed.sockets.columns and _largest(observed.sockets, "delivered_ce") > 0
+    marked = (
+        "delivered_ce" in observed.sockets.columns
+        and _largest(observed.sockets, "delivered_ce") > 0
+    )
     return Estimate(ECN, word="marks" if marked else "negotiated, no marks", origin="the sockets")
 
 
 def _limited(observed: PathRun, column: str) -> tuple[float, str] | None:
-    """Returns the largest share of the busy time in which flows of a step were limited, and the step's name."""
+    """Returns the largest share of the busy time in which flows of a step were limited, and the
+    step's name.
+    """
     if not {column, "busy_s"} <= set(observed.sockets.columns):
         return None
     shares = []

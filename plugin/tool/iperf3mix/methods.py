@@ -1,6 +1,7 @@
 """Answers the six methods of a pScheduler tool: they read JSON and write JSON.
 
-Failures are data: a method ends with another status than 0 only where its answer has no place for an error (duration).
+Failures are data: a method's exit status is nonzero only if its answer has no place for an error,
+such as that of duration.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from . import NAME, VERSION, ability, agreement, client, config, durations, process, results, server, slot, spec
+from . import NAME, VERSION, agreement, ends, host, iperf3, results, spec
 
 NEWEST_INPUT_SCHEMA = 1  # of the input that the runner gives to run
 
@@ -26,10 +27,11 @@ def enumerate_() -> NoReturn:
         {
             "schema": 1,
             "name": NAME,
-            "description": "Measure throughput with streams of different congestion control algorithms",
+            "description": "Measure throughput with streams of different congestion control "
+            "algorithms",
             "version": VERSION,
             "tests": ["throughput"],
-            "preference": 20,  # above iperf3's 10: can-run takes only what that doesn't understand
+            "preference": 20,  # above iperf3's 10: can-run accepts only tests that iperf3 can't do
             "maintainer": {"name": "ccmix"},
         }
     )
@@ -50,7 +52,7 @@ def duration() -> NoReturn:
         request = spec.read(_input())
     except (InputError, spec.SpecError) as error:
         sys.exit(f"{NAME}: {error}")
-    _answer({"duration": durations.text(slot.needed_s(request))})
+    _answer({"duration": spec.duration_text(agreement.needed_s(request))})
 
 
 def participant_data() -> NoReturn:
@@ -60,15 +62,17 @@ def participant_data() -> NoReturn:
     except InputError as error:
         sys.exit(f"{NAME}: {error}")
     if participant not in (agreement.CLIENT, agreement.SERVER) or isinstance(participant, bool):
-        sys.exit(f"{NAME}: participant is {participant!r}, and the test has the participants 0 and 1")
-    _answer(ability.of_this_host(participant))
+        sys.exit(
+            f"{NAME}: participant is {participant!r}, and the test has the participants 0 and 1"
+        )
+    _answer(host.participant_data(participant))
 
 
 def run() -> NoReturn:
-    process.cancel_on_signals()
+    iperf3.cancel_on_signals()
     try:
         _answer(_run())
-    except process.Cancelled as signal:
+    except iperf3.Cancelled as signal:
         _answer(results.failure(f"the run was ended by {signal}"))
 
 
@@ -85,15 +89,18 @@ def _run() -> results.Result:
         given = _input()
         request = spec.read(given.get("test"))
         participant, times = _participant_and_slot(given)
-        settings = config.load()
+        settings = host.load_settings()
         agreed = _agree(request, participant, given.get("participant-data"), settings.port)
-    except (InputError, spec.SpecError, agreement.Disagreement, config.ToolConfigError) as error:
+    except (InputError, spec.SpecError, agreement.Disagreement, host.ToolConfigError) as error:
         return results.failure(str(error))
-    side: Callable[..., results.Result] = client.run if participant == agreement.CLIENT else server.run
+    side: Callable[..., results.Result] = (
+        ends.run_client if participant == agreement.CLIENT else ends.run_server
+    )
     cpu = request.client_cpu if participant == agreement.CLIENT else request.server_cpu
-    if cpu is not None and cpu not in process.usable_cpus():
+    if cpu is not None and cpu not in iperf3.usable_cpus():
         return results.failure(
-            f"CPU {cpu} is not one that iperf3 may use here: there are {sorted(process.usable_cpus())}"
+            f"CPU {cpu} is not one that iperf3 may use here: there are "
+            f"{sorted(iperf3.usable_cpus())}"
         )
     try:
         return side(request, agreed, times, settings.iperf3)
@@ -102,27 +109,33 @@ def _run() -> results.Result:
 
 
 def _agree(request: spec.Request, participant: int, data: object, port: int) -> agreement.Agreement:
-    """Returns what both ends conclude; a server without data relies on its client, which connects only if it agrees."""
+    """Returns the conclusion of both ends. A server without data relies on its client, which
+    connects only if it agrees.
+    """
     if participant == agreement.SERVER and agreement.data_is_missing(data):
         agreement.every_group_sends(request)
         return agreement.Agreement(port, "")
     return agreement.agree(request, data)
 
 
-def _participant_and_slot(given: dict[str, Any]) -> tuple[int, slot.RunSlot]:
+def _participant_and_slot(given: dict[str, Any]) -> tuple[int, agreement.RunSlot]:
     schema = given.get("schema", 1)
     if schema != NEWEST_INPUT_SCHEMA or isinstance(schema, bool):
-        raise InputError(f"the run's schema is {schema!r}, and this tool knows {NEWEST_INPUT_SCHEMA}")
+        raise InputError(
+            f"the run's schema is {schema!r}, and this tool knows {NEWEST_INPUT_SCHEMA}"
+        )
     participant = given.get("participant")
     if participant not in (agreement.CLIENT, agreement.SERVER) or isinstance(participant, bool):
-        raise InputError(f"participant is {participant!r}, and the test has the participants 0 and 1")
+        raise InputError(
+            f"participant is {participant!r}, and the test has the participants 0 and 1"
+        )
     schedule = given.get("schedule")
     try:
-        start = durations.moment(schedule["start"])  # type: ignore[index]
-        length_s = durations.seconds(schedule["duration"])  # type: ignore[index]
+        start = spec.moment_s(schedule["start"])  # type: ignore[index]
+        length_s = spec.duration_s(schedule["duration"])  # type: ignore[index]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"the run's schedule can't be read: {error}") from None
-    return participant, slot.RunSlot(start, start + length_s)
+    return participant, agreement.RunSlot(start, start + length_s)
 
 
 def _input() -> dict[str, Any]:
@@ -140,5 +153,5 @@ def _answer(answer: dict[str, Any]) -> NoReturn:
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
-    # Nothing is left to be done, and a reader that has gone is no error
+    # Nothing is left to do, and a closed pipe is not an error
     os._exit(0)

@@ -1,12 +1,17 @@
-"""Reads and checks the spec of a `throughput` test, and reports why this tool does not run it."""
+"""Reads and checks the spec of a `throughput` test, and explains why this tool does not run it.
+Also reads and writes ISO 8601 durations as pScheduler does (without years and months).
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
-from . import durations, group_grammar
+from . import group_grammar
 
 NEWEST_SCHEMA = 7  # of the test's spec, in pScheduler 5.2
 DEFAULT_DURATION_S = 10
@@ -17,6 +22,13 @@ DEFAULT_PORT = 5201
 MOST_DURATION_S, MOST_OMIT_S, LEAST_INTERVAL_S, MOST_INTERVAL_S = 86400, 600, 0.01, 60.0
 MOST_STREAMS, MOST_MSS, MOST_WINDOW_BYTES, MOST_BUFFER_BYTES = 128, 32767, 512 << 20, 1 << 20
 MOST_FLOW_LABEL, MOST_CPU = 0xFFFFF, 1024
+
+_DURATION = re.compile(
+    r"P(?=\d|T\d)(?:(\d+(?:\.\d+)?)W)?(?:(\d+(?:\.\d+)?)D)?"
+    r"(?:T(?=\d)(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?",
+    re.ASCII,
+)
+_UNITS_S = (604800, 86400, 3600, 60, 1)
 
 # Options that concern only pScheduler
 _FOR_PSCHEDULER = ("schema", "source-node", "dest-node")
@@ -41,7 +53,9 @@ class SpecError(ValueError):
 
 @dataclass(frozen=True)
 class Request:
-    """Holds what a test asks for: times in seconds, sizes in bytes, rates in bits per second; None where it doesn't."""
+    """Holds the options of a test: times in seconds, sizes in bytes, rates in bits per second. An
+    option that is not given is None.
+    """
 
     source: str | None
     dest: str
@@ -74,16 +88,18 @@ class Request:
         return self.omit_s + self.duration_s
 
     def group_name(self, number: int) -> str:
-        """Returns how messages name a group, counted from 1: with its text as the test has it."""
+        """Returns a group's name for messages: its number, from 1, and its text in the test."""
         return f"group {number} ({self.congestion.split(',')[number - 1]})"
 
 
 def read(test: object) -> Request:
-    """Reads the request of a test, {"type", "spec"}; raises SpecError with every reason against it."""
+    """Reads the request of a test, {"type", "spec"}; raises SpecError with every reason
+    against it.
+    """
     if not isinstance(test, dict):
         raise SpecError(["the test is not an object"])
     if test.get("type") != "throughput":
-        raise SpecError([f"the test is {test.get('type')!r}, and not throughput"])
+        raise SpecError([f"the test is {test.get('type')!r}, not throughput"])
     spec = test.get("spec")
     if not isinstance(spec, dict):
         raise SpecError(["the test has no spec"])
@@ -95,7 +111,7 @@ def read(test: object) -> Request:
 
 
 class _SpecReader:
-    """Reads a spec's options, and collects what is wrong with them."""
+    """Reads a spec's options, and collects the mistakes in them."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._spec = spec
@@ -107,14 +123,16 @@ class _SpecReader:
             return None
         congestion = self._option("congestion", _text, "")
         mix = self._groups(congestion)
-        single_ended = "single-ended" in self._spec  # whatever its value: then the test has one participant
+        single_ended = "single-ended" in self._spec  # with any value, the test has one participant
         request = Request(
             source=self._option("source", _text, None),
             dest=self._option("dest", _text, ""),
             congestion=congestion,
             groups=mix,
             streams=self._option("parallel", _whole(1, MOST_STREAMS), 1),
-            duration_s=self._option("duration", _whole_seconds(1, MOST_DURATION_S), DEFAULT_DURATION_S),
+            duration_s=self._option(
+                "duration", _whole_seconds(1, MOST_DURATION_S), DEFAULT_DURATION_S
+            ),
             omit_s=self._option("omit", _whole_seconds(0, MOST_OMIT_S), 0),
             interval_s=self._option("interval", _interval, None),
             link_rtt_s=self._option("link-rtt", _duration, DEFAULT_LINK_RTT_S),
@@ -142,7 +160,8 @@ class _SpecReader:
             self.problems.append("a flow-label is for IPv6, and ip-version is 4")
         if single_ended and request.server_cpu is not None:
             self.problems.append(
-                "server-cpu-affinity needs a participant at the destination, and the test is single-ended"
+                "server-cpu-affinity needs a participant at the destination, and the test is "
+                "single-ended"
             )
         self._refuse_the_others()
         return request
@@ -150,20 +169,28 @@ class _SpecReader:
     def _schema_is_known(self) -> bool:
         schema = self._spec.get("schema", 1)
         if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-            self.problems.append(f"the spec's schema is {schema!r}, and not a number from 1 to {NEWEST_SCHEMA}")
+            self.problems.append(
+                f"the spec's schema is {schema!r}, not a number from 1 to {NEWEST_SCHEMA}"
+            )
         elif schema > NEWEST_SCHEMA:
             self.problems.append(
-                f"the spec's schema is {schema}, and the newest that this tool knows is {NEWEST_SCHEMA}"
+                f"the spec's schema is {schema}, and the newest that this tool knows is "
+                f"{NEWEST_SCHEMA}"
             )
         return not self.problems
 
     def _groups(self, congestion: str) -> tuple[group_grammar.Group, ...]:
         if "congestion" not in self._spec:
-            self.problems.append("no congestion is asked for: this tool mixes congestion control algorithms")
+            self.problems.append(
+                "no congestion is asked for: this tool mixes congestion control algorithms"
+            )
         if not congestion:
             return ()
         if not group_grammar.is_group_list(congestion):
-            self.problems.append(f"congestion {congestion!r} is one algorithm for all streams: a test for stock iperf3")
+            self.problems.append(
+                f"congestion {congestion!r} is one algorithm for all streams: a test for stock "
+                "iperf3"
+            )
             return ()
         try:
             return group_grammar.parse_groups(congestion)
@@ -172,7 +199,9 @@ class _SpecReader:
             return ()
 
     def _option(self, name: str, kind: Callable[[object], Value], default: Any) -> Any:
-        """Returns an option's value, or the default where it is missing or wrong; a wrong value is a problem."""
+        """Returns an option's value, or the default if it is missing or wrong. Reports a wrong
+        value as a problem.
+        """
         self._read.add(name)
         if name not in self._spec:
             return default
@@ -188,19 +217,21 @@ class _SpecReader:
                 continue
             if name not in _NOT_SERVED:
                 self.problems.append(f"{name} is not supported: this tool doesn't know it")
-            elif value is not False or name == "loopback":  # the mere key gives the test one participant
+            elif (
+                value is not False or name == "loopback"
+            ):  # with this key, the test has one participant
                 self.problems.append(f"{name} is not supported: {_NOT_SERVED[name]}")
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError(f"is {value!r}, and not a text")
+        raise ValueError(f"is {value!r}, not a text")
     return value
 
 
 def _truth(value: object) -> bool:
     if value is not True and value is not False:
-        raise ValueError(f"is {value!r}, and not true or false")
+        raise ValueError(f"is {value!r}, not true or false")
     return value
 
 
@@ -210,16 +241,16 @@ def _whole(least: int, most: int | None = None) -> Callable[[object], int]:
     def read_whole(value: object) -> int:
         # JSON Schema's integers may be written 5.0
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
-            raise ValueError(f"is {value!r}, and not a whole number {span}")
+            raise ValueError(f"is {value!r}, not a whole number {span}")
         if value < least or (most is not None and value > most):
-            raise ValueError(f"is {value!r}, and not a whole number {span}")
+            raise ValueError(f"is {value!r}, not a whole number {span}")
         return int(value)
 
     return read_whole
 
 
 def _duration(value: object) -> float:
-    return durations.seconds(_text(value))
+    return duration_s(_text(value))
 
 
 def _whole_seconds(least: int, most: int) -> Callable[[object], int]:
@@ -241,5 +272,29 @@ def _interval(value: object) -> float:
 
 def _ip_version(value: object) -> int:
     if value not in (4, 6) or isinstance(value, bool):
-        raise ValueError(f"is {value!r}, and not 4 or 6")
+        raise ValueError(f"is {value!r}, not 4 or 6")
     return int(value)
+
+
+def duration_s(text: str) -> float:
+    """Returns a duration in seconds; raises ValueError for any other text."""
+    match = _DURATION.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is not an ISO 8601 duration such as PT30S")
+    return sum(float(part) * unit for part, unit in zip(match.groups(), _UNITS_S) if part)
+
+
+def duration_text(whole_seconds: float) -> str:
+    """Writes a duration in whole seconds, rounded up."""
+    return f"PT{math.ceil(whole_seconds)}S"
+
+
+def moment_s(text: str) -> float:
+    """Returns an ISO 8601 date and time with its zone, in seconds since 1970; raises ValueError
+    for any other text.
+    """
+    # Python 3.10 doesn't read the Z
+    when = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+    if when.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return when.timestamp()

@@ -1,4 +1,4 @@
-"""Provides ccmix-cca, and a turn in which the test alone loads congestion controls."""
+"""Provides ccmix-cca, and a turn in which no other test loads congestion controls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cca_bpf import Loader, build, linked_namespaces, loading
+from support.cca_bpf import Loader, build, linked_namespaces, loading
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,9 @@ def program() -> Path:
 
 @pytest.fixture
 def loader(program: Path) -> Iterator[Loader]:
-    """Nothing is loaded when the test begins, and nothing afterwards. It needs root (tests/conftest.py)."""
+    """Nothing is loaded when the test begins, and nothing afterwards. It needs root
+    (tests/conftest.py).
+    """
     with loading(program) as loader:
         yield loader
 

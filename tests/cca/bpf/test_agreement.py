@@ -1,10 +1,11 @@
-"""The BPF programs and the module of bbr2 and bbr3 do the same on the same path of one emulated machine."""
+"""The BPF programs and the module of bbr2 and bbr3 do the same on the same path of one
+emulated machine.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from cca_module import HEADERS, build_modules
-from support import NOT_EMULATED, REPOSITORY
+from support.cca_module import HEADERS, build_modules
+from support.commands import NOT_EMULATED, REPOSITORY, run_program
 
 SCRIPT = Path(__file__).with_name("agreement.sh")
 NO_MODULES = 77  # the script's exit status
@@ -36,7 +37,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Medians:
-    """Holds the medians of the rounds; the share of retransmissions is that of all rounds together."""
+    """Holds the medians of the rounds, and the share of retransmissions over all rounds."""
 
     goodput_bps: float
     retransmitted: float
@@ -44,7 +45,7 @@ class Medians:
 
 
 def flow_of(result: dict[str, Any]) -> Flow:
-    """Reads iperf3's JSON. The RTT is the median of what it reads from the socket twice a second."""
+    """Reads iperf3's JSON. The RTT is the median of the socket's RTTs, read twice a second."""
     sender = result["end"]["streams"][0]["sender"]
     rtts = [interval["streams"][0]["rtt"] for interval in result["intervals"]]
     goodput = result["end"]["sum_received"]["bits_per_second"]
@@ -52,13 +53,15 @@ def flow_of(result: dict[str, Any]) -> Flow:
 
 
 def medians(flows: Sequence[Flow], mss: int = 1448) -> Medians:
-    retransmitted = sum(flow.retransmissions for flow in flows) * mss / sum(flow.sent_bytes for flow in flows)
+    retransmitted = (
+        sum(flow.retransmissions for flow in flows) * mss / sum(flow.sent_bytes for flow in flows)
+    )
     goodput = median(flow.goodput_bps for flow in flows)
     return Medians(goodput, retransmitted, median(flow.rtt_ms for flow in flows))
 
 
 def ratio(left: float, right: float) -> float:
-    """Returns the larger to the smaller; 1 if both are 0."""
+    """Returns the ratio of the larger to the smaller; 1 if both are 0."""
     low, high = sorted((left, right))
     return high / low if low else (float("inf") if high else 1)
 
@@ -108,8 +111,10 @@ def test_bpf_and_module_agree_on_the_same_path(program: Path, tmp_path: Path) ->
         built.rename(tmp_path / headers.name.removeprefix("linux-headers-"))
     words = [SCRIPT, program, tmp_path, str(ROUNDS), str(SECONDS)]
     command = [REPOSITORY / "lab/emulate", "--virtual-time", "max", tmp_path, "bash", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == NO_MODULES or (done.returncode == NOT_EMULATED and "can't be fetched" in done.stderr):
+    done = run_program(command)
+    if done.returncode == NO_MODULES or (
+        done.returncode == NOT_EMULATED and "can't be fetched" in done.stderr
+    ):
         pytest.skip(f"no emulated machine whose kernel has its headers here: {done.stderr[-300:]}")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     *lines, release = done.stdout.splitlines()

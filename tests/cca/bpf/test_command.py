@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from cca_bpf import CCAS, Loader, build
-from ccmix.lab.cca_parameters import PARAMETERS
-from support import REPOSITORY
+from ccmix.lab.spec import PARAMETERS
+from support.cca_bpf import CCAS, Loader, build
+from support.commands import REPOSITORY, run_program
 
 UNIT = REPOSITORY / "packaging/systemd/ccmix-cca@.service"
 NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
@@ -29,7 +29,9 @@ IN_OWN_MOUNTS = ("unshare", "--mount", "sh", "-ec")
 
 @pytest.fixture
 def of_nobody(program: Path, loader: Loader) -> Iterator[Loader]:
-    """Gives a copy that every user can run. `loader` is for root alone, who becomes other users here."""
+    """Gives a copy that every user can run. `loader` is only for root, which becomes other users
+    here.
+    """
     with TemporaryDirectory(prefix="ccmix-") as folder:
         Path(folder).chmod(0o755)
         yield Loader(Path(shutil.copy(program, folder)))
@@ -76,7 +78,9 @@ def test_help_and_version(program: Path) -> None:
     assert loader.must("--version").startswith("ccmix-cca, build ")
 
 
-@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed: apt-get install util-linux")
+@pytest.mark.skipif(
+    not shutil.which("setpriv"), reason="setpriv is not installed: apt-get install util-linux"
+)
 def test_an_ordinary_user_is_told_what_is_missing(of_nobody: Loader) -> None:
     for words in (("load", "bbr3"), ("list",), ("status",), ("unload", "bbr3")):
         refused = of_nobody.run(*words, prefix=NOBODY)
@@ -91,17 +95,42 @@ def test_an_ordinary_user_is_told_what_is_missing(of_nobody: Loader) -> None:
     ("prefix", "need", "what"),
     [
         (("setarch", "--uname-2.6"), "kernel", "Linux 2.6.* is too old: 6.1 or newer is needed"),
-        ((*IN_OWN_MOUNTS, f'mount -t tmpfs none {BTF}; exec "$@"', "sh"), "BTF", f"{BTF}/vmlinux is missing"),
-        ((*IN_OWN_MOUNTS, f'mount --bind types {BTF}/vmlinux; exec "$@"', "sh"), "BTF",
-         "the kernel has no congestion control by BPF: it needs CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT"),
-        ((*IN_OWN_MOUNTS, f'mount --bind off {JIT}; exec "$@"', "sh"), "JIT", "sysctl net.core.bpf_jit_enable=1"),
-        (("setpriv", "--bounding-set=-net_admin"), "rights", "CAP_NET_ADMIN is missing: run this as root"),
-        (("setpriv", "--bounding-set=-sys_admin"), "rights", "CAP_SYS_ADMIN is missing: run this as root"),
+        (
+            (*IN_OWN_MOUNTS, f'mount -t tmpfs none {BTF}; exec "$@"', "sh"),
+            "BTF",
+            f"{BTF}/vmlinux is missing",
+        ),
+        (
+            (*IN_OWN_MOUNTS, f'mount --bind types {BTF}/vmlinux; exec "$@"', "sh"),
+            "BTF",
+            "the kernel has no congestion control by BPF: it needs CONFIG_BPF_SYSCALL and "
+            "CONFIG_BPF_JIT",
+        ),
+        (
+            (*IN_OWN_MOUNTS, f'mount --bind off {JIT}; exec "$@"', "sh"),
+            "JIT",
+            "sysctl net.core.bpf_jit_enable=1",
+        ),
+        (
+            ("setpriv", "--bounding-set=-net_admin"),
+            "rights",
+            "CAP_NET_ADMIN is missing: run this as root",
+        ),
+        (
+            ("setpriv", "--bounding-set=-sys_admin"),
+            "rights",
+            "CAP_SYS_ADMIN is missing: run this as root",
+        ),
     ],
     ids=["too old", "no BTF", "no struct_ops", "no JIT", "no CAP_NET_ADMIN", "no CAP_SYS_ADMIN"],
-)  # fmt: skip
+)
 def test_what_a_host_lacks_is_named(
-    loader: Loader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: tuple[str, ...], need: str, what: str
+    loader: Loader,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    prefix: tuple[str, ...],
+    need: str,
+    what: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("types").write_bytes(NO_TYPES)
@@ -112,25 +141,42 @@ def test_what_a_host_lacks_is_named(
     for words in (("check",), ("load", "bbr3"), ("list",), ("unload", "bbr3", "--missing-ok")):
         refused = loader.run(*words, prefix=prefix)
         assert refused.returncode == 1
-        assert re.search(f"{need}\\b.*{what}", refused.stdout if words == ("check",) else refused.stderr)
+        assert re.search(
+            f"{need}\\b.*{what}", refused.stdout if words == ("check",) else refused.stderr
+        )
     assert loader.list() == {}
 
 
-@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed: apt-get install util-linux")
+@pytest.mark.skipif(
+    not shutil.which("setpriv"), reason="setpriv is not installed: apt-get install util-linux"
+)
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_the_capabilities_of_the_unit_are_enough(of_nobody: Loader) -> None:
-    """As systemd starts the unit: another user, who has these capabilities and no others."""
-    both = re.findall(r"^(?:AmbientCapabilities|CapabilityBoundingSet)=(.*)$", UNIT.read_text(), re.MULTILINE)
+    """As systemd starts the unit: another user, with only these capabilities."""
+    both = re.findall(
+        r"^(?:AmbientCapabilities|CapabilityBoundingSet)=(.*)$", UNIT.read_text(), re.MULTILINE
+    )
     assert len(both) == 2
     [capabilities] = set(both)
-    only = ",".join(["-all", *(f"+{name.removeprefix('CAP_').lower()}" for name in capabilities.split())])
+    only = ",".join(
+        ["-all", *(f"+{name.removeprefix('CAP_').lower()}" for name in capabilities.split())]
+    )
     user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
     prefix = (*user, *(f"{option}={only}" for option in CAPABILITY_SETS))
-    for words in ("check", "load bbr3 --keep", "load bbr3 --keep", "list", "status", "unload bbr3 --missing-ok"):
+    for words in (
+        "check",
+        "load bbr3 --keep",
+        "load bbr3 --keep",
+        "list",
+        "status",
+        "unload bbr3 --missing-ok",
+    ):
         done = of_nobody.run(*words.split(), prefix=prefix)
         assert (done.returncode, done.stderr) == (0, "")
     assert of_nobody.list() == {}
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_loading_twice(loader: Loader) -> None:
     loader.must("load", "bbr3", "loss_thresh=7")
     number = loader.list()["bbr3"]["id"]
@@ -149,7 +195,14 @@ def test_loading_twice(loader: Loader) -> None:
 
 
 def test_parameters(loader: Loader) -> None:
-    loader.must("load", "bbr2", "draft=1", "loss_thresh=0x0a", "pacing_gain=300,200,256,256", "max_sockets=4294967295")
+    loader.must(
+        "load",
+        "bbr2",
+        "draft=1",
+        "loss_thresh=0x0a",
+        "pacing_gain=300,200,256,256",
+        "max_sockets=4294967295",
+    )
     found = loader.list()["bbr2"]["parameters"]
     assert found["startup_pacing_gain"] == "709"  # the draft's
     assert (found["loss_thresh"], found["pacing_gain"]) == ("10", "300,200,256,256")
@@ -173,8 +226,12 @@ def test_every_parameter_of_the_core_is_shown_and_can_be_set(loader: Loader) -> 
     for cca in CCAS:
         loader.must("load", cca)
         shown = loader.list()[cca]["parameters"]
-        assert set(shown) == {name for name, known in PARAMETERS[f"tcp_{cca}"].items() if not known.read_only}
-        loader.must("set", cca, *(f"{name}={value}" for name, value in shown.items() if name != "draft"))
+        assert set(shown) == {
+            name for name, known in PARAMETERS[f"tcp_{cca}"].items() if not known.read_only
+        }
+        loader.must(
+            "set", cca, *(f"{name}={value}" for name, value in shown.items() if name != "draft")
+        )
         assert loader.list()[cca]["parameters"] == shown
 
 
@@ -184,9 +241,13 @@ def test_no_words_harm_the_command_line(tmp_path: Path) -> None:
         fuzzer = build("--fuzz")
     except subprocess.CalledProcessError:
         pytest.skip("the fuzzer can't be built: run 'tools/setup --fuzz'")
-    words = ("load\nbbr3\nloss_thresh=5\n--keep", "set\nbbr2\npacing_gain=1,2,3,4\ndraft=1", "status\nbbr3\n--json")
+    words = (
+        "load\nbbr3\nloss_thresh=5\n--keep",
+        "set\nbbr2\npacing_gain=1,2,3,4\ndraft=1",
+        "status\nbbr3\n--json",
+    )
     for number, line in enumerate(words):
         tmp_path.joinpath(str(number)).write_text(line)
     argv = [fuzzer, f"-max_total_time={FUZZ_S}", "-max_len=400", "-print_final_stats=1", tmp_path]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = run_program(argv)
     assert done.returncode == 0, done.stderr[-2000:]

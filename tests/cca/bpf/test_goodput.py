@@ -8,11 +8,11 @@ from statistics import median
 
 import pytest
 
-from cca_bpf import CCAS, Loader
-from support import REPOSITORY, loaded
+from support.cca_bpf import CCAS, Loader
+from support.commands import REPOSITORY, loaded
 
-FLOWS = loaded(REPOSITORY / "bench" / "cca_flows.py", "cca_flows")
-BENCH = loaded(REPOSITORY / "bench" / "cca-bpf-goodput")
+FLOWS = loaded(REPOSITORY / "bench" / "cca_flows.py", "bench.cca_flows")
+BENCH = loaded(REPOSITORY / "bench" / "cca_bpf_goodput.py")
 LEAST = 0.9  # of bbr's goodput
 
 
@@ -26,9 +26,11 @@ def test_a_flow_is_read_from_what_iperf3_says() -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(300)
 def test_it_fills_the_bottleneck_as_bbr_does(loader: Loader) -> None:
-    """A router has 100 Mbit/s. In its buffer is room for what waits while other work has the processor.
+    """A router has 100 Mbit/s. Its buffer has room for packets that wait while other work has the
+    processor.
 
-    With a small buffer packets would be lost then, and unlike bbr these reduce their rate upon losses.
+    With a small buffer, packets would then be lost, and unlike bbr these CCAs reduce their rate
+    upon losses.
     """
     for cca in CCAS:
         loader.must("load", cca)
@@ -38,5 +40,9 @@ def test_it_fills_the_bottleneck_as_bbr_does(loader: Loader) -> None:
     print(goodputs)
     for cca in CCAS:
         assert goodputs[cca] >= LEAST * goodputs["bbr"], goodputs
-    namespaces = subprocess.run(["ip", "netns", "list"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    assert not any(name in namespaces.split() for name in (FLOWS.SENDER, FLOWS.ROUTER, FLOWS.RECEIVER))
+    namespaces = subprocess.run(
+        ["ip", "netns", "list"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    assert not any(
+        name in namespaces.split() for name in (FLOWS.SENDER, FLOWS.ROUTER, FLOWS.RECEIVER)
+    )

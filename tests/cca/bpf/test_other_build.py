@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cca_bpf import Loader
+from support.cca_bpf import Loader
 
 OTHER = 0x0123456789ABCDEF
 
 
 @pytest.fixture
 def other(loader: Loader, tmp_path: Path) -> Loader:
-    """Gives a copy that takes itself for another build."""
+    """Gives a copy that identifies itself as another build."""
     build = int(loader.must("--version").split()[-1], 16)
     return changed(loader, tmp_path, build.to_bytes(8, "little"), OTHER.to_bytes(8, "little"))
 
@@ -38,22 +38,26 @@ def test_the_list_names_the_other_build(loader: Loader, other: Loader) -> None:
     assert loader.list() == {}
 
 
-def test_the_list_has_null_for_a_build_whose_number_is_not_found(loader: Loader, tmp_path: Path) -> None:
+def test_the_list_has_null_for_a_build_whose_number_is_not_found(
+    loader: Loader, tmp_path: Path
+) -> None:
     changed(loader, tmp_path, b".data.control\0", b".data.xxxxxxx\0").must("load", "bbr3")
     assert loader.list()["bbr3"]["program"] is None
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_watch_goes_on_with_what_this_build_has_loaded(loader: Loader, other: Loader) -> None:
     other.must("load", "bbr2")
     loader.must("load", "bbr3")
     done = loader.run("watch", "--", "env")
     assert done.returncode == 0, done.stderr
     assert "bbr2 was loaded by another build" in done.stderr
-    assert [line.partition("=")[0] for line in done.stdout.splitlines() if "CCMIX_STATE" in line] == [
-        "CCMIX_STATE_BBR3"
-    ]
+    assert [
+        line.partition("=")[0] for line in done.stdout.splitlines() if "CCMIX_STATE" in line
+    ] == ["CCMIX_STATE_BBR3"]
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_status_goes_on_with_what_this_build_has_loaded(loader: Loader, other: Loader) -> None:
     other.must("load", "bbr2")
     for words in ((), ("bbr2",)):

@@ -13,7 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from cca_bpf import CCAS, Loader, Sink, bpf_maps, cca_of, connect, eventually, linked_namespaces, send
+from support.cca_bpf import (
+    CCAS,
+    Loader,
+    Sink,
+    bpf_maps,
+    cca_of,
+    connect,
+    eventually,
+    linked_namespaces,
+    send,
+)
 
 SHORT = 100_000
 AT_ONCE = 1000
@@ -34,6 +44,7 @@ def narrow() -> Iterator[Pair]:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_100000_short_connections(loader: Loader, pair: Pair) -> None:
     for cca in CCAS:
         loader.must("load", cca)
@@ -54,7 +65,7 @@ def test_100000_short_connections(loader: Loader, pair: Pair) -> None:
     assert eventually(lambda: bpf_maps() == [])
 
 
-@pytest.mark.deep
+@pytest.mark.long
 def test_thousands_of_switches_of_live_sockets(loader: Loader, pair: Pair) -> None:
     """Each of 16 connections changes its CCA after each 50 kB, at random."""
     for cca in CCAS:
@@ -85,7 +96,7 @@ def test_thousands_of_switches_of_live_sockets(loader: Loader, pair: Pair) -> No
 
 @contextmanager
 def short_of_memory() -> Iterator[None]:
-    """Sets what TCP may take of the whole machine's memory to 2 MiB, with pressure from 8 KiB on."""
+    """Limits TCP's memory on the whole machine to 2 MiB, with pressure from 8 KiB on."""
     former = TCP_MEMORY.read_text()
     try:
         TCP_MEMORY.write_text("1 2 512\n")
@@ -95,7 +106,7 @@ def short_of_memory() -> Iterator[None]:
 
 
 def is_under_pressure() -> bool:
-    """Returns what the kernel says of TCP's memory."""
+    """Returns whether the kernel reports that TCP's memory is under pressure."""
     header, *rows = (line.split() for line in PROTOCOLS.read_text().splitlines())
     [tcp] = [row for row in rows if row[0] == "TCP"]
     return tcp[header.index("press")] == "yes"
@@ -103,7 +114,9 @@ def is_under_pressure() -> bool:
 
 @pytest.mark.deep
 def test_sockets_under_memory_pressure(loader: Loader, narrow: Pair) -> None:
-    """Of 16 connections half are there before, and half begin meanwhile; all carry their data, then and afterwards."""
+    """Half of 16 connections exist before, and half begin meanwhile; all carry their data, then and
+    afterwards.
+    """
     for cca in CCAS:
         loader.must("load", cca)
 
@@ -111,7 +124,8 @@ def test_sockets_under_memory_pressure(loader: Loader, narrow: Pair) -> None:
         made = [connect(narrow[0], "10.88.0.2", sink.port, CCAS[number % 2]) for number in range(8)]
         return [opened.enter_context(connection) for connection in made]
 
-    # A connection that a failed assertion left open would keep the program loaded, and the next tests would fail
+    # A connection that a failed assertion left open would keep the program loaded, and the next
+    # tests would fail
     with Sink(narrow[1]) as sink, ThreadPoolExecutor(16) as threads, ExitStack() as opened:
         connections = connected()
         with short_of_memory():
@@ -132,6 +146,7 @@ def test_sockets_under_memory_pressure(loader: Loader, narrow: Pair) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_1000_connections_at_once(loader: Loader, pair: Pair) -> None:
     for cca in CCAS:
         loader.must("load", cca)
@@ -150,7 +165,9 @@ def test_1000_connections_at_once(loader: Loader, pair: Pair) -> None:
 
 @pytest.mark.deep
 def test_loading_and_unloading_while_data_flows(loader: Loader, pair: Pair) -> None:
-    """New sockets come and go while each generation of the congestion control is removed under them."""
+    """New sockets come and go while each generation of the congestion control is removed
+    under them.
+    """
     with Sink(pair[1]) as sink:
         connections: list[socket.socket] = []
         for _ in range(5):
@@ -170,7 +187,9 @@ def test_loading_and_unloading_while_data_flows(loader: Loader, pair: Pair) -> N
 
 @pytest.mark.deep
 def test_sockets_that_lack_memory_now_and_then(loader: Loader, pair: Pair) -> None:
-    """The limit changes while connections begin: each has its state or Reno, and all carry their data."""
+    """The limit changes while connections begin: each has its state or Reno, and all carry
+    their data.
+    """
     loader.must("load", "bbr3")
     found = []
     with Sink(pair[1]) as sink:

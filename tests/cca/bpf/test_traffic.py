@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cca_bpf import CCAS, Loader, Sink, bpf_maps, cca_of, connect, eventually, send
+from support.cca_bpf import CCAS, Loader, Sink, bpf_maps, cca_of, connect, eventually, send
+from support.commands import run_program
 
 MEGABYTE = 1_000_000
 ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
@@ -19,8 +20,11 @@ Pair = tuple[str, str]
 
 @pytest.mark.parametrize("cca", CCAS)
 @pytest.mark.parametrize(
-    ("family", "address"), [(socket.AF_INET, "10.88.0.2"), (socket.AF_INET6, "fd88::2")], ids=["IPv4", "IPv6"]
+    ("family", "address"),
+    [(socket.AF_INET, "10.88.0.2"), (socket.AF_INET6, "fd88::2")],
+    ids=["IPv4", "IPv6"],
 )
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_it_carries_traffic_and_shows_its_state(
     loader: Loader, pair: Pair, cca: str, family: socket.AddressFamily, address: str
 ) -> None:
@@ -48,6 +52,7 @@ def test_it_carries_traffic_and_shows_its_state(
     assert eventually(lambda: bpf_maps() == [])
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_both_work_beside_each_other(loader: Loader, pair: Pair) -> None:
     for cca in CCAS:
         loader.must("load", cca)
@@ -64,8 +69,11 @@ def test_both_work_beside_each_other(loader: Loader, pair: Pair) -> None:
         assert eventually(lambda: sink.received == 20 * MEGABYTE)
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_a_parameter_counts_for_a_live_socket(loader: Loader, pair: Pair) -> None:
-    """With a gain of 64/256 in all phases of ProbeBW, the gain of a live socket becomes a quarter."""
+    """With a gain of 64/256 in all phases of ProbeBW, the gain of a live socket becomes
+    a quarter.
+    """
     loader.must("load", "bbr3")
     with Sink(pair[1]) as sink, connect(pair[0], "10.88.0.2", sink.port, "bbr3") as connection:
 
@@ -74,15 +82,20 @@ def test_a_parameter_counts_for_a_live_socket(loader: Loader, pair: Pair) -> Non
             return bool(loader.status()[0]["pacing_gain"] == 0.25)
 
         send(connection, 50 * MEGABYTE)
-        loader.must("set", "bbr3", "pacing_gain=64,64,64,64", "startup_pacing_gain=256", "drain_gain=64")
+        loader.must(
+            "set", "bbr3", "pacing_gain=64,64,64,64", "startup_pacing_gain=256", "drain_gain=64"
+        )
         assert eventually(gain_is_a_quarter)
         assert loader.list()["bbr3"]["parameters"]["pacing_gain"] == "64,64,64,64"
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_a_socket_without_memory_for_its_state_uses_reno(loader: Loader, pair: Pair) -> None:
-    """A socket may not take more than net.core.optmem_max of the kernel's memory for such things."""
+    """A socket may take at most net.core.optmem_max of the kernel's memory for such state."""
     loader.must("load", "bbr3")
-    subprocess.run(["ip", "netns", "exec", pair[0], "sysctl", "-qw", "net.core.optmem_max=1024"], check=True)
+    subprocess.run(
+        ["ip", "netns", "exec", pair[0], "sysctl", "-qw", "net.core.optmem_max=1024"], check=True
+    )
     with Sink(pair[1]) as sink, connect(pair[0], "10.88.0.2", sink.port, "bbr3") as connection:
         assert cca_of(connection) == "reno"
         send(connection, 10 * MEGABYTE)
@@ -106,6 +119,7 @@ def test_sockets_above_max_sockets_use_reno(loader: Loader, pair: Pair) -> None:
         assert loader.list()["bbr3"]["fallbacks"] == 1
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_unloading_leaves_sockets_what_they_use(loader: Loader, pair: Pair) -> None:
     loader.must("load", "bbr3", "loss_thresh=7")
     with Sink(pair[1]) as sink, connect(pair[0], "10.88.0.2", sink.port, "bbr3") as connection:
@@ -116,7 +130,7 @@ def test_unloading_leaves_sockets_what_they_use(loader: Loader, pair: Pair) -> N
         assert cca_of(connection) == "bbr3"
         for names in ((), ("bbr3",)):
             assert [state["name"] for state in loader.status(*names)] == ["bbr3"]
-        loader.must("load", "bbr3")  # a second one beside what is left of the first
+        loader.must("load", "bbr3")  # a second instance; connections still use the first
         with connect(pair[0], "10.88.0.2", sink.port, "bbr3") as another:
             send(another, MEGABYTE)
             assert len(loader.status()) == 2
@@ -150,11 +164,14 @@ def test_a_user_chooses_it_only_if_the_administrator_allows(loader: Loader) -> N
         "--bounding-set=-all",
         "/usr/bin/python3",
     )
-    script = "import socket; socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'bbr3')"
+    script = (
+        "import socket; socket.socket().setsockopt(socket.IPPROTO_TCP, "
+        "socket.TCP_CONGESTION, b'bbr3')"
+    )
     loader.must("load", "bbr3")
     allowed = ALLOWED.read_text()
     assert "bbr3" not in allowed.split()
-    refused = subprocess.run([*choose, "-c", script], capture_output=True, text=True, check=False)
+    refused = run_program([*choose, "-c", script])
     assert refused.returncode != 0
     assert "PermissionError" in refused.stderr
     try:
@@ -173,6 +190,7 @@ def test_a_restart_from_idle_does_no_harm(loader: Loader, pair: Pair) -> None:
         assert eventually(lambda: sink.received == 5 * MEGABYTE)
 
 
+@pytest.mark.usefixtures("lists_of_sockets")
 def test_the_status_of_many_sockets_is_whole(loader: Loader, pair: Pair) -> None:
     loader.must("load", "bbr3")
     with Sink(pair[1]) as sink:
@@ -195,7 +213,10 @@ for _ in range(2):
 """
 
 
-def test_a_program_under_watch_reads_states_as_the_module_writes_them(loader: Loader, pair: Pair) -> None:
+@pytest.mark.usefixtures("lists_of_sockets")
+def test_a_program_under_watch_reads_states_as_the_module_writes_them(
+    loader: Loader, pair: Pair
+) -> None:
     loader.must("load", "bbr3")
     assert loader.must("watch", "--", "python3", "-c", READS_STATES) == ""
     with Sink(pair[1]) as sink, connect(pair[0], "10.88.0.2", sink.port, "bbr3") as connection:
@@ -204,7 +225,9 @@ def test_a_program_under_watch_reads_states_as_the_module_writes_them(loader: Lo
         [state] = loader.status()
         read = loader.must("watch", "--", "python3", "-c", READS_STATES).splitlines()
     bounds = ("bw_lo_bps", "inflight_hi_packets", "inflight_lo_packets")
-    header = f"cookie phase cycle {' '.join(bounds)} bw_bytes_per_s min_rtt_us pacing_gain cwnd_gain"
+    header = (
+        f"cookie phase cycle {' '.join(bounds)} bw_bytes_per_s min_rtt_us pacing_gain cwnd_gain"
+    )
     row = [state["cookie"], state["phase"], state["cycle"], *(state[bound] for bound in bounds)]
     row += [state["bw_bps"] // 8, state["min_rtt_us"]]
     row += [round(state[gain] * 256) for gain in ("pacing_gain", "cwnd_gain")]

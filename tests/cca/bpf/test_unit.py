@@ -1,16 +1,15 @@
-"""The unit of systemd, under a running systemd, which has namespaces of its own."""
+"""Tests the systemd unit under a running systemd in separate namespaces."""
 
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cca_bpf import Loader
-from support import REPOSITORY
+from support.cca_bpf import Loader
+from support.commands import REPOSITORY, run_program
 
 pytestmark = pytest.mark.deep
 
@@ -35,11 +34,18 @@ def cgroup() -> Iterator[Path]:
 
 
 def under_systemd(script: str, loader: Loader, cgroup: Path, folder: Path) -> str:
-    """Returns what the script printed, all of whose commands succeeded."""
+    """Returns the output of the script; all of its commands must succeed."""
     (folder / "script").write_text(script)
-    argv = ["unshare", *NAMESPACES, Path(__file__).with_name("own_systemd.sh"), folder, loader.program, UNIT]
+    argv = [
+        "unshare",
+        *NAMESPACES,
+        Path(__file__).with_name("own_systemd.sh"),
+        folder,
+        loader.program,
+        UNIT,
+    ]
     into_cgroup = ["sh", "-c", 'echo $$ >"$0/cgroup.procs"; exec "$@"', cgroup]
-    done = subprocess.run([*into_cgroup, *argv], capture_output=True, text=True, check=False, timeout=60)
+    done = run_program([*into_cgroup, *argv], timeout=60)
     output = (folder / "output").read_text()
     assert done.returncode == 0, done.stderr + output
     return output
@@ -58,7 +64,11 @@ test "$(ccmix-cca list --json)" = "[]"
 """
     output = under_systemd(script, loader, cgroup, tmp_path)
     [loaded] = json.loads(re.findall(r"^\[.*\]$", output, re.MULTILINE)[0])
-    assert (loaded["name"], loaded["parameters"]["loss_thresh"], loaded["parameters"]["beta"]) == ("bbr3", "7", "80")
+    assert (loaded["name"], loaded["parameters"]["loss_thresh"], loaded["parameters"]["beta"]) == (
+        "bbr3",
+        "7",
+        "80",
+    )
     assert loader.list() == {}
 
 
@@ -76,7 +86,7 @@ systemctl show --property=Result,ExecMainStatus ccmix-cca@bbr3
 
 
 def test_it_is_unloaded_by_a_timer(loader: Loader, cgroup: Path, tmp_path: Path) -> None:
-    """As the guide says, but after a second in place of an hour."""
+    """As the guide says, but after a second instead of an hour."""
     [command] = re.findall(r"^    sudo (systemd-run .*)$", GUIDE.read_text(), re.MULTILINE)
     command = command.replace("=1h", "=1s --timer-property=AccuracySec=100ms")
     command = command.replace("$PWD/.venv/bin/ccmix-cca", "/usr/sbin/ccmix-cca")

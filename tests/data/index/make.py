@@ -1,4 +1,6 @@
-"""Makes the campaigns of this folder anew, as root: PYTHONPATH=tests .venv/bin/python tests/data/index/make.py"""
+"""Makes the campaigns of this folder again, as root: PYTHONPATH=tests .venv/bin/python
+tests/data/index/make.py
+"""
 
 import json
 import shutil
@@ -10,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ccmix.tools import find_iperf3
-from pscheduler_stand_in import StandIn, certificate, serving
-from support import CCMIX, REPOSITORY
+from support.commands import CCMIX, REPOSITORY
+from support.pscheduler_stand_in import StandIn, certificate, serving
 
 HERE = Path(__file__).parent
 TRANSCRIPTS = REPOSITORY / "tests" / "data" / "pscheduler"
@@ -22,26 +24,37 @@ LEFT_OUT = (
     "report-charts",
     *(
         f"*/*/*/*/{name}"
-        for name in ("generators/*iperf3*", "logs", "capture.pcap.zst", "facts.json", "processes.parquet",
-                     "connections.parquet")
+        for name in (
+            "generators/*iperf3*",
+            "logs",
+            "capture.pcap.zst",
+            "facts.json",
+            "processes.parquet",
+            "connections.parquet",
+        )
     ),
-)  # fmt: skip
+)
 
 
 def measure(name: str, *arguments: str, folder: Path = HERE) -> None:
     """By the INI file of that name in the folder."""
     outdir = HERE / name
     shutil.rmtree(outdir, ignore_errors=True)
-    argv = [CCMIX, "run", f"{name}.ini", "-o", outdir, "--seed", SEED, *arguments]
+    argv: list[str | Path] = [CCMIX, "run", f"{name}.ini", "-o", outdir, "--seed", SEED, *arguments]
     subprocess.run(argv, cwd=folder, check=False)
     for pattern in LEFT_OUT:
         for path in outdir.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    of_this_machine = {CCMIX: "ccmix", str(outdir): name, f"{folder}/": "", f"{find_iperf3().parent}/": ""}
+    of_this_machine = {
+        CCMIX: "ccmix",
+        str(outdir): name,
+        f"{folder}/": "",
+        f"{find_iperf3().parent}/": "",
+    }
     for file in outdir.rglob("*.json"):
         text = file.read_text()
-        for path, instead in of_this_machine.items():
-            text = text.replace(path, instead)
+        for ours, instead in of_this_machine.items():
+            text = text.replace(ours, instead)
         file.write_text(text)
 
 
@@ -57,7 +70,20 @@ def two_hosts() -> Iterator[None]:
         ip("netns", "add", name)
         ip("-n", name, "link", "set", "lo", "up")
     try:
-        ip("link", "add", "eth0", "netns", "near", "type", "veth", "peer", "name", "eth0", "netns", "far")
+        ip(
+            "link",
+            "add",
+            "eth0",
+            "netns",
+            "near",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            "far",
+        )
         for name, address in names.items():
             ip("-n", name, "addr", "add", address, "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "up")
@@ -70,7 +96,9 @@ def two_hosts() -> Iterator[None]:
 def as_recorded(spec: dict[str, Any]) -> list[dict[str, Any] | None]:
     """What the real servers' participants said to the same test."""
     name = "iperf3mix" if ":" in spec["congestion"] else "iperf3"
-    results: list[dict[str, Any] | None] = json.loads((TRANSCRIPTS / f"{name}.json").read_text())["run"]["result-full"]
+    results: list[dict[str, Any] | None] = json.loads((TRANSCRIPTS / f"{name}.json").read_text())[
+        "run"
+    ]["result-full"]
     return results
 
 
@@ -80,7 +108,9 @@ def by_stand_in(folder: Path) -> None:
         text = (HERE / "pscheduler.ini").read_text()
         ini = folder / "pscheduler.ini"
         ini.write_text(
-            text.replace("[DEFAULT]\n", f"[DEFAULT]\nlead = {server.address}\ntls-ca = {shown.certificate}\n")
+            text.replace(
+                "[DEFAULT]\n", f"[DEFAULT]\nlead = {server.address}\ntls-ca = {shown.certificate}\n"
+            )
         )
         measure("pscheduler", folder=folder)
 

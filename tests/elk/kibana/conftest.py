@@ -1,11 +1,11 @@
-"""Starts a node with something for every panel, for all tests of panels."""
+"""Starts a node with data for every panel, for all tests of panels."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from elasticsearch_node import Node
-from filled_index import fill
+from support.elasticsearch_node import Node
+from support.filled_index import fill
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-"""Tests the Vega-Lite specifications without Elasticsearch and Kibana: they compile without a warning."""
+"""Tests the Vega-Lite specifications without Elasticsearch and Kibana: they compile without
+a warning.
+"""
 
 import json
 import re
@@ -7,28 +9,37 @@ from typing import Any
 import pytest
 import vl_convert
 
-from ccmix.kibana.dashboards import DASHBOARDS
+from ccmix.kibana.dashboards import dashboards
 from ccmix.kibana.vega import ANSWER, VegaLite, answer_of
-from kibana_preview import render
+from support.kibana_preview import render
 
 VEGA = {
     f"{dashboard.name}-{panel.name}": panel.chart
-    for dashboard in DASHBOARDS
+    for dashboard in dashboards()
     for panel in dashboard.panels
     if isinstance(panel.chart, VegaLite)
 }
-COMPILERS = ("5.8", "5.20")  # the oldest that vl-convert has, and the one that draws the previews
+COMPILERS = (
+    "5.8",
+    "5.20",
+)  # the oldest version that vl-convert has, and the version that draws the previews
 IN_KIBANA = {"width": "container", "height": "container"}  # as Kibana sets them
 
 
 def compiled(spec: dict[str, Any], version: str) -> None:
-    """Compiles a specification, and prints warnings as Kibana shows them where they are not hidden."""
+    """Compiles a specification, and prints warnings, which Kibana shows unless they are hidden."""
     shown = {name: part for name, part in spec.items() if name != "config"} | IN_KIBANA
-    vl_convert.vegalite_to_vega(shown | {"data": answer_of([])}, vl_version=version, show_warnings=True)
+    vl_convert.vegalite_to_vega(
+        shown | {"data": answer_of([])}, vl_version=version, show_warnings=True
+    )
 
 
-@pytest.mark.parametrize("version", [pytest.param(COMPILERS[0], marks=pytest.mark.deep), *COMPILERS[1:]])
-def test_no_specification_compiles_with_a_warning(version: str, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "version", [pytest.param(COMPILERS[0], marks=pytest.mark.deep), *COMPILERS[1:]]
+)
+def test_no_specification_compiles_with_a_warning(
+    version: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     for name, chart in VEGA.items():
         compiled(chart.spec(), version)
         assert capfd.readouterr() == ("", ""), name
@@ -46,7 +57,11 @@ def test_kibana_hides_warnings_in_every_specification() -> None:
 
 def test_the_legend_shows_the_ccas_in_the_data_and_no_others() -> None:
     rows = [
-        {"key": {"cca": cca, "mix": "m"}, "retransmission_rate": {"value": 0.1}, "goodput": {"value": 1e6}}
+        {
+            "key": {"cca": cca, "mix": "m"},
+            "retransmission_rate": {"value": 0.1},
+            "goodput": {"value": 1e6},
+        }
         for cca in ("cubic", "bbr")
     ]
     svg = render(VEGA["ccas-each"].spec() | {"data": answer_of(rows)})
@@ -81,7 +96,10 @@ def test_numbers_of_real_against_emulated_are_those_of_conditions_on_both() -> N
 
     rows = [row("both", "real", 9e8), row("both", "emulated", 8e8), row("alone", "real", 7e8)]
     shown = texts(render(VEGA["real-emulated-numbers"].spec() | {"data": answer_of(rows)}))
-    assert [number for number in shown if number in {"900.0M", "800.0M", "700.0M"}] == ["900.0M", "800.0M"]
+    assert [number for number in shown if number in {"900.0M", "800.0M", "700.0M"}] == [
+        "900.0M",
+        "800.0M",
+    ]
     assert shown.count("0") == 2  # of retransmitted
     assert shown.count("-") == 2  # of RTT, which was not measured
 
@@ -99,7 +117,9 @@ OF_REQUESTS = ("run-completions",)
         pytest.param(NO_ROW, tuple(VEGA), id="no row, all charts", marks=pytest.mark.deep),
     ],
 )
-def test_without_data_a_chart_says_what_it_needs(answer: dict[str, Any], names: tuple[str, ...]) -> None:
+def test_without_data_a_chart_says_what_it_needs(
+    answer: dict[str, Any], names: tuple[str, ...]
+) -> None:
     for name in names:
         chart = VEGA[name]
         svg = render(chart.spec() | {"data": {"values": answer, "name": ANSWER}})
@@ -109,7 +129,15 @@ def test_without_data_a_chart_says_what_it_needs(answer: dict[str, Any], names: 
 
 def group_row(goodput: float, **key: object) -> dict[str, Any]:
     """Returns a row of a group of a run."""
-    known = {"campaign": "c", "entry": "e", "condition": "all", "mix": "bbr", "cca": "bbr", "group": "bbr", "run": "r"}
+    known = {
+        "campaign": "c",
+        "entry": "e",
+        "condition": "all",
+        "mix": "bbr",
+        "cca": "bbr",
+        "group": "bbr",
+        "run": "r",
+    }
     return {"key": known | key, "goodput": {"value": goodput}}
 
 
@@ -120,7 +148,7 @@ def group_row(goodput: float, **key: object) -> dict[str, Any]:
         ({"entry": "other"}, {"bbr, e", "bbr, other"}),
         ({"mix": "bbr,cubic"}, {"bbr", "bbr,cubic"}),
         ({"condition": "delay=5ms,loss=0.1%"}, {"bbr", "bbr, delay=5ms"}),
-        ({"condition": "loss=0.1%"}, {"bbr"}),  # what is on the axis separates no lines
+        ({"condition": "loss=0.1%"}, {"bbr"}),  # the setting on the axis does not separate lines
     ],
 )
 def test_a_line_pools_only_iterations(differs: dict[str, str], shown: set[str]) -> None:
@@ -150,4 +178,11 @@ def test_a_pair_over_time_has_a_line_for_each_mix() -> None:
     ]
     svg = render(VEGA["mesh-time"].spec() | {"data": answer_of(rows)})
     assert {"bbr", "cubic,bbr"} <= set(texts(svg))
-    assert len(re.findall(r'stroke-dasharray="[^"]+" stroke-width="2"|stroke="#0072B2" stroke-width="2"', svg)) >= 2
+    assert (
+        len(
+            re.findall(
+                r'stroke-dasharray="[^"]+" stroke-width="2"|stroke="#0072B2" stroke-width="2"', svg
+            )
+        )
+        >= 2
+    )

@@ -1,15 +1,15 @@
-# Runs Logstash's filter on messages, a line of JSON each, and prints the events that it makes, a line each.
+# Runs Logstash's filter on messages, each a line of JSON, and prints the events that it makes, each on a line.
 #
 #   ruby filter_messages.rb FILTER.rb <MESSAGES
 #
-# Logstash itself is not needed: its event is stood in for by the part that the filter uses, and the script is evaluated as
-# Logstash's ruby filter does it.
+# Logstash itself is not needed: a class replaces the part of its event that the filter uses, and the script is evaluated
+# as Logstash's ruby filter does it.
 
 require "json"
 require "time"
 
 module LogStash
-  # As Logstash's own does, a new event gets a version, and a moment that it can read.
+  # Like Logstash's class, a new event gets a version, and a time that it can read.
   class Event
     def initialize(fields = {})
       @fields = { "@version" => "1" }.merge(fields)

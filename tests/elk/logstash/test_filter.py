@@ -1,4 +1,6 @@
-"""Tests the Logstash pipeline's logic on the message that a real pScheduler sent. Logstash itself can't be had here."""
+"""Tests the Logstash pipeline's logic on the message that a real pScheduler sent. Logstash itself is
+not available here.
+"""
 
 import json
 import re
@@ -11,10 +13,11 @@ from ccmix.analysis.iperf3_tables import read_flows
 from ccmix.generators.results import of_pscheduler_run
 from ccmix.index.fields import FIELDS, KINDS
 from ccmix.model import Group
-from ccmix_indices import bulk, load_templates
-from elasticsearch_node import Node
-from logstash_filter import FILTER, Message, as_bulk, filtered, of_mix, recorded
-from support import REPOSITORY, iperf3_traffic
+from support.ccmix_indices import bulk, load_templates
+from support.commands import REPOSITORY
+from support.elasticsearch_node import Node
+from support.logstash_filter import FILTER, Message, as_bulk, filtered, of_mix, recorded
+from support.model import iperf3_traffic
 
 PIPELINE = REPOSITORY / "elk" / "logstash" / "pipeline" / "ccmix.conf"
 COMPOSE = yaml.safe_load((REPOSITORY / "elk" / "compose.yaml").read_text())
@@ -27,7 +30,7 @@ def of(events: Events, kind: str) -> Events:
 
 
 def iperf3_client(message: Message) -> dict[str, Any]:
-    """Returns what the sending iperf3 reported, which is in the message."""
+    """Returns the report of the sending iperf3, which is in the message."""
     text = message["run"]["result-full"][0]["diags"]
     said: dict[str, Any] = json.loads(text[text.index("\n{") : text.rindex("}") + 1])
     return said
@@ -49,7 +52,10 @@ def test_a_run_makes_documents_of_all_its_parts(events: Events) -> None:
 
 
 def test_goodput_is_what_the_receiver_got_by_iperf3s_own_word(events: Events) -> None:
-    got = [stream["receiver"]["bits_per_second"] for stream in iperf3_client(recorded())["end"]["streams"]]
+    got = [
+        stream["receiver"]["bits_per_second"]
+        for stream in iperf3_client(recorded())["end"]["streams"]
+    ]
     assert [event["ccmix.goodput_bps"] for event in of(events, "flows")] == got
     assert of(events, "runs")[0]["ccmix.goodput_bps"] == pytest.approx(sum(got))
     assert of(events, "groups")[0]["ccmix.goodput_bps"] == pytest.approx(sum(got))
@@ -62,27 +68,40 @@ def test_units_are_those_of_the_table_of_fields(events: Events) -> None:
     assert flow["network.bytes"] == sender["bytes"]
     assert flow["ccmix.retransmits"] == sender["retransmits"]
     run = of(events, "runs")[0]
-    assert (run["@timestamp"], run["event.duration"]) == ("2026-11-20T15:21:37.000Z", 13_000_000_000)
+    assert (run["@timestamp"], run["event.duration"]) == (
+        "2026-11-20T15:21:37.000Z",
+        13_000_000_000,
+    )
     assert run["ccmix.duration_s"] == 3.0
 
 
 def test_flows_are_those_that_ccmix_itself_takes_from_the_run(events: Events) -> None:
-    traffic = iperf3_traffic(groups=(Group("bbr"),), streams=2, duration_s=3.0, omit_s=0.0, interval_s=1.0)
+    traffic = iperf3_traffic(
+        groups=(Group("bbr"),), streams=2, duration_s=3.0, omit_s=0.0, interval_s=1.0
+    )
     client = of_pscheduler_run(recorded()["run"]).client
     assert client
     ours = read_flows(traffic, client, "psa").to_dicts()
     fields = {
-        "goodput_bps": "ccmix.goodput_bps", "throughput_bps": "ccmix.throughput_bps", "cca_used": "ccmix.cca",
-        "group": "ccmix.group.name", "retransmits": "ccmix.retransmits", "bytes_sent": "network.bytes",
+        "goodput_bps": "ccmix.goodput_bps",
+        "throughput_bps": "ccmix.throughput_bps",
+        "cca_used": "ccmix.cca",
+        "group": "ccmix.group.name",
+        "retransmits": "ccmix.retransmits",
+        "bytes_sent": "network.bytes",
         "stream": "ccmix.flow.stream",
-    }  # fmt: skip
-    assert [{name: flow[field] for name, field in fields.items()} for flow in of(events, "flows")] == [
-        {name: flow[name] for name in fields} for flow in ours
-    ]
+    }
+    assert [
+        {name: flow[field] for name, field in fields.items()} for flow in of(events, "flows")
+    ] == [{name: flow[name] for name in fields} for flow in ours]
 
 
 def test_intervals_follow_each_other(events: Events) -> None:
-    ends = [event["ccmix.elapsed_s"] for event in of(events, "intervals") if event["ccmix.flow.id"].endswith(":0")]
+    ends = [
+        event["ccmix.elapsed_s"]
+        for event in of(events, "intervals")
+        if event["ccmix.flow.id"].endswith(":0")
+    ]
     assert ends == pytest.approx([1.007523, 2.005042, 3.073159], abs=0.002)
     assert of(events, "intervals")[0]["@timestamp"] == "2026-11-20T15:21:38.007Z"
 
@@ -90,8 +109,13 @@ def test_intervals_follow_each_other(events: Events) -> None:
 def test_the_cca_of_each_stream_of_a_mix_is_kept(mix: Events) -> None:
     said = iperf3_client(of_mix())
     ccas = {one["socket"]: one["congestion"] for one in said["start"]["connected"]}
-    streams = [(ccas[one["sender"]["socket"]], one["receiver"]["bits_per_second"]) for one in said["end"]["streams"]]
-    assert [(event["ccmix.cca"], event["ccmix.goodput_bps"]) for event in of(mix, "flows")] == streams
+    streams = [
+        (ccas[one["sender"]["socket"]], one["receiver"]["bits_per_second"])
+        for one in said["end"]["streams"]
+    ]
+    assert [
+        (event["ccmix.cca"], event["ccmix.goodput_bps"]) for event in of(mix, "flows")
+    ] == streams
     assert {event["ccmix.cca"] for event in of(mix, "intervals")} == {"cubic", "bbr"}
     assert {event["ccmix.mix"] for event in mix} == {"cubic,bbr"}
     whole = sum(goodput_bps for _, goodput_bps in streams)
@@ -104,7 +128,9 @@ def test_the_cca_of_each_stream_of_a_mix_is_kept(mix: Events) -> None:
 def test_a_reversed_test_goes_from_its_destination_to_its_source(mix: Events) -> None:
     assert {event["ccmix.path.pair"] for event in mix} == {"psa > psb"}
     backwards = filtered([of_mix("reverse")])
-    assert {(event["source.address"], event["destination.address"]) for event in backwards} == {("psb", "psa")}
+    assert {(event["source.address"], event["destination.address"]) for event in backwards} == {
+        ("psb", "psa")
+    }
     assert {event["host.name"] for event in of(backwards, "flows")} == {"psb"}
 
 
@@ -112,7 +138,12 @@ def test_the_names_of_streams_tell_their_cca_where_the_summary_was_dropped() -> 
     message = of_mix()
     del message["result"]["summary"]["congestion"]
     message["run"]["result-full"] = None
-    assert [event["ccmix.cca"] for event in of(filtered([message]), "flows")] == ["cubic", "bbr", "cubic", "bbr"]
+    assert [event["ccmix.cca"] for event in of(filtered([message]), "flows")] == [
+        "cubic",
+        "bbr",
+        "cubic",
+        "bbr",
+    ]
 
 
 def test_the_sums_that_iperf3mix_adds_for_pschedulers_text_are_no_flows(mix: Events) -> None:
@@ -144,9 +175,15 @@ def test_without_iperf3s_own_json_the_receivers_sum_is_shared_as_was_sent() -> N
 
 def test_what_ccmix_wrote_into_its_task_is_found_again() -> None:
     message = recorded()
-    message["reference"] = {"ccmix": {"id": "1", "entry": "mesh", "condition": {"cca": "bbr"}, "iteration": 3}}
+    message["reference"] = {
+        "ccmix": {"id": "1", "entry": "mesh", "condition": {"cca": "bbr"}, "iteration": 3}
+    }
     (run,) = of(filtered([message]), "runs")
-    assert (run["ccmix.entry"], run["ccmix.condition.name"], run["ccmix.run.iteration"]) == ("mesh", "cca=bbr", 3)
+    assert (run["ccmix.entry"], run["ccmix.condition.name"], run["ccmix.run.iteration"]) == (
+        "mesh",
+        "cca=bbr",
+        3,
+    )
     assert run["ccmix.condition.key"] == run["ccmix.condition.known_key"] == "mesh cca=bbr bbr 2"
 
 
@@ -159,18 +196,24 @@ def test_a_failed_run_is_kept_with_its_reason() -> None:
 
 
 def test_a_test_of_udp_has_its_own_words() -> None:
-    """Stands in for a recorded one: a run by TCP, changed to what pScheduler's specification of UDP tests has."""
+    """Replaces a recorded message: a TCP run, changed to pScheduler's specification of UDP tests."""
     message = recorded()
     message["test"]["spec"] |= {"udp": True}
     message["test"]["spec"].pop("congestion", None)
     del message["run"]["result-full"]
     events = filtered([message])
-    assert {event["network.transport"] for event in of(events, "runs") + of(events, "flows")} == {"udp"}
-    assert {(event["ccmix.cca"], event["ccmix.group.name"]) for event in of(events, "flows")} == {("-", "udp")}
+    assert {event["network.transport"] for event in of(events, "runs") + of(events, "flows")} == {
+        "udp"
+    }
+    assert {(event["ccmix.cca"], event["ccmix.group.name"]) for event in of(events, "flows")} == {
+        ("-", "udp")
+    }
     assert {event["ccmix.mix"] for event in events} == {"-"}
 
 
-@pytest.mark.parametrize("change", [{"test": {"type": "latency", "spec": {}}}, {"run": None}, {"id": None}])
+@pytest.mark.parametrize(
+    "change", [{"test": {"type": "latency", "spec": {}}}, {"run": None}, {"id": None}]
+)
 def test_other_messages_are_put_aside(change: dict[str, Any]) -> None:
     (event,) = filtered([recorded() | change])
     assert event["tags"] == ["_ccmix_unusable"]
@@ -184,7 +227,9 @@ def test_every_field_is_in_the_table(events: Events, mix: Events) -> None:
         assert not unknown, (kind, unknown)
 
 
-def test_a_real_elasticsearch_takes_all_once(elasticsearch: Node, events: Events, mix: Events) -> None:
+def test_a_real_elasticsearch_takes_all_once(
+    elasticsearch: Node, events: Events, mix: Events
+) -> None:
     try:
         load_templates(elasticsearch)
         for _ in range(2):

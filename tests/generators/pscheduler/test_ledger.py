@@ -1,4 +1,4 @@
-"""Records of pScheduler's tasks; tests/run/test_pscheduler.py has what `ccmix restore` does with them."""
+"""Records of pScheduler's tasks; tests/run/test_pscheduler.py tests their use by `ccmix restore`."""
 
 import json
 import os
@@ -27,8 +27,12 @@ def test_a_record_that_does_not_fit_on_the_disk_leaves_no_file(tmp_path: Path) -
     assert str(raised.value.filename).startswith(f"{tmp_path}/pscheduler-task-")
 
 
-def test_a_path_that_does_not_fit_on_the_disk_costs_nothing(tmp_path: Path, asked: list[str]) -> None:
-    """The task was posted: the run goes on, and without the path the task is found by its identity."""
+def test_a_path_that_does_not_fit_on_the_disk_costs_nothing(
+    tmp_path: Path, asked: list[str]
+) -> None:
+    """The task was posted, so the run continues; without the path, the task is found by its
+    identity.
+    """
     server = PschedulerServer("localhost", None, Interruption())
     record = TaskRecord(server, "identity", "key", tmp_path)
     [file] = tmp_path.iterdir()
@@ -46,17 +50,27 @@ def test_a_path_that_does_not_fit_on_the_disk_costs_nothing(tmp_path: Path, aske
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The identities of tasks that a lead was asked for; it knows none."""
+    """The requested identities of tasks at a lead, which knows none of them."""
     identities: list[str] = []
     monkeypatch.setattr(ledger, "posted_as", lambda _, identity: identities.append(identity))
     return identities
 
 
 @pytest.mark.parametrize("torn", ['{"path": "ta', "{", '{"path": "tasks/one"}'])
-def test_a_last_line_that_was_cut_off_is_left_out(torn: str, tmp_path: Path, asked: list[str]) -> None:
-    head = {"host": host_id(), "lead": "localhost", "ca": None, "identity": "identity", "key": "key"}
+def test_a_last_line_that_was_cut_off_is_left_out(
+    torn: str, tmp_path: Path, asked: list[str]
+) -> None:
+    head = {
+        "host": host_id(),
+        "lead": "localhost",
+        "ca": None,
+        "identity": "identity",
+        "key": "key",
+    }
     (tmp_path / "pscheduler-task-1.jsonl").write_text(f"{json.dumps(head)}\n{torn}")
-    assert list(cancel_left(tmp_path)) == [("a pScheduler task at localhost, which was never posted", None)]
+    assert list(cancel_left(tmp_path)) == [
+        ("a pScheduler task at localhost, which was never posted", None)
+    ]
     assert asked == ["identity"]
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""Replays what real pScheduler servers answered (tests/data/pscheduler), by way of the stand-in."""
+"""Replays answers of real pScheduler servers (tests/data/pscheduler) with the stand-in."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import RunTables, as_measured, read_tables
-from ccmix.config.groups import GROUPS
+from ccmix.config.flows import GROUPS
 from ccmix.generators.pscheduler import rest
 from ccmix.generators.pscheduler.rest import PschedulerError
 from ccmix.generators.pscheduler.runs import Tasks
@@ -28,8 +28,8 @@ from ccmix.model import (
     run_files,
 )
 from ccmix.model.results import Metrics
-from pscheduler_stand_in import Certificate, StandIn, certificate, serving
-from support import REPOSITORY
+from support.commands import REPOSITORY
+from support.pscheduler_stand_in import Certificate, StandIn, certificate, serving
 
 DATA = REPOSITORY / "tests" / "data" / "pscheduler"
 
@@ -53,23 +53,39 @@ def transcript(name: str) -> dict[str, Any]:
 
 
 def asked(record: dict[str, Any], lead: str, ca_file: str) -> Run:
-    """Returns the run that the transcript is of, at another lead."""
+    """Returns the run of the transcript, at another lead."""
     spec, schedule = record["task"]["test"]["spec"], record["task"]["schedule"]
     groups = GROUPS.read(spec["congestion"])
     repeat_s = duration_s(schedule["repeat"]) if "repeat" in schedule else None
     task = PschedulerTask(
-        lead, spec["source"], False, record["task"]["tools"][0], 300.0, 180.0, None, repeat_s,
-        schedule.get("max-runs", 1), ca_file,
-    )  # fmt: skip
+        lead,
+        spec["source"],
+        False,
+        record["task"]["tools"][0],
+        300.0,
+        180.0,
+        None,
+        repeat_s,
+        schedule.get("max-runs", 1),
+        ca_file,
+    )
     source = PschedulerSource("", "src", groups, spec["parallel"], task)
-    traffic = Traffic((source,), duration_s(spec["duration"]), duration_s(spec.get("omit", "PT0S")), 0.5)
+    traffic = Traffic(
+        (source,), duration_s(spec["duration"]), duration_s(spec.get("omit", "PT0S")), 0.5
+    )
     about = record["task"]["reference"]["ccmix"]
-    path = HostPath(spec["source"], Destination(spec["dest"], spec["dest"], spec["dest"]), "perfSONAR")
-    return Run(about["entry"], about["condition"], spec["dest"], about["iteration"], 7, traffic, path)
+    path = HostPath(
+        spec["source"], Destination(spec["dest"], spec["dest"], spec["dest"]), "perfSONAR"
+    )
+    return Run(
+        about["entry"], about["condition"], spec["dest"], about["iteration"], 7, traffic, path
+    )
 
 
 def again(name: str, stand_in: StandIn, shown: Certificate) -> tuple[Run, dict[str, Any]]:
-    """Returns the run, and what the client keeps of the same answer, which comes sooner. Raises PschedulerError."""
+    """Returns the run, and the client's record of the same answer, which comes sooner. Raises
+    PschedulerError.
+    """
     record = transcript(name)
     run = asked(record, stand_in.address, str(shown.certificate))
     stand_in.slot_s = 0.3 - run.seconds
@@ -77,7 +93,10 @@ def again(name: str, stand_in: StandIn, shown: Certificate) -> tuple[Run, dict[s
     original = stand_in._run_document
 
     def real(task: str, value: Any) -> dict[str, Any]:
-        as_it_was = {key: record["run"][key] for key in ("result-merged", "participant-data-full", "errors", "state")}
+        as_it_was = {
+            key: record["run"][key]
+            for key in ("result-merged", "participant-data-full", "errors", "state")
+        }
         return original(task, value) | (as_it_was if value.results else {})
 
     stand_in._run_document = real  # type: ignore[method-assign]
@@ -90,7 +109,9 @@ def read(run: Run, record: dict[str, Any], folder: Path) -> tuple[RunTables, Met
     (folder / "generators").mkdir()
     (folder / "logs").mkdir()
     (folder / "generators" / run_files.PSCHEDULER).write_text(json.dumps(record))
-    measurement = Measurement(facts=Facts("unknown", hosts={}), started_s=0.0, ended_s=0.0, ping_rtt_s={})
+    measurement = Measurement(
+        facts=Facts("unknown", hosts={}), started_s=0.0, ended_s=0.0, ping_rtt_s={}
+    )
     measured = as_measured(run, folder, None)
     tables = read_tables(measured, folder, measurement)
     return tables, run_metrics(measured, tables, {}, measurement)
@@ -98,21 +119,27 @@ def read(run: Run, record: dict[str, Any], folder: Path) -> tuple[RunTables, Met
 
 def test_what_is_asked_is_what_a_real_server_took() -> None:
     record = transcript("iperf3mix.json")
-    document = task_document(asked(record, "psa", ""), record["task"]["reference"]["ccmix"]["id"], 300.0)
+    document = task_document(
+        asked(record, "psa", ""), record["task"]["reference"]["ccmix"]["id"], 300.0
+    )
     assert {"href": record["task"]["href"], **document} == record["task"]
 
 
 def test_groups_of_iperf3mix(stand_in: StandIn, shown: Certificate, tmp_path: Path) -> None:
-    """Expects the sums that the tool itself gives of its groups."""
+    """Expects the tool's own sums over its groups."""
     run, record = again("iperf3mix.json", stand_in, shown)
     tables, metrics = read(run, record, tmp_path)
-    groups = {group["congestion"]: group for group in record["run"]["result-merged"]["summary"]["groups"]}
+    groups = {
+        group["congestion"]: group for group in record["run"]["result-merged"]["summary"]["groups"]
+    }
     assert [(group.group, group.cca, group.streams) for group in metrics.groups] == [
         ("reno", "reno", 2),
         ("bbr", "bbr", 1),
     ]
     for group in metrics.groups:
-        assert group.goodput_bps == pytest.approx(groups[group.group]["receiver-throughput-bits"], rel=1e-9)
+        assert group.goodput_bps == pytest.approx(
+            groups[group.group]["receiver-throughput-bits"], rel=1e-9
+        )
         assert group.retransmission_rate == 0.0
         assert 1e-3 < group.rtt_median_s < 0.1
     assert metrics.bytes_sent == sum(group["throughput-bytes"] for group in groups.values())
@@ -152,7 +179,8 @@ def test_a_run_that_failed(stand_in: StandIn, shown: Certificate) -> None:
     with pytest.raises(PschedulerError) as caught:
         again("iperf3-failed.json", stand_in, shown)
     assert str(caught.value) == (
-        f"{stand_in.address}: the run failed: iperf3 returned an error: unable to set TCP_CONGESTION: "
+        f"{stand_in.address}: the run failed: iperf3 returned an error: unable to set "
+        "TCP_CONGESTION: "
         "Supplied congestion control algorithm not supported on this host"
     )
     assert stand_in.only_task.cancelled
@@ -167,4 +195,6 @@ def test_what_the_command_of_a_src_cmd_printed() -> None:
     assert [group["congestion"] for group in good.client["end"]["groups"]] == ["reno", "bbr"]
     bad = read_result((DATA / "task-format-json-failed.json").read_text())
     assert (bad.kind, bad.client) == ("pscheduler", None)
-    assert (bad.error or "").endswith("Supplied congestion control algorithm not supported on this host")
+    assert (bad.error or "").endswith(
+        "Supplied congestion control algorithm not supported on this host"
+    )

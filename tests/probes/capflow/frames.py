@@ -1,4 +1,6 @@
-"""Builds packets and captures by hand: a small writer of pcap and pcapng, with any mistake that a test asks for."""
+"""Builds packets and captures by hand: a small writer of pcap and pcapng, with any mistake that a
+test needs.
+"""
 
 import ipaddress
 import struct
@@ -50,22 +52,46 @@ def timestamps(value: int, echo: int) -> bytes:
 
 
 def ip4(
-    source: str, destination: str, payload: bytes, *, tos: int = 0, length: int | None = None, options: bytes = b"",
-    fragment: int = 0, protocol: int = TCP,
-) -> bytes:  # fmt: skip
-    """Builds an IPv6 packet; the header has `length` where that is not the truth."""
+    source: str,
+    destination: str,
+    payload: bytes,
+    *,
+    tos: int = 0,
+    length: int | None = None,
+    options: bytes = b"",
+    fragment: int = 0,
+    protocol: int = TCP,
+) -> bytes:
+    """Builds an IPv6 packet; with `length`, the header has this wrong length."""
     header = 20 + len(options)
     total = header + len(payload) if length is None else length
     start = struct.pack(">BBHHHBBH", 0x40 | header // 4, tos, total, 0, fragment, 64, protocol, 0)
-    return start + ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed + options + payload
+    return (
+        start
+        + ipaddress.ip_address(source).packed
+        + ipaddress.ip_address(destination).packed
+        + options
+        + payload
+    )
 
 
 def ip6(
-    source: str, destination: str, payload: bytes, *, tos: int = 0, length: int | None = None, next_header: int = TCP
+    source: str,
+    destination: str,
+    payload: bytes,
+    *,
+    tos: int = 0,
+    length: int | None = None,
+    next_header: int = TCP,
 ) -> bytes:
     length_field = len(payload) if length is None else length
     start = struct.pack(">IHBB", 6 << 28 | tos << 20, length_field, next_header, 64)
-    return start + ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed + payload
+    return (
+        start
+        + ipaddress.ip_address(source).packed
+        + ipaddress.ip_address(destination).packed
+        + payload
+    )
 
 
 def extension(next_header: int, words: int = 0) -> bytes:
@@ -91,7 +117,9 @@ class Frame:
 
 @dataclass
 class Talk:
-    """Writes a connection between a and b; each call of a() or b() is a packet, `step_ms` after the one before."""
+    """Writes a connection between a and b; each call of a() or b() is a packet, `step_ms` after
+    the one before.
+    """
 
     version: int = 4
     ports: tuple[int, int] = (40000, 5201)
@@ -108,17 +136,35 @@ class Talk:
         self.frames.append(Frame(self.time_ns, data, len(data) + wire_more))
         self.wait(self.step_ms)
 
-    def _send(self, a_to_b: bool, seq: int, ack: int, length: int, flags: str, tos: int, **more: object) -> None:
+    def _send(
+        self, a_to_b: bool, seq: int, ack: int, length: int, flags: str, tos: int, **more: object
+    ) -> None:
         addresses = ("10.0.0.1", "10.0.0.2") if self.version == 4 else ("fd00::1", "fd00::2")
         ports = self.ports if a_to_b else self.ports[::-1]
         source, destination = addresses if a_to_b else addresses[::-1]
         segment = tcp(ports, seq, ack, flags, payload=bytes(length), **more)  # type: ignore[arg-type]
         self.add((ip4 if self.version == 4 else ip6)(source, destination, segment, tos=tos))
 
-    def a(self, seq: int, ack: int = 1, length: int = 0, flags: str = "A", tos: int = 0, **more: object) -> None:
+    def a(
+        self,
+        seq: int,
+        ack: int = 1,
+        length: int = 0,
+        flags: str = "A",
+        tos: int = 0,
+        **more: object,
+    ) -> None:
         self._send(True, seq, ack, length, flags, tos, **more)
 
-    def b(self, seq: int, ack: int = 1, length: int = 0, flags: str = "A", tos: int = 0, **more: object) -> None:
+    def b(
+        self,
+        seq: int,
+        ack: int = 1,
+        length: int = 0,
+        flags: str = "A",
+        tos: int = 0,
+        **more: object,
+    ) -> None:
         self._send(False, seq, ack, length, flags, tos, **more)
 
     def handshake(self, a_isn: int = 0, b_isn: int = 0, options: bytes = b"") -> None:
@@ -128,7 +174,11 @@ class Talk:
 
 
 def pcap(
-    frames: Sequence[Frame], link: int = ETHERNET, snap: int = 262144, nano: bool = False, order: str = "<"
+    frames: Sequence[Frame],
+    link: int = ETHERNET,
+    snap: int = 262144,
+    nano: bool = False,
+    order: str = "<",
 ) -> bytes:
     magic = 0xA1B23C4D if nano else 0xA1B2C3D4
     parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snap, link)]
@@ -136,7 +186,9 @@ def pcap(
         data = frame.data[:snap]
         seconds, rest = divmod(frame.time_ns, 10**9)
         stamp = (seconds % 2**32, rest if nano else rest // 1000)
-        parts.append(struct.pack(order + "IIII", *stamp, len(data), max(frame.wire, len(frame.data))) + data)
+        parts.append(
+            struct.pack(order + "IIII", *stamp, len(data), max(frame.wire, len(frame.data))) + data
+        )
     return b"".join(parts)
 
 
@@ -161,7 +213,9 @@ def pcapng(frames: Sequence[Frame], link: int = ETHERNET, snap: int = 262144) ->
 
 
 def one_packet_each(clients: int, ports: int, times: int = 1) -> Iterator[bytes]:
-    """Yields a capture of clients x ports connections that have a SYN each, again in each of `times` seconds."""
+    """Yields a capture of clients x ports connections that have a SYN each, again in each of
+    `times` seconds.
+    """
     yield pcap([])
     for time in range(times):
         for client in range(clients):

@@ -1,4 +1,6 @@
-"""Reads the output of tshark and tcptrace, and has a plain model of TCP that counts every byte by itself."""
+"""Reads the output of tshark and tcptrace. Also has a plain model of TCP that counts each byte
+separately.
+"""
 
 import re
 import shutil
@@ -37,41 +39,92 @@ class Packet:
 
     @property
     def interval(self) -> int:
-        """Returns the interval of 10 ms that it is in; the captures' stamps are whole microseconds."""
+        """Returns the interval of 10 ms that it is in; the captures' stamps are whole
+        microseconds.
+        """
         return round(self.time_s * 1e6) // 10_000
 
 
 ANALYSES = (
-    "retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order", "duplicate_ack", "keep_alive",
-    "zero_window_probe", "lost_segment",
-)  # fmt: skip
+    "retransmission",
+    "fast_retransmission",
+    "spurious_retransmission",
+    "out_of_order",
+    "duplicate_ack",
+    "keep_alive",
+    "zero_window_probe",
+    "lost_segment",
+)
 
 
 @cache
 def tshark(capture: Path) -> list[Packet]:
     """Returns all TCP packets of a capture, with sequence numbers from 0."""
     plain = (
-        "frame.number", "frame.time_epoch", "tcp.srcport", "tcp.seq", "tcp.ack", "tcp.len", "tcp.flags",
-        "tcp.analysis.ack_rtt", "tcp.analysis.acks_frame", "ip.dsfield.ecn", "ipv6.tclass.ecn",
-        "tcp.window_size_value", "tcp.analysis.bytes_in_flight",
-    )  # fmt: skip
+        "frame.number",
+        "frame.time_epoch",
+        "tcp.srcport",
+        "tcp.seq",
+        "tcp.ack",
+        "tcp.len",
+        "tcp.flags",
+        "tcp.analysis.ack_rtt",
+        "tcp.analysis.acks_frame",
+        "ip.dsfield.ecn",
+        "ipv6.tclass.ecn",
+        "tcp.window_size_value",
+        "tcp.analysis.bytes_in_flight",
+    )
     names = [*plain, *(f"tcp.analysis.{name}" for name in ANALYSES)]
     fields = [word for name in names for word in ("-e", name)]
-    argv = ["tshark", "-r", str(capture), "-Y", "tcp", "-T", "fields", "-E", "occurrence=f", *fields]
+    argv = [
+        "tshark",
+        "-r",
+        str(capture),
+        "-Y",
+        "tcp",
+        "-T",
+        "fields",
+        "-E",
+        "occurrence=f",
+        *fields,
+    ]
     output = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     packets = []
     for line in output.splitlines():
-        number, time_s, port, seq, ack, length, flags, rtt, frame, ecn4, ecn6, window, flight, *values = line.split(
-            "\t"
-        )
+        (
+            number,
+            time_s,
+            port,
+            seq,
+            ack,
+            length,
+            flags,
+            rtt,
+            frame,
+            ecn4,
+            ecn6,
+            window,
+            flight,
+            *values,
+        ) = line.split("\t")
         packets.append(
             Packet(
-                int(number), float(time_s), int(port), int(seq), int(ack or 0), int(length), int(flags, 16),
+                int(number),
+                float(time_s),
+                int(port),
+                int(seq),
+                int(ack or 0),
+                int(length),
+                int(flags, 16),
                 frozenset(name for name, value in zip(ANALYSES, values, strict=True) if value),
-                float(rtt) if rtt else None, int(frame) if frame else None, "3" in {ecn4, ecn6}, int(window),
+                float(rtt) if rtt else None,
+                int(frame) if frame else None,
+                "3" in {ecn4, ecn6},
+                int(window),
                 int(flight) if flight else None,
             )
-        )  # fmt: skip
+        )
     return packets
 
 
@@ -97,8 +150,12 @@ class Model:
     def __init__(self, packets: Iterable[Packet]) -> None:
         self.counts: dict[int, Counts] = defaultdict(Counts)
         self.intervals: dict[tuple[int, int], Counts] = defaultdict(Counts)
-        self.flights: dict[tuple[int, int], int] = {}  # most bytes in flight, after any packet of an interval
-        self.repeats: dict[int, list[int]] = defaultdict(list)  # numbers of packets with old bytes, or into holes
+        self.flights: dict[
+            tuple[int, int], int
+        ] = {}  # most bytes in flight, after any packet of an interval
+        self.repeats: dict[int, list[int]] = defaultdict(
+            list
+        )  # numbers of packets with old bytes, or into holes
         self._seen: dict[int, bytearray] = defaultdict(lambda: bytearray(LONGEST))
         self._highest: dict[int, int] = defaultdict(int)
         self._acked: dict[int, int] = {}  # by who acknowledges
@@ -110,7 +167,11 @@ class Model:
         now = Counts(packets=1, payload_bytes=packet.length, ce_packets=packet.ce)
         end = packet.seq + packet.length
         seen, highest = self._seen[packet.port], self._highest[packet.port]
-        if "keep_alive" not in packet.analyses and "zero_window_probe" not in packet.analyses and packet.length:
+        if (
+            "keep_alive" not in packet.analyses
+            and "zero_window_probe" not in packet.analyses
+            and packet.length
+        ):
             new = seen.count(0, packet.seq, end)
             above = max(0, end - max(packet.seq, highest))
             now.unique_bytes, now.retransmitted_bytes = new, packet.length - new
@@ -121,10 +182,17 @@ class Model:
             self._highest[packet.port] = max(highest, end)
         for flag, name in ((SYN, "syn"), (FIN, "fin")):
             if packet.flags & flag:
-                now.retransmitted_syn_fin_packets += (packet.port, name) in self._marks and not packet.length
+                now.retransmitted_syn_fin_packets += (
+                    packet.port,
+                    name,
+                ) in self._marks and not packet.length
                 self._marks[packet.port, name] = packet.number
         now.again_or_late = bool(packet.analyses & {"retransmission", "out_of_order"})
-        if now.retransmitted_packets or now.out_of_order_packets or now.retransmitted_syn_fin_packets:
+        if (
+            now.retransmitted_packets
+            or now.out_of_order_packets
+            or now.retransmitted_syn_fin_packets
+        ):
             self.repeats[packet.port].append(packet.number)
         if "duplicate_ack" in packet.analyses:
             other = next((self._highest[port] for port in self._highest if port != packet.port), 0)

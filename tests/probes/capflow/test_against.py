@@ -1,7 +1,8 @@
-"""Compares capflow with tshark, with tcptrace and with the sender's own kernel, on real TCP in the lab.
+"""Compares capflow with tshark, with tcptrace and with the sender's own kernel, on real TCP in the
+lab.
 
-Where one of them says something else, the difference is computed here from what it means, and stands in
-probes/capflow/README.md.
+If one of them reports another number, the test computes the difference from its definition, which
+is in probes/capflow/README.md.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from ccmix.tools import find_kernel
 from probes.capflow.others import FIN, SYN, Model, Packet, missing, tcptrace, tshark
 from probes.capflow.tool import Capflow
 from probes.capflow.traffic import SCENARIOS
+from support.commands import assert_has
 
 pytestmark = [
     pytest.mark.lab,
@@ -67,14 +69,19 @@ def test_traffic_has_what_it_should(captures: Path, capflow: Capflow) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_senders_kernel_says_the_same(name: str, captures: Path, capflow: Capflow) -> None:
-    """The capture has every byte and packet that its TCP sent, for netem works behind it."""
+    """The capture has every byte and packet that its TCP sent, because netem comes after it."""
     truth = json.loads((captures / f"{name}.json").read_text())
     side = capflow.connection(captures / f"{name}-sender.pcap")["a2b"]
     scenario = SCENARIOS[name]
     assert side["payload_bytes"] == truth["bytes_sent"]
-    assert side["unique_bytes"] == side["acked_bytes"] == side["stream_length_bytes"] == scenario.size
+    assert_has(
+        side,
+        unique_bytes=scenario.size,
+        acked_bytes=scenario.size,
+        stream_length_bytes=scenario.size,
+    )
     assert side["retransmitted_bytes"] == truth["bytes_retrans"]
-    assert side["missed_bytes"] == side["holes_forgotten"] == side["segments_untimed"] == side["stray_packets"] == 0
+    assert_has(side, missed_bytes=0, holes_forgotten=0, segments_untimed=0, stray_packets=0)
     if scenario.offloads:  # the kernel counts what the network card is to make of a super-packet
         assert side["retransmitted_packets"] <= truth["total_retrans"]
         assert side["data_packets"] < truth["data_segs_out"]
@@ -87,7 +94,7 @@ def test_the_senders_kernel_says_the_same(name: str, captures: Path, capflow: Ca
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_rtts_are_those_of_netem(name: str, captures: Path, capflow: Capflow) -> None:
-    """10 ms on each way, but for the packets that netem reorders: these it sends at once."""
+    """10 ms in each direction, except for packets that netem reorders by sending them at once."""
     sender = capflow.connection(captures / f"{name}-sender.pcap")["a2b"]
     receiver = capflow.connection(captures / f"{name}-receiver.pcap")
     least_s = 0.01 if "reorder" in SCENARIOS[name].netem else 0.02
@@ -104,32 +111,57 @@ def test_tshark(name: str, captures: Path, capflow: Capflow) -> None:
     connection = capflow.connection(capture)
     packets = tshark(capture)
     model = Model(packets)
-    for direction, port in zip(DIRECTIONS, (connection["a_port"], connection["b_port"]), strict=True):
+    for direction, port in zip(
+        DIRECTIONS, (connection["a_port"], connection["b_port"]), strict=True
+    ):
         side, expected = connection[direction], model.counts[port]
         for number in (
-            "packets", "payload_bytes", "unique_bytes", "retransmitted_packets", "retransmitted_bytes",
-            "retransmitted_syn_fin_packets", "out_of_order_packets", "out_of_order_bytes", "ce_packets",
-        ):  # fmt: skip
+            "packets",
+            "payload_bytes",
+            "unique_bytes",
+            "retransmitted_packets",
+            "retransmitted_bytes",
+            "retransmitted_syn_fin_packets",
+            "out_of_order_packets",
+            "out_of_order_bytes",
+            "ce_packets",
+        ):
             assert side[number] == getattr(expected, number), (direction, number)
-        # tshark tells retransmitted from out of order by how much time has passed; together they are the same packets
-        ours = side["retransmitted_packets"] + side["out_of_order_packets"] + side["retransmitted_syn_fin_packets"]
+        # tshark tells retransmitted from out of order by how much time has passed; together they
+        # are the same packets
+        ours = (
+            side["retransmitted_packets"]
+            + side["out_of_order_packets"]
+            + side["retransmitted_syn_fin_packets"]
+        )
         assert ours == expected.again_or_late, direction
         # tshark also counts ACKs that repeat while nothing is outstanding
         other = connection["a2b" if direction == "b2a" else "b2a"]
         assert other["duplicate_acks"] == expected.duplicate_acks, direction
-        probes = sum(bool(p.analyses & {"keep_alive", "zero_window_probe"}) for p in packets if p.port == port)
+        probes = sum(
+            bool(p.analyses & {"keep_alive", "zero_window_probe"})
+            for p in packets
+            if p.port == port
+        )
         assert side["keep_alives"] + side["zero_window_probes"] == probes
 
 
 COUNTED = (
-    "packets", "payload_bytes", "retransmitted_packets", "retransmitted_bytes", "out_of_order_packets",
-    "out_of_order_bytes", "ce_packets",
-)  # fmt: skip
+    "packets",
+    "payload_bytes",
+    "retransmitted_packets",
+    "retransmitted_bytes",
+    "out_of_order_packets",
+    "out_of_order_bytes",
+    "ce_packets",
+)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_interval_of_the_series(name: str, captures: Path, capflow: Capflow) -> None:
-    """Compares packets, bytes and bytes in flight of each 10 ms; until the first SACK block they are tshark's, too."""
+    """Compares packets, bytes and bytes in flight of each 10 ms; until the first SACK block they
+    are tshark's, too.
+    """
     capture = captures / f"{name}.pcap"
     connection = capflow.connection(capture)
     packets = tshark(capture)
@@ -142,20 +174,24 @@ def test_every_interval_of_the_series(name: str, captures: Path, capflow: Capflo
         if row["in_flight_max_bytes"] not in {"", "0"}:
             flights[key] = int(row["in_flight_max_bytes"])
     expected = {
-        key: {number: getattr(interval, number) for number in COUNTED} for key, interval in model.intervals.items()
+        key: {number: getattr(interval, number) for number in COUNTED}
+        for key, interval in model.intervals.items()
     }
     assert {key: count for key, count in counts.items() if count["packets"]} == expected
     assert len(expected) > 5
     assert flights == {key: flight for key, flight in model.flights.items() if flight}
     for direction, port in ports.items():
         if not connection["b2a" if direction == "a2b" else "a2b"]["sack_packets"]:
-            theirs = max((packet.in_flight or 0 for packet in packets if packet.port == port), default=0)
+            theirs = max(
+                (packet.in_flight or 0 for packet in packets if packet.port == port), default=0
+            )
             assert (connection[direction]["in_flight_max_bytes"] or 0) == theirs
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_tsharks_rtts(name: str, captures: Path, capflow: Capflow) -> None:
-    """Returns the samples of tshark that time a packet sent once, whose ACK waited for nothing that was sent again.
+    """Returns the samples of tshark that time a packet sent once, whose ACK waited for nothing that
+    was sent again.
 
     At the sender only: tshark leaves out RTTs of 0, which a receiver's capture has.
     """
@@ -180,10 +216,13 @@ def test_tsharks_rtts(name: str, captures: Path, capflow: Capflow) -> None:
                 samples.append(packet.rtt_s)
         acknowledged = max(acknowledged, packet.ack)
     side = connection["a2b"]
-    assert side["ack_rtt_samples"] == len(samples)
-    assert side["ack_rtt_min_s"] == pytest.approx(min(samples), abs=1e-9)
-    assert side["ack_rtt_max_s"] == pytest.approx(max(samples), abs=1e-9)
-    assert side["ack_rtt_mean_s"] == pytest.approx(statistics.mean(samples), abs=1e-9)
+    assert_has(
+        side,
+        ack_rtt_samples=len(samples),
+        ack_rtt_min_s=pytest.approx(min(samples), abs=1e-9),
+        ack_rtt_max_s=pytest.approx(max(samples), abs=1e-9),
+        ack_rtt_mean_s=pytest.approx(statistics.mean(samples), abs=1e-9),
+    )
 
 
 # Of tcptrace's names, ours.
@@ -239,23 +278,29 @@ UNITS_S = {"RTT": 1e-3, "retr time": 1e-3, "idletime": 1e-3}  # of tcptrace, by 
 def near(theirs: str, ours: float, unit: float) -> bool:
     """Compares as many digits as tcptrace prints; it cuts some and rounds others."""
     digits = len(theirs.partition(".")[2])
-    return abs(float(theirs) * unit - ours) <= 1.001 * unit * 10**-digits if unit != 1 or "." in str(ours) else (
-        float(theirs) == ours
-    )  # fmt: skip
+    return (
+        abs(float(theirs) * unit - ours) <= 1.001 * unit * 10**-digits
+        if unit != 1 or "." in str(ours)
+        else (float(theirs) == ours)
+    )
 
 
 def zero_taken_for_none(label: str, ours: float) -> bool:
-    """tcptrace takes a least time of 0 for none so far, so a later one takes its place."""
+    """tcptrace treats a minimum of 0 as missing, so a later time replaces it."""
     return label == "min retr time" and ours == 0
 
 
 def taken_of_a_reset(theirs: Mapping[str, str], side: Mapping[str, Any]) -> set[str]:
-    """Returns what tcptrace computes with an RST: it counts as a window of 0, and behind a FIN as one more byte."""
+    """Returns the numbers that tcptrace computes with an RST, which it counts as a window of 0, and
+    after a FIN as one more byte.
+    """
     resets = side["rst_packets"]
     if not resets:
         return set()
     others = side["packets"] - side["syn_packets"] - resets
-    assert near(theirs["avg win adv"], int(side["window_mean_bytes"] * others / (others + resets)), 1)
+    assert near(
+        theirs["avg win adv"], int(side["window_mean_bytes"] * others / (others + resets)), 1
+    )
     assert int(theirs["ttl stream length"]) == side["stream_length_bytes"] + side["fin_packets"]
     assert int(theirs["missed data"]) == side["missed_bytes"] + side["fin_packets"]
     return {"avg win adv", "ttl stream length", "missed data"}
@@ -271,10 +316,19 @@ def test_tcptrace(name: str, captures: Path, capflow: Capflow) -> None:
         side = connection[direction]
         assert set(SAME) <= set(theirs)
         for label, number in SAME.items():
-            unit = next((unit for part, unit in UNITS_S.items() if part in label and "samples" not in label), 1)
+            unit = next(
+                (
+                    unit
+                    for part, unit in UNITS_S.items()
+                    if part in label and "samples" not in label
+                ),
+                1,
+            )
             if side[number] is None:  # they write 0, or NA
                 assert theirs[label] in {"0", "0.0", "0.000", "NA"}, (direction, label)
-            elif not near(theirs[label], side[number], unit) and not zero_taken_for_none(label, side[number]):
+            elif not near(theirs[label], side[number], unit) and not zero_taken_for_none(
+                label, side[number]
+            ):
                 different.add((direction, label))
         # They count a SYN or FIN sent again as a packet, and as a byte
         again = side["retransmitted_packets"] + side["retransmitted_syn_fin_packets"]
@@ -288,8 +342,9 @@ def test_tcptrace(name: str, captures: Path, capflow: Capflow) -> None:
             different.discard((direction, "min win adv"))
             assert side["window_min_bytes"] == 0
         different -= {(direction, label) for label in taken_of_a_reset(theirs, side)}
-        # They also time late segments, which may be first transmissions or not; and of ACKs that come after anything at
-        # all was sent again they time none, while we leave out those only that waited for it
+        # They also time late segments, which may be first transmissions or not; and of ACKs that
+        # come after anything at all was sent again they time none, while we leave out those only
+        # that waited for it
         if side["out_of_order_packets"] or side["retransmitted_packets"]:
             if not side["retransmitted_packets"]:
                 assert int(theirs["RTT samples"]) >= side["ack_rtt_samples"]
@@ -299,22 +354,31 @@ def test_tcptrace(name: str, captures: Path, capflow: Capflow) -> None:
                 different.discard((direction, f"RTT {label}"))
         if side["ack_rtt_samples"] <= 2:  # for which they say 0
             different.discard((direction, "RTT stdev"))
-        # They also count ACKs that repeat while nothing is outstanding, and with a FIN; so other ones are the third
+        # They also count ACKs that repeat while nothing is outstanding, and with a FIN; so other
+        # ones are the third
         port = connection["a_port" if direction == "a2b" else "b_port"]
         theirs_again = repeated_acks([packet for packet in packets if packet.port != port])
-        unsure = sum(max(0, connection[way][f"{kind}_packets"] - 1) for kind in ("syn", "fin") for way in DIRECTIONS)
+        unsure = sum(
+            max(0, connection[way][f"{kind}_packets"] - 1)
+            for kind in ("syn", "fin")
+            for way in DIRECTIONS
+        )
         assert 0 <= abs(int(theirs["duplicate acks"]) - theirs_again) <= unsure
         assert theirs_again >= side["duplicate_acks"]
         if int(theirs["duplicate acks"]) != side["duplicate_acks"]:
             different -= {(direction, "duplicate acks"), (direction, "triple dupacks")}
         # They time no SYN or FIN that is sent again
         if side["retransmitted_syn_fin_packets"]:
-            different = {(way, label) for way, label in different if way != direction or label not in TIMES}
+            different = {
+                (way, label) for way, label in different if way != direction or label not in TIMES
+            }
     assert not different
 
 
 def repeated_acks(packets: Sequence[Packet]) -> int:
-    """Counts packets without data whose ACK and window are those of the packet before, but no SYN or FIN sent again."""
+    """Counts packets without data whose ACK and window are those of the packet before, but no SYN
+    or FIN sent again.
+    """
     return sum(
         packet.length == 0
         and (packet.ack, packet.window) == (before.ack, before.window)

@@ -1,4 +1,4 @@
-"""Tests the numbers of a connection on hand-made packets, whose truth is known."""
+"""Tests the numbers of a connection on hand-made packets, for which the right numbers are known."""
 
 import statistics
 from typing import Any
@@ -8,6 +8,7 @@ import pytest
 from probes.capflow import frames
 from probes.capflow.frames import Talk, pcap
 from probes.capflow.tool import Capflow
+from support.commands import assert_has
 
 MSS = 1000
 RANGES_MAX = 1024  # probes/capflow/ranges.h
@@ -30,14 +31,17 @@ def test_retransmission_is_what_was_seen_before(capflow: Capflow) -> None:
     data(talk, 0, 1, 2, 1, 3, 1)
     talk.a(3501, 1, 1000)  # half old, half new
     side = a2b(capflow, talk)
-    assert side["payload_bytes"] == 7000
-    assert side["unique_bytes"] == 4500
-    assert side["retransmitted_packets"] == 3
-    assert side["retransmitted_bytes"] == 2500
-    assert side["retransmissions_of_a_segment_max"] == 2
-    assert side["out_of_order_packets"] == 0
-    assert side["retransmission_time_samples"] == 3
-    assert side["retransmission_time_min_s"] == 0.002
+    assert_has(
+        side,
+        payload_bytes=7000,
+        unique_bytes=4500,
+        retransmitted_packets=3,
+        retransmitted_bytes=2500,
+        retransmissions_of_a_segment_max=2,
+        out_of_order_packets=0,
+        retransmission_time_samples=3,
+        retransmission_time_min_s=0.002,
+    )
 
 
 def test_out_of_order_is_new_below_the_highest(capflow: Capflow) -> None:
@@ -45,9 +49,14 @@ def test_out_of_order_is_new_below_the_highest(capflow: Capflow) -> None:
     talk.handshake()
     data(talk, 0, 2, 4, 1, 3, 3)
     side = a2b(capflow, talk)
-    assert side["unique_bytes"] == 5000
-    assert (side["out_of_order_packets"], side["out_of_order_bytes"]) == (2, 2000)
-    assert (side["retransmitted_packets"], side["retransmitted_bytes"]) == (1, 1000)
+    assert_has(
+        side,
+        unique_bytes=5000,
+        out_of_order_packets=2,
+        out_of_order_bytes=2000,
+        retransmitted_packets=1,
+        retransmitted_bytes=1000,
+    )
 
 
 def test_one_packet_over_holes_and_known_data(capflow: Capflow) -> None:
@@ -56,9 +65,7 @@ def test_one_packet_over_holes_and_known_data(capflow: Capflow) -> None:
     data(talk, 0, 2, 4)
     talk.a(1, 1, 6000)  # known 3000; 2000 into holes; 1000 above all
     side = a2b(capflow, talk)
-    assert side["unique_bytes"] == 6000
-    assert side["retransmitted_bytes"] == 3000
-    assert side["out_of_order_bytes"] == 2000
+    assert_has(side, unique_bytes=6000, retransmitted_bytes=3000, out_of_order_bytes=2000)
 
 
 @pytest.mark.parametrize("isn", [0, 2**31 - 1500, 2**32 - 1, 2**32 - 1500, 2**32 - 2500])
@@ -72,10 +79,16 @@ def test_sequence_numbers_wrap(isn: int, capflow: Capflow) -> None:
     talk.a(isn + 5001, ack, flags="FA")
     talk.b(ack, isn + 5002, flags="FA")
     side = a2b(capflow, talk)
-    assert side["unique_bytes"] == side["stream_length_bytes"] == side["acked_bytes"] == 5000
-    assert side["missed_bytes"] == 0
-    assert side["retransmitted_bytes"] == side["out_of_order_bytes"] == 1000
-    assert side["in_flight_max_bytes"] == 5000
+    assert_has(
+        side,
+        unique_bytes=5000,
+        stream_length_bytes=5000,
+        acked_bytes=5000,
+        missed_bytes=0,
+        retransmitted_bytes=1000,
+        out_of_order_bytes=1000,
+        in_flight_max_bytes=5000,
+    )
 
 
 def test_many_wraps(capflow: Capflow) -> None:
@@ -90,7 +103,9 @@ def test_many_wraps(capflow: Capflow) -> None:
         talk.add(frames.ip6("fd00::2", "fd00::1", back))
     side = a2b(capflow, talk)
     assert side["payload_bytes"] == side["unique_bytes"] == 40 * size
-    assert side["acked_bytes"] == 39 * size  # what the first ACK acknowledged is not known without a SYN
+    assert (
+        side["acked_bytes"] == 39 * size
+    )  # what the first ACK acknowledged is not known without a SYN
     assert side["ack_rtt_samples"] == 40
 
 
@@ -102,8 +117,13 @@ def test_one_direction_only(capflow: Capflow) -> None:
     data_only = [f for f in talk.frames if f.data[37] == 5201 & 255]
     acks_only = [f for f in talk.frames if f.data[37] != 5201 & 255]
     side = capflow.connection(pcap(data_only))["a2b"]
-    assert (side["unique_bytes"], side["retransmitted_bytes"]) == (3000, 1000)
-    assert side["ack_rtt_samples"] == side["timestamp_rtt_samples"] == 0
+    assert_has(
+        side,
+        unique_bytes=3000,
+        retransmitted_bytes=1000,
+        ack_rtt_samples=0,
+        timestamp_rtt_samples=0,
+    )
     assert side["in_flight_max_bytes"] is None
     assert side["acked_bytes"] is None
     connection = capflow.connection(pcap(acks_only))
@@ -143,7 +163,9 @@ def test_ports_used_again_by_the_other_end(capflow: Capflow) -> None:
     assert [(c["a_port"], c["a2b"]["packets"]) for c in connections] == [(40000, 3), (5201, 1)]
 
 
-def test_a_syn_that_comes_after_its_answer_or_data_begins_no_other_connection(capflow: Capflow) -> None:
+def test_a_syn_that_comes_after_its_answer_or_data_begins_no_other_connection(
+    capflow: Capflow,
+) -> None:
     talk = Talk()
     talk.handshake()
     talk.a(1, 1, 10)
@@ -166,7 +188,9 @@ def test_simultaneous_open(capflow: Capflow) -> None:
 
 
 def test_packets_of_many_flows_find_theirs(capflow: Capflow) -> None:
-    talks = [Talk(ports=(10_000 + number, 5201), version=4 + 2 * (number % 2)) for number in range(3000)]
+    talks = [
+        Talk(ports=(10_000 + number, 5201), version=4 + 2 * (number % 2)) for number in range(3000)
+    ]
     for turn in range(3):
         for number, talk in enumerate(talks):
             talk.a(1 + turn * number, 1, number)
@@ -185,7 +209,10 @@ def test_ipv4_and_ipv6_addresses_of_the_same_bytes_are_apart(capflow: Capflow) -
     segment = frames.tcp(talk.ports, 11, 1, "A", payload=bytes(20))
     talk.add(frames.ip6("a00:1::", "a00:2::", segment))
     connections = capflow.summary(pcap(talk.frames))["connections"]
-    assert [(c["a_address"], c["a2b"]["payload_bytes"]) for c in connections] == [("10.0.0.1", 10), ("a00:1::", 20)]
+    assert [(c["a_address"], c["a2b"]["payload_bytes"]) for c in connections] == [
+        ("10.0.0.1", 10),
+        ("a00:1::", 20),
+    ]
 
 
 def test_sack_blocks_and_dsack(capflow: Capflow) -> None:
@@ -197,10 +224,7 @@ def test_sack_blocks_and_dsack(capflow: Capflow) -> None:
     talk.b(1, 1001, options=frames.sack((1, 501)))  # below the ACK
     talk.b(1, 1001, options=frames.sack((4501, 5001), (4001, 5001)))  # within the second
     back = capflow.connection(pcap(talk.frames))["b2a"]
-    assert back["sack_packets"] == 4
-    assert back["sack_blocks"] == 7
-    assert back["sack_blocks_max"] == 3
-    assert back["dsack_packets"] == 2
+    assert_has(back, sack_packets=4, sack_blocks=7, sack_blocks_max=3, dsack_packets=2)
 
 
 def test_duplicate_acks(capflow: Capflow) -> None:
@@ -236,13 +260,28 @@ def test_ecn(capflow: Capflow) -> None:
     talk.b(1, 3001, flags="AE")
     talk.a(3001, 1, MSS, flags="AC", tos=2)
     connection = capflow.connection(pcap(talk.frames))
-    assert [connection["a2b"][f"{kind}_packets"] for kind in ("ect", "ce", "cwr", "ece")] == [4, 1, 1, 0]
-    assert [connection["b2a"][f"{kind}_packets"] for kind in ("ect", "ce", "cwr", "ece")] == [0, 0, 0, 1]
+    assert [connection["a2b"][f"{kind}_packets"] for kind in ("ect", "ce", "cwr", "ece")] == [
+        4,
+        1,
+        1,
+        0,
+    ]
+    assert [connection["b2a"][f"{kind}_packets"] for kind in ("ect", "ce", "cwr", "ece")] == [
+        0,
+        0,
+        0,
+        1,
+    ]
     talk6 = Talk(version=6)
     talk6.a(1, 1, MSS, tos=3)
     assert a2b(capflow, talk6)["ce_packets"] == 1
     (row, back) = capflow.series(pcap(talk.frames), "--interval=1s")
-    assert [row[name] for name in ("ect_packets", "ce_packets", "cwr_packets", "ece_packets")] == ["4", "1", "1", "1"]
+    assert [row[name] for name in ("ect_packets", "ce_packets", "cwr_packets", "ece_packets")] == [
+        "4",
+        "1",
+        "1",
+        "1",
+    ]
     assert back["ece_packets"] == "0"
 
 
@@ -257,11 +296,14 @@ def test_windows(capflow: Capflow) -> None:
     connection = capflow.connection(pcap(talk.frames))
     a, b = connection["a2b"], connection["b2a"]
     assert (a["window_scale"], b["window_scale"]) == (7, 3)
-    assert a["window_min_bytes"] == a["window_max_bytes"] == a["window_mean_bytes"] == 1280
-    assert (b["window_min_bytes"], b["window_max_bytes"], b["window_mean_bytes"]) == (0, 320, 160)
+    assert_has(a, window_min_bytes=1280, window_max_bytes=1280, window_mean_bytes=1280)
+    assert_has(b, window_min_bytes=0, window_max_bytes=320, window_mean_bytes=160)
     assert (a["zero_windows"], b["zero_windows"]) == (0, 1)
     rows = capflow.series(pcap(talk.frames), "--interval=1s")
-    assert (rows[0]["receive_window_min_bytes"], rows[0]["receive_window_last_bytes"]) == ("0", "320")
+    assert (rows[0]["receive_window_min_bytes"], rows[0]["receive_window_last_bytes"]) == (
+        "0",
+        "320",
+    )
 
 
 def test_windows_are_scaled_only_where_both_offer_it(capflow: Capflow) -> None:
@@ -289,13 +331,14 @@ def test_zero_window_probes_and_keep_alives(capflow: Capflow) -> None:
     talk.b(1, 1001, window=0)
     talk.a(1001, 1, 1)  # a probe with new data
     side = a2b(capflow, talk)
-    assert side["keep_alives"] == 2
-    assert side["zero_window_probes"] == 2
-    assert side["retransmitted_packets"] == 0
-    assert side["unique_bytes"] == 1001
+    assert_has(
+        side, keep_alives=2, zero_window_probes=2, retransmitted_packets=0, unique_bytes=1001
+    )
 
 
-def test_the_last_byte_again_is_a_retransmission_where_it_was_not_acknowledged(capflow: Capflow) -> None:
+def test_the_last_byte_again_is_a_retransmission_where_it_was_not_acknowledged(
+    capflow: Capflow,
+) -> None:
     talk = Talk()
     talk.handshake()
     talk.a(1, 1, 1)
@@ -317,7 +360,7 @@ def test_in_flight_and_acked(capflow: Capflow) -> None:
     assert side["in_flight_max_bytes"] == 3000
     assert side["acked_bytes"] == 4000
     (row, _) = capflow.series(pcap(talk.frames), "--interval=1s")
-    assert (row["in_flight_max_bytes"], row["in_flight_last_bytes"], row["acked_bytes"]) == ("3000", "0", "4000")
+    assert_has(row, in_flight_max_bytes="3000", in_flight_last_bytes="0", acked_bytes="4000")
 
 
 def test_rtt_from_acks_leaves_out_what_is_ambiguous(capflow: Capflow) -> None:
@@ -338,16 +381,21 @@ def test_rtt_from_acks_leaves_out_what_is_ambiguous(capflow: Capflow) -> None:
     talk.b(1, 5001)  # 21 ms - the step
     connection = capflow.connection(pcap(talk.frames))
     side = connection["a2b"]
-    assert side["ack_rtt_samples"] == 4
-    assert side["ack_rtt_min_s"] == 0.001
-    assert side["ack_rtt_max_s"] == 0.020
-    assert side["ack_rtt_mean_s"] == pytest.approx((1 + 10 + 19 + 20) / 4e3)
-    assert side["ack_rtt_stdev_s"] == pytest.approx(statistics.stdev([0.001, 0.01, 0.019, 0.02]))
+    assert_has(
+        side,
+        ack_rtt_samples=4,
+        ack_rtt_min_s=0.001,
+        ack_rtt_max_s=0.020,
+        ack_rtt_mean_s=pytest.approx((1 + 10 + 19 + 20) / 4e3),
+        ack_rtt_stdev_s=pytest.approx(statistics.stdev([0.001, 0.01, 0.019, 0.02])),
+    )
     assert side["handshake_rtt_s"] == connection["b2a"]["handshake_rtt_s"] == 0.001
 
 
 def test_rtt_from_acks_leaves_out_what_waited_for_a_hole(capflow: Capflow) -> None:
-    """Segment 0 is lost; 1 and 2 wait at the receiver until it has come again: their ACK times that, not the path."""
+    """Segment 0 is lost. Segments 1 and 2 wait at the receiver for its retransmission, so their ACK
+    measures that wait, not the path.
+    """
     talk = Talk()
     talk.handshake()
     data(talk, 0, 1, 2)
@@ -370,7 +418,9 @@ def test_rtt_from_acks_leaves_out_what_waited_for_a_hole(capflow: Capflow) -> No
 
 @pytest.mark.parametrize("count", [2000, 4000])
 def test_many_segments_wait_at_once(count: int, capflow: Capflow) -> None:
-    """The rings of what waits grow while they turn. Of stamps, no more than 1024 can wait; then some aren't timed."""
+    """The rings of what waits grow while they turn. Of stamps, no more than 1024 can wait; then
+    some aren't timed.
+    """
     talk = Talk(step_ms=0)
     acked = []
     for place in range(count):
@@ -381,8 +431,7 @@ def test_many_segments_wait_at_once(count: int, capflow: Capflow) -> None:
             talk.b(1, 11 + acked[-1] * 10, options=frames.timestamps(0, acked[-1]))
     side = a2b(capflow, talk)
     assert side["ack_rtt_samples"] == len(set(acked)) == count // 2 - 250
-    assert side["ack_rtt_min_s"] == side["timestamp_rtt_min_s"] == 0.004
-    assert side["segments_untimed"] == 0
+    assert_has(side, ack_rtt_min_s=0.004, timestamp_rtt_min_s=0.004, segments_untimed=0)
     if count == 2000:
         assert side["timestamp_rtt_samples"] == side["ack_rtt_samples"]
         assert side["timestamp_rtt_max_s"] == side["ack_rtt_max_s"]
@@ -397,9 +446,9 @@ def test_more_segments_wait_than_are_remembered(capflow: Capflow) -> None:
     talk.b(1, 1 + 10 * MSS)
     data(talk, SEGMENTS_MAX + 100)
     side = a2b(capflow, talk)
-    assert side["segments_untimed"] == 100
-    assert side["unique_bytes"] == (SEGMENTS_MAX + 101) * MSS
-    assert side["ack_rtt_samples"] == 2
+    assert_has(
+        side, segments_untimed=100, unique_bytes=(SEGMENTS_MAX + 101) * MSS, ack_rtt_samples=2
+    )
 
 
 def test_no_handshake_rtt_where_the_syn_was_sent_twice(capflow: Capflow) -> None:
@@ -436,10 +485,13 @@ def test_rtt_from_time_stamps(capflow: Capflow) -> None:
     b(4001, 72, 5)  # older than what has come back
     b(4001, 72, 9999)  # never sent
     side = a2b(capflow, talk)
-    assert side["timestamp_rtt_samples"] == 3
-    assert side["timestamp_rtt_min_s"] == 0.03
-    assert side["timestamp_rtt_max_s"] == 0.04
-    assert side["timestamp_rtt_mean_s"] == pytest.approx(0.1 / 3)
+    assert_has(
+        side,
+        timestamp_rtt_samples=3,
+        timestamp_rtt_min_s=0.03,
+        timestamp_rtt_max_s=0.04,
+        timestamp_rtt_mean_s=pytest.approx(0.1 / 3),
+    )
 
 
 def test_counts_sizes_and_times(capflow: Capflow) -> None:
@@ -459,13 +511,30 @@ def test_counts_sizes_and_times(capflow: Capflow) -> None:
     side = connection["a2b"]
     assert connection["complete"] is True
     expected = {
-        "packets": 9, "ack_packets": 7, "pure_acks": 2, "syn_packets": 1, "fin_packets": 2, "rst_packets": 1,
-        "pushed_packets": 2, "urgent_packets": 1, "data_packets": 3, "payload_bytes": 1600, "unique_bytes": 1600,
-        "segment_max_bytes": 1460, "segment_min_bytes": 40, "initial_window_bytes": 1560,
-        "initial_window_packets": 2, "stream_length_bytes": 1600, "missed_bytes": 0, "sack_permitted": True,
-        "retransmitted_syn_fin_packets": 1, "retransmitted_packets": 0, "idle_max_s": 0.502,
-        "data_transmit_time_s": 0.503, "stray_packets": 0,
-    }  # fmt: skip
+        "packets": 9,
+        "ack_packets": 7,
+        "pure_acks": 2,
+        "syn_packets": 1,
+        "fin_packets": 2,
+        "rst_packets": 1,
+        "pushed_packets": 2,
+        "urgent_packets": 1,
+        "data_packets": 3,
+        "payload_bytes": 1600,
+        "unique_bytes": 1600,
+        "segment_max_bytes": 1460,
+        "segment_min_bytes": 40,
+        "initial_window_bytes": 1560,
+        "initial_window_packets": 2,
+        "stream_length_bytes": 1600,
+        "missed_bytes": 0,
+        "sack_permitted": True,
+        "retransmitted_syn_fin_packets": 1,
+        "retransmitted_packets": 0,
+        "idle_max_s": 0.502,
+        "data_transmit_time_s": 0.503,
+        "stray_packets": 0,
+    }
     assert {name: side[name] for name in expected} == expected
     assert side["segment_mean_bytes"] == pytest.approx(1600 / 3)
     assert side["throughput_bytes_per_s"] == pytest.approx(1600 / 0.511)
@@ -477,7 +546,7 @@ def test_missed_data(capflow: Capflow) -> None:
     data(talk, 0, 2, 5)
     talk.a(6001, 1, flags="FA")
     side = a2b(capflow, talk)
-    assert (side["stream_length_bytes"], side["unique_bytes"], side["missed_bytes"]) == (6000, 3000, 3000)
+    assert_has(side, stream_length_bytes=6000, unique_bytes=3000, missed_bytes=3000)
     assert capflow.connection(pcap(talk.frames))["complete"] is False
 
 
@@ -492,9 +561,12 @@ def test_more_holes_than_are_remembered(capflow: Capflow) -> None:
     assert side["unique_bytes"] == (holes + 1) * MSS
     data(talk, *range(1, 2 * holes, 2))
     side = a2b(capflow, talk)
-    assert side["retransmitted_packets"] == forgotten
-    assert side["out_of_order_packets"] == holes - forgotten
-    assert side["unique_bytes"] == (2 * holes + 1 - forgotten) * MSS
+    assert_has(
+        side,
+        retransmitted_packets=forgotten,
+        out_of_order_packets=holes - forgotten,
+        unique_bytes=(2 * holes + 1 - forgotten) * MSS,
+    )
 
 
 def test_one_wild_packet_does_no_harm_and_a_gap_is_got_over(capflow: Capflow) -> None:
@@ -504,15 +576,17 @@ def test_one_wild_packet_does_no_harm_and_a_gap_is_got_over(capflow: Capflow) ->
     talk.a(2**31, 1, MSS)  # far from all that came before
     data(talk, 2)
     side = a2b(capflow, talk)
-    assert side["stray_packets"] == 1
-    assert (side["unique_bytes"], side["out_of_order_packets"], side["retransmitted_packets"]) == (3000, 0, 0)
+    assert_has(
+        side, stray_packets=1, unique_bytes=3000, out_of_order_packets=0, retransmitted_packets=0
+    )
     talk.a(2**31, 1, MSS)  # a capture that lost 2 GB goes on here
     talk.a(2**31 + MSS, 1, MSS)
     talk.a(2**31 + 2 * MSS, 1, MSS)
     talk.b(1, 2**31 + 3 * MSS)
     side = a2b(capflow, talk)
-    assert side["stray_packets"] == 2
-    assert (side["unique_bytes"], side["out_of_order_packets"], side["retransmitted_packets"]) == (5000, 0, 0)
+    assert_has(
+        side, stray_packets=2, unique_bytes=5000, out_of_order_packets=0, retransmitted_packets=0
+    )
 
 
 def test_a_reset_says_nothing_about_sequences(capflow: Capflow) -> None:

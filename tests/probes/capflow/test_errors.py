@@ -1,4 +1,6 @@
-"""Wrong options, files that are no captures, and damaged captures give a line on standard error, and no crash."""
+"""Tests that wrong options, files that are not captures, and damaged captures give a line on
+standard error, and no crash.
+"""
 
 import random
 import subprocess
@@ -89,9 +91,11 @@ def test_a_reader_that_has_gone(capflow: Capflow) -> None:
         talk.a(1 + place, 1, 1)
         talk.wait(10)
     process = subprocess.Popen(
-        [capflow.binary, "--series", "--interval=10ms", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [capflow.binary, "--series", "--interval=10ms", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )  # fmt: skip
+    )
     assert process.stdout is not None
     process.stdout.close()
     process.stdout = None
@@ -152,7 +156,10 @@ def test_times_beyond_all_measure(time_ns: int, capflow: Capflow) -> None:
 
 def test_a_signal_ends_the_reading_and_what_was_read_counts(capflow: Capflow) -> None:
     process = subprocess.Popen(
-        [capflow.binary, "--summary-json", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [capflow.binary, "--summary-json", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdin is not None
     process.stdin.write(pcap(a_talk().frames))
@@ -169,7 +176,10 @@ def test_a_signal_ends_the_reading_and_what_was_read_counts(capflow: Capflow) ->
 def test_help_and_version(capflow: Capflow) -> None:
     text = capflow.run("--help").stdout.decode()
     assert text.startswith("Usage: ccmix-capflow [OPTION]... FILE|-\n")
-    assert "--interval=TIME           length of an interval of the series (1ms to 1d) [default: 100ms]\n" in text
+    assert (
+        "--interval=TIME           length of an interval of the series (1ms to 1d) [default: "
+        "100ms]\n" in text
+    )
     assert capflow.run("--version").stdout == b"ccmix-capflow 1\n"
 
 

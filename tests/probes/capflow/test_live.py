@@ -1,4 +1,6 @@
-"""Reads packets from tcpdump while it captures them in a network namespace; no capture is kept on disk."""
+"""Reads packets from tcpdump while it captures them in a network namespace; no capture is
+kept on disk.
+"""
 
 import ctypes
 import shutil
@@ -13,6 +15,7 @@ import pytest
 
 from ccmix.hosts import NamespaceHost
 from probes.capflow.tool import Capflow, whole
+from support.commands import assert_has
 
 CLONE_NEWNET = 0x40000000
 SIZE = 1_000_000
@@ -46,14 +49,31 @@ def bytes_retransmitted(connection: socket.socket) -> int:
 @pytest.mark.skipif(not shutil.which("tcpdump"), reason="tcpdump is not installed")
 @pytest.mark.root  # tcpdump sets its groups, which a user namespace refuses
 @pytest.mark.parametrize("interface", ["lo", "any"])
-def test_a_pipe_from_tcpdump(interface: str, namespace: NamespaceHost, capflow: Capflow, tmp_path: Path) -> None:
+def test_a_pipe_from_tcpdump(
+    interface: str, namespace: NamespaceHost, capflow: Capflow, tmp_path: Path
+) -> None:
     namespace.run(["ip", "link", "set", "lo", "up"])
-    argv = ["tcpdump", "-Z", "root", "-i", interface, "-s", "96", "-U", "-w", "-", "--immediate-mode", "tcp"]
+    argv = [
+        "tcpdump",
+        "-Z",
+        "root",
+        "-i",
+        interface,
+        "-s",
+        "96",
+        "-U",
+        "-w",
+        "-",
+        "--immediate-mode",
+        "tcp",
+    ]
     with (tmp_path / "tcpdump.log").open("w") as log:
         tcpdump = subprocess.Popen(namespace.command(argv), stdout=subprocess.PIPE, stderr=log)
     series = tmp_path / "series.csv"
     reader = subprocess.Popen(
-        [capflow.binary, "--summary-json", f"--series={series}", "-"], stdin=tcpdump.stdout, stdout=subprocess.PIPE
+        [capflow.binary, "--summary-json", f"--series={series}", "-"],
+        stdin=tcpdump.stdout,
+        stdout=subprocess.PIPE,
     )
     assert tcpdump.stdout is not None
     tcpdump.stdout.close()
@@ -80,8 +100,14 @@ def test_a_pipe_from_tcpdump(interface: str, namespace: NamespaceHost, capflow: 
     (connection,) = whole(output.decode())["connections"]
     side = connection["a2b"]
     assert connection["complete"] is True
-    assert side["unique_bytes"] == side["acked_bytes"] == side["stream_length_bytes"] == SIZE
-    assert (side["retransmitted_bytes"], side["missed_bytes"]) == (retransmitted, 0)
+    assert_has(
+        side,
+        unique_bytes=SIZE,
+        acked_bytes=SIZE,
+        stream_length_bytes=SIZE,
+        retransmitted_bytes=retransmitted,
+        missed_bytes=0,
+    )
     assert side["segment_max_bytes"] > 30_000  # loopback's MTU is 64 kB, and TSO makes more of it
     assert 0 <= side["ack_rtt_min_s"] < 0.01
     assert series.read_text().count("\n") >= 3

@@ -1,4 +1,6 @@
-"""Tests the way from frames to segments: link layers, IP, cut packets, and the formats of captures."""
+"""Tests the way from frames to segments: link layers, IP, cut packets, and the formats
+of captures.
+"""
 
 import struct
 from collections.abc import Callable
@@ -9,6 +11,7 @@ import pytest
 from probes.capflow import frames
 from probes.capflow.frames import Talk, ethernet, extension, ip4, ip6, pcap, pcapng, tcp, vlan
 from probes.capflow.tool import Capflow
+from support.commands import assert_has
 
 PORTS = (40000, 5201)
 HERE, THERE = "10.0.0.1", "10.0.0.2"
@@ -26,12 +29,15 @@ def a_talk(version: int = 4, wrap: Callable[[bytes], bytes] = ethernet) -> Talk:
 
 
 def check(connection: Any) -> None:
-    assert connection["a2b"]["packets"] == 5
     assert connection["b2a"]["packets"] == 2
-    assert connection["a2b"]["payload_bytes"] == 2000
-    assert connection["a2b"]["unique_bytes"] == 1500
-    assert connection["a2b"]["retransmitted_bytes"] == 500
-    assert connection["a2b"]["pushed_packets"] == 1
+    assert_has(
+        connection["a2b"],
+        packets=5,
+        payload_bytes=2000,
+        unique_bytes=1500,
+        retransmitted_bytes=500,
+        pushed_packets=1,
+    )
     assert connection["a2b"]["mss_bytes"] == connection["b2a"]["mss_bytes"] == 1460
     assert (connection["a_port"], connection["b_port"]) == PORTS
 
@@ -65,7 +71,9 @@ def test_every_link_type_gives_the_same(link: str, version: int, capflow: Capflo
     number, wrap = LINKS[link]
     connection = capflow.connection(pcap(a_talk(version, wrap).frames, number))
     check(connection)
-    assert (connection["a_address"], connection["b_address"]) == ((HERE, THERE) if version == 4 else (HERE6, THERE6))
+    assert (connection["a_address"], connection["b_address"]) == (
+        (HERE, THERE) if version == 4 else (HERE6, THERE6)
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +85,9 @@ def test_every_link_type_gives_the_same(link: str, version: int, capflow: Capflo
         pytest.param(pcapng, id="pcapng"),
     ],
 )
-def test_every_format_gives_the_same(write: Callable[[list[frames.Frame]], bytes], capflow: Capflow) -> None:
+def test_every_format_gives_the_same(
+    write: Callable[[list[frames.Frame]], bytes], capflow: Capflow
+) -> None:
     talk = a_talk()
     check(capflow.connection(write(talk.frames)))
     talk.frames[-1].time_ns += 123
@@ -100,7 +110,10 @@ def test_nanoseconds_are_kept(capflow: Capflow) -> None:
 @pytest.mark.parametrize("snap", [64, 68, 96])
 def test_short_snap_lengths_change_no_number(snap: int, capflow: Capflow) -> None:
     talk = a_talk()
-    whole, cut = capflow.connection(pcap(talk.frames)), capflow.connection(pcap(talk.frames, snap=snap))
+    whole, cut = (
+        capflow.connection(pcap(talk.frames)),
+        capflow.connection(pcap(talk.frames, snap=snap)),
+    )
     check(cut)
     assert cut["a2b"].pop("cut_packets") == 3
     assert cut["a2b"].pop("cut_bytes") == 2000 - 3 * (snap - 54)
@@ -139,7 +152,9 @@ def test_ip_options_and_padding_are_no_payload(capflow: Capflow) -> None:
         extension(6),
         extension(60, 2) + extension(6),
         extension(43) + extension(60) + extension(44, 1) + bytes([6, 0, 0, 0, 0, 0, 0, 9]),
-        extension(51) + bytes([6, 4, 0, 0]) + bytes(20),  # an authentication header counts in words of 4 bytes
+        extension(51)
+        + bytes([6, 4, 0, 0])
+        + bytes(20),  # an authentication header counts in words of 4 bytes
         extension(135) + extension(139, 3) + extension(140) + extension(6),
     ],
 )
@@ -158,7 +173,9 @@ def test_fragments_are_counted_and_left_out(fragment: int, capflow: Capflow) -> 
     summary = one(ip6(HERE6, THERE6, header + segment, next_header=44), capflow)
     assert summary["connections"] == []
     assert summary["capture"]["fragments"] == 1
-    assert one(ip4(HERE, THERE, segment, fragment=0x4000), capflow)["capture"]["fragments"] == 0  # don't fragment
+    assert (
+        one(ip4(HERE, THERE, segment, fragment=0x4000), capflow)["capture"]["fragments"] == 0
+    )  # don't fragment
 
 
 def test_other_packets_are_counted(capflow: Capflow) -> None:
@@ -168,10 +185,18 @@ def test_other_packets_are_counted(capflow: Capflow) -> None:
     talk.add(ip6(HERE6, THERE6, bytes(20), next_header=59))
     talk.frames.append(frames.Frame(0, bytes(12) + b"\x08\x06" + bytes(28)))  # ARP
     assert capflow.summary(pcap(talk.frames))["capture"] == {
-        "packets": 4, "tcp_packets": 0, "other_packets": 4, "fragments": 0, "header_cut_packets": 0,
-        "malformed_packets": 0, "filtered_packets": 0, "backwards_packets": 1, "connections": 0,
-        "first_time_s": 0, "last_time_s": 1_700_000_000.002,
-    }  # fmt: skip
+        "packets": 4,
+        "tcp_packets": 0,
+        "other_packets": 4,
+        "fragments": 0,
+        "header_cut_packets": 0,
+        "malformed_packets": 0,
+        "filtered_packets": 0,
+        "backwards_packets": 1,
+        "connections": 0,
+        "first_time_s": 0,
+        "last_time_s": 1_700_000_000.002,
+    }
 
 
 @pytest.mark.parametrize(
@@ -193,27 +218,43 @@ def test_contradictions_are_counted_and_left_out(packet: bytes, capflow: Capflow
 
 
 def test_super_packets(capflow: Capflow) -> None:
-    """A sender's own capture with TSO has packets of 64 kB, of which the snap length keeps little."""
+    """A sender's own capture with TSO has packets of 64 kB, of which the snap length keeps only a
+    small part.
+    """
     talk = Talk()
     talk.add(ip4(HERE, THERE, tcp(PORTS, 1, 1, "A"), length=65535), wire_more=65495)
     talk.add(ip4(HERE, THERE, tcp(PORTS, 65496, 1, "A"), length=0), wire_more=65496)
-    # BIG TCP: beyond what the length can say, both as IPv4 and, since Linux 7, as IPv6 without a jumbo option
+    # BIG TCP: beyond what the length can say, both as IPv4 and, since Linux 7, as IPv6 without a
+    # jumbo option
     talk.add(ip4(HERE, THERE, tcp(PORTS, 130992, 1, "A"), length=0), wire_more=180_000)
     side = capflow.connection(pcap(talk.frames, snap=96))["a2b"]
-    assert side["segment_max_bytes"] == 180_000
-    assert side["payload_bytes"] == side["unique_bytes"] == 65495 + 65496 + 180_000
-    assert side["out_of_order_packets"] == 0
+    assert_has(
+        side,
+        segment_max_bytes=180_000,
+        payload_bytes=65495 + 65496 + 180_000,
+        unique_bytes=65495 + 65496 + 180_000,
+        out_of_order_packets=0,
+    )
     talk = Talk()
     talk.add(ip6(HERE6, THERE6, tcp(PORTS, 1, 1, "A"), length=0), wire_more=200_000)
     jumbo = bytes([6, 0, 0xC2, 4]) + struct.pack(">I", 8 + 20 + 300_000)
-    talk.add(ip6(HERE6, THERE6, jumbo + tcp(PORTS, 200_001, 1, "A"), length=0, next_header=0), wire_more=300_006)
+    talk.add(
+        ip6(HERE6, THERE6, jumbo + tcp(PORTS, 200_001, 1, "A"), length=0, next_header=0),
+        wire_more=300_006,
+    )
     side = capflow.connection(pcap(talk.frames))["a2b"]
     assert side["payload_bytes"] == side["unique_bytes"] == 500_000
 
 
 def test_options_that_lie(capflow: Capflow) -> None:
     """A length of 0 or beyond the header ends the options; those before it count."""
-    for tail in (bytes([8, 0]), bytes([8, 40, 1, 1]), bytes([5, 10, 1, 1]), bytes([2, 3, 1, 1]), bytes([253])):
+    for tail in (
+        bytes([8, 0]),
+        bytes([8, 40, 1, 1]),
+        bytes([5, 10, 1, 1]),
+        bytes([2, 3, 1, 1]),
+        bytes([253]),
+    ):
         talk = Talk()
         talk.a(1, 1, 10, options=frames.mss(1234) + tail, flags="S")
         side = capflow.connection(pcap(talk.frames))["a2b"]

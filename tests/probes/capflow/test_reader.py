@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,14 @@ import pytest
 from ccmix.archive.parquet import Parts
 from ccmix.model import ConversionLimits
 from ccmix.probes import capflow as capflow_module
-from ccmix.probes.capflow import ENDS, SERIES, CaptureError, Connections, write_connections, write_packets
+from ccmix.probes.capflow import (
+    ENDS,
+    SERIES,
+    CaptureError,
+    Connections,
+    write_connections,
+    write_packets,
+)
 from probes.capflow.frames import Talk, one_packet_each, pcap
 from probes.capflow.tool import Capflow
 
@@ -31,18 +37,26 @@ def _this_capflow(capflow: Capflow, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Converted:
-    """Holds both tables of a capture, and what describes the connections."""
+    """Holds both tables of a capture, and the description of its connections."""
 
     packets: pl.DataFrame
     connections: pl.DataFrame
     described: Connections
 
 
-def convert(capture: Path, interval_s: float = 0.1, limits: ConversionLimits | None = None) -> Converted:
+def convert(
+    capture: Path, interval_s: float = 0.1, limits: ConversionLimits | None = None
+) -> Converted:
     with tempfile.TemporaryDirectory() as folder:
         packets, connections = Path(folder, "packets.parquet"), Path(folder, "connections.parquet")
         described = capflow_module.convert(capture, packets, connections, interval_s, limits)
         return Converted(pl.read_parquet(packets), pl.read_parquet(connections), described)
+
+
+def written(folder: Path, capture: bytes) -> Path:
+    file = folder / "capture.pcap"
+    file.write_bytes(capture)
+    return file
 
 
 def a_capture() -> bytes:
@@ -58,9 +72,7 @@ def a_capture() -> bytes:
 
 
 def test_tables(tmp_path: Path) -> None:
-    file = tmp_path / "capture.pcap"
-    file.write_bytes(a_capture())
-    converted = convert(file, interval_s=0.01)
+    converted = convert(written(tmp_path, a_capture()), interval_s=0.01)
     packets, connections = converted.packets, converted.connections
     assert packets.schema == {**ENDS, **SERIES}
     assert converted.described.problem is None
@@ -72,22 +84,22 @@ def test_tables(tmp_path: Path) -> None:
     sums = packets.group_by("source_port", maintain_order=True).agg(
         pl.sum("payload_bytes"), pl.sum("retransmitted_bytes")
     )
-    assert {row[0]: row[1:] for row in sums.rows()} == {40000: (400, 100), 40001: (400, 100), 5201: (0, 0)}
+    assert {row[0]: row[1:] for row in sums.rows()} == {
+        40000: (400, 100),
+        40001: (400, 100),
+        5201: (0, 0),
+    }
     assert set(packets.filter(source_port=40001).get_column("source_address")) == {"fd00::1"}
 
 
 def test_an_empty_capture(tmp_path: Path) -> None:
-    file = tmp_path / "capture.pcap"
-    file.write_bytes(pcap([]))
-    converted = convert(file)
+    converted = convert(written(tmp_path, pcap([])))
     assert converted.packets.schema == {**ENDS, **SERIES}
     assert converted.packets.height == converted.connections.height == 0
 
 
 def test_a_cut_capture_counts_and_says_so(tmp_path: Path) -> None:
-    file = tmp_path / "capture.pcap"
-    file.write_bytes(a_capture()[:-5])
-    converted = convert(file)
+    converted = convert(written(tmp_path, a_capture()[:-5]))
     assert converted.packets.get_column("packets").sum() == 15
     assert converted.described.problem is not None
     assert "cut or damaged after 15 packets" in converted.described.problem
@@ -95,8 +107,7 @@ def test_a_cut_capture_counts_and_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
 def test_a_compressed_capture(tmp_path: Path) -> None:
-    file, compressed = tmp_path / "capture.pcap", tmp_path / "capture.pcap.zst"
-    file.write_bytes(a_capture())
+    file, compressed = written(tmp_path, a_capture()), tmp_path / "capture.pcap.zst"
     subprocess.run(["zstd", "-q", str(file)], check=True)
     converted = convert(compressed)
     assert converted.described.problem is None
@@ -112,10 +123,21 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="No such file"):
         convert(tmp_path / "missing")
     version, end = '{"version": 2}\n', '{"capture": {}, "others": {}}\n'
-    for content in ("", "{", "[]\n", '{"version": 1}\n', version, version + end, version + "{}\n" + end, "[" * 10**5):
+    for content in (
+        "",
+        "{",
+        "[]\n",
+        '{"version": 1}\n',
+        version,
+        version + end,
+        version + "{}\n" + end,
+        "[" * 10**5,
+    ):
         (tmp_path / "summary").write_text(content)
         with pytest.raises(CaptureError):
-            write_connections(tmp_path / "summary", Parts(tmp_path, "part"), tmp_path / "connections.parquet")
+            write_connections(
+                tmp_path / "summary", Parts(tmp_path, "part"), tmp_path / "connections.parquet"
+            )
 
 
 def test_connections_beyond_the_most_are_one_row(
@@ -125,19 +147,24 @@ def test_connections_beyond_the_most_are_one_row(
     limited.write_text(f'#!/bin/sh\nexec {capflow.binary} --connections=3 "$@"\n')
     limited.chmod(0o755)
     monkeypatch.setenv("CCMIX_CAPFLOW", str(limited))
-    file = tmp_path / "capture.pcap"
-    with file.open("wb") as out:
-        out.writelines(one_packet_each(clients=2, ports=10))
-    converted = convert(file)
+    capture = b"".join(one_packet_each(clients=2, ports=10))
+    converted = convert(written(tmp_path, capture))
     *own, others = converted.connections.iter_rows(named=True)
     assert [row["connection"] for row in own] == [1, 1, 2, 2, 3, 3]
     assert {name for name, value in others.items() if value is not None} == {
-        "direction", "packets", "syn_packets", "payload_bytes", "first_time_s", "last_time_s",
-    }  # fmt: skip
+        "direction",
+        "packets",
+        "syn_packets",
+        "payload_bytes",
+        "first_time_s",
+        "last_time_s",
+    }
     assert (others["direction"], others["packets"]) == ("others", 17)
     assert converted.packets.get_column("connection").unique().sort().to_list() == [1, 2, 3]
     (sentence,) = converted.described.shortened
-    assert sentence == "17 packets belong to connections beyond the first 3, and are counted together"
+    assert (
+        sentence == "17 packets belong to connections beyond the first 3, and are counted together"
+    )
 
 
 @pytest.fixture
@@ -159,46 +186,50 @@ def test_a_conversion_ends_at_its_time_and_what_was_read_counts(endless: Path) -
 
 
 def test_a_conversion_ends_at_its_size_and_what_was_read_counts(tmp_path: Path) -> None:
-    """Its series is larger than any buffer, so that some of it is written before the capture ends."""
-    pipe = tmp_path / "endless.pcap"
+    """Its series is larger than any buffer, so that some of it is written before the
+    capture ends.
+    """
+    pipe, capture = tmp_path / "endless.pcap", tmp_path / "capture.pcap"
     os.mkfifo(pipe)
-    content = b"".join(one_packet_each(clients=1, ports=2000, times=3))
-    with pipe.open("r+b", buffering=0) as writer:
-        writing = threading.Thread(target=writer.write, args=(content,), daemon=True)
-        writing.start()
-        converted = convert(pipe, limits=ConversionLimits(most_bytes=1000))
-        writing.join()
+    capture.write_bytes(b"".join(one_packet_each(clients=1, ports=2000, times=3)))
+    with (
+        pipe.open("r+b", buffering=0) as writer,
+        subprocess.Popen(["tail", "-f", "-c", "+1", capture], stdout=writer) as writing,
+    ):
+        try:
+            converted = convert(pipe, limits=ConversionLimits(most_bytes=1000))
+        finally:
+            writing.kill()
     (sentence,) = converted.described.shortened
     assert sentence == "its series are larger than 1 kB (tcpdump-convert-size)"
     assert converted.packets.height > 0
 
 
 @pytest.mark.deep
-def test_memory_and_size_are_bounded_however_many_connections_there_are(tmp_path: Path) -> None:
-    """40 x 65,535 connections of a packet each: 5 MB compressed, of which 9.6 GB of JSON was made before."""
+@pytest.mark.parametrize(
+    ("made", "rows"),
+    [
+        # 5 MB compressed, of which 9.6 GB of JSON was made before
+        ({"clients": 40, "ports": 65_535}, [200_000, 200_001, 40 * 65_535 - 100_000]),
+        # it took 700 MB before, and a longer one any amount
+        ({"clients": 1, "ports": 4, "times": INTERVALS}, [8 * INTERVALS, 8, 0]),
+    ],
+    ids=["connections", "intervals"],
+)
+def test_memory_and_size_are_bounded(made: dict[str, int], rows: list[int], tmp_path: Path) -> None:
     file = tmp_path / "capture.pcap"
     with file.open("wb") as out:
-        out.writelines(one_packet_each(clients=40, ports=65_535))
+        out.writelines(one_packet_each(**made))
     subprocess.run(["zstd", "-q", "--rm", str(file)], check=True)
-    packets, connections, others, peak_bytes = converted_elsewhere(Path(f"{file}.zst"))
-    assert (connections, others, packets) == (200_001, 40 * 65_535 - 100_000, 200_000)
-    assert peak_bytes < MOST_BYTES
-
-
-@pytest.mark.deep
-def test_memory_is_bounded_however_many_intervals_there_are(tmp_path: Path) -> None:
-    """One connection with a packet now and then: it took 700 MB before, and a longer one any amount."""
-    file = tmp_path / "capture.pcap"
-    with file.open("wb") as out:
-        out.writelines(one_packet_each(clients=1, ports=4, times=INTERVALS))
-    subprocess.run(["zstd", "-q", "--rm", str(file)], check=True)
-    packets, connections, others, peak_bytes = converted_elsewhere(Path(f"{file}.zst"))
-    assert (connections, others, packets) == (8, 0, 8 * INTERVALS)
+    *found, peak_bytes = converted_elsewhere(Path(f"{file}.zst"))
+    assert found == rows
     assert peak_bytes < MOST_BYTES
 
 
 def converted_elsewhere(capture: Path) -> list[int]:
-    """Returns the rows of packets and connections, the packets of others, and the memory of a process of its own."""
+    """Converts in another process, and returns the rows of packets and connections, the packets of
+    other connections, and the peak memory.
+    """
     code = f"""
 import sys
 from pathlib import Path
@@ -214,11 +245,20 @@ print(*heights, described.others.packets, int(status["VmHWM"].split()[0]) * 1024
     return [*map(int, subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout.split())]
 
 
-def test_a_series_cut_anywhere_is_read_to_its_last_whole_line(capflow: Capflow, tmp_path: Path) -> None:
+def test_a_series_cut_anywhere_is_read_to_its_last_whole_line(
+    capflow: Capflow, tmp_path: Path
+) -> None:
     capture, series, summary = tmp_path / "capture", tmp_path / "series", tmp_path / "summary"
     capture.write_bytes(a_capture())
-    assert capflow.run(f"--series={series}", f"--summary-json={summary}", "--interval=10ms", capture).returncode == 0
-    ends = write_connections(summary, Parts(tmp_path, "connections"), tmp_path / "connections.parquet").ends
+    assert (
+        capflow.run(
+            f"--series={series}", f"--summary-json={summary}", "--interval=10ms", capture
+        ).returncode
+        == 0
+    )
+    ends = write_connections(
+        summary, Parts(tmp_path, "connections"), tmp_path / "connections.parquet"
+    ).ends
     packets = tmp_path / "packets.parquet"
     text = series.read_bytes()
     header = text.index(b"\n")

@@ -1,14 +1,27 @@
-"""Tests which packets fall into which interval of the series, and that its sums are the summary's numbers."""
+"""Tests the interval of each packet in the series, and that the series' sums are the summary's
+numbers.
+"""
 
 from probes.capflow import frames
 from probes.capflow.frames import Talk, pcap
 from probes.capflow.tool import Capflow
 
 SUMS = [
-    "packets", "data_packets", "payload_bytes", "retransmitted_packets", "retransmitted_bytes", "out_of_order_packets",
-    "out_of_order_bytes", "ect_packets", "ce_packets", "cwr_packets", "acked_bytes", "duplicate_acks",
-    "ack_rtt_samples", "timestamp_rtt_samples",
-]  # fmt: skip
+    "packets",
+    "data_packets",
+    "payload_bytes",
+    "retransmitted_packets",
+    "retransmitted_bytes",
+    "out_of_order_packets",
+    "out_of_order_bytes",
+    "ect_packets",
+    "ce_packets",
+    "cwr_packets",
+    "acked_bytes",
+    "duplicate_acks",
+    "ack_rtt_samples",
+    "timestamp_rtt_samples",
+]
 
 
 def test_a_row_per_direction_and_interval_with_packets(capflow: Capflow) -> None:
@@ -19,7 +32,9 @@ def test_a_row_per_direction_and_interval_with_packets(capflow: Capflow) -> None
     talk.wait(500)
     talk.b(1, 3001)  # at 607 ms
     rows = capflow.series(pcap(talk.frames))
-    assert [(row["direction"], row["time_s"], row["packets"], row["payload_bytes"]) for row in rows] == [
+    assert [
+        (row["direction"], row["time_s"], row["packets"], row["payload_bytes"]) for row in rows
+    ] == [
         ("a2b", "1700000000.000000000", "2", "0"),
         ("b2a", "1700000000.000000000", "1", "0"),
         ("a2b", "1700000000.100000000", "3", "3000"),
@@ -53,7 +68,14 @@ def test_interval(capflow: Capflow) -> None:
     talk = Talk(step_ms=1)
     for place in range(100):
         talk.a(1 + place * 10, 1, 10)
-    for interval, lines in (("1ms", 200), ("10ms", 20), ("25ms", 8), ("0.05s", 4), ("1m", 2), ("1d", 2)):
+    for interval, lines in (
+        ("1ms", 200),
+        ("10ms", 20),
+        ("25ms", 8),
+        ("0.05s", 4),
+        ("1m", 2),
+        ("1d", 2),
+    ):
         assert len(capflow.series(pcap(talk.frames), f"--interval={interval}")) == lines
 
 
@@ -70,7 +92,9 @@ def test_sums_are_the_summarys(capflow: Capflow) -> None:
         for name in SUMS:
             total = sum(int(row[name]) for row in rows if row["direction"] == direction)
             assert total == (connection[direction][name] or 0), (direction, name)
-    assert connection["a2b"]["retransmitted_bytes"] == 2000  # so that sums of nothing but 0 don't pass
+    assert (
+        connection["a2b"]["retransmitted_bytes"] == 2000
+    )  # so that sums of nothing but 0 don't pass
     assert connection["a2b"]["out_of_order_bytes"] == 2000
     assert connection["a2b"]["duplicate_acks"] == 5
 

@@ -23,7 +23,11 @@ class Capflow:
 
     def run(self, *arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         done = subprocess.run(
-            [self.binary, *map(str, arguments)], input=stdin, capture_output=True, timeout=60, check=False
+            [self.binary, *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
         )
         # of a binary of `build --sanitize`
         assert b"Sanitizer" not in done.stderr, done.stderr.decode()

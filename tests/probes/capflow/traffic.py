@@ -1,9 +1,10 @@
-"""Runs real TCP over netem inside a guest of the lab, captures at both ends, and asks the sender's kernel.
+"""Runs real TCP over netem inside a guest of the lab, captures at both ends, and asks the sender's
+kernel.
 
     python3 traffic.py SCENARIO...
 
-Leaves in the working folder, for each scenario, SCENARIO-sender.pcap, SCENARIO-receiver.pcap and SCENARIO.json: the
-sender's tcp_info at the end.
+Leaves in the working folder, for each scenario, SCENARIO-sender.pcap, SCENARIO-receiver.pcap and
+SCENARIO.json: the sender's tcp_info at the end.
 """
 
 import ctypes
@@ -33,8 +34,8 @@ class Scenario:
     ecn: bool = False
     offloads: bool = False
     replies: bool = False  # the receiver answers every 100 kB with 30 kB
-    pause_s: float = 0  # the receiver reads nothing for so long
-    receive_buffer: int = 0  # of the receiver, where it is not left to the kernel
+    pause_s: float = 0  # the receiver reads nothing for this time
+    receive_buffer: int = 0  # of the receiver; 0 leaves it to the kernel
 
 
 SCENARIOS = {
@@ -64,7 +65,9 @@ def enter(namespace: str) -> None:
 
 
 def build_path() -> None:
-    """Builds s - r - d; r forwards and has netem, so that both ends capture what they really sent and got."""
+    """Builds s - r - d; r forwards and has netem, so that both ends capture what they really
+    sent and got.
+    """
     for name in "srd":
         run(f"ip netns add {name}")
     run("ip link add eth0 netns s type veth peer name west netns r")
@@ -88,8 +91,12 @@ def set_offloads(state: str) -> None:
 class Capture:
     def __init__(self, namespace: str, file: str) -> None:
         self._log = Path(file + ".log")
-        # tcpdump gives a file that it opens to another owner, which root of a guest may do only as root of the host
-        argv = f"ip netns exec {namespace} tcpdump -Z root -i eth0 -s 128 -B 65536 -w - tcp port {PORT}"
+        # tcpdump gives a file that it opens to another owner, which root of a guest may do only as
+        # root of the host
+        argv = (
+            f"ip netns exec {namespace} tcpdump -Z root -i eth0 -s 128 -B 65536 -w - tcp "
+            f"port {PORT}"
+        )
         with self._log.open("w") as log, Path(file).open("wb") as packets:
             self._process = subprocess.Popen(shlex.split(argv), stdout=packets, stderr=log)
         while "listening on" not in self._log.read_text():
@@ -98,7 +105,9 @@ class Capture:
             time.sleep(0.02)
 
     def end(self) -> None:
-        time.sleep(2.5)  # the kernel gives tcpdump a block of packets when it is full, or a second old
+        time.sleep(
+            2.5
+        )  # the kernel gives tcpdump a block of packets when it is full, or a second old
         self._process.terminate()
         self._process.wait()
         if "\n0 packets dropped by kernel" not in self._log.read_text():
@@ -109,10 +118,19 @@ def tcp_info(connection: socket.socket) -> dict[str, int]:
     """Returns fields of struct tcp_info (include/uapi/linux/tcp.h)."""
     raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     fields = {
-        "total_retrans": ("I", 100), "bytes_acked": ("Q", 120), "bytes_received": ("Q", 128), "segs_out": ("I", 136),
-        "segs_in": ("I", 140), "min_rtt_us": ("I", 148), "data_segs_in": ("I", 152), "data_segs_out": ("I", 156),
-        "delivered_ce": ("I", 196), "bytes_sent": ("Q", 200), "bytes_retrans": ("Q", 208), "snd_mss": ("I", 16),
-    }  # fmt: skip
+        "total_retrans": ("I", 100),
+        "bytes_acked": ("Q", 120),
+        "bytes_received": ("Q", 128),
+        "segs_out": ("I", 136),
+        "segs_in": ("I", 140),
+        "min_rtt_us": ("I", 148),
+        "data_segs_in": ("I", 152),
+        "data_segs_out": ("I", 156),
+        "delivered_ce": ("I", 196),
+        "bytes_sent": ("Q", 200),
+        "bytes_retrans": ("Q", 208),
+        "snd_mss": ("I", 16),
+    }
     return {name: struct.unpack_from("=" + kind, raw, at)[0] for name, (kind, at) in fields.items()}
 
 
@@ -153,7 +171,9 @@ def play(name: str, scenario: Scenario) -> None:
         run(f"ip -n {end} tcp_metrics flush all")
     set_offloads("on" if scenario.offloads else "off")
     captures = [Capture("s", f"{name}-sender.pcap"), Capture("d", f"{name}-receiver.pcap")]
-    family, address = (socket.AF_INET6, "fd00:2::1") if scenario.ipv6 else (socket.AF_INET, "10.0.2.1")
+    family, address = (
+        (socket.AF_INET6, "fd00:2::1") if scenario.ipv6 else (socket.AF_INET, "10.0.2.1")
+    )
     enter("d")
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

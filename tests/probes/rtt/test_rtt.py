@@ -1,4 +1,6 @@
-"""Tests ccmix-rtt in guests of the lab against netem's delay and loss, and on this machine's loopback."""
+"""Tests ccmix-rtt in guests of the lab against netem's delay and loss, and on this
+machine's loopback.
+"""
 
 import asyncio
 import os
@@ -16,18 +18,23 @@ from ccmix.model import RttProbe
 from ccmix.probes.rtt import RttError, Rtts, read
 from ccmix.probes.rtt_beside import argv
 from ccmix.tools import find_kernel
-from support import REPOSITORY
+from support.commands import REPOSITORY
 
 
 @pytest.fixture(scope="session")
 def binary() -> str:
     named = os.environ.get("CCMIX_RTT")
     build = REPOSITORY / "probes" / "rtt" / "build"
-    return named or subprocess.run([build], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return (
+        named
+        or subprocess.run([build], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    )
 
 
 def run(binary: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([binary, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [binary, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
     assert "Sanitizer" not in done.stderr, done.stderr
     assert "runtime error" not in done.stderr, done.stderr
     return done
@@ -51,7 +58,9 @@ ping -c 1 -q fd09::2 >/dev/null
 
 @pytest.fixture(scope="session")
 def answers(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with the output of the probe on a path of the lab, with 7 ms there and 5 ms back."""
+    """Returns a folder with the output of the probe on a path of the lab, with 7 ms there and
+    5 ms back.
+    """
     folder = tmp_path_factory.mktemp("rtt")
     script = f"""{PATH}
 tc -n far qdisc add dev far0 root netem delay 5ms
@@ -86,7 +95,11 @@ tc qdisc replace dev near0 root netem delay 7ms duplicate 50%
 """
     (folder / "script.sh").write_text(script)
     argv = ("/bin/sh", str(folder / "script.sh"))
-    result = asyncio.run(run_guest(find_kernel(), GuestSpec(argv=argv, job_dir=folder, memory_bytes=256 << 20, seed=1)))
+    result = asyncio.run(
+        run_guest(
+            find_kernel(), GuestSpec(argv=argv, job_dir=folder, memory_bytes=256 << 20, seed=1)
+        )
+    )
     assert result.exit_status == 0, result.console
     return folder
 
@@ -106,7 +119,9 @@ def test_rtt_is_netems_delay(kind: str, address: str, answers: Path) -> None:
 
 
 @pytest.mark.parametrize(("address", "header_bytes"), [("10.9.0.2", 20), ("fd09::2", 40)])
-def test_a_train_leaves_the_bottleneck_packet_by_packet(address: str, header_bytes: int, answers: Path) -> None:
+def test_a_train_leaves_the_bottleneck_packet_by_packet(
+    address: str, header_bytes: int, answers: Path
+) -> None:
     """All of a train are sent at once, and a bucket of two packets lets two pass at once."""
     table = read(answers / f"train-{address}").table
     assert table["sequence"].to_list() == list(range(160))
@@ -159,7 +174,9 @@ def test_duplicates_count_once(answers: Path) -> None:
 
 def test_no_way(answers: Path) -> None:
     assert (answers / "unreachable-status").read_text() == "1\n"
-    assert (answers / "unreachable-said").read_text() == "ccmix-rtt: no way to this address: Network is unreachable\n"
+    assert (
+        answers / "unreachable-said"
+    ).read_text() == "ccmix-rtt: no way to this address: Network is unreachable\n"
 
 
 @pytest.mark.parametrize(
@@ -194,19 +211,26 @@ def test_help(binary: str) -> None:
     done = run(binary, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: ccmix-rtt [OPTION]... ADDRESS\n")
-    assert "--rate=HZ                 questions, or trains, per second (1 to 1000) [default: 10]\n" in done.stdout
+    assert (
+        "--rate=HZ                 questions, or trains, per second (1 to 1000) [default: 10]\n"
+        in done.stdout
+    )
 
 
 def test_output_that_cannot_be_written(binary: str) -> None:
     with Path("/dev/full").open("w") as full:
         argv = [binary, "--tcp=9", "--duration=1s", "127.0.0.1"]
-        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False
+        )
     assert done.returncode == 1
     assert "the output can't be written" in done.stderr
 
 
 def test_a_starved_probe_says_so(binary: str, tmp_path: Path) -> None:
-    """A probe that is stopped for a second misses deadlines; the kernel times the answers of that second."""
+    """A probe that is stopped for a second misses deadlines; the kernel times the answers of
+    that second.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server, (tmp_path / "rtt").open("w") as out:
         port = server.getsockname()[1]
         process = subprocess.Popen([binary, "--rate=50", f"--tcp={port}", "127.0.0.1"], stdout=out)

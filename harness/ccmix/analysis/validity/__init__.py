@@ -1,4 +1,4 @@
-"""Judges a run by what its probes saw: `verdict` asks each of the other modules about what it judges."""
+"""Judges a run by the data of its probes: `verdict` collects the findings of the other modules."""
 
 from ccmix.analysis.validity.verdict import judge
 

@@ -1,24 +1,46 @@
-"""Reads back how the kernel had an emulated path: a typed description of what was applied, whatever was configured."""
+"""Describes what was observed of a run, and reads the actual settings of an emulated path from the
+kernel's reports, whatever was configured.
+"""
 
+import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ccmix.analysis.qdiscs import root_qdisc
+from ccmix.analysis.counters import root_qdisc
+from ccmix.analysis.tables import RunTables
 from ccmix.conditions.qdisc import LEAF_PARENT, POLICER_QDISC
-from ccmix.model import Measurement, PathState, QdiscCounters
+from ccmix.model import Measurement, PathState, QdiscCounters, Run, Topology
 
+Limits = Iterator[tuple[str, str]]  # keys of terms.LIMITS, and details
 _BITS = {"bit": 1.0, "Kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9, "Tbit": 1e12}  # as tc writes rates
 _CLASS_RATE = re.compile(r"class htb \S+ .*?\brate (\d+)([KMGT]?bit) ceil (\d+)([KMGT]?bit)")
 _CLASS_BURST = re.compile(r"class htb \S+ .*?\bburst (\d+)([KMG]?)b")
 _POLICE = re.compile(
-    r"police \S+ rate (?P<rate>\d+)(?P<rate_unit>[KMGT]?bit) burst (?P<burst>[\d.e+]+)(?P<burst_unit>[KMG]?)b .*?"
+    r"police \S+ rate (?P<rate>\d+)(?P<rate_unit>[KMGT]?bit) burst "
+    r"(?P<burst>[\d.e+]+)(?P<burst_unit>[KMG]?)b .*?"
     r"action (?P<exceed>\w+)"
 )
 _BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}  # as tc writes sizes
 _UNLIMITED_BYTES_PER_S = 2**32 - 1  # fq without a maxrate (net/sched/sch_fq.c)
 Options = Mapping[str, object]
+
+
+def first_of_flows(limits: Limits) -> Limits:
+    """Yields the first of several similar limits of flows, with the number of the other flows;
+    nothing if there is none.
+    """
+    every = list(limits)
+    for kind, detail in every[:1]:
+        yield kind, detail + others(len(every))
+
+
+def others(flows: int) -> str:
+    """Returns ", and 3 more flows", to follow a clause about the first of 4 flows; '' if there is
+    only one.
+    """
+    return f", and {flows - 1} more flow{'s' if flows > 2 else ''}" if flows > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -32,7 +54,7 @@ class AppliedQdisc:
 
 @dataclass(frozen=True)
 class AppliedNetem:
-    """Describes what a device's netem did, by its options."""
+    """Describes the effects of a device's netem, by its options."""
 
     delay_s: float
     jitter_s: float
@@ -55,7 +77,7 @@ class AppliedDevice:
 
     @property
     def leaf(self) -> AppliedQdisc | None:
-        """Returns the one below a shaper; None where the shaper has a queue of its own."""
+        """Returns the qdisc below a shaper; None if the shaper uses its built-in queue."""
         return next((qdisc for qdisc in self.qdiscs if qdisc.parent == LEAF_PARENT), None)
 
     @property
@@ -65,26 +87,32 @@ class AppliedDevice:
 
     @property
     def netem(self) -> AppliedNetem | None:
-        """Returns what the device's netem does; None where it has none."""
+        """Returns the effects of the device's netem; None if it has no netem."""
         return next((_netem(qdisc.options) for qdisc in self.qdiscs if qdisc.kind == "netem"), None)
 
     @property
     def pacing_bps(self) -> float | None:
-        """Returns the rate that fq holds each flow to; None where it holds none."""
+        """Returns the rate to which fq limits each flow; None if there is no limit."""
         rates = [qdisc.options.get("maxrate") for qdisc in self.qdiscs if qdisc.kind == "fq"]
-        limits = [float(rate) * 8 for rate in rates if isinstance(rate, int) and rate < _UNLIMITED_BYTES_PER_S]
+        limits = [
+            float(rate) * 8
+            for rate in rates
+            if isinstance(rate, int) and rate < _UNLIMITED_BYTES_PER_S
+        ]
         return min(limits, default=None)
 
     @property
     def bucket_bps(self) -> float | None:
-        """Returns the rate of the device's tbf; None where it has none."""
+        """Returns the rate of the device's tbf; None if it has no tbf."""
         rate = self.root.options.get("rate") if self.root.kind == "tbf" else None
         return rate * 8.0 if isinstance(rate, int) else None
 
 
 @dataclass(frozen=True)
 class AppliedPolicer:
-    """Describes the policer of a device, by tc's JSON of its action; `exceed` is what it does beyond the rate."""
+    """Describes the policer of a device as tc shows its action; `exceed` is the action for packets
+    above the rate.
+    """
 
     rate_bps: float
     burst_bytes: float
@@ -95,9 +123,11 @@ class AppliedPolicer:
 class AppliedPath:
     """Describes an emulated path as it was read back.
 
-    devices: by what the device is for, its states: when the path had been set up, before each change, and at the end
+    devices: by the purpose of a device, its states: when the path had been set up, before each
+        change, and at the end
     changes_s: when changes were made, in seconds after the traffic began
-    states: the rest, when the path had been set up and at the end; none in a run that did not record it
+    states: all other settings, when the path had been set up and at the end; empty if a run did not
+        record them
     """
 
     devices: Mapping[str, tuple[AppliedDevice, ...]]
@@ -105,18 +135,24 @@ class AppliedPath:
     states: tuple[PathState, ...]
 
     def class_rates_bps(self, place: str) -> list[tuple[float, float]]:
-        """Returns rate and ceiling of htb's class on that device, in each of the states."""
+        """Returns the rate and the ceiling of htb's class on a device, in each of the states."""
         matches = [_CLASS_RATE.search(state.classes.get(place, "")) for state in self.states]
-        return [(float(match[1]) * _BITS[match[2]], float(match[3]) * _BITS[match[4]]) for match in matches if match]
+        return [
+            (float(match[1]) * _BITS[match[2]], float(match[3]) * _BITS[match[4]])
+            for match in matches
+            if match
+        ]
 
     def class_bursts_bytes(self, place: str) -> list[int]:
-        """Returns the bucket of htb's class on that device, in each of the states."""
+        """Returns the bucket size of htb's class on a device, in each of the states."""
         matches = [_CLASS_BURST.search(state.classes.get(place, "")) for state in self.states]
         return [int(match[1]) * _BYTES[match[2]] for match in matches if match]
 
     def policers(self, place: str) -> list[AppliedPolicer]:
-        """Returns the policers of that device, in each of the states."""
-        return [policer for state in self.states for policer in _policers(state.filters.get(place, ""))]
+        """Returns the policers of a device, in each of the states."""
+        return [
+            policer for state in self.states for policer in _policers(state.filters.get(place, ""))
+        ]
 
     def receivers(self, of_address: str) -> set[str]:
         """Returns the namespaces that have an address."""
@@ -128,8 +164,40 @@ class AppliedPath:
         }
 
 
+@dataclass(frozen=True)
+class Observed:
+    """Holds a run as it was configured, and what was observed of it."""
+
+    run: Run
+    tables: RunTables
+    measurement: Measurement
+
+    @property
+    def topology(self) -> Topology:
+        return self.run.topology
+
+    @functools.cached_property
+    def applied(self) -> AppliedPath:
+        """Returns the path as tc, the devices and the sysctls describe it."""
+        return applied_path(self.measurement)
+
+
+@dataclass(frozen=True)
+class FieldComparison:
+    """Compares fields of a configuration with what was read back.
+
+    `fields` are 'CLASS.FIELD' of ccmix.model. `read_from` names the source of the applied values,
+    and `equal` says how close they must be; docs/explanation/validity.md has both. `differences`
+    yields the fields that differ.
+    """
+
+    fields: tuple[str, ...]
+    read_from: str
+    equal: str
+    differences: Callable[[Observed], Limits]
+
+
 def applied_path(measurement: Measurement) -> AppliedPath:
-    """Returns the path as tc, the devices and the sysctls describe it."""
     devices = {}
     for what, before in measurement.before.qdiscs.items():
         until = [change.qdiscs[what] for change in measurement.changes if what in change.qdiscs]
@@ -144,7 +212,9 @@ def applied_path(measurement: Measurement) -> AppliedPath:
 
 def _device(qdiscs: Sequence[QdiscCounters]) -> AppliedDevice:
     root_qdisc(qdiscs)
-    return AppliedDevice(tuple(AppliedQdisc(qdisc.kind, qdisc.parent, json.loads(qdisc.options)) for qdisc in qdiscs))
+    return AppliedDevice(
+        tuple(AppliedQdisc(qdisc.kind, qdisc.parent, json.loads(qdisc.options)) for qdisc in qdiscs)
+    )
 
 
 def _netem(options: Options) -> AppliedNetem:

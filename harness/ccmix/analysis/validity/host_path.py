@@ -1,38 +1,55 @@
-"""Judges what ccmix added to a path between hosts, and lists all fields of such a path with how each is compared.
+"""Judges the settings that ccmix added to a path between hosts, and lists all fields of such a path
+and how each is compared.
 
-A test compares the list with the dataclasses of ccmix.model, and docs/explanation/validity.md with the list.
+A test compares the list with the dataclasses of ccmix.model, and docs/explanation/validity.md with
+the list.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ccmix.analysis.qdiscs import grown_by
+from ccmix.analysis.counters import grown_by
 from ccmix.analysis.series import SRC
 from ccmix.analysis.validity import fields, traffic_fields
-from ccmix.analysis.validity.applied import AppliedDevice, applied_path
-from ccmix.analysis.validity.comparison import FieldComparison, Limits, Observed
-from ccmix.analysis.validity.loss import loss
-from ccmix.analysis.validity.path import RATE_FRACTION, RTT_FRACTION, lost_on_return
-from ccmix.analysis.validity.path_fields import DELAY_STEP_S, SIX_DIGITS, capture, loss_difference
+from ccmix.analysis.validity.applied import (
+    AppliedDevice,
+    FieldComparison,
+    Limits,
+    Observed,
+)
+from ccmix.analysis.validity.path import RATE_FRACTION, RTT_FRACTION, loss, lost_on_return
+from ccmix.analysis.validity.path_fields import DELAY_STEP_S, capture, loss_difference, off
 from ccmix.conditions.qdisc import NEVER_FULL_PACKETS
 from ccmix.model import HostPath, Measurement, Netem
 from ccmix.units import format_rate, format_time
 
-PATH_RTT_LEAST_S = 1e-3  # by which the RTT of a path that others use too may change between two pings
-BETWEEN_HOSTS = (  # what ccmix's own iperf3, the sockets and tc tell there, too
-    traffic_fields.streams, traffic_fields.groups, traffic_fields.group_pacing, traffic_fields.relative_starts,
-    traffic_fields.duration, traffic_fields.omit, traffic_fields.interval, traffic_fields.pacing,
-)  # fmt: skip
+PATH_RTT_LEAST_S = (
+    1e-3  # by which the RTT of a path with other traffic may change between two pings
+)
+BETWEEN_HOSTS = (  # comparisons that ccmix's own iperf3, the sockets and tc also allow there
+    traffic_fields.streams,
+    traffic_fields.groups,
+    traffic_fields.group_pacing,
+    traffic_fields.relative_starts,
+    traffic_fields.duration,
+    traffic_fields.omit,
+    traffic_fields.interval,
+    traffic_fields.pacing,
+)
 
 
 def applied(observed: Observed) -> Limits:
-    """Compares what was applied between hosts, and what ccmix's own iperf3 reports, with the configuration."""
-    of_traffic = (comparison for comparison in fields.TRAFFIC if comparison.differences in BETWEEN_HOSTS)
+    """Compares the settings applied between hosts, and the report of ccmix's own iperf3, with the
+    configuration.
+    """
+    of_traffic = (
+        comparison for comparison in fields.TRAFFIC if comparison.differences in BETWEEN_HOSTS
+    )
     for comparison in (*HOST_PATH, *of_traffic):
         yield from comparison.differences(observed)
 
 
 def _netem(observed: Observed) -> Limits:
-    path, devices = observed.run.host_path, applied_path(observed.measurement).devices
+    path, devices = observed.run.host_path, observed.applied.devices
     if path.netem and path.netem_at:
         yield from _netem_of("data", path.netem, devices.get("data-delay", ()))
         if path.netem_at.ack_device:
@@ -40,7 +57,7 @@ def _netem(observed: Observed) -> Limits:
 
 
 def _profile(observed: Observed) -> Limits:
-    path, devices = observed.run.host_path, applied_path(observed.measurement).devices
+    path, devices = observed.run.host_path, observed.applied.devices
     if path.profile:
         yield from _netem_of("data by the profile", path.profile, devices.get("profile", ()))
 
@@ -52,7 +69,9 @@ def _device(observed: Observed) -> Limits:
 
 
 def _parameter(observed: Observed) -> Limits:
-    """Compares a parameter of a CCA that is a BPF program with what ccmix-cca read after the traffic."""
+    """Compares a parameter of a CCA that is a BPF program with the value that ccmix-cca read after
+    the traffic.
+    """
     configured = observed.run.host_path.module_parameter
     if configured is None:
         return
@@ -61,7 +80,8 @@ def _parameter(observed: Observed) -> Limits:
         if configured.module == f"tcp_{cca}" and seen != configured.value:
             yield (
                 "parameter",
-                f"{configured.name} of {cca} was {seen or 'not read back'}, configured is {configured.value}",
+                f"{configured.name} of {cca} was {seen or 'not read back'}, configured is "
+                f"{configured.value}",
             )
 
 
@@ -71,7 +91,7 @@ def _netem_of(direction: str, configured: Netem, states: Sequence[AppliedDevice]
         if netem is None:
             yield "path", f"there was no netem for {direction}"
             continue
-        if abs(netem.delay_s - configured.delay_s) > DELAY_STEP_S + SIX_DIGITS * configured.delay_s:
+        if off(netem.delay_s, configured.delay_s, DELAY_STEP_S):
             yield (
                 "rtt",
                 f"tc delays {direction} by {format_time(netem.delay_s)}, "
@@ -82,15 +102,24 @@ def _netem_of(direction: str, configured: Netem, states: Sequence[AppliedDevice]
         if abs(applied_bps - rate_bps) > RATE_FRACTION * rate_bps:
             yield (
                 "rate",
-                f"netem has {format_rate(applied_bps)} for {direction}, configured are {format_rate(rate_bps)}",
+                f"netem has {format_rate(applied_bps)} for {direction}, configured are "
+                f"{format_rate(rate_bps)}",
             )
-        limit_packets = NEVER_FULL_PACKETS if configured.limit_packets is None else configured.limit_packets
+        limit_packets = (
+            NEVER_FULL_PACKETS if configured.limit_packets is None else configured.limit_packets
+        )
         if netem.limit_packets != limit_packets:
-            yield "buffer", f"netem holds {netem.limit_packets} packets of {direction}, configured are {limit_packets}"
+            yield (
+                "buffer",
+                f"netem holds {netem.limit_packets} packets of {direction}, configured are "
+                f"{limit_packets}",
+            )
 
 
 def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Judges the RTT that netem adds, and the packets that it lost, on a path with an RTT and loss of its own."""
+    """Judges the RTT that netem adds, and the packets that it lost, on a path that has RTT and loss
+    of its own.
+    """
     added_s = netem.delay_s * (2 if path.netem_at and path.netem_at.ack_device else 1)
     added_s += path.profile.delay_s if path.profile else 0.0
     before_s, with_s = (
@@ -102,12 +131,19 @@ def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tu
         if abs(seen_s - added_s) > max(PATH_RTT_LEAST_S, RTT_FRACTION * with_s):
             yield (
                 "rtt",
-                f"netem adds {format_time(round(seen_s, 5))} to ping's RTT, configured are {format_time(added_s)}",
+                f"netem adds {format_time(round(seen_s, 5))} to ping's RTT, configured are "
+                f"{format_time(added_s)}",
             )
     if netem.loss:
         if joined := [name for name, on in (measurement.facts.offloads or {}).items() if on]:
-            yield "offloads", f"on are {', '.join(joined)}: netem loses all of the packets joined to one"
-        elif netem.loss.model == "random" and netem.limit_packets is None:  # else a full queue drops too
+            yield (
+                "offloads",
+                f"offloads are on ({', '.join(joined)}), so netem loses all packets that they "
+                "joined into one",
+            )
+        elif (
+            netem.loss.model == "random" and netem.limit_packets is None
+        ):  # otherwise a full queue drops too
             yield from loss(netem.loss, _lost_and_offered(measurement, "data-delay"))
             yield from lost_on_return(measurement, "ack-delay")
 
@@ -120,56 +156,83 @@ def _lost_and_offered(measurement: Measurement, device: str) -> tuple[int, int]:
 HOST_PATH = (
     FieldComparison(
         (
-            "HostPath.netem", "Netem.delay_s", "Netem.loss", "Netem.limit_packets", "Netem.rate_bps",
-            "HostPath.netem_at", "NetemPlace.host", "NetemPlace.data_device", "NetemPlace.ack_device",
+            "HostPath.netem",
+            "Netem.delay_s",
+            "Netem.loss",
+            "Netem.limit_packets",
+            "Netem.rate_bps",
+            "HostPath.netem_at",
+            "NetemPlace.host",
+            "NetemPlace.data_device",
+            "NetemPlace.ack_device",
         ),
-        "tc: netem of these devices before and after the traffic; besides pings and netem's count of lost packets",
-        "delay 1 us, rate 1%, else six digits; pings 1%, at least 1 ms", _netem,
+        "tc: netem of these devices before and after the traffic; also pings and netem's count of "
+        "lost packets",
+        "delay 1 us, rate 1%, others six digits; pings 1%, at least 1 ms",
+        _netem,
     ),
     FieldComparison(
         ("HostPath.profile", "HostPath.profile_device"),
-        "tc: netem of that device before and after the traffic", "as netem", _profile,
+        "tc: netem of that device before and after the traffic",
+        "as for netem",
+        _profile,
     ),
     FieldComparison(("HostPath.nic",), "the device that was watched and paced", "equal", _device),
     FieldComparison(
         ("HostPath.module_parameter",),
-        "ccmix-cca after the traffic, if the CCA is a BPF program; a module's is read back when it has been set, and "
-        "the run fails if it is another", "equal", _parameter,
+        "ccmix-cca after the traffic, if the CCA is a BPF program; a module's parameter is read "
+        "back when it has been set, and the run fails if it differs",
+        "equal",
+        _parameter,
     ),
     FieldComparison(
         ("HostPath.capture", "Capture.arguments", "Capture.most_bytes"),
-        "whether tcpdump captured", "equal", capture,
+        "whether tcpdump captured",
+        "equal",
+        capture,
     ),
-)  # fmt: skip
+)
 
 # Nothing can be compared
 NOT_COMPARED: Mapping[str, str] = {
-    "HostPath.src": "where ccmix runs commands; another host has no connection to dst, and the run is unknown",
+    "HostPath.src": "where ccmix runs commands; a wrong host has no connection to dst, and the "
+    "run is unknown",
     "HostPath.dst": "see its fields",
-    "Destination.address": "only connections to it are flows; without any the run is unknown",
+    "Destination.address": "only connections to it count as flows; without any, the run is unknown",
     "Destination.host": "where ccmix runs commands; without a server there, a test fails",
     "Destination.name": "a name in folders and tables, which nothing applies",
     "Destination.profile": "the name of the profile, whose netem is compared",
     "Destination.metadata": "the user's own words",
     "HostPath.label": "the user's own word",
-    "HostPath.kind": "tells types apart",
-    "HostPath.server": "who starts iperf3's server; without a server, a test fails",
-    "HostPath.port": "iperf3 has no other port to go to; without a server there, a test fails",
-    "HostPath.cca_load": "the sockets say which CCA they had; run.json has the program that was loaded",
-    "HostPath.commands": "lines of the user's: what they should do is not known; facts.json has what was run",
+    "HostPath.kind": "only distinguishes types",
+    "HostPath.server": "says who starts iperf3's server; without a server, a test fails",
+    "HostPath.port": "iperf3 connects only to this port; without a server there, a test fails",
+    "HostPath.cca_load": "the sockets say which CCA they had; run.json has the program that was "
+    "loaded",
+    "HostPath.commands": "a user's commands, whose purpose is not known; facts.json has the "
+    "commands that ran",
     **{
         f"Commands.{field}": "as HostPath.commands"
-        for field in ("pre", "post", "pre_src", "post_src", "pre_dst", "post_dst", "dst", "dst_once")
+        for field in (
+            "pre",
+            "post",
+            "pre_src",
+            "post_src",
+            "pre_dst",
+            "post_dst",
+            "dst",
+            "dst_once",
+        )
     },
-    "Capture.conversion": "ends the making of tables, and the run says so",
+    "Capture.conversion": "ends the conversion to tables, and the run says so",
     "ConversionLimits.within_s": "as Capture.conversion",
     "ConversionLimits.most_bytes": "as Capture.conversion",
-    "HostPath.mpstat_cores": "which cores are recorded; cpu.parquet names them",
-    "HostPath.timeout_s": "ends what takes too long, and the run fails",
-    "HostPath.connect_timeout_s": "when a connection is given up; it is made before the run",
-    "HostPath.retries": "how often a failed run is tried again; each try is judged by itself",
-    "HostPath.pause_s": "when a run begins, not what it is",
-    "HostPath.time_window": "when a run begins, not what it is",
-    "HostPath.rate_budget": "when a run begins, not what it is",
+    "HostPath.mpstat_cores": "says which cores are recorded; cpu.parquet names them",
+    "HostPath.timeout_s": "ends a step that takes too long, and the run fails",
+    "HostPath.connect_timeout_s": "limits the time for a connection, which is made before the run",
+    "HostPath.retries": "says how often a failed run is tried again; each try is judged by itself",
+    "HostPath.pause_s": "only decides when a run begins",
+    "HostPath.time_window": "only decides when a run begins",
+    "HostPath.rate_budget": "only decides when a run begins",
     "HostPath.cap_bytes": "ends a run, and the run fails with that reason",
 }

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from ccmix.analysis.counters import grown_by, root_qdisc
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import JITTER_S, measured
-from ccmix.analysis.qdiscs import grown_by, root_qdisc
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity.comparison import others
+from ccmix.analysis.validity.applied import others
 from ccmix.model import HostPath, Measurement, Run, Topology
 from ccmix.model.emulated import SUPER_PACKET_BYTES
 from ccmix.probes.stream.format import CORE_TIMES
@@ -16,31 +16,45 @@ from ccmix.units import format_percent
 
 LEAST_IDLE = 0.02  # of a core's time
 LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
-FLOW_LIMITED_FRACTION = 0.1  # of one flow among others: at most 0.04 in 284 flows of valid runs in the lab
-WINDOW_FRACTION = 0.03  # of a receiver's window: the kernel counts it in 256ths of a buffer, and in whole packets
-APP_LIMITED_FRACTION = 0.1  # of a flow's time: those flows were busy all the time
-COOKIE_BYTES = 37  # what each connection of iperf3 begins with, long before its traffic (COOKIE_SIZE in iperf.h)
+FLOW_LIMITED_FRACTION = (
+    0.1  # of the time of one flow of several: at most 0.04 in 284 flows of valid runs in the lab
+)
+WINDOW_FRACTION = (
+    0.03  # of a receiver's window: the kernel counts it in 256ths of a buffer, and in whole packets
+)
+APP_LIMITED_FRACTION = 0.1  # of a flow's time: those 284 flows were busy all the time
+# sent first on each connection of iperf3, long before its traffic (COOKIE_SIZE in iperf.h)
+COOKIE_BYTES = 37
 MARKED_AT_FIRST_RTTS = 3  # the pause after the cookie marks the first samples, for two round trips
 MOST_STEAL = 0.02  # of a core's time
 LASTING = 0.9  # of the sampled time: probes begin before a thread, and end after it
 SOFTIRQ_WINDOW_S = 1.0  # in which /proc/stat has 100 ticks
-LEAST_LIMITED_S = 0.02  # two jiffies, in which the kernel counts such times, where it has the fewest: 100 a second
-# In which a receiver's window grows with what arrives (tcp_rcv_space_adjust()): it may limit slow start, on any path
+# two jiffies, in which the kernel counts such times, at the lowest tick rate: 100 a second
+LEAST_LIMITED_S = 0.02
+# In which a receiver's window grows with the data that arrives (tcp_rcv_space_adjust()): until
+# then, it may limit slow start on any path
 GROWING_S = 0.5 + JITTER_S
 LOSES_AS_ASKED = "netem"
-SHAPERS = ("tbf", "htb")  # of a host in production: there is the path's bottleneck, which drops what is too much
-UNLIMITED = "fq"  # holds as much as a sender can send, unless its parameters say how much
+SHAPERS = (
+    "tbf",
+    "htb",
+)  # of a host in production: its shaper is the path's bottleneck, and drops packets above the rate
+UNLIMITED = "fq"  # holds as much as a sender can send, unless its parameters set a limit
 
 
 def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    if not run.traffic.steps:  # which are to find such limits
+    if not run.traffic.steps:  # steps are there to find such limits
         yield from window_limits(run, tables)
     for host, text in measurement.after.netstat.items():
         before = measurement.before.netstat[host]
-        if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(before, "TCPMemoryPressures"):
+        if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(
+            before, "TCPMemoryPressures"
+        ):
             yield "tcp-memory", f"{host} came under memory pressure {pressures} times"
     for device in measurement.after.qdiscs:
-        may_drop = not device.startswith("sender-queue") or _drops_as_configured(run, device, measurement)
+        may_drop = not device.startswith("sender-queue") or _drops_as_configured(
+            run, device, measurement
+        )
         if not may_drop and (dropped := grown_by(measurement, device, "drops")):
             of_limit = _flow_limit_drops(tables, device)
             by_limit = f", {of_limit} of them by flow_limit" if of_limit else ""
@@ -51,26 +65,39 @@ def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
 
 
 def _drops_as_configured(run: Run, device: str, measurement: Measurement) -> bool:
-    """Returns whether drops of a sender's device belong to the path: by netem, a host's shaper, or the chosen queue."""
+    """Returns whether drops of a sender's device belong to the path, because netem, a host's
+    shaper, or the configured queue may drop.
+    """
     kind = root_qdisc(measurement.after.qdiscs[device]).kind
     if isinstance(run.path, HostPath):
         return kind == LOSES_AS_ASKED or kind in SHAPERS
-    queue = next(sender.queue for sender in run.path.senders if run.path.device_name("sender-queue", sender) == device)
+    queue = next(
+        sender.queue
+        for sender in run.path.senders
+        if run.path.device_name("sender-queue", sender) == device
+    )
     return queue.kind != UNLIMITED or not {"limit", "flow_limit"}.isdisjoint(queue.parameters)
 
 
 def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields kinds and details of the limits by windows and buffers of the hosts that the flows' sockets counted, from
-    their last samples within GROWING_S on.
+    """Yields kinds and details of the limits by the hosts' windows and buffers, as the flows'
+    sockets counted them. Limits by receivers' windows count from the last sample within GROWING_S
+    after a flow's first sample.
     """
-    in_time = measured(run, tables.sockets).sort("time_s").group_by(FLOW, maintain_order=True)
-    columns = ("busy_s", "receiver_window_limited_s", "send_buffer_limited_s")
-    growing = pl.col("time_s") <= pl.col("time_s").first() + GROWING_S
-    all_grown = in_time.agg(pl.col(name).last() - pl.col(name).filter(growing).last() for name in columns)
-    for kind, column in (("receiver-window", "receiver_window_limited_s"), ("send-buffer", "send_buffer_limited_s")):
-        grown = all_grown
+    first_s = tables.sockets.group_by(FLOW).agg(first_s=pl.col("time_s").min())
+    in_time = measured(run, tables.sockets).join(first_s, on=FLOW).sort("time_s")
+    in_time = in_time.with_columns(growing=pl.col("time_s") <= pl.col("first_s") + GROWING_S)
+    for kind, column, growing in (
+        ("receiver-window", "receiver_window_limited_s", "growing"),
+        ("send-buffer", "send_buffer_limited_s", pl.lit(value=False)),
+    ):
+        grown = in_time.group_by(FLOW, maintain_order=True).agg(
+            pl.col(name).last()
+            - pl.coalesce(pl.col(name).filter(growing).last(), pl.col(name).first())
+            for name in ("busy_s", column)
+        )
         if kind == "receiver-window" and isinstance(run.path, Topology):
-            grown = all_grown.join(_of_configured_windows(run.path, tables), on=FLOW, how="anti")
+            grown = grown.join(_of_configured_windows(run.path, tables), on=FLOW, how="anti")
         busy_s, limited_s = float(grown["busy_s"].sum()), float(grown[column].sum())
         if limited_s > LEAST_LIMITED_S and limited_s / busy_s > LIMITED_FRACTION:
             yield kind, f"{format_percent(limited_s / busy_s)} of the busy time"
@@ -78,19 +105,29 @@ def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
         share = pl.col(column) / pl.col("busy_s")
         alone = grown.filter(pl.col(column) > LEAST_LIMITED_S, share > FLOW_LIMITED_FRACTION)
         if not alone.is_empty():
-            host, port, most = alone.select("host", "port", share).sort(column, descending=True).row(0)
-            yield kind, f"{format_percent(most)} of the busy time of port {port} of {host}{others(alone.height)}"
+            host, port, most = (
+                alone.select("host", "port", share).sort(column, descending=True).row(0)
+            )
+            yield (
+                kind,
+                f"{format_percent(most)} of the busy time of port {port} of "
+                f"{host}{others(alone.height)}",
+            )
     yield from _app_limited(run, tables)
 
 
 def configured_windows(path: Topology) -> dict[str, int]:
-    """Returns the largest windows of the senders' receivers that are configured, by sender."""
+    """Returns the configured largest windows of the senders' receivers, by sender."""
     windows = {sender.name: sender.receiver_window_bytes for sender in path.senders}
-    return {name: window_bytes for name, window_bytes in windows.items() if window_bytes is not None}
+    return {
+        name: window_bytes for name, window_bytes in windows.items() if window_bytes is not None
+    }
 
 
 def seen_windows(tables: RunTables) -> pl.DataFrame:
-    """Returns the largest window that each flow's sender saw, `window_bytes`; nothing where no probe reports it."""
+    """Returns the largest window that each flow's sender saw, `window_bytes`; no rows if no probe
+    reports it.
+    """
     sockets = tables.sockets
     if "send_window_bytes" not in sockets.columns:
         return pl.DataFrame(schema={"host": pl.String, "port": pl.Int64, "window_bytes": pl.Int64})
@@ -98,25 +135,33 @@ def seen_windows(tables: RunTables) -> pl.DataFrame:
 
 
 def _of_configured_windows(path: Topology, tables: RunTables) -> pl.DataFrame:
-    """Returns the flows whose window grew to the one that is configured: if it limits them, that is as configured.
+    """Returns the flows whose window grew to the configured one: if it limits them, that is as
+    configured.
 
-    A window is smaller by what has just come and is not read yet: with offloads that is a super-packet.
+    A window is smaller by the data that has just arrived and is not read yet; with offloads, that
+    may be a super-packet.
     """
     of_hosts = configured_windows(path)
     configured = pl.col("host").replace_strict(of_hosts, default=None, return_dtype=pl.Int64)
     lacks = configured - pl.col("window_bytes").cast(pl.Int64)
     unread_bytes = SUPER_PACKET_BYTES if path.offloads else path.packet_bytes
-    return seen_windows(tables).filter(lacks <= WINDOW_FRACTION * configured + unread_bytes).select(FLOW)
+    return (
+        seen_windows(tables)
+        .filter(lacks <= WINDOW_FRACTION * configured + unread_bytes)
+        .select(FLOW)
+    )
 
 
 def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields flows whose sender had nothing to send, though iperf3 was to send as fast as the path takes it.
+    """Yields flows whose sender had nothing to send, although iperf3 should send as fast as the
+    path allows.
 
-    Then nothing is on the way, and the kernel does not count the time as busy (tcp_chrono_start() in
-    net/ipv4/tcp_output.c); or it marks the sample of the delivery rate (tcp_rate_check_app_limited() in
-    net/ipv4/tcp_rate.c), which ss does not show. It keeps no marked sample that is slower than the one before, so the
-    mark alone misses senders that pause. A flow of which nothing arrives any more keeps an old mark, with unsent data.
-    Where pScheduler is asked for a bandwidth, the tool itself sends no faster.
+    Such a sender shows in two ways. Nothing is in flight, and the kernel does not count the time as
+    busy (tcp_chrono_start() in net/ipv4/tcp_output.c). Or the kernel marks the sample of the
+    delivery rate (tcp_rate_check_app_limited() in net/ipv4/tcp_rate.c), which ss does not show. The
+    mark is not enough: the kernel drops a marked sample that is slower than the one before, and so
+    misses senders that pause. A flow whose data no longer arrives keeps an old mark, with unsent
+    data. If pScheduler is asked for a bandwidth, its tool never sends faster.
     """
     task = run.traffic.task
     if task and "bandwidth" in dict(task.spec):
@@ -124,20 +169,33 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     asked = tables.flows.filter(pl.col("cca_asked").is_not_null()).select(FLOW)
     started = pl.col("bytes_sent") > COOKIE_BYTES
     samples = measured(run, tables.sockets).join(asked, on=FLOW).filter(started).sort("time_s")
-    warm = pl.col("time_s") - pl.col("time_s").first() > MARKED_AT_FIRST_RTTS * pl.col("rtt_s").max()
+    warm = (
+        pl.col("time_s") - pl.col("time_s").first() > MARKED_AT_FIRST_RTTS * pl.col("rtt_s").max()
+    )
     marked = pl.col("app_limited") & (pl.col("unsent_bytes") == 0)
-    marks = marked.filter(warm) if {"app_limited", "unsent_bytes"} <= set(samples.columns) else pl.lit(None)
+    marks = (
+        marked.filter(warm)
+        if {"app_limited", "unsent_bytes"} <= set(samples.columns)
+        else pl.lit(None)
+    )
     busy_s, seconds = (pl.col(name).last() - pl.col(name).first() for name in ("busy_s", "time_s"))
-    flows = samples.group_by(FLOW).agg(seconds.alias("seconds"), idle=1 - busy_s / seconds, marked=marks.mean())
+    flows = samples.group_by(FLOW).agg(
+        seconds.alias("seconds"), idle=1 - busy_s / seconds, marked=marks.mean()
+    )
     shares = flows.select(*FLOW, "seconds", share=pl.max_horizontal("idle", "marked"))
     limited = shares.filter(pl.col("seconds") > 0, pl.col("share") > APP_LIMITED_FRACTION)
     if not limited.is_empty():
         host, port, _, share = limited.sort("share", descending=True).row(0)
-        yield "application", f"{format_percent(share)} of the time of port {port} of {host}{others(limited.height)}"
+        yield (
+            "application",
+            f"{format_percent(share)} of the time of port {port} of {host}{others(limited.height)}",
+        )
 
 
 def _flow_limit_drops(tables: RunTables, place: str) -> int:
-    """Returns the flow_limit drops of all fq on that sending device; 0 if tc sampled them, which does not report it."""
+    """Returns the flow_limit drops of all fq on a sending device; 0 if they were sampled by tc,
+    which does not report such drops.
+    """
     queues = tables.series.queues
     if "flow_limit_drops" not in queues.columns:
         return 0
@@ -153,15 +211,18 @@ def _netstat(text: str, counter: str) -> int:
 
 
 def _softnet_drops(text: str) -> int:
-    """Returns packets dropped for a full backlog: the second column, hexadecimal, of /proc/net/softnet_stat, summed."""
+    """Returns the packets that were dropped because the backlog was full: the sum of the second
+    column, hexadecimal, of /proc/net/softnet_stat.
+    """
     return sum(int(line.split()[1], 16) for line in text.splitlines())
 
 
 def processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields what could not have had more processor time than it had, and so limited what waited for it.
+    """Yields cores, softirqs and threads that used all the processor time that they could get, and
+    so may have limited the run.
 
-    That is a core that was never idle, one that its hypervisor gave to others, softirqs that filled one core or
-    another, and a thread that worked all the time, on whichever cores.
+    These are a core that was never idle, a core that its hypervisor gave to others, softirqs that
+    always filled some core, and a thread that worked all the time, on whichever cores.
     """
     if not tables.series.cpu.is_empty():
         yield from _cores(measured(run, tables.series.cpu).sort("time_s"))
@@ -172,18 +233,31 @@ def processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
 def _cores(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
     spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)
     cores = _shares(samples.group_by("host", "core", maintain_order=True).agg(spent))
-    for host, core, idle in cores.filter(pl.col("idle") < LEAST_IDLE).select("host", "core", "idle").iter_rows():
+    for host, core, idle in (
+        cores.filter(pl.col("idle") < LEAST_IDLE).select("host", "core", "idle").iter_rows()
+    ):
         yield "cpu", f"core {core} of {host} was idle {format_percent(idle)} of the time"
-    for host, core, steal in cores.filter(pl.col("steal") > MOST_STEAL).select("host", "core", "steal").iter_rows():
-        yield "cpu", f"core {core} of {host} was given to others by its hypervisor {format_percent(steal)} of the time"
+    for host, core, steal in (
+        cores.filter(pl.col("steal") > MOST_STEAL).select("host", "core", "steal").iter_rows()
+    ):
+        yield (
+            "cpu",
+            f"the hypervisor gave core {core} of {host} to others for "
+            f"{format_percent(steal)} of the time",
+        )
     filled = set(cores.filter(pl.col("idle") < LEAST_IDLE)["host"])
-    for host, share in _busiest_softirq(samples).filter(pl.col("softirq") > 1 - LEAST_IDLE).iter_rows():
+    for host, share in (
+        _busiest_softirq(samples).filter(pl.col("softirq") > 1 - LEAST_IDLE).iter_rows()
+    ):
         if host not in filled:
-            yield "cpu", f"softirqs took {format_percent(share)} of one core or another of {host}"
+            yield (
+                "cpu",
+                f"softirqs took {format_percent(share)} of the busiest core of {host} each second",
+            )
 
 
 def _shares(times: pl.DataFrame) -> pl.DataFrame:
-    """Returns shares of the time that passed for each core, which /proc/stat counts in ticks."""
+    """Returns shares of each core's time, which /proc/stat counts in ticks."""
     counted = times.with_columns(all_s=pl.sum_horizontal(CORE_TIMES)).filter(pl.col("all_s") > 0)
     return counted.with_columns(
         idle=(pl.col("idle_s") + pl.col("iowait_s")) / pl.col("all_s"),
@@ -193,29 +267,49 @@ def _shares(times: pl.DataFrame) -> pl.DataFrame:
 
 
 def _busiest_softirq(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns for each host how much of a core's time interrupts took, on the core that had most of them each second.
+    """Returns for each host the share of time that interrupts took, on the core that had most of
+    them in each second.
 
-    Interrupts that move between cores, as irqbalance and packet steering move them, leave each core idle at times.
+    irqbalance and packet steering move interrupts between cores, so that each core is idle at
+    times.
     """
     second = (pl.col("time_s") / SOFTIRQ_WINDOW_S).floor().alias("second")
-    last = samples.group_by("host", "core", second, maintain_order=True).agg(pl.col(CORE_TIMES).last())
-    spent = last.with_columns(pl.col(name).diff().over("host", "core") for name in CORE_TIMES).drop_nulls()
+    last = samples.group_by("host", "core", second, maintain_order=True).agg(
+        pl.col(CORE_TIMES).last()
+    )
+    spent = last.with_columns(
+        pl.col(name).diff().over("host", "core") for name in CORE_TIMES
+    ).drop_nulls()
     busiest = _shares(spent).group_by("host", "second").agg(pl.col("softirq").max())
     return busiest.group_by("host", maintain_order=True).agg(pl.col("softirq").mean())
 
 
 def _threads(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yields threads, and processes of a single one, that worked for all of the time and lived for most of it."""
+    """Yields threads, and processes with a single thread, that existed for most of the time and
+    worked without a pause.
+    """
     seconds = pl.col("time_s").last() - pl.col("time_s").first()
     spent_s = pl.col("user_s") + pl.col("system_s")
     identity = ["host", "pid", "parent_pid", "started_s", pl.col("threads") == 0]
     each = samples.group_by(identity, maintain_order=True).agg(
-        pl.col("name").last(), most=pl.col("threads").max(), spent_s=spent_s.last() - spent_s.first(), lived_s=seconds
+        pl.col("name").last(),
+        most=pl.col("threads").max(),
+        spent_s=spent_s.last() - spent_s.first(),
+        lived_s=seconds,
     )
     looked_into = each.filter("threads").select("host", pid="parent_pid")
-    single = each.filter(~pl.col("threads"), pl.col("most") == 1).join(looked_into, on=["host", "pid"], how="anti")
-    every = pl.concat([each.filter("threads"), single]).join(samples.group_by("host").agg(all_s=seconds), on="host")
+    single = each.filter(~pl.col("threads"), pl.col("most") == 1).join(
+        looked_into, on=["host", "pid"], how="anti"
+    )
+    every = pl.concat([each.filter("threads"), single]).join(
+        samples.group_by("host").agg(all_s=seconds), on="host"
+    )
     lasting = every.filter(pl.col("lived_s") > 0, pl.col("lived_s") >= LASTING * pl.col("all_s"))
-    busy = lasting.with_columns(share=pl.col("spent_s") / pl.col("lived_s")).filter(pl.col("share") > 1 - LEAST_IDLE)
+    busy = lasting.with_columns(share=pl.col("spent_s") / pl.col("lived_s")).filter(
+        pl.col("share") > 1 - LEAST_IDLE
+    )
     for host, pid, name, share in busy.select("host", "pid", "name", "share").iter_rows():
-        yield "cpu", f"thread {pid} ({name}) of {host} worked {format_percent(min(1.0, share))} of the time"
+        yield (
+            "cpu",
+            f"thread {pid} ({name}) of {host} worked {format_percent(min(1.0, share))} of the time",
+        )

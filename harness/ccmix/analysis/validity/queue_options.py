@@ -1,7 +1,9 @@
-"""Compares a queue's parameters with the options that tc reports for it: those that were given, and else the defaults.
+"""Compares a queue's parameters with the options that tc reports for it. Options without a
+parameter are compared with their defaults.
 
-Defaults are those of Linux 7.2 (net/sched/sch_*.c) and iproute2 6.1 (tc/q_*.c), as tc reports them in the lab. tc names
-some options otherwise than it takes them; times are in microseconds, rates in bytes per second.
+Defaults are those of Linux 7.2 (net/sched/sch_*.c) and iproute2 6.1 (tc/q_*.c), as tc reports them
+in the lab. tc reports some options with other names than it takes. Times are in microseconds, rates
+in bytes per second.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,68 +18,144 @@ _FIXED_POINT = 0.05  # of SFB's shares, which are in parts of 65536 (net/sched/s
 _ROUNDING = 1e-3  # of what tc prints with six digits
 
 ABSENT = "absent"  # of an option that tc doesn't report
-Value = float | str | None  # None: a word that stands alone
+Value = float | str | None  # None: a word without a value
 _CODEL: dict[str, Value] = {"target": 5000, "interval": 100000, "ce_threshold": ABSENT}
 _PIE: dict[str, Value] = {
-    "target": 15000, "tupdate": 15000, "alpha": 2, "beta": 20, "ecn": False, "bytemode": False,
+    "target": 15000,
+    "tupdate": 15000,
+    "alpha": 2,
+    "beta": 20,
+    "ecn": False,
+    "bytemode": False,
     "dq_rate_estimator": False,
-}  # fmt: skip
+}
 _RED: dict[str, Value] = {"ecn": False, "harddrop": False, "adaptive": False, "nodrop": False}
 _DEFAULTS: Mapping[str, Mapping[str, Value]] = {
     "codel": _CODEL | {"ecn": False},
     "fq_codel": _CODEL | {"flows": 1024, "ecn": True, "drop_batch": 64},
     "fq": {
-        "buckets": 1024, "orphan_mask": 1023, "low_rate_threshold": 68750, "refill_delay": 40000, "timer_slack": 10000,
-        "horizon": 10_000_000, "pacing": True, "horizon_cap": False, "horizon_drop": True, "maxrate": ABSENT,
+        "buckets": 1024,
+        "orphan_mask": 1023,
+        "low_rate_threshold": 68750,
+        "refill_delay": 40000,
+        "timer_slack": 10000,
+        "horizon": 10_000_000,
+        "pacing": True,
+        "horizon_cap": False,
+        "horizon_drop": True,
+        "maxrate": ABSENT,
         "ce_threshold": ABSENT,
     },
     "pie": _PIE,
     "fq_pie": _PIE | {"flows": 1024, "ecn_prob": 10},
     "red": _RED,
     "choke": _RED,
-    "sfq": {"divisor": 1024, "perturb": ABSENT, "headdrop": False, "min": ABSENT, "max": ABSENT, "ecn": False,
-            "harddrop": False, "probability": ABSENT},
-    "sfb": {"rehash": 600_000_000, "db": 60_000_000, "max": 25, "target": 20, "increment": 0.000503548,
-            "decrement": 4.57771e-05, "penalty_rate": 10, "penalty_burst": 20},
-    "hhf": {"hh_limit": 2048, "reset_timeout": 40000, "admit_bytes": 131072, "evict_timeout": 1_000_000,
-            "non_hh_weight": 2},
-    "cake": {"diffserv": "diffserv3", "flowmode": "triple-isolate", "wash": False, "ack-filter": "disabled",
-             "split_gso": True, "rtt": 100_000, "atm": ABSENT, "overhead": 0, "mpu": ABSENT, "raw": True},
-}  # fmt: skip
+    "sfq": {
+        "divisor": 1024,
+        "perturb": ABSENT,
+        "headdrop": False,
+        "min": ABSENT,
+        "max": ABSENT,
+        "ecn": False,
+        "harddrop": False,
+        "probability": ABSENT,
+    },
+    "sfb": {
+        "rehash": 600_000_000,
+        "db": 60_000_000,
+        "max": 25,
+        "target": 20,
+        "increment": 0.000503548,
+        "decrement": 4.57771e-05,
+        "penalty_rate": 10,
+        "penalty_burst": 20,
+    },
+    "hhf": {
+        "hh_limit": 2048,
+        "reset_timeout": 40000,
+        "admit_bytes": 131072,
+        "evict_timeout": 1_000_000,
+        "non_hh_weight": 2,
+    },
+    "cake": {
+        "diffserv": "diffserv3",
+        "flowmode": "triple-isolate",
+        "wash": False,
+        "ack-filter": "disabled",
+        "split_gso": True,
+        "rtt": 100_000,
+        "atm": ABSENT,
+        "overhead": 0,
+        "mpu": ABSENT,
+        "raw": True,
+    },
+}
 # tc's word in a command, to its option and value in tc's JSON
 _WORDS: Mapping[str, tuple[str, Value]] = {
-    "noecn": ("ecn", False), "nobytemode": ("bytemode", False), "no_dq_rate_estimator": ("dq_rate_estimator", False),
+    "noecn": ("ecn", False),
+    "nobytemode": ("bytemode", False),
+    "no_dq_rate_estimator": ("dq_rate_estimator", False),
     "nopacing": ("pacing", False),
-}  # fmt: skip
+}
 _CAKE_RTT_US = {  # iproute2, tc/q_cake.c
-    "datacentre": 100, "lan": 1000, "metro": 10_000, "regional": 30_000, "internet": 100_000, "oceanic": 300_000,
-    "satellite": 1_000_000, "interplanetary": 3_600_000_000,
-}  # fmt: skip
+    "datacentre": 100,
+    "lan": 1000,
+    "metro": 10_000,
+    "regional": 30_000,
+    "internet": 100_000,
+    "oceanic": 300_000,
+    "satellite": 1_000_000,
+    "interplanetary": 3_600_000_000,
+}
 _CAKE_WORDS: Mapping[str, Mapping[str, Value]] = (
     {name: {"rtt": rtt_us} for name, rtt_us in _CAKE_RTT_US.items()}
     | {name: {"diffserv": name} for name in ("besteffort", "diffserv8", "diffserv4", "diffserv3")}
     | {
         name: {"flowmode": name}
-        for name in ("flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost",
-                     "triple-isolate")
+        for name in (
+            "flowblind",
+            "srchost",
+            "dsthost",
+            "hosts",
+            "flows",
+            "dual-srchost",
+            "dual-dsthost",
+            "triple-isolate",
+        )
     }
     | {"wash": {"wash": True}, "nowash": {"wash": False}}
     | {"split-gso": {"split_gso": True}, "no-split-gso": {"split_gso": False}}
     | {
-        "ack-filter": {"ack-filter": "enabled"}, "ack-filter-aggressive": {"ack-filter": "aggressive"},
+        "ack-filter": {"ack-filter": "enabled"},
+        "ack-filter-aggressive": {"ack-filter": "aggressive"},
         "no-ack-filter": {"ack-filter": "disabled"},
     }
     | {"ptm": {"atm": "ptm"}, "atm": {"atm": "atm"}, "noatm": {"atm": "noatm"}}
-    | {"conservative": {"atm": "atm", "overhead": 48, "raw": False}, "raw": {"raw": True, "atm": ABSENT}}
-)  # fmt: skip
-# What tc takes and doesn't report
+    | {
+        "conservative": {"atm": "atm", "overhead": 48, "raw": False},
+        "raw": {"raw": True, "atm": ABSENT},
+    }
+)
+# Parameters that tc takes and doesn't report
 UNREPORTED: Mapping[str, tuple[str, ...]] = {
     "red": ("avpkt", "burst", "bandwidth", "probability"),
     "sfq": ("avpkt", "burst", "flows", "redflowlimit"),
     "choke": ("burst", "bandwidth"),
 }
-_FLAGS = ("ecn", "bytemode", "dq_rate_estimator", "pacing", "adaptive", "harddrop", "nodrop", "headdrop")
-_MILLISECONDS = ("rehash", "db")  # of SFB, which tc takes in milliseconds and reports in microseconds
+_FLAGS = (
+    "ecn",
+    "bytemode",
+    "dq_rate_estimator",
+    "pacing",
+    "adaptive",
+    "harddrop",
+    "nodrop",
+    "headdrop",
+)
+_MILLISECONDS = (
+    "rehash",
+    "db",
+)  # of SFB, which tc takes in milliseconds and reports in microseconds
 
 
 def unreported(queue: Queue) -> list[str]:
@@ -86,11 +164,16 @@ def unreported(queue: Queue) -> list[str]:
 
 
 def option_differences(
-    queue: Queue, packet_bytes: int, options: Mapping[str, object], of_buffer: Mapping[str, Value] | None = None
+    queue: Queue,
+    packet_bytes: int,
+    options: Mapping[str, object],
+    of_buffer: Mapping[str, Value] | None = None,
 ) -> Iterator[str]:
-    """Yields a phrase for each of tc's options that is not as the queue's parameters say, or else its default.
+    """Yields a phrase for each of tc's options that differs from the queue's parameter, or from its
+    default if there is no such parameter.
 
-    `packet_bytes` are the device's largest packet, `of_buffer` are options that follow from the buffer.
+    `packet_bytes` is the size of the device's largest packet; `of_buffer` are options that follow
+    from the buffer.
     """
     for name, expected in _expected(queue, packet_bytes, of_buffer or {}).items():
         applied = options.get(name, ABSENT)
@@ -120,7 +203,11 @@ def _expected(queue: Queue, packet_bytes: int, of_buffer: Mapping[str, Value]) -
         expected |= {"quantum": 2 * packet_bytes, "initial_quantum": 10 * packet_bytes}
     expected |= of_buffer
     expected |= _configured(queue)
-    return {name: value for name, value in expected.items() if name not in UNREPORTED.get(queue.kind, ())}
+    return {
+        name: value
+        for name, value in expected.items()
+        if name not in UNREPORTED.get(queue.kind, ())
+    }
 
 
 def _configured(queue: Queue) -> dict[str, Value]:
@@ -134,12 +221,17 @@ def _configured(queue: Queue) -> dict[str, Value]:
             name, value = _WORDS[word]
             configured[name] = value
         elif word in ("horizon_cap", "horizon_drop"):
-            configured |= {"horizon_cap": word == "horizon_cap", "horizon_drop": word == "horizon_drop"}
+            configured |= {
+                "horizon_cap": word == "horizon_cap",
+                "horizon_drop": word == "horizon_drop",
+            }
         elif word in _FLAGS:
             configured[word] = True
         else:
             configured[word] = _number(word, next(words))
-    if queue.kind == "cake" and ("overhead" in configured or configured.get("atm") in ("atm", "noatm")):
+    if queue.kind == "cake" and (
+        "overhead" in configured or configured.get("atm") in ("atm", "noatm")
+    ):
         configured = {"atm": "noatm"} | configured | {"raw": False}
     return configured
 
@@ -148,7 +240,9 @@ def _number(name: str, text: str) -> float:
     """Returns a value of a tc command in the units of tc's JSON."""
     if text.endswith("us"):
         microseconds = float(text.removesuffix("us"))
-        return microseconds * 1000 if name == "timer_slack" else microseconds  # that one is in nanoseconds
+        return (
+            microseconds * 1000 if name == "timer_slack" else microseconds
+        )  # that one is in nanoseconds
     if text.endswith("bit"):
         return float(text.removesuffix("bit")) / 8
     return float(text) * (1000 if name in _MILLISECONDS else 1)
@@ -157,11 +251,15 @@ def _number(name: str, text: str) -> float:
 def _equal(name: str, applied: object, expected: Value) -> bool:
     if name in ("horizon_cap", "horizon_drop"):  # words without a value, null in JSON
         return (applied is None) == bool(expected)
-    if name == "pacing":  # reported where it is off
+    if name == "pacing":  # reported only if it is off
         return (applied is not False) == bool(expected)
     if isinstance(expected, bool):
         return (False if applied == ABSENT else applied) == expected
-    if isinstance(expected, str) or isinstance(applied, str | bool) or not isinstance(applied, int | float):
+    if (
+        isinstance(expected, str)
+        or isinstance(applied, str | bool)
+        or not isinstance(applied, int | float)
+    ):
         return applied == expected
     assert expected is not None
     tolerance = _JIFFY_US if name in _JIFFIES else max(_TICK_US, _ROUNDING * abs(expected))
@@ -172,8 +270,19 @@ def _equal(name: str, applied: object, expected: Value) -> bool:
     return abs(applied - expected) <= tolerance
 
 
-_TIMES = ("target", "interval", "ce_threshold", "rtt", "horizon", "timer_slack", "rehash", "db", "low_rate_threshold",
-          "maxrate", *_JIFFIES)  # fmt: skip
+_TIMES = (
+    "target",
+    "interval",
+    "ce_threshold",
+    "rtt",
+    "horizon",
+    "timer_slack",
+    "rehash",
+    "db",
+    "low_rate_threshold",
+    "maxrate",
+    *_JIFFIES,
+)
 
 
 def _text(value: object) -> str:
@@ -181,4 +290,10 @@ def _text(value: object) -> str:
         return "given"
     if isinstance(value, bool):
         return "on" if value else "off"
-    return "not given" if value == ABSENT else f"{value:.10g}" if isinstance(value, float) else str(value)
+    return (
+        "not given"
+        if value == ABSENT
+        else f"{value:.10g}"
+        if isinstance(value, float)
+        else str(value)
+    )

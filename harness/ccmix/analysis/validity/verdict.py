@@ -1,20 +1,193 @@
-"""Judges a run: whether the path and the CCA limited it, and the path was the one that was configured.
+"""Judges a run: whether only the path and the CCA limited it, whether the path was the configured
+one, and what the probes could see.
 
-Everything is judged from what the run's own probes saw: a configuration is never believed because it was set.
+All judgements rest on the data of the run's own probes: a configured value is never trusted without
+a measurement.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+import polars as pl
+
+from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity import conservation, fields, host_path, hosts, path, physics, power, probes, traffic
-from ccmix.analysis.validity.comparison import Observed
-from ccmix.model import HostPath, Measurement, Run
+from ccmix.analysis.validity import fields, host_path, hosts, path, physics, traffic_fields
+from ccmix.analysis.validity.applied import Observed
+from ccmix.analysis.validity.path import loses, lost_in_spans, too_few_losses
+from ccmix.analysis.validity.queue_options import unreported
+from ccmix.analysis.validity.traffic_fields import flows_with_samples
+from ccmix.model import (
+    CommandSource,
+    HostPath,
+    HttpSource,
+    Measurement,
+    Run,
+    Topology,
+    WorkloadSource,
+)
 from ccmix.model.results import Finding, Metrics, Status, Verdict
 from ccmix.terms import LIMITS
+from ccmix.units import format_time
+
+LOST_BY_TCPDUMP = ("dropped by kernel", "dropped by interface")
+LEAST_SAMPLES = 2  # of a flow, in the measured time: see unseen()
+
+
+def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
+    if capture := measurement.facts.capture:
+        received = capture.packets.get("received by filter", 0)
+        for what in LOST_BY_TCPDUMP:
+            if lost := capture.packets.get(what):
+                yield "probe", f"tcpdump: {lost} of {received} packets {what}"
+        for reason in capture.shortened:
+            yield "probe", f"tables of the capture: {reason}"
+    for name, report in measurement.facts.probes.items():
+        if report.failed:
+            yield "probe", f"{name}: {report.failed}"
+        elif report.missed and not name.startswith(
+            "processors"
+        ):  # whose shares refer to the time that really passed
+            yield (
+                "probe",
+                f"{name}: {report.missed} of {(report.samples or 0) + report.missed} samples "
+                "missed",
+            )
+
+
+def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+    """Yields findings about what no probe could see; cca() reports flows that no probe saw."""
+    if tables.flows.is_empty() and not tables.short_flows["bytes_sent"].sum():
+        yield "probe", "no flow was seen"
+    else:
+        yield from _not_told_apart(run, tables)
+    if measurement.state_before is None or measurement.state_after is None:
+        yield "probe", "the path's devices and sysctls were not read back"
+    seen = tables.sockets.select(FLOW).n_unique()
+    if few := seen - flows_with_samples(run, tables):
+        yield "probe", f"{few} of {seen} flows have fewer than two samples in the measured time"
+    if not tables.short_flows_seen:
+        yield (
+            "probe",
+            "sockets were sampled by ss, which sees no flow that ends between two samples",
+        )
+    if run.topology.offloads and loses(run):
+        yield (
+            "loss",
+            "with offloads, netem loses packets joined to one and counts them apart: their share "
+            "is unknown",
+        )
+
+
+def _not_told_apart(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """Yields a finding for each source whose flows were not seen, or can't be distinguished from
+    those of another source.
+    """
+    sending = {
+        sender.name for sender in run.topology.senders
+    }  # on a receiver, a command may be a server
+    firsts: dict[str, CommandSource] = {}
+    for source in run.traffic.sources:
+        if isinstance(source, HttpSource | WorkloadSource):
+            report = tables.services.get(source.label)
+            seen = report.connections if report else 0
+            begun = tables.completions.filter(pl.col("group") == run.group_name(source)).height
+            if seen > begun:
+                yield (
+                    "probe",
+                    f"{seen} connections led to the server of {source.label}, but the source made "
+                    f"only {begun}",
+                )
+        elif isinstance(source, CommandSource) and source.host in sending:
+            first = firsts.setdefault(source.host, source)
+            if first is not source:
+                yield (
+                    "probe",
+                    f"the connections of {source.label} can't be distinguished from those of "
+                    f"{first.label}",
+                )
+            elif run.group_name(source) not in set(tables.flows["group"]):
+                yield "probe", f"no connection of {source.label} carried data"
+
+
+def unseen_between_hosts(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> Iterator[tuple[str, str]]:
+    """Yields findings about what no probe could see between hosts, where only the ends are visible:
+    above all, their sockets.
+    """
+    if measurement.facts.hosts_unseen:
+        yield (
+            "probe",
+            f"no probe sampled the sockets of {run.host_path.src}: ccmix has no shell there",
+        )
+    elif tables.flows.is_empty():
+        yield (
+            "probe",
+            f"no connection to {run.host_path.dst.address} carried data in view of "
+            f"{run.host_path.src}",
+        )
+    elif few := (expected := _expected_samples(run, tables)) - flows_with_samples(run, tables):
+        yield "probe", f"{few} of {expected} flows have fewer than two samples in the measured time"
+
+
+def _expected_samples(run: Run, tables: RunTables) -> int:
+    """Returns how many flows have a sender whose sockets could be sampled; UDP flows do not."""
+    flows = tables.flows.filter(~pl.col("udp").fill_null(value=False))
+    if run.traffic.steps:
+        return flows.filter(pl.col("cca_used").is_not_null()).height
+    sampled = tables.sockets.select(
+        FLOW
+    ).unique()  # of a test in the other direction, if ccmix has a shell on that host
+    return (
+        flows.filter(~pl.col("reverse").fill_null(value=False)).height
+        + flows.filter("reverse").join(sampled, on=FLOW, how="semi").height
+    )
+
+
+def not_verified(observed: Observed) -> Iterator[str]:
+    """Yields sentences about settings whose effect is not verified. They make no run invalid: tc
+    has confirmed the settings, if it reports them, but not their effect.
+    """
+    run = observed.run
+    if not isinstance(run.path, Topology):
+        return
+    joined = run.path.offloads and loses(run)
+    for sender in run.path.senders:
+        host = f"{sender.name}: " if len(run.path.senders) > 1 else ""
+        for configured, _, offered in lost_in_spans(run.path, sender, observed.measurement):
+            if configured and not joined and (too_few := too_few_losses(configured, offered)):
+                yield host + too_few
+        if sender.jitter_s:
+            yield f"{host}jitter: tc confirms it, no probe sees its effect"
+        if sender.reorder:
+            yield f"{host}reordering: tc confirms it, no probe sees its effect"
+    for queue in dict.fromkeys((run.path.queue, *(sender.queue for sender in run.path.senders))):
+        for name in unreported(queue):
+            yield f"{name} of {queue.kind}: tc doesn't report it"
+    for source in run.traffic.sources:
+        if isinstance(source, CommandSource):
+            yield f"{source.label}: ccmix doesn't know what the command should do"
+
+
+def unknown_for_sure(runs: Iterable[Run]) -> Iterator[str]:
+    """Yields a sentence for each entry whose interval leaves so few samples that its runs will be
+    unknown.
+    """
+    of_entry: dict[str, tuple[float, float]] = {}
+    for run in runs:
+        duration_s, interval_s = run.traffic.duration_s, run.traffic.interval_s
+        if duration_s is not None and interval_s * LEAST_SAMPLES > duration_s:
+            of_entry.setdefault(run.entry, (interval_s, duration_s))
+    for entry, (interval_s, duration_s) in of_entry.items():
+        yield (
+            f"{entry}: an interval of {format_time(interval_s)} leaves fewer than two samples in "
+            f"{format_time(duration_s)}, so runs will be unknown: set interval to at most "
+            f"{format_time(duration_s / LEAST_SAMPLES)}"
+        )
 
 
 def judge(run: Run, tables: RunTables, measurement: Measurement, metrics: Metrics) -> Verdict:
-    """Returns the verdict; kinds that the entry accepts leave a run valid."""
+    """Returns the verdict; findings of kinds that the entry accepts leave a run valid."""
 
     def findings(limits_and_details: Iterator[tuple[str, str]]) -> tuple[Finding, ...]:
         return tuple(
@@ -25,16 +198,17 @@ def judge(run: Run, tables: RunTables, measurement: Measurement, metrics: Metric
     observed = Observed(run, tables, measurement)
     if isinstance(run.path, HostPath):
         limits = findings(_between_hosts(observed, run.path))
-        unseen = findings(probes.unseen_between_hosts(run, tables, measurement))
+        not_seen = findings(unseen_between_hosts(run, tables, measurement))
     else:
-        limits, unseen = findings(_emulated(observed)), findings(probes.unseen(run, tables, measurement))
+        limits = findings(_emulated(observed))
+        not_seen = findings(unseen(run, tables, measurement))
     limits += findings(physics.impossible(observed, metrics))
     status: Status = "valid"
-    if not all(finding.accepted for finding in unseen):
+    if not all(finding.accepted for finding in not_seen):
         status = "unknown"
     if not all(finding.accepted for finding in limits):
         status = "limited"
-    return Verdict(status, limits + unseen, tuple(power.not_verified(observed)))
+    return Verdict(status, limits + not_seen, tuple(not_verified(observed)))
 
 
 def _emulated(observed: Observed) -> Iterator[tuple[str, str]]:
@@ -43,24 +217,24 @@ def _emulated(observed: Observed) -> Iterator[tuple[str, str]]:
         yield from comparison.differences(observed)
     yield from path.rtt(run, tables, measurement)
     yield from path.rate(run, tables, measurement)
-    if not (run.topology.offloads and path.loses(run)):  # else see probes.unseen
+    if not (run.topology.offloads and path.loses(run)):  # otherwise see unseen()
         sending = {source.host for source in run.traffic.sources}
         for sender in (sender for sender in run.topology.senders if sender.name in sending):
             yield from path.loss_of_sender(run.topology, sender, measurement)
     yield from path.backlog(run, tables)
-    yield from conservation.packets(observed)
-    yield from conservation.rate(observed)
+    yield from physics.conserved_packets(observed)
+    yield from physics.conserved_rate(observed)
     yield from hosts.limits(run, tables, measurement)
     yield from hosts.processors(run, tables)
-    yield from probes.lost_samples(measurement)
+    yield from lost_samples(measurement)
 
 
 def _between_hosts(observed: Observed, way: HostPath) -> Iterator[tuple[str, str]]:
     run, tables, measurement = observed.run, observed.tables, observed.measurement
-    yield from traffic.cca(tables, looked=not measurement.facts.hosts_unseen)
+    yield from traffic_fields.cca(observed)
     yield from host_path.applied(observed)
     if way.netem:
         yield from host_path.netem(way, way.netem, measurement)
     yield from hosts.limits(run, tables, measurement)
     yield from hosts.processors(run, tables)
-    yield from probes.lost_samples(measurement)
+    yield from lost_samples(measurement)

@@ -1,7 +1,8 @@
-"""Speaks pScheduler's REST interface: one request after the other over TLS, with JSON both ways.
+"""Uses pScheduler's REST interface: sequential requests over TLS, with JSON in both directions.
 
-The standard library's http.client is enough: a request has one answer, no redirection and no cookie, and what a run
-needs beyond that (waiting as the server asks, being interrupted in the middle of an answer) is not in a larger library.
+The standard library's http.client is enough: a request has one answer, no redirection and no
+cookie. A run also has to wait as the server asks and to be interrupted in the middle of an answer,
+but larger libraries don't offer this either.
 """
 
 import contextlib
@@ -18,28 +19,34 @@ from typing import Any
 
 from ccmix import foreign_json
 from ccmix.agent.deadline import Deadline
-from ccmix.generators.pscheduler.server_address import split
-from ccmix.generators.pscheduler.tls import mistrust, trusting
+from ccmix.generators.pscheduler.task import mistrust, split, trusting
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts.caps import REST_ANSWER
 from ccmix.units import format_bytes
 
 CONNECTS_WITHIN_S = 10.0
-ANSWERS_WITHIN_S = 60.0  # whole; posting a task takes the server several requests to the other participants
-HURRIED_S = 3.0  # both, of a server that nothing depends on
-BACK_OFF_S = (1.0, 15.0)  # between two tries: at first, doubled each time, and at most
+ANSWERS_WITHIN_S = 60.0  # whole request; the server itself sends several to post a task
+HURRIED_S = 3.0  # connecting and whole request, for a server on which nothing depends
+BACK_OFF_S = (
+    1.0,
+    15.0,
+)  # between two tries: the first wait, which doubles each time, and the maximum
 _BUSY = (http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE)
-_FAILED = (http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.BAD_GATEWAY, http.HTTPStatus.GATEWAY_TIMEOUT)
-FAILS_FOR_S = 60.0  # a server whose errors pass
-_LONGEST_REASON = 600  # characters of a refusal, which lists what each participant offers
+_FAILED = (
+    http.HTTPStatus.INTERNAL_SERVER_ERROR,
+    http.HTTPStatus.BAD_GATEWAY,
+    http.HTTPStatus.GATEWAY_TIMEOUT,
+)
+FAILS_FOR_S = 60.0  # a server with temporary errors
+_LONGEST_REASON = 600  # characters of a refusal, which lists the offers of each participant
 
 
 class PschedulerError(GeneratorError):
-    """Reports in one line what pScheduler did not do."""
+    """Reports in one line what pScheduler failed to do."""
 
 
 class RequestRefused(PschedulerError):
-    """Reports an answer that is not a success; `status` is HTTP's."""
+    """Reports an answer that is not a success; `status` is the HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -47,7 +54,9 @@ class RequestRefused(PschedulerError):
 
 
 class Busy(PschedulerError):
-    """Reports that the server wants to be asked later: after `after_s` if it says so, else after a while."""
+    """Reports that the server asks for a later request: after `after_s` if it gives a time,
+    otherwise after a while.
+    """
 
     def __init__(self, message: str, after_s: float | None) -> None:
         super().__init__(message)
@@ -55,11 +64,11 @@ class Busy(PschedulerError):
 
 
 class ServerFailed(Busy):
-    """Reports an error of the server's own, such as that of an overloaded one, which may pass."""
+    """Reports an error inside the server, for instance from overload, which may be temporary."""
 
 
 class Unreachable(PschedulerError):
-    """Reports that no answer came; `sent` says whether the server may have acted on the request."""
+    """Reports a missing answer; `sent` says whether the server may have acted on the request."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -67,15 +76,17 @@ class Unreachable(PschedulerError):
 
 
 class AnswerNotUnderstood(PschedulerError):
-    """Reports an answer that is none of pScheduler's, though it says success: the request may have been acted on."""
+    """Reports a successful answer that is not from pScheduler. The server may have acted on the
+    request.
+    """
 
 
 class Interrupted(PschedulerError):
-    """Reports that the campaign ends."""
+    """Reports that the campaign is ending."""
 
 
 class Interruption:
-    """Ends waits and requests of one thread from another."""
+    """Ends waits and requests of a thread from another thread."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -99,7 +110,7 @@ class Interruption:
         self.check()
 
     def guard(self, connected: socket.socket) -> None:
-        """Makes an interruption cut this socket, until release(). Raises Interrupted."""
+        """Lets an interruption close this socket, until release(). Raises Interrupted."""
         with self._lock:
             self._socket = connected
         self.check()
@@ -118,9 +129,10 @@ def back_off() -> Iterator[float]:
 
 
 class _SocketUntil(ssl.SSLSocket):
-    """Has a deadline for all that it sends and receives: a time limit of sockets begins anew with each byte.
+    """Has a deadline for a whole request and its answer, because a socket's own time limit starts
+    again with each byte.
 
-    http.client reads status lines, headers and trailers as long as they come.
+    http.client reads status lines, headers and trailers without a limit.
     """
 
     deadline: Deadline | None = None
@@ -134,7 +146,7 @@ class _SocketUntil(ssl.SSLSocket):
         return super().recv_into(buffer, nbytes, flags)
 
     def _limit(self) -> None:
-        """Sets the time limit of what comes next. Raises TimeoutError."""
+        """Sets the time limit of the next operation. Raises TimeoutError."""
         if self.deadline:
             if self.deadline.expired:
                 raise TimeoutError
@@ -142,14 +154,20 @@ class _SocketUntil(ssl.SSLSocket):
 
 
 class PschedulerServer:
-    """Represents the pScheduler of one host, 'HOST[:PORT]'; the IPv6 address of one with a port is in brackets."""
+    """Represents the pScheduler of a host, 'HOST[:PORT]'. An IPv6 address with a port is in
+    brackets.
+    """
 
     def __init__(
-        self, address: str, ca_file: str | None, interruption: Interruption, hurried: bool = False,
+        self,
+        address: str,
+        ca_file: str | None,
+        interruption: Interruption,
+        hurried: bool = False,
         most_bytes: int = REST_ANSWER.bytes,
-    ) -> None:  # fmt: skip
-        """Prepares requests, whose answers have at most so many bytes; `hurried` means that nothing depends on them.
-        Raises PschedulerError if the file can't be read.
+    ) -> None:
+        """Prepares requests with answers of at most `most_bytes`; `hurried` means that nothing
+        depends on them. Raises PschedulerError if the file can't be read.
         """
         self.address = address
         self.ca_file = ca_file
@@ -164,21 +182,25 @@ class PschedulerServer:
             raise PschedulerError(f"{ca_file}: can't be read: {error.strerror or error}") from error
 
     def another(self, host: str) -> "PschedulerServer":
-        """Returns the server of another host, at the usual port, with the same trust, hurried; it is interrupted
-        with this one.
+        """Returns the server of another host, at the usual port, with the same trusted
+        certificates, and hurried. It is interrupted together with this server.
         """
-        return PschedulerServer(f"[{host}]" if ":" in host else host, self.ca_file, self._interruption, hurried=True)
+        return PschedulerServer(
+            f"[{host}]" if ":" in host else host, self.ca_file, self._interruption, hurried=True
+        )
 
     def url(self, path: str) -> str:
         """Returns the whole address of a path below /pscheduler/."""
         return f"https://{self.address}/pscheduler/{path}"
 
     def free(self) -> "PschedulerServer":
-        """Returns the same server, which is not interrupted."""
+        """Returns the same server without interruption."""
         return PschedulerServer(self.address, self.ca_file, Interruption())
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        """Returns the answer to a GET below /pscheduler/. Raises PschedulerError, as all of these do."""
+        """Returns the answer to a GET below /pscheduler/. Raises PschedulerError, like all of these
+        methods.
+        """
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
         return self._parsed(path, self._request("GET", f"{path}{query}"))
 
@@ -188,9 +210,11 @@ class PschedulerServer:
     def delete(self, path: str, parameters: Mapping[str, str]) -> None:
         self._request("DELETE", f"{path}?{urllib.parse.urlencode(parameters)}")
 
-    def patiently(self, path: str, deadline: Deadline, parameters: Mapping[str, str] | None = None) -> Any:
-        """Does what get() does, again and again while the server is busy or out of reach, until the deadline; while it
-        fails, only for FAILS_FOR_S.
+    def patiently(
+        self, path: str, deadline: Deadline, parameters: Mapping[str, str] | None = None
+    ) -> Any:
+        """Like get(), but tries again until the deadline while the server is busy or can't be
+        reached. While the server fails, tries only for FAILS_FOR_S.
         """
         failing = Deadline(FAILS_FOR_S)
         for wait_s in back_off():
@@ -206,8 +230,12 @@ class PschedulerServer:
         raise AssertionError("back_off() has no end")
 
     def _request(self, method: str, path: str, body: str | None = None) -> str:
-        connects_s, answers_s = (HURRIED_S, HURRIED_S) if self._hurried else (CONNECTS_WITHIN_S, ANSWERS_WITHIN_S)
-        connection = http.client.HTTPSConnection(self._host, self._port, timeout=connects_s, context=self._context)
+        connects_s, answers_s = (
+            (HURRIED_S, HURRIED_S) if self._hurried else (CONNECTS_WITHIN_S, ANSWERS_WITHIN_S)
+        )
+        connection = http.client.HTTPSConnection(
+            self._host, self._port, timeout=connects_s, context=self._context
+        )
         sent = False
         try:
             connection.connect()
@@ -216,7 +244,9 @@ class PschedulerServer:
             connection.sock.deadline = Deadline(answers_s)
             sent = True
             headers = {"Content-Type": "application/json"} if body is not None else {}
-            connection.request(method, f"/pscheduler/{path}", body=body, headers=headers | {"Connection": "close"})
+            connection.request(
+                method, f"/pscheduler/{path}", body=body, headers=headers | {"Connection": "close"}
+            )
             answer = connection.getresponse()
             text = _read(answer, self._most_bytes)
         except ssl.SSLCertVerificationError as error:
@@ -231,10 +261,12 @@ class PschedulerServer:
         finally:
             self._interruption.release()
             connection.close()
-        self._interruption.check()  # what was read may be cut
+        self._interruption.check()  # the text that was read may be cut off
         return self._checked(method, path, answer, text)
 
-    def _checked(self, method: str, path: str, answer: http.client.HTTPResponse, text: bytearray) -> str:
+    def _checked(
+        self, method: str, path: str, answer: http.client.HTTPResponse, text: bytearray
+    ) -> str:
         what = f"{self.address}: {method} {path.partition('?')[0]}"
         if answer.status in _BUSY:
             raise Busy(f"{what}: it is busy ({answer.status} {answer.reason})", _after_s(answer))
@@ -243,9 +275,13 @@ class PschedulerServer:
             reason = _sentence(answer_text) or answer.reason
             raise ServerFailed(f"{what}: {answer.status} {reason}", _after_s(answer))
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
-            raise RequestRefused(f"{what}: {answer.status} {_sentence(answer_text) or answer.reason}", answer.status)
+            raise RequestRefused(
+                f"{what}: {answer.status} {_sentence(answer_text) or answer.reason}", answer.status
+            )
         if len(text) > self._most_bytes:
-            raise AnswerNotUnderstood(f"{what}: its answer is longer than {format_bytes(self._most_bytes)}")
+            raise AnswerNotUnderstood(
+                f"{what}: its answer is longer than {format_bytes(self._most_bytes)}"
+            )
         return answer_text
 
     def _parsed(self, path: str, text: str) -> Any:
@@ -253,11 +289,15 @@ class PschedulerServer:
             return foreign_json.loads(text)
         except ValueError as error:
             beginning = _sentence(text)[:80]
-            raise AnswerNotUnderstood(f"{self.address}: the answer to {path} is not JSON: {beginning!r}") from error
+            raise AnswerNotUnderstood(
+                f"{self.address}: the answer to {path} is not JSON: {beginning!r}"
+            ) from error
 
 
 def _read(answer: http.client.HTTPResponse, most_bytes: int) -> bytearray:
-    """Reads the whole answer, and one byte more than is allowed if there is more. Raises OSError."""
+    """Reads the whole answer, and one byte more than is allowed if there is more.
+    Raises OSError.
+    """
     text = bytearray()
     while len(text) <= most_bytes and (some := answer.read1(2**16)):
         text += some
@@ -265,7 +305,9 @@ def _read(answer: http.client.HTTPResponse, most_bytes: int) -> bytearray:
 
 
 def _after_s(answer: http.client.HTTPResponse) -> float | None:
-    """Returns the seconds of Retry-After, which has seconds or a date (RFC 9110, section 10.2.3)."""
+    """Returns the seconds of Retry-After, which contains seconds or a date (RFC 9110, section
+    10.2.3).
+    """
     text = answer.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])
@@ -289,6 +331,8 @@ def _sentence(text: str) -> str:
 
 
 def _shut_down(connected: socket.socket) -> None:
-    """Shuts down the plain socket: an SSLSocket's own shutdown() would take TLS away while another thread reads."""
-    with contextlib.suppress(OSError):  # it is shut down already
+    """Shuts down the plain socket, because an SSLSocket's own shutdown() would remove TLS while
+    another thread reads.
+    """
+    with contextlib.suppress(OSError):  # it is already shut down
         socket.socket.shutdown(connected, socket.SHUT_RDWR)

@@ -1,4 +1,6 @@
-"""Posts the tasks of an entry at pScheduler, follows them run by run, and cancels them if anything goes wrong."""
+"""Posts the tasks of an entry at pScheduler, follows them run by run, and cancels them if anything
+goes wrong.
+"""
 
 import json
 import secrets
@@ -11,8 +13,7 @@ from typing import Any
 
 from ccmix.agent.deadline import Deadline
 from ccmix.failures import located
-from ccmix.generators.pscheduler.cancelling import NOT_FOUND, cancelled, path_of, posted_as
-from ccmix.generators.pscheduler.ledger import TaskRecord
+from ccmix.generators.pscheduler.ledger import NOT_FOUND, TaskRecord, cancelled, path_of, posted_as
 from ccmix.generators.pscheduler.rest import (
     AnswerNotUnderstood,
     Busy,
@@ -25,33 +26,41 @@ from ccmix.generators.pscheduler.rest import (
     Unreachable,
     back_off,
 )
-from ccmix.generators.pscheduler.task import MERGED_WITHIN_S, participants, task_document, timestamp_s
+from ccmix.generators.pscheduler.task import (
+    MERGED_WITHIN_S,
+    participants,
+    task_document,
+    timestamp_s,
+)
 from ccmix.generators.results import sentence
 from ccmix.hosts.caps import result_bytes
 from ccmix.model import PschedulerTask, Run
 from ccmix.units import format_time
 
-SCHEMA = 1  # of what is kept of a run
-ANSWERS_AGAIN_WITHIN_S = 60.0  # a server that can't be reached, before there is a task
-LOOKS_EACH_S = 30.0  # at a run that is scheduled
-READY_BEFORE_S = 3.0  # a run begins, to have the probes started
-# States of a run (pScheduler's run_state table): before it is over, and over without a result. One that is 'overdue'
-# may still get one.
+SCHEMA = 1  # of the record of a run
+ANSWERS_AGAIN_WITHIN_S = 60.0  # for a server that can't be reached, before a task is posted
+LOOKS_EACH_S = 30.0  # interval of requests about a scheduled run
+READY_BEFORE_S = 3.0  # the beginning of a run, to start the probes
+# States of a run (pScheduler's run_state table): before it is over, and over without a result. One
+# that is 'overdue' may still get one.
 WAITING = ("pending", "on-deck")
 WITHOUT_RESULT = ("missed", "preempted", "nonstart", "canceled")
 Log = Callable[[str], None]
 
 
 class PostUncertain(PschedulerError):
-    """Reports that a task may have been posted, or could not be cancelled: `ccmix restore` looks for it."""
+    """Reports that a task may have been posted, or could not be cancelled. `ccmix restore` looks
+    for it.
+    """
 
 
 @dataclass
 class Task:
-    """Describes a task that was posted; `runs` are those that were taken, by their names there.
+    """Describes a task that was posted; `runs` has the names of runs that were already used.
 
-    `key` is what lets us cancel it: of a task of several participants that has no key pScheduler makes one up, which
-    nobody else knows. It is in the run's log and in the record, and in no result.
+    `key` allows us to cancel the task. If a task of several participants has no key, pScheduler
+    invents one, which nobody else knows. The key is in the run's log and in the task's record, but
+    in no result.
     """
 
     server: PschedulerServer
@@ -59,14 +68,14 @@ class Task:
     key: str
     document: Mapping[str, Any]
     ahead_s: float  # the lead's clock, of ours
-    record: TaskRecord | None  # None where it could not be written
+    record: TaskRecord | None  # None if it could not be written
     runs: list[str] = field(default_factory=list)
 
 
 @dataclass
 class ScheduledRun:
-    """Represents a scheduled run; times are of this machine's wall clock. After finish(), `record` is what is kept
-    of it.
+    """Represents a scheduled run; times are of this machine's wall clock. After finish(), `record`
+    is the part to keep.
     """
 
     task: Task
@@ -78,11 +87,14 @@ class ScheduledRun:
     record: dict[str, Any] = field(default_factory=dict)
 
     def finish(self, timeout_s: float | None) -> None:
-        """Waits for the result, until `timeout_s` after the run began; if None, until a while after its slot.
+        """Waits for the result, until `timeout_s` after the begin of the run; if None, until a
+        while after its slot.
 
-        Raises PschedulerError if none comes, or the run failed.
+        Raises PschedulerError if no result comes, or if the run failed.
         """
-        until_s = self.begins_s + timeout_s if timeout_s is not None else self.ends_s + MERGED_WITHIN_S
+        until_s = (
+            self.begins_s + timeout_s if timeout_s is not None else self.ends_s + MERGED_WITHIN_S
+        )
         self.interruption.sleep(min(self.ends_s, until_s) - time.time())
         for wait_s in back_off():
             run = _look(self.task.server, self.path, until_s)
@@ -97,26 +109,36 @@ class ScheduledRun:
             if run["state"] in WITHOUT_RESULT:
                 raise PschedulerError(_failure(self.task.server, run))
             if time.time() + wait_s > until_s:
-                late = f"it has no result {format_time(round(time.time() - self.begins_s))} after its start"
-                raise PschedulerError(f"{self.task.server.address}: the run is {run['state']}: {late}")
+                late = (
+                    f"it has no result {format_time(round(time.time() - self.begins_s))} "
+                    "after its start"
+                )
+                raise PschedulerError(
+                    f"{self.task.server.address}: the run is {run['state']}: {late}"
+                )
             self.interruption.sleep(wait_s)
         self.log(f"the run is {run['state']}")
         merged = run["result-merged"]
-        if run["state"] == "failed" or not (isinstance(merged, dict) and merged.get("succeeded") is True):
+        if run["state"] == "failed" or not (
+            isinstance(merged, dict) and merged.get("succeeded") is True
+        ):
             raise PschedulerError(_failure(self.task.server, run))
 
 
 class Tasks:
     """Manages the tasks of one entry. One thread uses it; interrupt() may come from another.
 
-    `tell` takes sentences for the user about tasks that are left, which the log of a run that was given up would lose.
+    `tell` takes sentences for the user about tasks that are left, because a run that was given up
+    loses its log.
     """
 
     def __init__(self, tell: Log) -> None:
         self._tell = tell
         self._interruption = Interruption()
         self._repeated: dict[tuple[Any, ...], Task] = {}
-        self._silent: dict[str, dict[str, Any]] = {}  # participants that gave no clock, with the error
+        self._silent: dict[
+            str, dict[str, Any]
+        ] = {}  # participants without a readable clock, with the error
 
     def interrupt(self) -> None:
         self._interruption.interrupt()
@@ -130,9 +152,10 @@ class Tasks:
 
     @contextmanager
     def slot(self, run: Run, latest_s: float | None, log: Log) -> Iterator[ScheduledRun]:
-        """Gives the run's slot, shortly before it begins; cancels its task if the context fails.
+        """Yields the run's slot, shortly before it begins. Cancels its task if the context fails.
 
-        It does not begin later than `latest_s`, by this machine's wall clock. Raises PschedulerError.
+        It does not begin later than `latest_s`, by this machine's wall clock. Raises
+        PschedulerError.
         """
         asked = run.traffic.task
         assert asked
@@ -150,8 +173,8 @@ class Tasks:
             task.record.over()
 
     def clocks(self, slot: ScheduledRun) -> dict[str, dict[str, Any]]:
-        """Returns the participants' clocks by name, as clock_of() gives them; a participant that gave none is asked
-        once.
+        """Returns the participants' clocks by name, as clock_of() returns them. Asks a participant
+        without a clock only once.
         """
         server, asked = slot.task.server, slot.task.document["test"]["spec"]
         lead, *others = participants(asked, server.address)
@@ -163,7 +186,7 @@ class Tasks:
         return clocks
 
     def _cancel(self, task: Task) -> str | None:
-        """Cancels a task; returns why not, if that fails."""
+        """Cancels a task; returns the reason of a failure."""
         failure = cancelled(task.server, task.path, task.key)
         if failure:
             self._tell(f"pScheduler task {task.server.url(task.path)}: {failure}")
@@ -173,12 +196,17 @@ class Tasks:
 
     def _post(self, run: Run, asked: PschedulerTask, latest_s: float | None, log: Log) -> Task:
         most_bytes = result_bytes(run.traffic.streams, run.traffic.total_s, run.traffic.interval_s)
-        server = PschedulerServer(asked.lead, asked.tls_ca, self._interruption, most_bytes=most_bytes)
+        server = PschedulerServer(
+            asked.lead, asked.tls_ca, self._interruption, most_bytes=most_bytes
+        )
         deadline = Deadline(asked.wait_s)
         server.patiently("", Deadline(min(asked.wait_s, ANSWERS_AGAIN_WITHIN_S)))
         clock = clock_of(server)
         if "error" in clock:
-            log(f"the clock of {server.address} can't be read, and is assumed to agree with ours: {clock['error']}")
+            log(
+                f"the clock of {server.address} can't be read, so it is assumed to agree with "
+                f"ours: {clock['error']}"
+            )
         identity, key = str(uuid.uuid4()), secrets.token_hex(16)
         record = _recorded(server, identity, key, log)
         try:
@@ -198,17 +226,27 @@ class Tasks:
         return Task(server, path, key, document, clock.get("ahead_s", 0.0), record)
 
     def _posted(
-        self, run: Run, server: PschedulerServer, deadline: Deadline, latest_s: float | None, identity: str, key: str,
+        self,
+        run: Run,
+        server: PschedulerServer,
+        deadline: Deadline,
+        latest_s: float | None,
+        identity: str,
+        key: str,
         log: Log,
-    ) -> tuple[str, Mapping[str, Any]]:  # fmt: skip
-        """Posts the run's task, again while the server is busy, and as often as the run may be tried again where it
-        fails; returns its path and the task.
+    ) -> tuple[str, Mapping[str, Any]]:
+        """Posts the run's task, and returns its path and the task. Tries again while the server is
+        busy, and after failures as often as the run may be tried.
         """
         asked = run.traffic.task
         assert asked
         failures = 0
         for wait_s in back_off():
-            slip_s = asked.slip_s if latest_s is None else max(0.0, min(asked.slip_s, latest_s - time.time()))
+            slip_s = (
+                asked.slip_s
+                if latest_s is None
+                else max(0.0, min(asked.slip_s, latest_s - time.time()))
+            )
             document = task_document(run, identity, slip_s)
             try:
                 return self._posted_once(server, document, identity, key), document
@@ -221,9 +259,11 @@ class Tasks:
             self._interruption.sleep(after_s)
         raise AssertionError("back_off() has no end")
 
-    def _posted_once(self, server: PschedulerServer, document: Mapping[str, Any], identity: str, key: str) -> str:
-        """Returns the path of the task. If it is not known whether there is one, looks for it; raises PostUncertain
-        where it can't be found out.
+    def _posted_once(
+        self, server: PschedulerServer, document: Mapping[str, Any], identity: str, key: str
+    ) -> str:
+        """Returns the path of the task. If it is not known whether the task exists, looks for it;
+        raises PostUncertain if this can't be determined.
         """
         try:
             return path_of(server, server.post("tasks", {**document, "_key": key}))
@@ -233,19 +273,21 @@ class Tasks:
             try:
                 path = posted_as(server, identity)
             except PschedulerError:
-                raise PostUncertain(f"{error}; it is not known whether the task was posted") from error
+                raise PostUncertain(
+                    f"{error}; it is not known whether the task was posted"
+                ) from error
             if path is None:
                 raise
             if isinstance(error, Unreachable | AnswerNotUnderstood):
                 return path
-            # Nobody wants it any more, or the server has failed before all participants had it
+            # The task is not wanted any more, or the server failed before all participants had it
             if failure := cancelled(server, path, key):
                 raise PostUncertain(f"{error}; {failure}") from error
             raise
 
     def _scheduled(self, task: Task, asked: PschedulerTask, log: Log) -> ScheduledRun:
-        """Returns the next run of the task, once it is about to begin. Raises PschedulerError if it is too late, or
-        there is none.
+        """Returns the next run of the task, shortly before it begins. Raises PschedulerError if the
+        run is too late, or if there is none.
         """
         until_s = time.time() + asked.wait_s + (asked.repeat_s or 0.0 if task.runs else 0.0)
         path = self._next_run(task, until_s)
@@ -253,12 +295,17 @@ class Tasks:
         announced_s = None
         while True:
             run = _look(task.server, path, until_s)
-            begins_s, ends_s = (timestamp_s(run[name]) - task.ahead_s for name in ("start-time", "end-time"))
+            begins_s, ends_s = (
+                timestamp_s(run[name]) - task.ahead_s for name in ("start-time", "end-time")
+            )
             if run["state"] in WITHOUT_RESULT:
                 raise PschedulerError(_failure(task.server, run))
             if begins_s > until_s:
                 begins = f"it would begin at {run['start-time']}"
-                raise PschedulerError(f"{task.server.address}: {begins}, later than wait = {format_time(asked.wait_s)}")
+                raise PschedulerError(
+                    f"{task.server.address}: {begins}, later than wait = "
+                    f"{format_time(asked.wait_s)}"
+                )
             if announced_s != begins_s:
                 log(f"{path} begins at {run['start-time']}")
                 announced_s = begins_s
@@ -288,10 +335,10 @@ def _recorded(server: PschedulerServer, identity: str, key: str, log: Log) -> Ta
 
 
 def clock_of(server: PschedulerServer) -> dict[str, Any]:
-    """Returns what the host reports on its clock, and `ahead_s`, by how much it is ahead of ours, to half of
-    `within_s`.
+    """Returns the host's report on its clock, and `ahead_s`, the time by which it is ahead of ours,
+    to half of `within_s`.
 
-    Where it can't be known, `error` says why. Raises Interrupted.
+    If the clock can't be read, `error` has the reason. Raises Interrupted.
     """
     try:
         asked_s = time.time()
@@ -313,20 +360,24 @@ def _clock_of_other(server: PschedulerServer, name: str) -> dict[str, Any]:
 
 
 def _look(server: PschedulerServer, path: str, until_s: float) -> dict[str, Any]:
-    """Returns the run, as pScheduler has it now."""
+    """Returns the current state of the run at pScheduler."""
     try:
         run = server.patiently(path, Deadline(until_s - time.time()))
     except RequestRefused as error:
         if error.status != NOT_FOUND:
             raise
-        raise PschedulerError(f"{server.address}: the run is gone: somebody has cancelled its task") from error
+        raise PschedulerError(
+            f"{server.address}: the run is gone: somebody has cancelled its task"
+        ) from error
     if not isinstance(run, dict) or not isinstance(run.get("state"), str):
         raise PschedulerError(f"{server.address}: {path} is not a run")
     return {"result-full": None, "result-merged": None, "errors": None} | run
 
 
 def _failure(server: PschedulerServer, run: Mapping[str, Any]) -> str:
-    """Returns why the run has no good result: as the scheduler and the merged result say, else as participants say."""
+    """Returns the reason why the run has no good result: that of the scheduler and the merged
+    result, otherwise that of participants.
+    """
     merged = _problem(run["result-merged"])
     problems = [merged] if merged else [_problem(result) for result in run["result-full"] or ()]
     reasons = [sentence(reason) for reason in (run["errors"], *problems) if reason]

@@ -1,31 +1,52 @@
-"""Builds what pScheduler is asked for: a task with a throughput test, from a run. It is pure."""
+"""Builds a task for pScheduler, with a throughput test, from a run. Calculates how much a run
+between hosts can send. Reads the address of a server, and prepares TLS for it.
+"""
 
 import datetime
 import json
 import re
+import ssl
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ccmix.model import HostPath, PschedulerTask, Run, Traffic
-from ccmix.model.group_grammar import DEFAULT_CCA, format_groups
+from ccmix.model.group_grammar import DEFAULT_CCA, format_groups, streams_of_groups
 
-TASK_SCHEMA = 3  # the first with a priority
-SPEC_SCHEMA = 4  # the first that takes any name, and so groups, for the congestion control algorithm
-SCHEMA_OF = {"loopback": 5, "reverse-connections": 6, "fq-rate": 7}  # fields of the test that came later
-STARTS_AFTER_S = 12.0  # from posting a task until its first run begins, if nothing else is scheduled
-SLOT_S = 15.0  # by which a throughput test's slot is longer than its traffic, with pScheduler's own estimate of RTTs
+TASK_SCHEMA = 3  # the first schema with a priority
+SPEC_SCHEMA = (
+    4  # the first schema that takes any name, and so groups, as congestion control algorithm
+)
+SCHEMA_OF = {
+    "loopback": 5,
+    "reverse-connections": 6,
+    "fq-rate": 7,
+}  # fields of the test in later schemas
+STARTS_AFTER_S = (
+    12.0  # from posting a task to the begin of its first run, if nothing else is scheduled
+)
+# by which a throughput test's slot is longer than its traffic, with pScheduler's own estimate of
+# RTTs
+SLOT_S = 15.0
 MERGED_WITHIN_S = 60.0  # results, after the end of the slot
 
-# The fields of a throughput test of schema 7, except those that an entry's keys set or that ccmix can't tabulate
-SPEC_FIELDS = (
-    "bandwidth", "bandwidth-strict", "buffer-length", "burst-size", "client-cpu-affinity", "dest-node", "flow-label",
-    "fq-rate", "ip-tos", "ip-version", "link-rtt", "local-address", "mss", "no-delay", "reverse-connections",
-    "server-cpu-affinity", "single-ended", "single-ended-port", "source-node", "window-size", "zero-copy",
-)  # fmt: skip
+# The fields of a throughput test of schema 7, except fields that an entry's keys set and those that
+# ccmix can't tabulate
+_SPEC_FIELDS = (
+    "bandwidth bandwidth-strict buffer-length burst-size client-cpu-affinity dest-node flow-label "
+    "fq-rate ip-tos ip-version link-rtt local-address mss no-delay reverse-connections server- "
+    "cpu-affinity single-ended single-ended-port source-node window-size zero-copy"
+)
+SPEC_FIELDS = tuple(_SPEC_FIELDS.split())
 DECIDED_BY_KEYS = {
-    "source": "src", "dest": "dst", "duration": "duration", "omit": "omit", "interval": "interval",
-    "parallel": "streams", "congestion": "cca",
-}  # fmt: skip
+    "source": "src",
+    "dest": "dst",
+    "duration": "duration",
+    "omit": "omit",
+    "interval": "interval",
+    "parallel": "streams",
+    "congestion": "cca",
+}
 _DURATION = re.compile(
     r"P(?:(?P<w>\d{1,9}(?:\.\d{1,9})?)W)?(?:(?P<d>\d{1,9}(?:\.\d{1,9})?)D)?"
     r"(?:T(?:(?P<h>\d{1,9}(?:\.\d{1,9})?)H)?(?:(?P<m>\d{1,9}(?:\.\d{1,9})?)M)?(?:(?P<s>\d{1,9}(?:\.\d{1,9})?)S)?)?",
@@ -34,10 +55,14 @@ _DURATION = re.compile(
 _RATE_FIELDS = ("bandwidth", "fq-rate")  # of each stream, in bit/s
 _SI_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(?:([kmgtp])(i?))?", re.ASCII | re.IGNORECASE)
 _UNIT_S = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+PORT = 443
+# OpenSSL's numbers (X509_V_ERR_*, openssl/x509_vfy.h) for certificates of an untrusted issuer
+_UNTRUSTED = (18, 19, 20, 21)
+_EXPIRED, _NOT_YET_VALID = 10, 9
 
 
 def iso_duration(seconds: float) -> str:
-    """Returns a duration as ISO 8601 writes it, in seconds alone: 'PT90S'."""
+    """Returns a duration in the form of ISO 8601, only in seconds: 'PT90S'."""
     return f"PT{seconds:.6f}".rstrip("0").rstrip(".") + "S"
 
 
@@ -58,14 +83,18 @@ def timestamp_s(text: str) -> float:
 
 
 def stream_rate_bps(task: PschedulerTask) -> float | None:
-    """Returns the most that the test's further fields let a stream send; None where they bound nothing."""
+    """Returns the maximum rate of a stream from the test's further fields; None if they set no
+    limit.
+    """
     further = {name: json.loads(text) for name, text in task.spec}
     rates_bps = [_si_number(further[name]) for name in _RATE_FIELDS if name in further]
     return min((rate_bps for rate_bps in rates_bps if rate_bps), default=None)
 
 
 def _si_number(value: object) -> float | None:
-    """Reads a number as pScheduler writes it: 20000000, or '20M', or '20Mi'. Returns None for anything else."""
+    """Reads a number in the forms of pScheduler: 20000000, '20M' or '20Mi'. Returns None for
+    anything else.
+    """
     match = _SI_NUMBER.fullmatch(str(value))
     if not match:
         return None
@@ -75,7 +104,7 @@ def _si_number(value: object) -> float | None:
 
 
 def throughput_spec(path: HostPath, traffic: Traffic) -> dict[str, Any]:
-    """Returns the test, with no more than what the entry says."""
+    """Returns the test with only those fields that the entry defines."""
     task = traffic.task
     assert task
     further = {name: json.loads(text) for name, text in task.spec}
@@ -83,7 +112,9 @@ def throughput_spec(path: HostPath, traffic: Traffic) -> dict[str, Any]:
         "schema": max([SPEC_SCHEMA, *(SCHEMA_OF.get(name, SPEC_SCHEMA) for name in further)]),
         "dest": path.dst.address,
         "duration": iso_duration(traffic.measured_s),
-        "interval": iso_duration(max(1, round(traffic.interval_s))),  # stock iperf3 gets whole seconds
+        "interval": iso_duration(
+            max(1, round(traffic.interval_s))
+        ),  # stock iperf3 gets whole seconds
         "parallel": traffic.streams,
     }
     if task.source:
@@ -96,17 +127,31 @@ def throughput_spec(path: HostPath, traffic: Traffic) -> dict[str, Any]:
 
 
 def reference(run: Run, identity: str) -> dict[str, Any]:
-    """Returns by what the task is known afterwards, in archives too; `identity` is of this posting alone."""
-    return {"ccmix": {"id": identity, "entry": run.entry, "condition": run.condition, "iteration": run.iteration}}
+    """Returns the reference by which the task is found later, also in archives. Each posting has
+    its own `identity`.
+    """
+    return {
+        "ccmix": {
+            "id": identity,
+            "entry": run.entry,
+            "condition": run.condition,
+            "iteration": run.iteration,
+        }
+    }
 
 
 def task_document(run: Run, identity: str, slip_s: float) -> dict[str, Any]:
-    """Returns the task, for a first run as soon as may be; a repeated one for all iterations that are left."""
+    """Returns the task, whose first run begins as soon as possible. A repeated task covers all
+    remaining iterations.
+    """
     task = run.traffic.task
     assert task
     schedule: dict[str, Any] = {"slip": iso_duration(slip_s)}
     if task.repeat_s is not None:
-        schedule |= {"repeat": iso_duration(task.repeat_s), "max-runs": task.most_runs - run.iteration + 1}
+        schedule |= {
+            "repeat": iso_duration(task.repeat_s),
+            "max-runs": task.most_runs - run.iteration + 1,
+        }
     document: dict[str, Any] = {
         "schema": TASK_SCHEMA,
         "test": {"type": "throughput", "spec": throughput_spec(run.host_path, run.traffic)},
@@ -121,5 +166,108 @@ def task_document(run: Run, identity: str, slip_s: float) -> dict[str, Any]:
 
 
 def participants(spec: Mapping[str, Any], lead: str) -> list[str]:
-    """Returns who carries out the test: the lead, and the destination unless that has no pScheduler."""
+    """Returns the participants of the test: the lead, and the destination if it has
+    pScheduler.
+    """
     return [lead] if spec.get("single-ended") else [lead, str(spec.get("dest-node", spec["dest"]))]
+
+
+def split(address: str) -> tuple[str, int]:
+    """Returns host and port of 'HOST[:PORT]'. Raises ValueError if the port is invalid."""
+    if address.startswith("["):
+        host, _, port = address[1:].partition("]")
+        port = port.removeprefix(":")
+    elif address.count(":") == 1:
+        host, _, port = address.partition(":")
+    else:
+        host, port = address, ""
+    if not port:
+        return host, PORT
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 2**16):
+        raise ValueError(f"has the port {port!r}: give one from 1 to 65535")
+    return host, int(port)
+
+
+def trusting(ca_file: str | None) -> ssl.SSLContext:
+    """Returns a context that trusts only the certificates in a PEM file; without a file, those that
+    this machine trusts.
+
+    The file may have a server's own certificate, self-signed or not. The server's name and dates
+    are always checked. Raises OSError (including ssl.SSLError) if the file can't be read or has no
+    certificate.
+    """
+    context = ssl.create_default_context(cafile=ca_file)
+    context.verify_flags |= (
+        ssl.VERIFY_X509_PARTIAL_CHAIN
+    )  # so that a certificate in the file need not be a root certificate
+    return context
+
+
+def wrong_file(path: Path) -> str | None:
+    """Returns the mistake in a file of trusted certificates; None if there is none."""
+    try:
+        trusting(str(path))
+    except ssl.SSLError:
+        return "has no certificate in PEM form, -----BEGIN CERTIFICATE-----"
+    except OSError as error:
+        return f"can't be read: {error.strerror}"
+    return None
+
+
+def mistrust(host: str, error: ssl.SSLCertVerificationError, ca_file: str | None) -> str:
+    """Returns the reason why the server is not trusted, and the remedy."""
+    if error.verify_code == _EXPIRED:
+        return f"{host}: its certificate has expired: renew it there"
+    if error.verify_code == _NOT_YET_VALID:
+        return f"{host}: its certificate is not valid yet: check the clocks of both hosts"
+    if error.verify_code not in _UNTRUSTED:
+        return f"{host}: its certificate is refused: {error.verify_message}"
+    if ca_file:
+        return (
+            f"{host}: its certificate is not one of {ca_file}, nor issued by one of them: "
+            f"{error.verify_message}"
+        )
+    return (
+        f"{host}: its certificate is not signed by anybody whom this machine trusts "
+        f"({error.verify_message}): give the file of that certificate, or of its issuer's, with "
+        "tls-ca = FILE"
+    )
+
+
+def most_sent_bytes(path: HostPath, traffic: Traffic) -> float | None:
+    """Returns the maximum number of bytes that a run can send, limited by the pacing of its flows
+    and an emulated bottleneck.
+
+    Returns None if ccmix knows no limit.
+    """
+    if traffic.seconds is None:
+        return None
+    rates_bps = [
+        netem.rate_bps
+        for netem in (path.netem, path.profile)
+        if netem and netem.rate_bps is not None
+    ]
+    bounds = [rate_bps * traffic.seconds / 8 for rate_bps in rates_bps]
+    paced = _paced_bytes(traffic, traffic.seconds)
+    return min([*bounds, *([] if paced is None else [paced])], default=None)
+
+
+def _paced_bytes(traffic: Traffic, seconds: float) -> float | None:
+    """Returns the number of bytes that pacing lets the test's flows send: by the key `pacing`,
+    pScheduler's task or their groups. None if some flows are not paced. The steps of a path test
+    share a cap.
+    """
+    if traffic.steps:
+        return traffic.steps.most_bps * seconds / 8
+    if not traffic.streams:
+        return None
+    of_all = (traffic.pacing_bps, stream_rate_bps(traffic.task) if traffic.task else None)
+    sent = 0.0
+    for group, streams in zip(
+        traffic.groups, streams_of_groups(traffic.groups, traffic.streams), strict=True
+    ):
+        rates_bps = [rate_bps for rate_bps in (group.pacing_bps, *of_all) if rate_bps is not None]
+        if not rates_bps:
+            return None
+        sent += streams * min(rates_bps) * max(0.0, seconds - group.delay_s) / 8
+    return sent

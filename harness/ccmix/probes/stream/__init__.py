@@ -1,1 +1,3 @@
-"""Reads the binary stream of the probe ccmix-sockmon; probes/sockmon/README.md documents the stream and the tables."""
+"""Reads the binary stream of the probe ccmix-sockmon; probes/sockmon/README.md documents the
+stream and the tables.
+"""

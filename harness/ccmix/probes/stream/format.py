@@ -1,7 +1,7 @@
 """Declares the structs of ccmix-sockmon's stream, field by field as in probes/sockmon/format.h.
 
-This module imports only the standard library: the libraries that make tables take longer to import than a short run
-takes to watch.
+This module imports only the standard library, because importing the libraries that make tables
+takes longer than a short run.
 """
 
 import struct
@@ -9,7 +9,9 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple, get_type_hints
 
 MAGIC, VERSION, BYTE_ORDER = b"CCMIXMON", 1, 0x01020304
-MOST_RECORD_BYTES = 1 << 28  # the probe writes no longer record: 700000 sockets in a sample are shorter
+MOST_RECORD_BYTES = (
+    1 << 28
+)  # the probe's longest possible record: a sample of 700000 sockets is shorter
 
 # C's types with their codes in the module struct; an array's code begins with its length.
 U8 = Annotated[int, "B"]
@@ -119,7 +121,9 @@ class ProcessIdentity(NamedTuple):
 
 
 class SocketRow:
-    """Mirrors struct row_socket. Rows are read as arrays, so there are no instances of this class and the next ones."""
+    """Mirrors struct row_socket. This class and the following ones have no instances, because rows
+    are read as arrays.
+    """
 
     id: U32
     state: U8
@@ -206,25 +210,25 @@ class ProcessRow:
 HAS_MEMORY, HAS_VEGAS, HAS_DCTCP, HAS_BBR = 1, 2, 4, 8  # bits of SocketRow.has
 
 # The phases of BBR's later versions, in the order of enum bbr_phase
-BBR_PHASES = (
-    "startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt",
-)  # fmt: skip
+_BBR_PHASES = "startup drain probe_bw_down probe_bw_cruise probe_bw_refill probe_bw_up probe_rtt"
+BBR_PHASES = tuple(_BBR_PHASES.split())
 
-# What the numbers in arrays count: the members of enum SK_MEMINFO_* (SocketRow.memory), of struct rtnl_link_stats64
-# (LinkRow.counters), and the columns of /proc/stat (CpuRow.ticks).
-MEMORY = (
-    "rmem_alloc", "rcvbuf", "wmem_alloc", "sndbuf", "fwd_alloc", "wmem_queued", "optmem", "backlog", "drops",
-)  # fmt: skip
-LINK_COUNTERS = (
-    "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
-    "multicast", "collisions", "rx_length_errors", "rx_over_errors", "rx_crc_errors", "rx_frame_errors",
-    "rx_fifo_errors", "rx_missed_errors", "tx_aborted_errors", "tx_carrier_errors", "tx_fifo_errors",
-    "tx_heartbeat_errors", "tx_window_errors", "rx_compressed", "tx_compressed", "rx_nohandler", "rx_otherhost_dropped",
-)  # fmt: skip
-CPU_TIMES = (
-    "user_s", "nice_s", "system_s", "idle_s", "iowait_s", "irq_s", "softirq_s", "steal_s", "guest_s", "guest_nice_s",
-)  # fmt: skip
-CORE_TIMES = [name for name in CPU_TIMES if not name.startswith("guest")]  # which user and nice include
+# The names of the numbers in arrays: the members of enum SK_MEMINFO_* (SocketRow.memory) and of
+# struct rtnl_link_stats64 (LinkRow.counters), and the columns of /proc/stat (CpuRow.ticks).
+_MEMORY = "rmem_alloc rcvbuf wmem_alloc sndbuf fwd_alloc wmem_queued optmem backlog drops"
+MEMORY = tuple(_MEMORY.split())
+_LINK_COUNTERS = (
+    "rx_packets tx_packets rx_bytes tx_bytes rx_errors tx_errors rx_dropped tx_dropped multicast "
+    "collisions rx_length_errors rx_over_errors rx_crc_errors rx_frame_errors rx_fifo_errors "
+    "rx_missed_errors tx_aborted_errors tx_carrier_errors tx_fifo_errors tx_heartbeat_errors "
+    "tx_window_errors rx_compressed tx_compressed rx_nohandler rx_otherhost_dropped"
+)
+LINK_COUNTERS = tuple(_LINK_COUNTERS.split())
+_CPU_TIMES = "user_s nice_s system_s idle_s iowait_s irq_s softirq_s steal_s guest_s guest_nice_s"
+CPU_TIMES = tuple(_CPU_TIMES.split())
+CORE_TIMES = [
+    name for name in CPU_TIMES if not name.startswith("guest")
+]  # which user and nice include
 
 
 def codes(declaration: type) -> dict[str, str]:
@@ -234,8 +238,12 @@ def codes(declaration: type) -> dict[str, str]:
 
 
 def packed(*declarations: type) -> struct.Struct:
-    """Returns the layout of structs that follow one another; every field has its natural alignment, without gaps."""
-    return struct.Struct("<" + "".join(code for declaration in declarations for code in codes(declaration).values()))
+    """Returns the layout of consecutive structs, in which every field has its natural alignment,
+    without gaps.
+    """
+    return struct.Struct(
+        "<" + "".join(code for declaration in declarations for code in codes(declaration).values())
+    )
 
 
 HEADER = packed(StreamHeader)
@@ -250,6 +258,6 @@ def is_sample(kind: int) -> bool:
 
 
 def check_length(length: int, offset: int) -> None:
-    """Raises ValueError if no record can be so long."""
+    """Raises ValueError if no record can have this length."""
     if length < RECORD.size or length % 8 or length > MOST_RECORD_BYTES:
         raise ValueError(f"offset {offset}: a record can't be {length} bytes long")

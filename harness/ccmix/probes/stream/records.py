@@ -1,18 +1,19 @@
 """Splits the stream of ccmix-sockmon into its records and checks them, before any table is made.
 
-A stream that ends in the middle of a record, as a crash leaves it, loses that record. Anything else that the probe does
-not write raises ValueError, which names the offset of the record.
+If a crash cut the stream in the middle of a record, that record is dropped. Any other content that
+the probe does not write raises ValueError, which names the offset of the record.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from ccmix.probes.stream import format as form
 from ccmix.probes.stream.format import (
@@ -25,25 +26,90 @@ from ccmix.probes.stream.format import (
     VERSION,
     RecordType,
     SampleHeader,
+    codes,
 )
+
+Numbers = npt.NDArray[Any]
+
+_DTYPES = {"B": "u1", "H": "<u2", "I": "<u4", "i": "<i4", "Q": "<u8"}
 
 LEAST_INFO_BYTES = 104  # of struct tcp_info in Linux 2.6, up to total_retrans
 MOST_INFO_BYTES = 512
-# Of BBR's states a full part still takes those of its last sample of sockets: two records for each namespace and CCA,
-# and 56 bytes for each socket
+# A full part still takes the states of BBR for its last sample of sockets: two records for each
+# namespace and CCA, and 56 bytes for each socket
 _BBR_STATES = (RecordType.BBR, RecordType.BBR_INFO)
 MORE_RECORDS, MORE_BYTES = 1000, 2**23
-MOST_NOTES = 10_000  # the probe writes a few: each is a sentence about what it could not do
-
+MOST_NOTES = 10_000  # the probe writes a few sentences about things that it could not do
 Bytes = bytes | mmap.mmap
 Identity = TypeVar(
     "Identity", form.SocketIdentity, form.QueueIdentity, form.CounterIdentity, form.ProcessIdentity
-)  # fmt: skip
+)
+# The structs of rows that have the same length in every stream. A socket's row does not: it ends
+# with as much of tcp_info as the kernel has.
+_ROW_STRUCTS = {
+    RecordType.QUEUES: form.QueueRow,
+    RecordType.LINKS: form.LinkRow,
+    RecordType.COUNTERS: form.CounterRow,
+    RecordType.CPU: form.CpuRow,
+    RecordType.PROCESSES: form.ProcessRow,
+    RecordType.BBR: form.BbrRow,
+    RecordType.BBR_INFO: form.BbrInfoRow,
+}
+_ROW_BYTES = {kind: form.packed(declaration).size for kind, declaration in _ROW_STRUCTS.items()}
+
+
+def dtype_of(code: str) -> str:
+    """Returns numpy's name for a code of the module struct."""
+    return _DTYPES[code]
+
+
+def row_dtype(declaration: type, **members: Sequence[str]) -> np.dtype[Any]:
+    """Returns the layout of a row. `members` names the numbers in an array, which become fields
+    within that field.
+    """
+    layout: list[tuple[Any, ...]] = []
+    for name, code in codes(declaration).items():
+        count, dtype = code[:-1], dtype_of(code[-1])
+        if name in members:
+            assert len(members[name]) == int(count)
+            layout.append((name, [(member, dtype) for member in members[name]]))
+        else:
+            layout.append((name, dtype, int(count)) if count else (name, dtype))
+    return np.dtype(layout)
+
+
+def sample_times(samples: SampleIndex) -> dict[str, pl.Series]:
+    """Returns the columns with which every table begins."""
+    rows = np.array(samples.rows, np.int64)
+    return {
+        "time_s": pl.Series(np.repeat(np.array(samples.wall_ns, np.uint64) / 1e9, rows)),
+        "monotonic_s": pl.Series(np.repeat(np.array(samples.mono_ns, np.uint64) / 1e9, rows)),
+        "took_s": pl.Series(np.repeat(np.array(samples.took_ns, np.uint64) / 1e9, rows)),
+    }
+
+
+def by_id(ids: Numbers, values: Sequence[Any], dtype: Any) -> pl.Series:
+    """Returns a property of identities for each row. Gathering a few strings is quicker than
+    making one per row.
+    """
+    return pl.Series(values, dtype=dtype).gather(pl.Series(ids))
+
+
+def nullable(values: Numbers, known: Numbers) -> pl.Series:
+    """Returns the values, null where `known` is false."""
+    if known.all():
+        return pl.Series(values)
+    return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
+
+
+def text(name: bytes) -> str:
+    """Returns the text of a char array, which ends at the first zero byte."""
+    return name.partition(b"\0")[0].decode(errors="replace")
 
 
 @dataclass(frozen=True)
 class Header:
-    """Holds the stream's header: what the probe was asked for, and when it started (wall clock)."""
+    """Holds the stream's header: the probe's options, and when it started (wall clock)."""
 
     keys: Mapping[str, str]
     start_s: float
@@ -53,11 +119,14 @@ class Header:
         """Returns the value of a key that must be a number above 0."""
         text = self.keys.get(key, "")
         if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text)):
-            raise ValueError(f"offset {HEADER.size}: the header's {key} is {text!r}, and must be a number above 0")
+            raise ValueError(
+                f"offset {HEADER.size}: the header's {key} is {text!r}, and must be a number "
+                "above 0"
+            )
         return int(text)
 
     def target(self, kind: str, number: int) -> str:
-        """Returns the network namespace or device that a number in identities and rows stands for."""
+        """Returns the network namespace or device that has this number in identities and rows."""
         name = self.keys.get(f"{kind}.{number}")
         if name is None:
             raise ValueError(f"offset {HEADER.size}: the header names no {kind}.{number}")
@@ -70,16 +139,20 @@ class Header:
 
 
 def read_header(data: Bytes) -> Header:
-    """Returns the header of a stream. Raises ValueError if it is no stream, or not one that this reader knows."""
+    """Returns the header of a stream. Raises ValueError if the data is not a stream, or has a
+    version that this reader doesn't know.
+    """
     if len(data) < HEADER.size:
-        raise ValueError(f"offset 0: {len(data)} bytes are no stream of ccmix-sockmon")
+        raise ValueError(f"offset 0: {len(data)} bytes are not a stream of ccmix-sockmon")
     header = form.StreamHeader._make(HEADER.unpack_from(data))
     if header.magic != MAGIC:
-        raise ValueError("offset 0: this is no stream of ccmix-sockmon")
+        raise ValueError("offset 0: this is not a stream of ccmix-sockmon")
     if header.byte_order != BYTE_ORDER:
         raise ValueError("offset 8: the stream was recorded on a machine of another byte order")
     if header.version != VERSION:
-        raise ValueError(f"offset 12: the stream has version {header.version}, and this reader knows {VERSION}")
+        raise ValueError(
+            f"offset 12: the stream has version {header.version}, and this reader knows {VERSION}"
+        )
     end = HEADER.size + header.text_bytes
     if end > len(data):
         raise ValueError(f"offset {HEADER.size}: the stream ends in its header")
@@ -87,12 +160,16 @@ def read_header(data: Bytes) -> Header:
 
 
 def _pairs(text: bytes) -> dict[str, str]:
-    lines = (line.partition("=") for line in text.rstrip(b"\0").decode(errors="replace").splitlines())
+    lines = (
+        line.partition("=") for line in text.rstrip(b"\0").decode(errors="replace").splitlines()
+    )
     return {key: value for key, equals, value in lines if equals}
 
 
 class IdentityList(Generic[Identity]):
-    """Holds the identities of one record type; the place of each in `known` is its number in rows."""
+    """Holds the identities of one record type. Rows refer to an identity by its index in
+    `known`.
+    """
 
     def __init__(self, kind: RecordType, declaration: type[Identity]) -> None:
         self.kind = kind
@@ -102,10 +179,15 @@ class IdentityList(Generic[Identity]):
 
     def add(self, data: Bytes, offset: int, length: int) -> None:
         if not self._layout.size <= length - RECORD.size < self._layout.size + 8:
-            raise ValueError(f"offset {offset}: an identity of type {self.kind} can't be {length} bytes long")
+            raise ValueError(
+                f"offset {offset}: an identity of type {self.kind} can't be {length} bytes long"
+            )
         identity = self._declaration._make(self._layout.unpack_from(data, offset + RECORD.size))
         if identity.id != len(self.known):
-            raise ValueError(f"offset {offset}: an identity has number {identity.id} instead of {len(self.known)}")
+            raise ValueError(
+                f"offset {offset}: an identity has number {identity.id} instead of "
+                f"{len(self.known)}"
+            )
         self.known.append(identity)
 
 
@@ -120,12 +202,14 @@ class Identities:
         self.by_type: Mapping[int, IdentityList[Any]] = {
             identities.kind: identities
             for identities in (self.sockets, self.queues, self.counters, self.processes)
-        }  # fmt: skip
+        }
 
 
 @dataclass
 class SampleIndex:
-    """Lists the samples of one type in the order of the stream: where the rows of each begin, and when it was taken."""
+    """Lists the samples of one type in the order of the stream: the offset of each sample's rows,
+    and when it was taken.
+    """
 
     row_bytes: int = 0
     info_bytes: int = 0
@@ -168,25 +252,16 @@ class SampleIndex:
         yield b"".join(parts)
 
     def check_ids(self, ids: npt.NDArray[Any], count: int, what: str) -> None:
-        """Raises ValueError if a row's identity is not among the `count` that the stream has introduced."""
+        """Raises ValueError if a row's identity is not among the `count` that the stream has
+        introduced.
+        """
         if ids.size and int(ids.max()) >= count:
             row = int(np.argmax(ids >= count))
             record = int(np.searchsorted(np.cumsum(self.rows), row, side="right"))
             offset = self.offsets[record] - RECORD.size - SAMPLE.size
-            raise ValueError(f"offset {offset}: a row of {what} {ids[row]}, which the stream does not introduce")
-
-
-# The struct of a row that has the same length in every stream; a socket's ends with as much of tcp_info as there is.
-_ROW_STRUCTS = {
-    RecordType.QUEUES: form.QueueRow,
-    RecordType.LINKS: form.LinkRow,
-    RecordType.COUNTERS: form.CounterRow,
-    RecordType.CPU: form.CpuRow,
-    RecordType.PROCESSES: form.ProcessRow,
-    RecordType.BBR: form.BbrRow,
-    RecordType.BBR_INFO: form.BbrInfoRow,
-}
-_ROW_BYTES = {kind: form.packed(declaration).size for kind, declaration in _ROW_STRUCTS.items()}
+            raise ValueError(
+                f"offset {offset}: a row of {what} {ids[row]}, which the stream does not introduce"
+            )
 
 
 def _no_samples() -> dict[int, SampleIndex]:
@@ -209,15 +284,20 @@ class Records:
 
 
 def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterator[Records]:
-    """Yields all records in parts of about `most_bytes` and `most_records`; skips types that it does not know.
+    """Yields all records in parts of about `most_bytes` and `most_records`, and skips unknown
+    types.
 
-    A part has the states of BBR that belong to its last sample of sockets, up to MORE_RECORDS and MORE_BYTES of them.
+    A part includes the states of BBR that belong to its last sample of sockets, up to MORE_RECORDS
+    and MORE_BYTES of them.
     """
     records = Records()
     identities = records.identities.by_type
     part, offset, size = begin, begin, len(data)
     notes = of_part = 0
-    behind, states = begin, 0  # the end of the last record that is no state of BBR, and how many states follow it
+    behind, states = (
+        begin,
+        0,
+    )  # the end of the last record that isn't a state of BBR, and how many states follow it
     while size - offset >= RECORD.size:
         length, kind = RECORD.unpack_from(data, offset)
         form.check_length(length, offset)
@@ -262,12 +342,14 @@ def _add_sample(records: Records, data: Bytes, offset: int, length: int, kind: i
         samples.row_bytes, samples.info_bytes = header.row_bytes, header.info_bytes
     if header.row_bytes != samples.row_bytes or header.info_bytes != samples.info_bytes:
         raise ValueError(
-            f"offset {offset}: rows of {header.row_bytes} bytes, {header.info_bytes} of them tcp_info, "
+            f"offset {offset}: rows of {header.row_bytes} bytes, {header.info_bytes} of them "
+            "tcp_info, "
             f"where {samples.row_bytes} and {samples.info_bytes} are due"
         )
     if not 0 <= body_bytes - SAMPLE.size - header.rows * header.row_bytes < 8:
         raise ValueError(
-            f"offset {offset}: {header.rows} rows of {header.row_bytes} bytes do not fill a record of {length} bytes"
+            f"offset {offset}: {header.rows} rows of {header.row_bytes} bytes do not fill a "
+            f"record of {length} bytes"
         )
     samples.add(offset + RECORD.size + SAMPLE.size, header, final=kind == RecordType.CLOSED)
 
@@ -283,5 +365,7 @@ def _report(text: bytes, offset: int) -> dict[str, int]:
     pairs = _pairs(text)
     for key, value in pairs.items():
         if not (value.isascii() and value.isdigit() and len(value) <= 20):
-            raise ValueError(f"offset {offset}: the report's {key} is {value!r}, and must be a number")
+            raise ValueError(
+                f"offset {offset}: the report's {key} is {value!r}, and must be a number"
+            )
     return {key: int(value) for key, value in pairs.items()}

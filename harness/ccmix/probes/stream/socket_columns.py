@@ -1,6 +1,8 @@
-"""Names the fields of a socket's row, and makes columns of them: SI units, and null for no value.
+"""Names the fields of a socket's row, and converts them to columns in SI units, with null for
+missing values.
 
-The order is the table's. probes/sockmon/README.md says what each column means, and where the kernel has it from.
+The columns are in the order of the table. probes/sockmon/README.md documents the meaning of each
+column and its source in the kernel.
 """
 
 import struct
@@ -10,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from ccmix.probes.stream.columns import Numbers, dtype_of
 from ccmix.probes.stream.format import (
     HAS_BBR,
     HAS_DCTCP,
@@ -21,12 +22,12 @@ from ccmix.probes.stream.format import (
     SocketRow,
     codes,
 )
+from ccmix.probes.stream.records import Numbers, dtype_of
 
-_NO_U32, _NO_U64 = 2**32 - 1, 2**64 - 1
-_INFINITE_SSTHRESH = 0x7FFFFFFF
+_NO_U32 = 2**32 - 1
 _VEGAS_NO_RTT = 0x7FFFFFFF
-_BBR_UNIT = 256  # gains are fixed-point numbers of this many parts
-_DCTCP_UNIT = 1024  # and DCTCP's alpha of so many
+_BBR_UNIT = 256  # BBR's gains are fixed-point numbers in units of 1/256
+_DCTCP_UNIT = 1024  # DCTCP's alpha in units of 1/1024
 
 CCA_WORDS = tuple(f"row_cca_{number}" for number in range(5))
 # The names of the numbers in the row's arrays.
@@ -34,7 +35,9 @@ _MEMBERS = {"memory": tuple(f"row_memory_{name}" for name in MEMORY), "cca_state
 
 
 def _row_fields() -> dict[str, tuple[int, str]]:
-    """Returns offset and type of each field of struct row_socket; the names begin with row_, unlike tcp_info's."""
+    """Returns offset and type of each field of struct row_socket; the names begin with row_,
+    unlike tcp_info's.
+    """
     fields, offset = {}, 0
     for name, code in codes(SocketRow).items():
         for member in _MEMBERS.get(name, (f"row_{name}",)):
@@ -46,16 +49,25 @@ def _row_fields() -> dict[str, tuple[int, str]]:
 
 _ROW_FIELDS = _row_fields()
 
-# struct tcp_info (include/uapi/linux/tcp.h). It only ever grows at its end: an old kernel has fewer of these.
+# struct tcp_info (include/uapi/linux/tcp.h). New fields are only added at its end, so an old kernel
+# has fewer of them.
 _TCP_INFO = (
-    "state:B ca_state:B retransmits:B probes:B backoff:B options:B wscale:B flags:B rto:I ato:I snd_mss:I rcv_mss:I "
-    "unacked:I sacked:I lost:I retrans:I fackets:I last_data_sent:I last_ack_sent:I last_data_recv:I last_ack_recv:I "
-    "pmtu:I rcv_ssthresh:I rtt:I rttvar:I snd_ssthresh:I snd_cwnd:I advmss:I reordering:I rcv_rtt:I rcv_space:I "
-    "total_retrans:I pacing_rate:Q max_pacing_rate:Q bytes_acked:Q bytes_received:Q segs_out:I segs_in:I "
-    "notsent_bytes:I min_rtt:I data_segs_in:I data_segs_out:I delivery_rate:Q busy_time:Q rwnd_limited:Q "
-    "sndbuf_limited:Q delivered:I delivered_ce:I bytes_sent:Q bytes_retrans:Q dsack_dups:I reord_seen:I rcv_ooopack:I "
-    "snd_wnd:I rcv_wnd:I rehash:I total_rto:H total_rto_recoveries:H total_rto_time:I received_ce:I "
-    "delivered_e1_bytes:I delivered_e0_bytes:I delivered_ce_bytes:I received_e1_bytes:I received_e0_bytes:I "
+    "state:B ca_state:B retransmits:B probes:B backoff:B options:B wscale:B flags:B rto:I ato:I "
+    "snd_mss:I rcv_mss:I "
+    "unacked:I sacked:I lost:I retrans:I fackets:I last_data_sent:I last_ack_sent:I "
+    "last_data_recv:I last_ack_recv:I "
+    "pmtu:I rcv_ssthresh:I rtt:I rttvar:I snd_ssthresh:I snd_cwnd:I advmss:I reordering:I "
+    "rcv_rtt:I rcv_space:I "
+    "total_retrans:I pacing_rate:Q max_pacing_rate:Q bytes_acked:Q bytes_received:Q segs_out:I "
+    "segs_in:I "
+    "notsent_bytes:I min_rtt:I data_segs_in:I data_segs_out:I delivery_rate:Q busy_time:Q "
+    "rwnd_limited:Q "
+    "sndbuf_limited:Q delivered:I delivered_ce:I bytes_sent:Q bytes_retrans:Q dsack_dups:I "
+    "reord_seen:I rcv_ooopack:I "
+    "snd_wnd:I rcv_wnd:I rehash:I total_rto:H total_rto_recoveries:H total_rto_time:I "
+    "received_ce:I "
+    "delivered_e1_bytes:I delivered_e0_bytes:I delivered_ce_bytes:I received_e1_bytes:I "
+    "received_e0_bytes:I "
     "received_ce_bytes:I accecn:I"
 )
 
@@ -74,7 +86,9 @@ TCP_INFO_FIELDS = _tcp_info_fields()
 
 
 def socket_layout(info_bytes: int) -> np.dtype[Any]:
-    """Returns the layout of a socket's row, with the fields of tcp_info that the recording kernel had."""
+    """Returns the layout of a socket's row, with the fields of tcp_info that the recording
+    kernel had.
+    """
     fields = dict(_ROW_FIELDS)
     for name, (offset, dtype) in TCP_INFO_FIELDS.items():
         if offset + np.dtype(dtype).itemsize <= info_bytes:
@@ -90,9 +104,10 @@ def socket_layout(info_bytes: int) -> np.dtype[Any]:
 
 
 class TransposedRows:
-    """Holds rows with each word of 8 bytes in an array of its own, so that a field's values lie side by side.
+    """Holds rows with a separate array for each word of 8 bytes, so that a field's values are
+    consecutive in memory.
 
-    Taking a hundred fields out of untransposed rows would cost a hundred walks through all of the memory.
+    Extracting a hundred fields from untransposed rows would read all of the memory a hundred times.
     """
 
     def __init__(self, layout: np.dtype[Any], most: int) -> None:
@@ -119,9 +134,9 @@ class TransposedRows:
 
 @dataclass(frozen=True)
 class SocketColumn:
-    """Describes a column: a field times `times` or over `per`, or some bits of the field.
+    """Describes a column: a field multiplied by `times`, divided by `per`, or some of its bits.
 
-    It is null where the field is one of `none`, or where row_has lacks the bit `needs`.
+    The column is null if the field is one of `none`, or if row_has lacks the bit `needs`.
     """
 
     field: str
@@ -134,7 +149,9 @@ class SocketColumn:
 
     @property
     def dtype(self) -> Any:
-        """Returns the column's type. Whole numbers stay as wide as the kernel's, which halves memory and writing."""
+        """Returns the column's type. Whole numbers keep the kernel's width, which halves memory
+        and writing.
+        """
         if self.type == "int":
             return np.dtype("u1" if self.bits else (_ROW_FIELDS | TCP_INFO_FIELDS)[self.field][1])
         return np.dtype(np.float64 if self.type == "float" else np.bool_)
@@ -144,144 +161,158 @@ class SocketColumn:
         return bool(self.none or self.needs)
 
     def fill(self, rows: TransposedRows, into: Numbers) -> None:
-        """Writes the value of each row, whatever it is where there is none."""
+        """Writes the value of each row; for a row without a value, an arbitrary number."""
         raw = rows[self.field]
         if self.bits:
             raw = raw >> self.bits[0] & self.bits[1]
         if self.type == "float" and self.per != 1.0:
-            np.divide(raw, self.per, out=into)  # and not times 1e-6, which is no exact number
+            np.divide(raw, self.per, out=into)  # not times 1e-6, which is not exact in binary
         elif self.type == "float":
             np.multiply(raw, self.times, out=into)
         else:
             into[:] = raw
 
     def fill_known(self, rows: TransposedRows, into: Numbers) -> None:
-        """Writes for each row whether it has a value."""
+        """Writes whether each row has a value."""
         into[:] = rows["row_has"] & self.needs if self.needs else True
         for none in self.none:
             into &= rows[self.field] != none
 
 
-def _seconds(field: str, per_s: float, *none: int) -> SocketColumn:
-    return SocketColumn(field, "float", per=per_s, none=none)
-
-
-def _rate(field: str, *none: int) -> SocketColumn:
-    return SocketColumn(field, "float", times=8, none=none)
-
-
-def _bit(field: str, shift: int, mask: int = 1) -> SocketColumn:
-    return SocketColumn(field, "bool" if mask == 1 else "int", bits=(shift, mask))
-
-
-def _memory(name: str) -> SocketColumn:
-    return SocketColumn(f"row_memory_{name}", needs=HAS_MEMORY)
+def _column(kind: str, field: str, *numbers: str) -> SocketColumn:
+    """Makes a column of a line of the table below."""
+    if kind == "memory":
+        return SocketColumn(f"row_memory_{field}", needs=HAS_MEMORY)
+    if kind == "bits":
+        shift, mask = map(int, numbers)
+        return SocketColumn(field, "bool" if mask == 1 else "int", bits=(shift, mask))
+    per, *none = numbers if kind == "seconds" else ("1", *numbers)
+    values = tuple(int(number, 0) for number in none)
+    if kind == "number":
+        return SocketColumn(field, none=values)
+    return SocketColumn(field, "float", 8 if kind == "rate" else 1, float(per), values)
 
 
 STATES = {
-    1: "established", 2: "syn-sent", 3: "syn-recv", 4: "fin-wait-1", 5: "fin-wait-2", 6: "time-wait", 7: "close",
-    8: "close-wait", 9: "last-ack", 10: "listen", 11: "closing", 12: "new-syn-recv",
-}  # fmt: skip
+    1: "established",
+    2: "syn-sent",
+    3: "syn-recv",
+    4: "fin-wait-1",
+    5: "fin-wait-2",
+    6: "time-wait",
+    7: "close",
+    8: "close-wait",
+    9: "last-ack",
+    10: "listen",
+    11: "closing",
+    12: "new-syn-recv",
+}
 CA_STATES = {0: "open", 1: "disorder", 2: "cwr", 3: "recovery", 4: "loss"}
 
-SOCKET_COLUMNS: dict[str, SocketColumn] = {
-    "recv_queue_bytes": SocketColumn("row_recv_queue_bytes"),
-    "send_queue_bytes": SocketColumn("row_send_queue_bytes"),
-    "rto_s": _seconds("rto", 1e6, 0),
-    "rtt_s": _seconds("rtt", 1e6, 0),
-    "rttvar_s": _seconds("rttvar", 1e6),
-    "min_rtt_s": _seconds("min_rtt", 1e6, 0, _NO_U32),
-    "mss_bytes": SocketColumn("snd_mss"),
-    "cwnd_packets": SocketColumn("snd_cwnd"),
-    "ssthresh_packets": SocketColumn("snd_ssthresh", none=(_INFINITE_SSTHRESH,)),
-    "bytes_sent": SocketColumn("bytes_sent"),
-    "bytes_retransmitted": SocketColumn("bytes_retrans"),
-    "bytes_acked": SocketColumn("bytes_acked"),
-    "bytes_received": SocketColumn("bytes_received"),
-    "segs_out": SocketColumn("segs_out"),
-    "data_segs_out": SocketColumn("data_segs_out"),
-    "retransmits": SocketColumn("total_retrans"),
-    "lost": SocketColumn("lost"),
-    "unacked": SocketColumn("unacked"),
-    "pacing_rate_bps": _rate("pacing_rate", 0, _NO_U64),
-    "delivery_rate_bps": _rate("delivery_rate", 0),
-    "busy_s": _seconds("busy_time", 1e6),
-    "receiver_window_limited_s": _seconds("rwnd_limited", 1e6),
-    "send_buffer_limited_s": _seconds("sndbuf_limited", 1e6),
-    # what ss's table had not
-    "segs_in": SocketColumn("segs_in"),
-    "data_segs_in": SocketColumn("data_segs_in"),
-    "timeouts_in_row": SocketColumn("retransmits"),
-    "probes": SocketColumn("probes"),
-    "backoff": SocketColumn("backoff"),
-    "timestamps": _bit("options", 0),
-    "sack": _bit("options", 1),
-    "window_scaling": _bit("options", 2),
-    "ecn": _bit("options", 3),
-    "ecn_seen": _bit("options", 4),
-    "syn_data": _bit("options", 5),
-    "send_window_scale": _bit("wscale", 0, 15),
-    "receive_window_scale": _bit("wscale", 4, 15),
-    "app_limited": _bit("flags", 0),
-    "fastopen_client_failure": _bit("flags", 1, 3),
-    "ato_s": _seconds("ato", 1e6),
-    "receive_mss_bytes": SocketColumn("rcv_mss"),
-    "sacked": SocketColumn("sacked"),
-    "retransmitted_unacked": SocketColumn("retrans"),
-    "fackets": SocketColumn("fackets"),
-    "last_data_sent_s": _seconds("last_data_sent", 1e3),
-    "last_data_received_s": _seconds("last_data_recv", 1e3),
-    "last_ack_received_s": _seconds("last_ack_recv", 1e3),
-    "path_mtu_bytes": SocketColumn("pmtu"),
-    "receive_ssthresh_bytes": SocketColumn("rcv_ssthresh"),
-    "advertised_mss_bytes": SocketColumn("advmss"),
-    "reordering_packets": SocketColumn("reordering"),
-    "receive_rtt_s": _seconds("rcv_rtt", 1e6, 0),
-    "receive_space_bytes": SocketColumn("rcv_space"),
-    "max_pacing_rate_bps": _rate("max_pacing_rate", _NO_U64),
-    "unsent_bytes": SocketColumn("notsent_bytes"),
-    "delivered": SocketColumn("delivered"),
-    "delivered_ce": SocketColumn("delivered_ce"),
-    "dsack_duplicates": SocketColumn("dsack_dups"),
-    "reorderings_seen": SocketColumn("reord_seen"),
-    "out_of_order_received": SocketColumn("rcv_ooopack"),
-    "send_window_bytes": SocketColumn("snd_wnd"),
-    "receive_window_bytes": SocketColumn("rcv_wnd"),
-    "rehashes": SocketColumn("rehash"),
-    "timeouts": SocketColumn("total_rto"),
-    "timeout_recoveries": SocketColumn("total_rto_recoveries"),
-    "timeout_recovery_s": _seconds("total_rto_time", 1e3),
-    "received_ce": SocketColumn("received_ce"),
-    "delivered_ect1_bytes": SocketColumn("delivered_e1_bytes"),
-    "delivered_ect0_bytes": SocketColumn("delivered_e0_bytes"),
-    "delivered_ce_bytes": SocketColumn("delivered_ce_bytes"),
-    "received_ect1_bytes": SocketColumn("received_e1_bytes"),
-    "received_ect0_bytes": SocketColumn("received_e0_bytes"),
-    "received_ce_bytes": SocketColumn("received_ce_bytes"),
-    "accecn_word": SocketColumn("accecn"),
-    "timer": SocketColumn("row_timer"),
-    "timer_s": _seconds("row_timer_expires_ms", 1e3),
-    "timer_retransmits": SocketColumn("row_timer_retransmits"),
-    "receive_memory_bytes": _memory("rmem_alloc"),
-    "receive_buffer_bytes": _memory("rcvbuf"),
-    "send_memory_bytes": _memory("wmem_alloc"),
-    "send_buffer_bytes": _memory("sndbuf"),
-    "forward_memory_bytes": _memory("fwd_alloc"),
-    "send_queue_memory_bytes": _memory("wmem_queued"),
-    "option_memory_bytes": _memory("optmem"),
-    "backlog_memory_bytes": _memory("backlog"),
-    "socket_drops": _memory("drops"),
-}
+# A line for each column: its name, its kind, and its source field. Then follow, for times, the
+# field's units in a second, for bits the shift and the mask; and the numbers that mean "no value".
+_TABLE = """\
+recv_queue_bytes           number   row_recv_queue_bytes
+send_queue_bytes           number   row_send_queue_bytes
+rto_s                      seconds  rto 1e6 0
+rtt_s                      seconds  rtt 1e6 0
+rttvar_s                   seconds  rttvar 1e6
+min_rtt_s                  seconds  min_rtt 1e6 0 0xffffffff
+mss_bytes                  number   snd_mss
+cwnd_packets               number   snd_cwnd
+ssthresh_packets           number   snd_ssthresh 0x7fffffff
+bytes_sent                 number   bytes_sent
+bytes_retransmitted        number   bytes_retrans
+bytes_acked                number   bytes_acked
+bytes_received             number   bytes_received
+segs_out                   number   segs_out
+data_segs_out              number   data_segs_out
+retransmits                number   total_retrans
+lost                       number   lost
+unacked                    number   unacked
+pacing_rate_bps            rate     pacing_rate 0 0xffffffffffffffff
+delivery_rate_bps          rate     delivery_rate 0
+busy_s                     seconds  busy_time 1e6
+receiver_window_limited_s  seconds  rwnd_limited 1e6
+send_buffer_limited_s      seconds  sndbuf_limited 1e6
+segs_in                    number   segs_in
+data_segs_in               number   data_segs_in
+timeouts_in_row            number   retransmits
+probes                     number   probes
+backoff                    number   backoff
+timestamps                 bits     options 0 1
+sack                       bits     options 1 1
+window_scaling             bits     options 2 1
+ecn                        bits     options 3 1
+ecn_seen                   bits     options 4 1
+syn_data                   bits     options 5 1
+microsecond_timestamps     bits     options 6 1
+send_window_scale          bits     wscale 0 15
+receive_window_scale       bits     wscale 4 15
+app_limited                bits     flags 0 1
+fastopen_client_failure    bits     flags 1 3
+ato_s                      seconds  ato 1e6
+receive_mss_bytes          number   rcv_mss
+sacked                     number   sacked
+retransmitted_unacked      number   retrans
+fackets                    number   fackets
+last_data_sent_s           seconds  last_data_sent 1e3
+last_data_received_s       seconds  last_data_recv 1e3
+last_ack_received_s        seconds  last_ack_recv 1e3
+path_mtu_bytes             number   pmtu
+receive_ssthresh_bytes     number   rcv_ssthresh
+advertised_mss_bytes       number   advmss
+reordering_packets         number   reordering
+receive_rtt_s              seconds  rcv_rtt 1e6 0
+receive_space_bytes        number   rcv_space
+max_pacing_rate_bps        rate     max_pacing_rate 0xffffffffffffffff
+unsent_bytes               number   notsent_bytes
+delivered                  number   delivered
+delivered_ce               number   delivered_ce
+dsack_duplicates           number   dsack_dups
+reorderings_seen           number   reord_seen
+out_of_order_received      number   rcv_ooopack
+send_window_bytes          number   snd_wnd
+receive_window_bytes       number   rcv_wnd
+rehashes                   number   rehash
+timeouts                   number   total_rto
+timeout_recoveries         number   total_rto_recoveries
+timeout_recovery_s         seconds  total_rto_time 1e3
+received_ce                number   received_ce
+delivered_ect1_bytes       number   delivered_e1_bytes
+delivered_ect0_bytes       number   delivered_e0_bytes
+delivered_ce_bytes         number   delivered_ce_bytes
+received_ect1_bytes        number   received_e1_bytes
+received_ect0_bytes        number   received_e0_bytes
+received_ce_bytes          number   received_ce_bytes
+accecn_word                number   accecn
+timer                      number   row_timer
+timer_s                    seconds  row_timer_expires_ms 1e3
+timer_retransmits          number   row_timer_retransmits
+receive_memory_bytes       memory   rmem_alloc
+receive_buffer_bytes       memory   rcvbuf
+send_memory_bytes          memory   wmem_alloc
+send_buffer_bytes          memory   sndbuf
+forward_memory_bytes       memory   fwd_alloc
+send_queue_memory_bytes    memory   wmem_queued
+option_memory_bytes        memory   optmem
+backlog_memory_bytes       memory   backlog
+socket_drops               memory   drops
+"""
+SOCKET_COLUMNS = {name: _column(*words) for name, *words in map(str.split, _TABLE.splitlines())}
 
 
-# The fields that the table of sockets takes as they are: numbers and names, and what several columns are made of.
+# The raw fields that the table of sockets needs: numbers of identities and states, and the sources
+# of several columns.
 RAW_FIELDS = ("row_id", "row_state", "ca_state", "row_has", *CCA_WORDS)
 
 
 def cca_columns() -> dict[str, pl.Expr]:
-    """Returns the columns of the CCAs' own state. A row has the state of at most one CCA, as row_has says.
+    """Returns the columns of the CCAs' internal state. A row has the state of at most one CCA;
+    row_has says which.
 
-    The words are those of struct tcp_bbr_info, tcp_dctcp_info and tcpvegas_info (include/uapi/linux/inet_diag.h).
+    The words are those of struct tcp_bbr_info, tcp_dctcp_info and tcpvegas_info
+    (include/uapi/linux/inet_diag.h).
     """
     has = pl.col("row_has")
     is_bbr, is_dctcp, is_vegas = ((has & bit) != 0 for bit in (HAS_BBR, HAS_DCTCP, HAS_VEGAS))
@@ -290,7 +321,7 @@ def cca_columns() -> dict[str, pl.Expr]:
     vegas_enabled, rttcnt, vegas_rtt, vegas_minrtt, _ = map(pl.col, CCA_WORDS)
     bandwidth = bw_lo.cast(pl.Float64) + bw_hi.cast(pl.Float64) * 2.0**32
     dctcp_enabled, ce_state = enabled_and_ce_state % 2**16, enabled_and_ce_state // 2**16
-    running = is_dctcp & (dctcp_enabled != 0)  # else it fell back to Reno, and has no state
+    running = is_dctcp & (dctcp_enabled != 0)  # otherwise it fell back to Reno, and has no state
     return {
         "bbr_bandwidth_bps": pl.when(is_bbr).then(bandwidth * 8),
         "bbr_min_rtt_s": pl.when(is_bbr, bbr_min_rtt != _NO_U32).then(bbr_min_rtt / 1e6),
@@ -304,5 +335,7 @@ def cca_columns() -> dict[str, pl.Expr]:
         "vegas_enabled": pl.when(is_vegas).then(vegas_enabled != 0),
         "vegas_rtts": pl.when(is_vegas).then(rttcnt.cast(pl.Int64)),
         "vegas_rtt_s": pl.when(is_vegas, vegas_rtt != _VEGAS_NO_RTT).then(vegas_rtt / 1e6),
-        "vegas_min_rtt_s": pl.when(is_vegas, vegas_minrtt != _VEGAS_NO_RTT).then(vegas_minrtt / 1e6),
+        "vegas_min_rtt_s": pl.when(is_vegas, vegas_minrtt != _VEGAS_NO_RTT).then(
+            vegas_minrtt / 1e6
+        ),
     }

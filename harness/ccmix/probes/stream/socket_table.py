@@ -1,4 +1,6 @@
-"""Makes the table of sockets of the stream's records, some hundred columns of each row, at a million rows a second."""
+"""Makes the table of sockets, with some hundred columns, from the stream's records, at a million
+rows a second.
+"""
 
 import socket
 from collections.abc import Iterator, Mapping
@@ -7,10 +9,29 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ccmix.probes.stream.bbr_columns import add_bbr_info, bbr_columns
-from ccmix.probes.stream.columns import Numbers, by_id, nullable, sample_times, text
-from ccmix.probes.stream.format import RecordType, SocketIdentity
-from ccmix.probes.stream.records import MOST_INFO_BYTES, Bytes, Header, Records, SampleIndex
+from ccmix.probes.stream.format import (
+    BBR_PHASES,
+    HAS_BBR,
+    HAS_DCTCP,
+    HAS_VEGAS,
+    BbrInfoRow,
+    BbrRow,
+    RecordType,
+    SocketIdentity,
+)
+from ccmix.probes.stream.records import (
+    MOST_INFO_BYTES,
+    Bytes,
+    Header,
+    Numbers,
+    Records,
+    SampleIndex,
+    by_id,
+    nullable,
+    row_dtype,
+    sample_times,
+    text,
+)
 from ccmix.probes.stream.socket_columns import (
     CA_STATES,
     CCA_WORDS,
@@ -23,27 +44,113 @@ from ccmix.probes.stream.socket_columns import (
     socket_layout,
 )
 
-# A block of rows stays in the processor's nearer cache while it is transposed, a chunk in the farther one.
+_ROW, _INFO_ROW = row_dtype(BbrRow), row_dtype(BbrInfoRow)
+_OWNER = ["sample", "socket"]  # of a state
+_NOT_SET, _NOT_SET_U64 = 2**32 - 1, 2**64 - 1
+
+# A block of rows stays in the processor's nearer cache while it is transposed, a chunk in the
+# farther one.
 _BLOCK_ROWS = 512
 _CHUNK_ROWS = 16 * _BLOCK_ROWS
 
 
+def bbr_columns(data: Bytes, records: Records, socket_ids: Numbers) -> pl.DataFrame:
+    """Returns the phase and the bounds of BBR for all rows of sockets, whose numbers are
+    `socket_ids`; null for a row without such a state.
+    """
+    samples = records.samples[RecordType.BBR]
+    rows = np.frombuffer(samples.joined(data), _ROW)
+    values = ("phase", "cycle", "bw_lo_bps", "inflight_hi_packets", "inflight_lo_packets")
+    states = _owners(records, samples, rows["id"]).with_columns(
+        pl.Series(name, rows[name].copy()) for name in values
+    )
+    joined = _owners_of_rows(records, socket_ids).join(
+        states.unique(_OWNER, keep="first"), on=_OWNER, how="left", maintain_order="left"
+    )
+    phases = pl.Series([*BBR_PHASES, "unknown"])
+    bw_lo_bps = pl.col("bw_lo_bps")
+    return joined.select(
+        bbr_phase=pl.lit(phases).gather(pl.col("phase").clip(0, len(BBR_PHASES))),
+        bbr_cycle=pl.col("cycle"),
+        bbr_bw_lo_bps=pl.when(bw_lo_bps != _NOT_SET_U64).then(bw_lo_bps.cast(pl.Float64)),
+        **{
+            f"bbr_{name}": pl.when(pl.col(name) != _NOT_SET).then(name)
+            for name in ("inflight_hi_packets", "inflight_lo_packets")
+        },
+    )
+
+
+def add_bbr_info(
+    data: Bytes, records: Records, raw: Mapping[str, Numbers], words: tuple[str, ...]
+) -> None:
+    """Writes the members of struct tcp_bbr_info into the `words` of the rows for which the kernel
+    has not sent the state of any CCA.
+
+    `raw` has the fields of all rows of sockets.
+    """
+    samples = records.samples[RecordType.BBR_INFO]
+    if not samples.offsets:
+        return
+    rows = np.frombuffer(samples.joined(data), _INFO_ROW)
+    states = (
+        _owners(records, samples, rows["id"]).with_row_index("state").unique(_OWNER, keep="first")
+    )
+    known = _owners_of_rows(records, raw["row_id"]).with_row_index("row").join(states, on=_OWNER)
+    place, state = known["row"].to_numpy(), known["state"].to_numpy()
+    sent = raw["row_has"][place] & (HAS_BBR | HAS_DCTCP | HAS_VEGAS) != 0
+    place, state = place[~sent], state[~sent]
+    raw["row_has"][place] |= HAS_BBR
+    for number, word in enumerate(words):
+        raw[word][place] = rows["info"][state, number]
+
+
+def _owners(records: Records, samples: SampleIndex, ids: Numbers) -> pl.DataFrame:
+    """Returns, for each state, the number of its sample of sockets and the number of its socket."""
+    samples.check_ids(ids, len(records.identities.sockets.known), "socket")
+    of_sockets = records.samples[RecordType.SOCKETS]
+    sample = np.searchsorted(of_sockets.offsets, samples.offsets) - 1
+    return pl.DataFrame({"sample": _for_each_row(sample, samples), "socket": ids.copy()})
+
+
+def _owners_of_rows(records: Records, socket_ids: Numbers) -> pl.DataFrame:
+    """Returns the same two numbers for each row of sockets."""
+    of_sockets = records.samples[RecordType.SOCKETS]
+    numbers = np.arange(len(of_sockets.offsets))
+    return pl.DataFrame({"sample": _for_each_row(numbers, of_sockets), "socket": socket_ids})
+
+
+def _for_each_row(numbers: Numbers, samples: SampleIndex) -> Numbers:
+    """Repeats the number of each sample for each of its rows."""
+    return np.repeat(np.asarray(numbers, np.int64), np.asarray(samples.rows, np.int64))
+
+
 def socket_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
-    """Returns the table of sockets, a row per sample and socket, and one for the final counters of each."""
+    """Returns the table of sockets: a row per sample and socket, and a row for the final counters
+    of each socket.
+    """
     samples, identities = records.samples[RecordType.SOCKETS], records.identities.sockets.known
     layout = socket_layout(samples.info_bytes or MOST_INFO_BYTES)
     raw, counted = _in_columns(data, samples, layout)
     ids = raw["row_id"]
     samples.check_ids(ids, len(identities), "socket")
-    netns = {number: header.target("sockets", number) for number in {identity.target for identity in identities}}
+    netns = {
+        number: header.target("sockets", number)
+        for number in {identity.target for identity in identities}
+    }
     identified = {
-        "final": pl.Series(np.repeat(np.array(samples.final, bool), np.array(samples.rows, np.int64))),
+        "final": pl.Series(
+            np.repeat(np.array(samples.final, bool), np.array(samples.rows, np.int64))
+        ),
         "netns": by_id(ids, [netns[identity.target] for identity in identities], pl.String),
         "socket": pl.Series(ids),
         "cookie": by_id(ids, [identity.cookie for identity in identities], pl.UInt64),
-        "local_address": by_id(ids, [_address(identity, identity.local) for identity in identities], pl.String),
+        "local_address": by_id(
+            ids, [_address(identity, identity.local) for identity in identities], pl.String
+        ),
         "local_port": by_id(ids, [identity.local_port for identity in identities], pl.Int64),
-        "remote_address": by_id(ids, [_address(identity, identity.remote) for identity in identities], pl.String),
+        "remote_address": by_id(
+            ids, [_address(identity, identity.remote) for identity in identities], pl.String
+        ),
         "remote_port": by_id(ids, [identity.remote_port for identity in identities], pl.Int64),
         "uid": by_id(ids, [identity.uid for identity in identities], pl.UInt32),
         "cca": by_id(ids, [text(identity.cca) for identity in identities], pl.String),
@@ -56,12 +163,18 @@ def socket_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
     found_s = by_id(ids, [identity.mono_ns / 1e9 for identity in identities], pl.Float64)
     identified["age_s"] = pl.Series((times["monotonic_s"] - found_s).clip(0.0))
     add_bbr_info(data, records, raw, CCA_WORDS)
-    ccas = pl.DataFrame({name: pl.Series(values) for name, values in raw.items()}).select(**cca_columns())
-    return pl.DataFrame(times | identified | states | counted).hstack(ccas).hstack(bbr_columns(data, records, ids))
+    ccas = pl.DataFrame({name: pl.Series(values) for name, values in raw.items()}).select(
+        **cca_columns()
+    )
+    return (
+        pl.DataFrame(times | identified | states | counted)
+        .hstack(ccas)
+        .hstack(bbr_columns(data, records, ids))
+    )
 
 
 def _names(states: Mapping[int, str]) -> list[str]:
-    """Returns the name of each number of 8 bits."""
+    """Returns a name for each of the 256 numbers of 8 bits."""
     return [states.get(number, "unknown") for number in range(256)]
 
 
@@ -71,9 +184,11 @@ def _address(identity: SocketIdentity, address: bytes) -> str:
     return socket.inet_ntop(socket.AF_INET6, address)
 
 
-def _transposed(data: Bytes, samples: SampleIndex, layout: np.dtype[Any]) -> Iterator[TransposedRows]:
-    """Yields all rows, chunk after chunk; asking for the next chunk overwrites the one before."""
-    # Where rows are few, so is the memory: NumPy asks for huge pages from 4 MiB on, and the heap keeps those
+def _transposed(
+    data: Bytes, samples: SampleIndex, layout: np.dtype[Any]
+) -> Iterator[TransposedRows]:
+    """Yields all rows in chunks. The next chunk overwrites the previous one."""
+    # Few rows get little memory: NumPy asks for huge pages from 4 MiB on, which the heap keeps
     chunk = TransposedRows(layout, min(sum(samples.rows), _CHUNK_ROWS))
     for block in samples.blocks(data, _BLOCK_ROWS):
         chunk.add(block)
@@ -84,21 +199,33 @@ def _transposed(data: Bytes, samples: SampleIndex, layout: np.dtype[Any]) -> Ite
 
 
 def _uninitialised(dtypes: Mapping[str, np.dtype[Any]], total: int) -> dict[str, Numbers]:
-    """Returns columns; those of a type are in one piece of memory, which the kernel gives out in large pages."""
+    """Returns uninitialised columns. Columns of the same type share one piece of memory, so that
+    the kernel can use large pages.
+    """
     kinds = sorted(set(dtypes.values()), key=str)
-    rooms = {kind: iter(np.empty((list(dtypes.values()).count(kind), total), kind)) for kind in kinds}
+    rooms = {
+        kind: iter(np.empty((list(dtypes.values()).count(kind), total), kind)) for kind in kinds
+    }
     return {name: next(rooms[kind]) for name, kind in dtypes.items()}
 
 
 def _in_columns(
     data: Bytes, samples: SampleIndex, layout: np.dtype[Any]
 ) -> tuple[dict[str, Numbers], dict[str, pl.Series]]:
-    """Returns the raw fields, and the columns made of one field; those are null where the recording kernel lacks it."""
+    """Returns the raw fields, and the columns made of a single field, which are null if the
+    recording kernel lacks the field.
+    """
     total = sum(samples.rows)
     raw = _uninitialised({name: layout[name] for name in RAW_FIELDS}, total)
-    present = {name: column for name, column in SOCKET_COLUMNS.items() if column.field in (layout.names or ())}
+    present = {
+        name: column
+        for name, column in SOCKET_COLUMNS.items()
+        if column.field in (layout.names or ())
+    }
     values = _uninitialised({name: column.dtype for name, column in present.items()}, total)
-    known = _uninitialised({name: np.dtype(bool) for name, column in present.items() if column.nullable}, total)
+    known = _uninitialised(
+        {name: np.dtype(bool) for name, column in present.items() if column.nullable}, total
+    )
     begin = 0
     for fields in _transposed(data, samples, layout):
         place = slice(begin, begin + fields.count)

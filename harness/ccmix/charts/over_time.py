@@ -1,0 +1,370 @@
+"""Draws time series: goodput with retransmissions, and the state of a BBR flow.
+
+A chart of goodput shows one condition of the path, its entries side by side on the same scales,
+three in a row, so that readers can compare all-CUBIC, all-BBR and the mix of both at a glance, as
+in figures 2 to 14 of Tierney et al. 2021. analysis/dynamics.py says how BBR's states are known,
+those of its first version and of the later ones.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from ccmix.analysis import dynamics
+from ccmix.charts import encodings
+from ccmix.charts.encodings import (
+    LINE_WIDTH,
+    RATE_AXIS,
+    ChartSource,
+    Part,
+    inline,
+    largest,
+    name,
+    names_in_order,
+    plain,
+    quantity,
+)
+
+WIDTH, STRIP_HEIGHT, HEIGHT = 640, 18, 110
+MOST_POINTS = 700  # of a line: about one a pixel
+STATES = {
+    "startup": "#D55E00",
+    "drain": "#E69F00",
+    "probe_bw, up": "#0072B2",
+    "probe_bw, down": "#56B4E9",
+    "probe_bw, cruise": "#DDEBF5",
+    "probe_bw, refill": "#009E73",
+    "probe_rtt": "#CC79A7",
+}
+Lines = Mapping[str, tuple[str, str]]  # column: its name in the legend, and its colour
+RATES = {
+    "bbr_bandwidth_bps": ("bandwidth estimate", "#0072B2"),
+    "delivery_rate_bps": ("delivery rate", "#E69F00"),
+    "bbr_bw_lo_bps": ("bw_lo", "#CC79A7"),
+}
+DELAYS = {"rtt_ms": ("smoothed RTT", "#D55E00"), "min_rtt_ms": ("min RTT", "#0072B2")}
+WINDOWS = {
+    "cwnd_packets": ("cwnd", "#0072B2"),
+    "in_flight_packets": ("in flight", "#E69F00"),
+    "bbr_inflight_hi_packets": ("inflight_hi", "#009E73"),
+    "bbr_inflight_lo_packets": ("inflight_lo", "#CC79A7"),
+}
+# set by the later versions
+BOUNDS = "bbr_bw_lo_bps", "bbr_inflight_hi_packets", "bbr_inflight_lo_packets"
+
+
+def phase(known: Collection[str]) -> pl.Expr:
+    """Returns a name in STATES, for rows of sockets.parquet with the columns `known`: the state,
+    and for probe_bw also its part, or the part of the pacing gain's cycle.
+    """
+    gain = pl.col("bbr_pacing_gain")
+    cycle = (
+        pl.when(gain > 1)
+        .then(pl.lit("up"))
+        .when(gain < 1)
+        .then(pl.lit("down"))
+        .otherwise(pl.lit("cruise"))
+    )
+    state = dynamics.bbr_state(known)
+    named = (
+        pl.when(state == "probe_bw")
+        .then(pl.concat_str(pl.lit("probe_bw, "), cycle))
+        .otherwise(state.str.replace("probe_bw_", "probe_bw, ", literal=True))
+    )
+    return pl.when(named.is_in(list(STATES))).then(named)
+
+
+def states(
+    source: ChartSource, x: Part, y: Part | None = None, there: Sequence[str] = tuple(STATES)
+) -> Part:
+    """Draws a strip of states, each from time_s to to_s, as a single view; y separates flows.
+
+    Rows: time_s, to_s, bbr_state (phase()). there: the STATES that the legend names.
+    """
+    scale = {"domain": list(there), "range": [STATES[state] for state in there]}
+    colour = name("bbr_state", None, scale=scale, legend={"orient": "top", "columns": len(there)})
+    encoding = {"x": x, "x2": {"field": "to_s"}, "color": colour} | ({"y": y} if y else {})
+    return source.view({"mark": "rect", "encoding": encoding})
+
+
+def lines_of(source: ChartSource, x: Part, columns: Lines, title: str, axis: Part) -> Part:
+    """Draws steps of several columns over time_s, as a single view; `columns` gives their names in
+    the legend, and their colours.
+
+    A line of BOUNDS has gaps while they are not set. Other lines continue if a sample has no value.
+    """
+    with_gaps = "".join(f" || datum.column === '{name}'" for name in columns if name in BOUNDS)
+    there = f"(isValid(datum.value){with_gaps})" if with_gaps else "isValid(datum.value)"
+    folded = (
+        {"fold": list(columns), "as": ["column", "value"]},
+        {"filter": f"{there} && datum.time_s >= 0"},
+        {
+            "calculate": " : ".join(
+                [
+                    f"datum.column === '{column}' ? '{label}'"
+                    for column, (label, _) in columns.items()
+                ]
+                + ["null"]
+            ),
+            "as": "line",
+        },
+    )
+    scale = {
+        "domain": [label for label, _ in columns.values()],
+        "range": [colour for _, colour in columns.values()],
+    }
+    return source.view(
+        {
+            "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.3},
+            "encoding": {
+                "x": x,
+                "y": quantity("value", title, axis),
+                "color": name(
+                    "line",
+                    None,
+                    scale=scale,
+                    legend={"symbolType": "stroke", "symbolStrokeWidth": 3},
+                ),
+            },
+        },
+        *folded,
+    )
+
+
+def rates(source: ChartSource, x: Part, columns: Lines = RATES) -> Part:
+    """Draws lines of the RATES that are in `columns`."""
+    return lines_of(source, x, columns, "bit/s", RATE_AXIS)
+
+
+def delays(source: ChartSource, x: Part) -> Part:
+    """Draws lines of rtt_ms and min_rtt_ms."""
+    return lines_of(source, x, DELAYS, "RTT (ms)", {"tickCount": 4})
+
+
+def windows(source: ChartSource, x: Part, columns: Lines = WINDOWS) -> Part:
+    """Draws lines of the WINDOWS that are in `columns`."""
+    return lines_of(source, x, columns, "packets", {"format": "~s", "tickCount": 4})
+
+
+def state_over_time(samples: pl.DataFrame) -> Part:
+    """Draws a strip of states, and below it rates, RTTs and windows.
+
+    samples: the samples of a socket, in order: time_s, bbr_state (phase()), bbr_bandwidth_bps,
+        delivery_rate_bps, rtt_s, bbr_min_rtt_s, cwnd_packets, in_flight_packets, and BOUNDS, which
+        have a line if they were set. A sample's state is drawn until the next sample.
+    """
+    end_s = encodings.largest(samples, "time_s")
+    spans = _spans(samples, end_s)
+    lines = samples.gather_every(-(-samples.height // MOST_POINTS)).with_columns(
+        pl.col("bbr_bandwidth_bps", "delivery_rate_bps").round_sig_figs(4),
+        pl.col(*BOUNDS)
+        .round_sig_figs(4)
+        .fill_null(strategy="forward", limit=1),  # as long as the sample's state
+        pl.col("time_s").round(4),
+        rtt_ms=(pl.col("rtt_s") * 1e3).round_sig_figs(4),
+        min_rtt_ms=(pl.col("bbr_min_rtt_s") * 1e3).round_sig_figs(4),
+    )
+    time = encodings.time(domain=[0, end_s], nice=False)
+    above = time | {"title": None, "axis": {"labels": False}}
+
+    def there(columns: Lines) -> Lines:
+        unset = [name for name in BOUNDS if lines[name].null_count() == lines.height]
+        return {name: line for name, line in columns.items() if name not in unset}
+
+    def of(columns: Lines) -> ChartSource:
+        return inline(lines.select("time_s", *columns))
+
+    drawn = [state for state in STATES if state in spans["bbr_state"]]
+    of_rates, of_windows = there(RATES), there(WINDOWS)
+    plots = [
+        {"width": WIDTH, "height": STRIP_HEIGHT, **states(inline(spans), above, there=drawn)},
+        {"width": WIDTH, "height": HEIGHT, **rates(of(of_rates), above, of_rates)},
+        {"width": WIDTH, "height": HEIGHT, **delays(of(DELAYS), above)},
+        {"width": WIDTH, "height": HEIGHT, **windows(of(of_windows), time, of_windows)},
+    ]
+    return {"vconcat": plots, "spacing": 6, "resolve": {"scale": {"color": "independent"}}}
+
+
+def _spans(samples: pl.DataFrame, end_s: float) -> pl.DataFrame:
+    """Returns the spans in which the state stays the same: time_s, to_s, bbr_state."""
+    changes = samples.filter(
+        pl.col("bbr_state").ne_missing(pl.col("bbr_state").shift()) | (pl.int_range(pl.len()) == 0)
+    )
+    return changes.select(
+        "bbr_state",
+        pl.col("time_s").clip(0).round(4),
+        to_s=pl.col("time_s").shift(-1, fill_value=end_s).round(4),
+    ).filter(pl.col("to_s") > pl.col("time_s"), pl.col("bbr_state").is_not_null())
+
+
+PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 300, 264, 3
+# Shares of a panel's height, from the top: the upper part ends and the lower one begins here
+GOODPUT_ENDS, RETRANSMITS_BEGIN = 0.68, 0.71
+MOST_THIN_LINES = (
+    5  # maximum number of iterations of a panel with a line each; of more, only the range is drawn
+)
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Holds the scales that all panels share, as Vega-Lite has them."""
+
+    time: Part = field(default_factory=dict)
+    goodput: Part = field(default_factory=dict)
+    retransmits: Part = field(default_factory=dict)
+    height: str = "height"
+    """Vega's name for the height of a panel, which differs if panels are put together."""
+
+
+def over_time(
+    source: ChartSource,
+    channels: Part,
+    *,
+    apart: Sequence[str] = (),
+    scales: Scales | None = None,
+    each: Part | None = None,
+) -> Part:
+    """Draws a line of goodput for each group, and below it the segments that it retransmitted, as a
+    single view.
+
+    Rows: begin_s and time_s (the interval's begin and end), goodput_bps, retransmits (segments in
+        the interval; null if they were not counted), group, cca, low_bps and high_bps (the range
+        that is drawn behind the line), omit_s (seconds at the start that aren't measured; they are
+        grey).
+    apart: further columns that separate lines.
+    each: a layer that is drawn instead of the range.
+    """
+    scales = scales or Scales()
+    lines = [encodings.name(column) for column in ("group", *apart)]
+    top = scales.goodput | {"range": [{"expr": f"{GOODPUT_ENDS} * {scales.height}"}, 0]}
+    x = encodings.time(**scales.time) | {
+        "axis": {"grid": False}
+    }  # without a grid, which would end at the end of each part
+    omitted = {
+        "transform": [
+            {"aggregate": [{"op": "max", "field": "omit_s", "as": "to_s"}]},
+            {"calculate": "0", "as": "from_s"},
+        ],
+        "mark": {"type": "rect", "color": "#888888", "opacity": 0.15},
+        "encoding": {"x": plain("from_s"), "x2": {"field": "to_s"}},
+    }
+    spread = {
+        "mark": {"type": "area", "opacity": 0.2},
+        "encoding": {
+            "x": x,
+            "y": plain("low_bps") | {"scale": top},
+            "y2": {"field": "high_bps"},
+            "detail": lines,
+            "color": channels["color"],
+        },
+    }
+    line = {
+        "mark": {"type": "line", "strokeWidth": LINE_WIDTH},
+        "encoding": {
+            "x": x,
+            "y": encodings.goodput(**top),
+            "detail": lines,
+            **channels,
+            "tooltip": [
+                encodings.name("group", "group"),
+                quantity("time_s", "s"),
+                quantity("goodput_bps", "bit/s") | {"format": ".3s"},
+                quantity("retransmits", "retransmitted"),
+            ],
+        },
+    }
+    return source.view(
+        {
+            "layer": [
+                omitted,
+                {"layer": [each or spread, line]},
+                _retransmitted(x, lines, channels, scales),
+            ],
+            "resolve": {"scale": {"y": "independent"}},
+        }
+    )
+
+
+def _retransmitted(x: Part, lines: list[Part], channels: Part, scales: Scales) -> Part:
+    """Draws bars of each group's intervals, within a single outline."""
+    counted = "(datum.retransmits || 0)"
+    scale = scales.retransmits | {
+        "range": [{"expr": scales.height}, {"expr": f"{RETRANSMITS_BEGIN} * {scales.height}"}]
+    }
+    axis = encodings.RATE_AXIS | {"tickCount": 3, "orient": "left"}
+    y = quantity("of_interval", ["retransmitted", "/ interval"], axis, **scale)
+    return {
+        "transform": [
+            {
+                "calculate": "[datum.begin_s, datum.begin_s, datum.time_s, datum.time_s]",
+                "as": "corner_s",
+            },
+            {"calculate": f"[0, {counted}, {counted}, 0]", "as": "of_interval"},
+            {"flatten": ["corner_s", "of_interval"]},
+        ],
+        "mark": {"type": "area", "opacity": 0.45},
+        "encoding": {
+            "x": x | {"field": "corner_s"},
+            "y": y | {"stack": None},
+            "detail": lines,
+            "color": channels["color"],
+        },
+    }
+
+
+def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
+    """Draws a panel for each entry: the mean over iterations as a bold line, and each iteration as
+    a thin one, or the range of many iterations.
+
+    series: a row per entry, iteration, group and interval: entry, group, cca (str); iteration
+        (int); time_s and begin_s (the interval's end and begin), goodput_bps, retransmits (segments
+        in the interval; null if they were not counted).
+    omit_s: seconds at the start of each entry's runs that aren't measured.
+    """
+    series = series.with_columns(
+        pl.col("goodput_bps").round_sig_figs(4), pl.col("time_s", "begin_s").round(4)
+    )
+    mean = series.group_by("entry", "time_s", "group", "cca", maintain_order=True).agg(
+        pl.col("begin_s").mean().round(4),
+        pl.col("goodput_bps").mean().round_sig_figs(4),
+        pl.col("retransmits").mean().round_sig_figs(3),
+        low_bps=pl.col("goodput_bps").min(),
+        high_bps=pl.col("goodput_bps").max(),
+    )
+    channels = encodings.of_cca(series["cca"].unique()) | encodings.lighter(series["group"])
+    if series.select("group", "cca").unique().height > series["cca"].n_unique():
+        channels |= encodings.dash("group", "group")
+    scales = Scales(
+        time={"domain": [0, math.ceil(largest(mean, "time_s"))], "nice": False},
+        goodput={"domain": [0, largest(series, "goodput_bps")]},
+        retransmits={"domain": [0, largest(mean, "retransmits")]},
+        height="childHeight",
+    )
+    panels = []
+    for entry in names_in_order(series, "entry"):
+        own = pl.col("entry") == entry
+        of_entry = inline(mean.filter(own).drop("entry").with_columns(omit_s=pl.lit(omit_s[entry])))
+        drawn = over_time(
+            of_entry, channels, scales=scales, each=_thin(series.filter(own), channels, scales)
+        )
+        panels.append({"title": entry, "width": PANEL_WIDTH, "height": PANEL_HEIGHT, **drawn})
+    return {"concat": panels, "columns": COLUMNS, "spacing": 24}
+
+
+def _thin(series: pl.DataFrame, channels: Part, scales: Scales) -> Part | None:
+    """Draws a line for each iteration, unless they are many."""
+    if series["iteration"].n_unique() > MOST_THIN_LINES:
+        return None
+    return inline(series.select("time_s", "goodput_bps", "group", "cca", "iteration")).view(
+        {
+            "mark": {"type": "line", "strokeWidth": 0.7, "opacity": 0.4},
+            "encoding": {
+                "x": plain("time_s"),
+                "y": plain("goodput_bps"),
+                "detail": [encodings.name("group"), encodings.name("iteration")],
+                "color": channels["color"],
+            },
+        }
+    )

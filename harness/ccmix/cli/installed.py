@@ -1,0 +1,388 @@
+"""`ccmix version` prints the versions that results depend on: of ccmix, the lab's kernel and
+userland, and the programs. `ccmix cache` lists builds that were kept, and removes those without a
+lock and without a link to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from ccmix import payload
+from ccmix.cli import options, output
+from ccmix.cli.output import put, tell
+from ccmix.failures import located
+from ccmix.payload import COMPLETE
+from ccmix.tools import ToolError, cache_folder, find, named_kernels, unpinned
+from ccmix.units import format_bytes
+from ccmix.version import version as version_here
+
+BUILD = "build.json"  # written by build scripts, next to the userland's root and the kernel
+PRINTS_WITHIN_S = 60.0
+
+
+# The programs with their descriptions, and the programs that print a version
+PROGRAMS = {
+    "ccmix-lab-kernel": "the lab's kernel",
+    "ccmix-userland": "the lab's userland",
+    "ccmix-confine": "ccmix-confine",
+    "ccmix-iperf3": "the patched iperf3",
+    "ccmix-sockmon": "ccmix-sockmon",
+    "ccmix-capflow": "ccmix-capflow",
+    "ccmix-rtt": "ccmix-rtt",
+    "ccmix-cca": "ccmix-cca",
+}
+PRINT_VERSION = ("ccmix-lab-kernel", "ccmix-iperf3", "ccmix-capflow", "ccmix-cca")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Describes a program that was looked for; if it is missing, `missing` says what to do."""
+
+    name: str
+    version: str | None = None  # None: it prints no version
+    sha256: str | None = None
+    path: str | None = None
+    missing: str | None = None
+    warning: str | None = None  # says that it was not built from the pinned source
+
+
+@click.command("version")
+@options.form("table", "json")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Instead, compare all files that the package has unpacked with its hashes.",
+)
+def version(form: str, check: bool) -> None:
+    """Print the version and commit of ccmix, and the hashes of kernel, userland and tools. Results
+    depend on these.
+
+    Two machines that print the same hashes give the same numbers in the lab. Missing programs are
+    listed with the command that installs them; a missing program is not an error.
+
+    With --check, ccmix reads all files that an installed package has unpacked. It names damaged
+    files, unpacks them again, and ends with status 1.
+
+    \b
+    ccmix version
+    ccmix version --check
+    ccmix version --format json
+    """
+    if check:
+        sys.exit(_check())
+    own = version_here()
+    found = [_found(name, what) for name, what in PROGRAMS.items()]
+    if form == "json":
+        about = {"ccmix": own.name, "commit": own.commit, "python": platform.python_version()}
+        put(
+            json.dumps(about | {"programs": [asdict(program) for program in found]}, indent=2)
+            + "\n"
+        )
+        return
+    lines = [f"ccmix {own.text}", *([f"  commit   {own.commit}"] if own.commit else [])]
+    put("\n".join([*lines, f"  Python   {platform.python_version()}", *map(_text, found)]) + "\n")
+
+
+def _check() -> int:
+    """Returns the exit status. Raises PayloadError if the package's programs can't be unpacked."""
+    damaged = [file for part in payload.parts() for file in payload.repaired(part, cache_folder())]
+    for file in damaged:
+        tell(f"{file}: differed from the package, and was unpacked again")
+    if not damaged:
+        count = sum(len(part.files) for part in payload.parts())
+        put(
+            f"{count} files are the same as in the package\n"
+            if count
+            else "nothing is unpacked: ccmix was not installed from a package\n"
+        )
+    return output.BAD if damaged else output.GOOD
+
+
+def _found(name: str, what: str) -> Found:
+    try:
+        file = find(name, name.upper().replace("-", "_"), what)
+    except ToolError as error:
+        return Found(name, missing=str(error))
+    try:
+        printed = _printed_version(file) if name in PRINT_VERSION else None
+        return Found(name, printed, _sha256(file), str(file), warning=unpinned(file))
+    except OSError as error:
+        return Found(name, path=str(file), missing=f"{file} can't be read: {error.strerror}")
+
+
+def _printed_version(file: Path) -> str | None:
+    """Returns the first line that the program prints for --version; None if it prints nothing."""
+    try:
+        done = subprocess.run(
+            [file, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=True,
+            timeout=PRINTS_WITHIN_S,
+        )
+    except subprocess.SubprocessError:
+        return None
+    return next(iter(done.stdout.splitlines()), None)
+
+
+def _sha256(path: Path) -> str | None:
+    """Returns the hash of a file. For a folder, returns the hash of the whole tree that its build
+    has noted, None without a note.
+    """
+    if path.is_dir():
+        return _noted(path.parent / BUILD)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _noted(build: Path) -> str | None:
+    try:
+        noted = json.loads(build.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return str(noted["sha256"]) if isinstance(noted, dict) and "sha256" in noted else None
+
+
+def _text(found: Found) -> str:
+    facts = {name: value for name, value in asdict(found).items() if value and name != "name"}
+    return "\n".join([found.name, *(f"  {name:<8} {value}" for name, value in facts.items())])
+
+
+# Folders of the cache
+FOR_RUNS = (
+    "lab-kernel",
+    "userland",
+    "guest-code",
+    "package",
+    "iperf3",
+    "sockmon",
+    "capflow",
+    "rtt",
+    "confine",
+    "cca",
+)
+FOR_BUILDS = (
+    "toolchain",
+    "slurm",
+    "docker",
+    "wheels",
+    "chroot",
+    "elasticsearch",
+    "emulator",
+    "older-kernel",
+    "plugin",
+    "by-hash",  # files that an older ccmix sent to workers of a cluster
+)
+KEY = re.compile(r"([a-z]+-)?[0-9a-f]{16}")
+ONLY_BUILDS_NEED = re.compile(r"libbpf-.*|.*\.tree")
+LINKS_AND_LOCKS = re.compile(r"named|keys|locks|lock|.*\.lock")
+# An entry that changed within this time may be a build in progress, or may get a link soon
+RECENT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    path: Path
+    kind: str  # `run`, or `build` if no run needs it
+    size_bytes: int  # on the disk
+    modified_s: float
+    used_by: str | None
+
+
+@click.group(
+    "cache",
+    invoke_without_command=True,
+)
+@click.pass_context
+def cache(ctx: click.Context) -> None:
+    """List the builds in the cache ($CCMIX_CACHE or ~/.cache/ccmix), and remove builds that are not
+    in use.
+
+    \b
+    ccmix cache list               the same as `ccmix cache`
+    ccmix cache prune --dry-run    list what would be removed
+    ccmix cache prune
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(cache_list, form="table")
+
+
+@cache.command("list", short_help="List kernels, userlands and programs: size, age and use.")
+@options.form("table", "json")
+def cache_list(form: str) -> None:
+    """List the entries of the cache, each with its kind, size, age and use.
+
+    The kind is "run", or "build" if only builds and ccmix's own tests need the entry. An entry is
+    in use if a link or a variable of this installation or the name of a kernel leads to it, or if a
+    process has locked it. "recent" means that it changed within the last hour.
+
+    \b
+    ccmix cache list
+    ccmix cache list --format json
+    """
+    entries = _entries(_folder())
+    if form == "json":
+        put(
+            json.dumps([{**vars(entry), "path": str(entry.path)} for entry in entries], indent=2)
+            + "\n"
+        )
+    else:
+        _show(entries, f"in {_folder()}")
+
+
+@cache.command("prune", short_help="Remove entries that are not in use.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
+@click.option("--all", "everything", is_flag=True, help='Also remove the kind "build".')
+def cache_prune(dry_run: bool, everything: bool) -> None:
+    """Remove entries that are not in use and remains of killed builds, and list them.
+
+    An entry is kept if a link or a variable of this installation or the name of a kernel leads to
+    it, if a process has locked it, if it changed within the last hour, or if ccmix does not know
+    it. Programs of another clone may be removed while that clone does not run: its next `make
+    setup` builds them again.
+
+    The exit status is 1 if something could not be removed.
+
+    \b
+    ccmix cache prune --dry-run
+    ccmix cache prune
+    ccmix cache prune --all
+    rm ~/.cache/ccmix/lab-kernel/named/NAME    release a named kernel first
+    """
+    unused = [
+        entry
+        for entry in _entries(_folder())
+        if not entry.used_by and (everything or entry.kind == "run")
+    ]
+    removed = unused if dry_run else [entry for entry in unused if _remove(entry.path)]
+    _show(removed, "would be removed" if dry_run else "removed")
+    sys.exit(output.GOOD if len(removed) == len(unused) else output.BAD)
+
+
+def _show(entries: list[CacheEntry], what: str) -> None:
+    for entry in entries:
+        days = (time.time() - entry.modified_s) / 86400
+        name = ascii(str(entry.path.relative_to(_folder())))[1:-1]
+        put(
+            f"{entry.kind:5}  {format_bytes(entry.size_bytes):>9}  {days:5.1f} d  "
+            f"{entry.used_by or '':18}  {name}\n"
+        )
+    count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+    tell(f"{count}, {format_bytes(sum(entry.size_bytes for entry in entries))} {what}")
+
+
+def _folder() -> Path:
+    return Path(os.path.realpath(cache_folder()))
+
+
+def _entries(folder: Path) -> list[CacheEntry]:
+    """Lists the cache without following links. Guest code comes before the userland that contains
+    it.
+    """
+    links = _links(folder)
+    paths = [*sorted(folder.glob("userland/*/guest-code/*")), *sorted(folder.glob("*/*"))]
+    return [
+        _entry(path, kind, links)
+        for path in paths
+        if path.resolve() == path and (kind := _kind(path))
+    ]
+
+
+def _kind(path: Path) -> str | None:
+    """Returns the kind of a path; None if ccmix does not know it."""
+    place, name = path.parent.name, path.name
+    if place not in FOR_RUNS + FOR_BUILDS or LINKS_AND_LOCKS.fullmatch(name):
+        return None
+    if place in FOR_BUILDS or ONLY_BUILDS_NEED.fullmatch(name):
+        return "build"
+    return "run" if KEY.match(name) or name.startswith("build.") else None
+
+
+def _entry(path: Path, kind: str, links: dict[Path, str]) -> CacheEntry:
+    du = ["du", "--summarize", "--block-size=1", "--exclude=guest-code", "--", str(path)]
+    size_bytes = int(
+        subprocess.run(du, capture_output=True, text=True, check=False).stdout.partition("\t")[0]
+        or 0
+    )
+    modified_s = path.stat().st_mtime
+    used_by = links.get(path) or ("recent" if time.time() - modified_s < RECENT_S else None)
+    try:
+        with _locked(path):
+            pass
+    except OSError:
+        used_by = used_by or "locked"
+    return CacheEntry(path, kind, size_bytes, modified_s, used_by)
+
+
+def _links(folder: Path) -> dict[Path, str]:
+    """Returns the entries to which this installation, its variables and the names of kernels lead,
+    each with the reason.
+    """
+    targets = [(part.folder(folder), "this package") for part in payload.parts()]
+    targets += [(kernel, f"kernel {name}") for name, kernel in named_kernels().items()]
+    targets += [(link.resolve(), link.name) for link in Path(sys.prefix, "bin").iterdir()]
+    targets += [
+        (Path(value).resolve(), name)
+        for name, value in os.environ.items()
+        if name.startswith("CCMIX_")
+    ]
+    inside = [
+        (target.relative_to(folder), reason)
+        for target, reason in targets
+        if target.is_relative_to(folder)
+    ]
+    return {folder.joinpath(*target.parts[:2]): reason for target, reason in inside}
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Locks an entry against builders and users. Raises OSError if one of them has locked it."""
+    key = KEY.match(path.name)
+    locks = [
+        path.parent,
+        path.parent / "lock",
+        path.with_name(f"{key[0] if key else ''}.lock"),
+        path,
+        path / COMPLETE,
+    ]
+    with contextlib.ExitStack() as held:
+        for lock in locks:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                held.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def _remove(path: Path) -> bool:
+    """Removes the entry under another name, so that a remaining part is not taken for the whole
+    entry. Explains a failure.
+    """
+    renamed = path.with_name(f"{path.name}.removed-{os.getpid()}")
+    try:
+        with _locked(path):
+            path.rename(renamed)
+        if renamed.is_dir():
+            shutil.rmtree(renamed)
+        else:
+            renamed.unlink()
+    except OSError as error:
+        tell(located(error, path))
+        return False
+    return True

@@ -1,0 +1,234 @@
+"""Draws the goodputs of both campaigns side by side, condition by condition, and the goodputs of A
+with the ranges of B.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from ccmix.analysis.statistics import Spread
+from ccmix.charts.encodings import (
+    COLOURS,
+    FAINT,
+    ONE_COLOUR,
+    RATE_AXIS,
+    SCHEMA,
+    Part,
+    inline,
+    lighter,
+    name,
+    plain,
+    quantity,
+)
+from ccmix.charts.published import KINDS, ROW_HEIGHT, WIDTH, spans
+from ccmix.compare.groups import ComparedRange, RangeTested
+from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
+from ccmix.units import format_percent
+
+LINE_HEIGHT = 22  # pixels
+A, B = "A", "B"
+
+
+def specifications(compared: Compared, name_a: str, name_b: str) -> list[Part]:
+    """Returns a drawing of the ranges and a drawing of the conditions, as far as there are any."""
+    drawings = [ranges_specification(compared.ranges, name_a, name_b)] if compared.ranges else []
+    return [*drawings, *([specification(compared, name_a, name_b)] if compared.conditions else [])]
+
+
+def stacked(drawings: Sequence[Part]) -> Part:
+    """Returns a single drawing of everything; there must be a condition or a range."""
+    if len(drawings) == 1:
+        return drawings[0]
+    parts = [
+        {name: value for name, value in drawing.items() if name != "$schema"}
+        for drawing in drawings
+    ]
+    return {
+        "$schema": SCHEMA,
+        "vconcat": parts,
+        "resolve": {"scale": {"color": "independent", "shape": "independent"}},
+    }
+
+
+def specification(compared: Compared, name_a: str, name_b: str) -> Part:
+    """Returns Vega-Lite with data: a panel for each condition and group of A, with lines for A and
+    its matches.
+    """
+    points = list(_points(compared))
+    within = f"grey: within ±{format_percent(compared.margin)} of A's mean"
+    above_0 = all(point["goodput_bps"] > 0 for point in points)
+    goodput = quantity(
+        "goodput_bps",
+        "goodput (bit/s), mean and its 95% interval",
+        RATE_AXIS,
+        type="log" if above_0 else "linear",
+        nice=True,
+    )
+    axis = {
+        "labelLimit": 400,
+        "ticks": False,
+        "domain": False,
+        "titleAngle": 0,
+        "titleAlign": "right",
+        "titleX": -4,
+        "titleY": -8,
+        "titleBaseline": "bottom",
+    }
+    line = name("line", "campaign", sort=None, axis=axis)
+    names = [f"A: {name_a}", f"B: {name_b}"]
+    legend = {"orient": "top"}
+    colour = name(
+        "campaign", scale={"domain": names, "range": [ONE_COLOUR, COLOURS["bbr"]]}, legend=legend
+    )
+    shape = name("campaign", scale={"domain": names, "range": ["circle", "diamond"]}, legend=legend)
+    header = {
+        "labelOrient": "top",
+        "labelAnchor": "start",
+        "labelAngle": 0,
+        "labelFontWeight": "bold",
+    }
+    for point in points:
+        point["campaign"] = names[point.pop("side") == B]
+    return {
+        "$schema": SCHEMA,
+        "description": f"Goodput of {len(compared.conditions)} conditions in {name_a} (A) and "
+        f"{name_b} (B); {within}.",
+        "title": {"text": "Goodput of A and B", "subtitle": within, "anchor": "start"},
+        "data": {"values": points},
+        "facet": {
+            "row": name(
+                "panel", sort=list(dict.fromkeys(point["panel"] for point in points)), header=header
+            )
+        },
+        "spec": {
+            "width": WIDTH,
+            "height": {"step": LINE_HEIGHT},
+            "layer": [
+                {
+                    "mark": {"type": "rect", "color": FAINT},
+                    "encoding": {"x": plain("least_bps"), "x2": {"field": "most_bps"}, "y": line},
+                },
+                {
+                    "mark": {"type": "rule", "strokeWidth": 2},
+                    "encoding": {
+                        "x": plain("low_bps"),
+                        "x2": {"field": "high_bps"},
+                        "y": line,
+                        "color": colour,
+                    },
+                },
+                {
+                    "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+                    "encoding": {
+                        "x": goodput,
+                        "y": line,
+                        "color": colour,
+                        "shape": shape,
+                        **lighter((point["line"] for point in points), "line"),
+                    },
+                },
+            ],
+        },
+        "resolve": {"scale": {"y": "independent"}},
+    }
+
+
+def _points(compared: Compared) -> Iterator[Part]:
+    drawn = set()
+    matches: dict[str, set[str]] = {}
+    for condition in compared.conditions:
+        matches.setdefault(condition.a.name, set()).add(condition.b.name)
+    for condition in compared.conditions:
+        for tested in condition.goodputs:
+            if tested.a is None or tested.b is None:
+                continue
+            alike = matches[condition.a.name] == {condition.a.name}
+            panel = _panel(condition, tested, "" if alike else "A: ")
+            band = {
+                "least_bps": (1 - compared.margin) * tested.a.mean,
+                "most_bps": (1 + compared.margin) * tested.a.mean,
+            }
+            if panel not in drawn:
+                yield {"panel": panel, "side": A, "line": A, **_spread(tested.a), **band}
+                drawn.add(panel)
+            line = B if alike else f"B: {condition.b.name}"
+            yield {"panel": panel, "side": B, "line": line, **_spread(tested.b), **band}
+    for condition in compared.conditions:
+        yield from _not_valid(condition)
+
+
+def _not_valid(condition: ComparedCondition) -> Iterator[Part]:
+    """Yields the goodput of all groups of runs that are not valid, separately for each meaning."""
+    for side, cell in ((A, condition.a), (B, condition.b)):
+        for each in cell.not_valid:
+            bps = each.goodput_mean_bps
+            mean = {"goodput_bps": bps, "low_bps": bps, "high_bps": bps}
+            yield {
+                "panel": condition.a.name,
+                "side": side,
+                "line": f"{side} ({each.meaning})",
+                **mean,
+            }
+
+
+def _panel(condition: ComparedCondition, tested: Tested, of_a: str) -> str:
+    """Returns the name of A's condition. The prefix `of_a` says that it is A's if B's condition has
+    another name.
+    """
+    return f"{of_a}{condition.a.name}{f': {tested.group}' if len(condition.goodputs) > 1 else ''}"
+
+
+def _spread(spread: Spread) -> Part:
+    """Returns mean and interval. The lower end is at least a hundredth of the mean, because the
+    scale may be logarithmic.
+    """
+    low, high = spread.ci95 or (spread.mean, spread.mean)
+    return {"goodput_bps": spread.mean, "low_bps": max(low, spread.mean / 100), "high_bps": high}
+
+
+LEAST = 0.01  # of a mean: where a logarithmic scale cuts an interval that reaches below
+
+
+def ranges_specification(ranges: Sequence[ComparedRange], name_a: str, name_b: str) -> Part:
+    """Returns Vega-Lite with data: a row for each condition and group, at least one."""
+    rows = list(_range_rows(ranges))
+    above_0 = all(row["low"] > 0 and row["result_low"] > 0 for row in rows)
+    value = quantity(
+        "low",
+        "goodput (bit/s), mean and its 95% interval",
+        RATE_AXIS,
+        type="log" if above_0 else "linear",
+        nice=False,
+        zero=False,
+        padding=16,
+    )
+    labels = dict(zip(KINDS, (f"range of {name_b}", "its best estimate", name_a), strict=True))
+    return {
+        "$schema": SCHEMA,
+        "description": f"Goodput of {len(ranges)} conditions of {name_a} and the ranges of "
+        f"{name_b}.",
+        "title": {"text": f"Goodput of {name_a} and the range of {name_b}", "anchor": "start"},
+        "width": WIDTH,
+        "height": {"step": ROW_HEIGHT},
+        **spans(inline(pl.DataFrame(rows, infer_schema_length=None)), value, labels),
+    }
+
+
+def _range_rows(ranges: Sequence[ComparedRange]) -> Iterator[Part]:
+    for compared in ranges:
+        for tested in compared.goodputs:
+            group = f": {tested.group}" if len(compared.goodputs) > 1 else ""
+            yield {"row": f"{compared.a.name}{group}", **_range_row(tested)}
+
+
+def _range_row(tested: RangeTested) -> Part:
+    span, point = tested.b, tested.b.point
+    low, high = tested.a.ci95 or (tested.a.mean, tested.a.mean)
+    return {
+        "low": max(span.low, LEAST * span.lowest.sample.mean),
+        "high": span.high,
+        "best": point.sample.mean if point else None,
+        "result": tested.a.mean,
+        "result_low": max(low, LEAST * tested.a.mean),
+        "result_high": high,
+    }

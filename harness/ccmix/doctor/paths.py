@@ -1,0 +1,366 @@
+"""Checks the path to a destination: answers by IPv4 and IPv6, distance, largest packet, and whether
+socket buffers hold the BDP (a flow with rate R and round-trip time T has R x T unacknowledged).
+
+The kernel sizes buffers by itself up to the third number of tcp_rmem and tcp_wmem (ip-sysctl.rst).
+About half of a receive buffer becomes window; the rest is overhead. A send buffer grows to twice
+the congestion window, because bytes that were lost in a window are still there in the next
+(tcp_sndbuf_expand() in net/ipv4/tcp_input.c). So each buffer needs 2 BDP. rmem_max and wmem_max
+only limit buffers that applications set themselves (SO_RCVBUF, SO_SNDBUF; iperf3's -w). tcp_mem
+limits all sockets of the machine together, in pages.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ccmix.doctor.device import Device
+from ccmix.doctor.needs import Load
+from ccmix.doctor.report import (
+    DoctorFinding,
+    Findings,
+    Status,
+    ask,
+    fail,
+    files,
+    line,
+    numbers,
+    ok,
+    transcript,
+    unknown,
+    warn,
+    whole,
+)
+from ccmix.hosts import Host
+from ccmix.units import format_bytes, format_rate, format_time
+
+PINGS, PING_INTERVAL_S, PING_WAITS_S = 3, 0.2, 2
+PROBE_WAITS_S = 1
+MOST_PACKET_BYTES = 65535  # of IPv4; loopback's MTU is one more
+ICMP_BYTES = 8  # of an echo request's header
+IP_BYTES = {4: 20, 6: 40}
+# Sizes that paths carry: jumbo frames, FDDI, Ethernet, PPPoE, GRE, VXLAN, the remainder in clouds,
+# the minimum of IPv6, X.25
+SIZES = (9000, 8900, 4352, 1500, 1492, 1476, 1450, 1400, 1280, 576)
+_RTT = re.compile(r"^(?:rtt|round-trip) min/avg/max\S* = (\d{1,9}(?:\.\d{1,6})?)/", re.MULTILINE)
+_TOO_LONG = re.compile(r"(?:mtu\s?=\s?|Frag needed and DF set \(mtu = )(\d{1,6})")
+
+
+def addresses_of(output: str) -> list[str]:
+    """Returns the first address of each family, from `getent ahosts NAME`, in its order. Raises
+    ValueError if there is none.
+    """
+    first_of_family: dict[int, str] = {}
+    for row in output.splitlines():
+        words = row.split()
+        try:
+            address = ipaddress.ip_address(words[0].partition("%")[0]) if words else None
+        except ValueError:
+            continue
+        if address:
+            first_of_family.setdefault(address.version, words[0])
+    if not first_of_family:
+        raise ValueError("the name has no address")
+    return list(first_of_family.values())
+
+
+def read_addresses(host: Host, name: str) -> list[str]:
+    """Reads the addresses of a name. Raises CommandError or ValueError."""
+    return addresses_of(ask(host, ["getent", "ahosts", name]))
+
+
+def version_of(address: str) -> int:
+    return ipaddress.ip_address(address.partition("%")[0]).version
+
+
+def read_ping(host: Host, address: str) -> str:
+    """Returns the output of pings to an address. Raises CommandError."""
+    options = ["-n", "-c", str(PINGS), "-i", f"{PING_INTERVAL_S:g}", "-W", str(PING_WAITS_S)]
+    return transcript(host, ["ping", *options, address], timeout_s=15)[1]
+
+
+def base_rtt_s(output: str) -> float | None:
+    """Returns the smallest round-trip time that ping saw, in seconds; None if nothing answered."""
+    match = _RTT.search(output)
+    return float(match[1]) / 1e3 if match else None
+
+
+def judge_family(address: str, output: str, silent_why: str | None) -> DoctorFinding:
+    """Judges the pings of one address. `silent_why` is the reason why nothing answers there; it is
+    None if anything answers, even only by TCP.
+    """
+    what = f"IPv{version_of(address)} {address}"
+    rtt_s = base_rtt_s(output)
+    if rtt_s is not None:
+        return ok(what, f"answers after {rtt_s * 1e3:g} ms")
+    if silent_why:
+        return fail(
+            what,
+            "does not answer",
+            f"Runs to a destination that does not answer are skipped: {silent_why}.",
+        )
+    return warn(
+        what,
+        "does not answer pings; the destination answers by TCP or at another address",
+        "Without pings the round-trip time is not known before a run; a dead address is tried "
+        "nevertheless.",
+    )
+
+
+def probe(host: Host, address: str) -> Callable[[int], tuple[bool, str]]:
+    """Returns a function that sends one unfragmented packet of a given size. The function returns
+    whether the packet was answered, and ping's output.
+    """
+    header = IP_BYTES[version_of(address)] + ICMP_BYTES
+
+    def send(packet_bytes: int) -> tuple[bool, str]:
+        size = str(max(0, packet_bytes - header))
+        argv = ["ping", "-n", "-M", "do", "-c", "1", "-W", str(PROBE_WAITS_S), "-s", size, address]
+        status, output = transcript(host, argv)
+        return status == 0, output
+
+    return send
+
+
+def path_mtu(send: Callable[[int], tuple[bool, str]], device_mtu: int) -> tuple[int | None, bool]:
+    """Returns the largest packet that passes, and whether the path reported it, as routers should
+    (RFC 1191, RFC 8201).
+
+    The size is None if not even small packets are answered. If the path doesn't report it, usual
+    sizes are tried.
+    """
+    device_mtu = min(device_mtu, MOST_PACKET_BYTES)
+    passed, output = send(device_mtu)
+    if passed:
+        return device_mtu, True
+    reported = [int(size) for size in _TOO_LONG.findall(output) if 0 < int(size) < device_mtu]
+    if reported and send(min(reported))[0]:
+        return min(reported), True
+    sizes = [size for size in SIZES if size < device_mtu]
+    return largest(sizes, lambda size: send(size)[0]), False
+
+
+def largest(sizes: Sequence[int], passes: Callable[[int], bool]) -> int | None:
+    """Returns the first of the falling sizes that passes, by bisection: if a size passes, all
+    smaller sizes pass.
+    """
+    low, high = 0, len(sizes)
+    while low < high:
+        middle = (low + high) // 2
+        if passes(sizes[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return sizes[low] if low < len(sizes) else None
+
+
+def judge_path_mtu(device: Device, address: str, size: int | None, reported: bool) -> Findings:
+    what = f"path MTU {address}"
+    if size is None:
+        yield unknown(
+            what,
+            "pings are not answered, whatever their size",
+            "ccmix finds the path MTU only if pings are answered.",
+        )
+        return
+    headers = IP_BYTES[version_of(address)] + 20
+    seen = f"{size} bytes, MSS {size - headers}" if size > headers else f"{size} bytes"
+    shrink = line("ip", "link", "set", "dev", device.name, "mtu", str(size))
+    if size >= min(device.mtu_bytes, MOST_PACKET_BYTES):
+        yield ok(what, seen)
+    elif reported:
+        yield warn(
+            what,
+            f"{seen}; {device.name} has {device.mtu_bytes}",
+            "TCP learns this only by losing its first full packets, each time.",
+            shrink,
+        )
+    else:
+        yield fail(
+            what,
+            f"{seen} pass, {device.name} sends up to {device.mtu_bytes}, "
+            "which the path drops without an ICMP message",
+            "Connections are established, but stall as soon as they send full packets.",
+            shrink,
+            instead=(line("sysctl", "-w", "net.ipv4.tcp_mtu_probing=1"),),
+        )
+
+
+BDPS = 2
+MOST_BUFFER_BYTES = 2**31 - 1  # the kernel's limit (net/ipv4/sysctl_net_ipv4.c counts in int)
+FILES = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_mem", "core/rmem_max", "core/wmem_max")
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Holds buffer sizes in bytes, except `mem_pages`; None if the host doesn't show one, as
+    network namespaces don't.
+    """
+
+    rmem: tuple[int, int, int] | None
+    wmem: tuple[int, int, int] | None
+    mem_pages: tuple[int, int, int] | None
+    rmem_max: int | None
+    wmem_max: int | None
+    page_bytes: int
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Describes the bytes that buffers must hold. `flow_bytes` is the BDP of the largest flow,
+    `all_bytes` is that of all flows. `certain` means that an entry sets the rate, which otherwise
+    is the device's speed.
+    """
+
+    flow_bytes: float
+    all_bytes: float
+    sentence: str
+    certain: bool
+
+
+def read_buffers(host: Host) -> Buffers:
+    """Reads the buffer sizes of a host. Raises CommandError or ValueError."""
+    texts = files(host, *(f"/proc/sys/net/{name}" for name in FILES))
+    pages = host.run(["getconf", "PAGESIZE"])
+    return buffers_of(
+        {name.removeprefix("/proc/sys/net/"): text for name, text in texts.items()}, pages
+    )
+
+
+def buffers_of(texts: Mapping[str, str], page: str) -> Buffers:
+    """Reads buffer sizes from the texts of /proc/sys/net, by file, and of getconf. Raises
+    ValueError.
+    """
+
+    def three(name: str) -> tuple[int, int, int] | None:
+        if name not in texts:
+            return None
+        least, middle, most = numbers(texts[name], 3, name)
+        return least, middle, most
+
+    def number(name: str) -> int | None:
+        return whole(texts[name], name, 0) if name in texts else None
+
+    if not texts:
+        raise ValueError("the host shows none of its buffer sizes")
+    return Buffers(
+        rmem=three("ipv4/tcp_rmem"),
+        wmem=three("ipv4/tcp_wmem"),
+        mem_pages=three("ipv4/tcp_mem"),
+        rmem_max=number("core/rmem_max"),
+        wmem_max=number("core/wmem_max"),
+        page_bytes=whole(page, "the size of a page", 1),
+    )
+
+
+def demand(loads: Iterable[Load], rtt_s: float | None, speed_bps: float | None) -> Demand | None:
+    """Returns the demand of the condition that needs the largest buffer. `rtt_s` is None if it is
+    not known; `speed_bps` is that of the NIC.
+
+    Returns None if the rate or the round-trip time is not known.
+    """
+    demands = []
+    for load in loads:
+        together = min(
+            (rate for rate in (load.rate_bps, speed_bps) if rate is not None), default=None
+        )
+        rates = [
+            rate
+            for rate in (load.flow_bps, together and together / load.streams)
+            if rate is not None
+        ]
+        if not rates or (rtt_s is None and not load.added_rtt_s):
+            continue
+        rtt = (rtt_s or 0.0) + load.added_rtt_s
+        flow_bps = min(rates)
+        sentence = (
+            f"{load.streams} x {format_rate(flow_bps)} over {format_time(round(rtt, 6))} have "
+            f"{format_bytes(flow_bps * rtt / 8)} each on the way"
+        )
+        certain = flow_bps == load.flow_bps or load.rate_bps is not None
+        demands.append(
+            Demand(flow_bps * rtt / 8, load.streams * flow_bps * rtt / 8, sentence, certain)
+        )
+    return max(demands, key=lambda candidate: candidate.flow_bytes, default=None)
+
+
+def judge_buffers(
+    buffers: Buffers, sends: Demand | None, receives: Demand | None, window_bytes: int
+) -> Findings:
+    """Judges buffers; `window_bytes` is a buffer that a command sets, as with iperf3's -w."""
+    for name, sizes, wanted, what in (
+        (
+            "net.ipv4.tcp_wmem",
+            buffers.wmem,
+            sends,
+            "The sender can't have more than this unacknowledged",
+        ),
+        (
+            "net.ipv4.tcp_rmem",
+            buffers.rmem,
+            receives,
+            "The receiver offers a window of about half of this at most",
+        ),
+    ):
+        if sizes is not None and wanted is not None:
+            yield _automatic(name, sizes, wanted, what)
+    for name, most, applies in (
+        ("net.core.wmem_max", buffers.wmem_max, sends),
+        ("net.core.rmem_max", buffers.rmem_max, receives),
+    ):
+        if most is None or not window_bytes or (applies is None and sends is not receives):
+            continue
+        if most >= window_bytes:
+            yield ok(
+                name, f"{format_bytes(most)}, and a command asks for {format_bytes(window_bytes)}"
+            )
+        else:
+            yield fail(
+                name,
+                f"{format_bytes(most)}, and a command asks for {format_bytes(window_bytes)}",
+                "A command that sets its socket buffer (-w) gets at most this size, and no error.",
+                line("sysctl", "-w", f"{name}={window_bytes}"),
+            )
+    total = BDPS * sum(direction.all_bytes for direction in (sends, receives) if direction)
+    if buffers.mem_pages is not None and total:
+        yield _all_sockets(buffers.mem_pages, buffers.page_bytes, total)
+
+
+def _automatic(name: str, sizes: tuple[int, int, int], wanted: Demand, what: str) -> DoctorFinding:
+    most = sizes[2]
+    needed = min(BDPS * wanted.flow_bytes, MOST_BUFFER_BYTES)
+    seen = f"up to {format_bytes(most)}; {wanted.sentence}"
+    if most >= needed:
+        return ok(name, seen)
+    size = min(2 ** max(16, (round(needed) - 1).bit_length()), MOST_BUFFER_BYTES)
+    status = Status.FAIL if wanted.certain and most < wanted.flow_bytes else Status.WARN
+    limit = (
+        "the run is then limited by the host"
+        if status is Status.FAIL
+        else "a flow that has lost packets may be limited"
+    )
+    return DoctorFinding(
+        name,
+        status,
+        seen,
+        f"{what}, and a flow needs {BDPS} BDP, {format_bytes(needed)}: {limit}.",
+        (line("sysctl", "-w", f"{name}={sizes[0]} {min(sizes[1], size)} {size}"),),
+    )
+
+
+def _all_sockets(pages: tuple[int, int, int], page_bytes: int, total: float) -> DoctorFinding:
+    pressure, most = pages[1] * page_bytes, pages[2] * page_bytes
+    seen = (
+        f"pressure from {format_bytes(pressure)}, at most {format_bytes(most)}; all flows "
+        f"need {format_bytes(total)}"
+    )
+    if total < pressure:
+        return ok("net.ipv4.tcp_mem", seen)
+    needed = round(total / page_bytes) + 1
+    return DoctorFinding(
+        "net.ipv4.tcp_mem",
+        Status.FAIL if total > most else Status.WARN,
+        seen,
+        "All sockets of the host share this; under pressure their windows stop growing.",
+        (line("sysctl", "-w", f"net.ipv4.tcp_mem={needed} {2 * needed} {3 * needed}"),),
+    )

@@ -1,0 +1,149 @@
+"""Reads times in the forms of other tools, and estimates the times that a user gave to a tool from
+the times that the tool measured.
+"""
+
+import datetime
+import email.utils
+import math
+import re
+import statistics
+from collections.abc import Sequence
+
+from ccmix.importing.values import within
+
+MOST_CLOCK_S = 4e9  # since 1970: to 2096
+LEAST_CLOCK_S = 1e8  # in 1973: earlier times are counted from another moment
+LEAST_INTERVAL_S = 1e-3  # of the patched iperf3
+GRID_S = 0.01  # usual intervals are multiples of it
+LATE_S = 2e-3  # by which timers of iperf3 and of a loop that calls ss are early or late
+LATE_END_S = 0.1  # by which a test ends late, while its last data is on the path
+LATE_END_FRACTION = 0.05
+HALF_A_SAMPLE = 0.5
+
+# Lines with the time that loops write before each output of ss:
+# # 1628535057.690097                     seconds since 1970
+# ==== Time 12.5 ====                     seconds since any moment
+# time:1628535057690097000                nanoseconds since 1970; by its digits also ms and us
+# 2021-08-09T20:50:57.690097+02:00        RFC 3339
+# Mon Aug  9 20:50:57 CEST 2021           date(1), of any English locale
+MOST_LINE_BYTES = 100
+_MARKS = r"[#=*\- \t]{0,20}"
+_WORD = r"(?:[Tt][Ii][Mm][Ee](?:[Ss][Tt][Aa][Mm][Pp])?|[Dd][Aa][Tt][Ee])[ \t]{0,4}[:=]?[ \t]{0,4}"
+_ISO = (
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
+    r"[ \t]{0,2}(?:[Zz]|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})?"
+)
+_DATE = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},?[ \t]{1,2}[A-Za-z0-9,: \t+-]{15,45}"
+# A bare number needs the digits of a clock; after a word any number will do
+TIME_LINE = (
+    rf"^{_MARKS}(?:(?:{_WORD})?({_ISO}|{_DATE}|[0-9]{{9,19}}(?:\.[0-9]{{1,9}})?)"
+    rf"|{_WORD}([0-9]{{1,19}}(?:\.[0-9]{{1,9}})?))[ \t]{{0,4}}[#=*-]{{0,20}}[ \t\r]{{0,4}}$"
+)
+_UNITS = {13: 10**3, 16: 10**6, 19: 10**9}  # digits of ms, us and ns since 1970, from 2001 to 2286
+# Hours before UTC, for zones with one meaning that email.utils doesn't know
+_ZONES = {
+    "CET": 1,
+    "CEST": 2,
+    "WET": 0,
+    "WEST": 1,
+    "EET": 2,
+    "EEST": 3,
+    "MSK": 3,
+    "JST": 9,
+    "NZST": 12,
+    "NZDT": 13,
+}
+
+
+def time_line_s(text: str) -> float | None:
+    """Returns the seconds of a match of TIME_LINE; None if it is not a time, such as a 30th of
+    February.
+    """
+    text = text.strip()
+    if unit := _UNITS.get(len(text)) if text.isdecimal() else None:
+        second, part = divmod(int(text), unit)  # a float has no nanoseconds since 1970
+        return within(second + part / unit, MOST_CLOCK_S)
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        return within(float(text), MOST_CLOCK_S)
+    return iso_s(text) if text[0].isdigit() else date_s(text)
+
+
+def iso_s(text: str) -> float | None:
+    """Returns seconds since 1970 from ISO 8601 (UTC if it has no zone); None for other text."""
+    plain = re.sub(r"[ \t]*(?:UTC|GMT)$", "Z", text.upper())
+    try:
+        moment = datetime.datetime.fromisoformat(re.sub(r"[ \t]+(?=[Z+-])", "", plain))
+        return _since_1970(moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC))
+    except (ValueError, OverflowError):
+        return None
+
+
+def date_s(text: str) -> float | None:
+    """Returns seconds since 1970 from 'Mon Aug  9 18:50:57 UTC 2021', 'Mon 09 Aug 2021 06:50:57 PM
+    CEST' and 'Mon, 9 Aug 2021 18:50:57 +0200'; None for other text.
+
+    A zone with several meanings, or none, counts as UTC.
+    """
+    plain = re.sub(r"(\d\d?)(:\d\d:\d\d) ([AP])M", lambda half: f"{_hour(half)}{half[2]}", text)
+    plain = re.sub(rf"\b(?:{'|'.join(_ZONES)})\b", lambda zone: f"{_ZONES[zone[0]]:+03}00", plain)
+    try:
+        parts = email.utils.parsedate_tz(plain)
+        if not parts or str(parts[0]) not in text:  # years have four digits
+            return None
+        zone = datetime.timezone(datetime.timedelta(seconds=parts[9] or 0))
+        return _since_1970(datetime.datetime(*parts[:6], tzinfo=zone))
+    except (ValueError, OverflowError, IndexError):
+        return None
+
+
+def _hour(half: "re.Match[str]") -> int:
+    return int(half[1]) % 12 + (12 if half[3] == "P" else 0)
+
+
+def _since_1970(moment: datetime.datetime) -> float | None:
+    return within(moment.timestamp(), MOST_CLOCK_S)
+
+
+def interval_s(lengths_s: Sequence[float]) -> float:
+    """Returns the nominal interval of measured intervals: their median, or a multiple of GRID_S
+    that is within LATE_S of it; 0 without any interval.
+    """
+    if not lengths_s:
+        return 0.0
+    median_s = statistics.median(lengths_s)
+    nominal_s = round(median_s / GRID_S) * GRID_S
+    near = nominal_s > 0 and abs(median_s - nominal_s) <= LATE_S
+    return max(round(nominal_s if near else median_s, 3), LEAST_INTERVAL_S)
+
+
+def sampling_interval_s(lengths_s: Sequence[float]) -> float:
+    """Returns interval_s() of a loop that sleeps between samples. If each sample is so late that
+    the delays add up to another sample, returns the median, because the samples then do not fit the
+    grid of the nominal interval.
+    """
+    nominal_s = interval_s(lengths_s)
+    if not nominal_s:
+        return 0.0
+    median_s = statistics.median(lengths_s)
+    delayed_by = abs(median_s - nominal_s) / nominal_s * len(lengths_s)
+    return max(median_s, LEAST_INTERVAL_S) if delayed_by > HALF_A_SAMPLE else nominal_s
+
+
+def duration_s(measured_s: float) -> float:
+    """Returns the nominal duration of a test that took this time: iperf3 takes whole seconds and
+    ends a little late.
+    """
+    nominal_s = float(math.floor(measured_s + LATE_S))
+    late_s = measured_s - nominal_s
+    near = nominal_s > 0 and late_s <= min(LATE_END_S, LATE_END_FRACTION * nominal_s)
+    return nominal_s if near else measured_s
+
+
+def sampled_duration_s(measured_s: float, between_samples_s: float) -> float:
+    """Returns the nominal duration of a test, in whole seconds, if it is unique. This is the time
+    between its first and its last sample; it began and ended less than a sample before and
+    after.
+    """
+    nominal_s = float(math.ceil(measured_s - LATE_S))
+    beyond_s = 2 * between_samples_s
+    return nominal_s if nominal_s - measured_s <= beyond_s < 1 else measured_s

@@ -1,7 +1,0 @@
-"""`python -m ccmix.kibana >elk/kibana/ccmix.ndjson` writes the dashboards."""
-
-import sys
-
-from ccmix.kibana.file import ndjson
-
-sys.stdout.write(ndjson())

@@ -1,0 +1,393 @@
+"""Describes the saved objects of Kibana: data views, and dashboards, which have panels from left to
+right and top to bottom, controls that filter them, and links to others.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
+
+from ccmix.index.fields import FIELDS, KINDS, DocumentKind, fields_of
+
+Json = dict[str, Any]  # a JSON object of Kibana, Elasticsearch or Vega-Lite
+
+# The oldest Kibana that has every key of the file: 8.11 brought links and colours of terms, but
+# nobody tried it there
+OLDEST_KIBANA = "8.12"
+TIME_FIELD = "@timestamp"
+CORE_VERSION = "8.8.0"
+# The newest model of each type that every Kibana since OLDEST_KIBANA knows; newer versions migrate
+# it when they import it.
+TYPE_VERSIONS = {
+    "index-pattern": "8.0.0",
+    "lens": "8.9.0",
+    "visualization": "8.5.0",
+    "dashboard": "8.9.0",
+}
+
+DATA_TYPES = {
+    "keyword": "string",
+    "constant_keyword": "string",
+    "text": "string",
+    "flattened": "string",
+    "ip": "ip",
+    "boolean": "boolean",
+    "date": "date",
+    "double": "number",
+    "long": "number",
+}
+RATE_PATTERN = (
+    "0,0.[0] bitd"  # Kibana appends no "/s" here: formats of columns do (lens.RATE_FORMAT)
+)
+# Times of some seconds, which are not written as milliseconds
+OF_SECONDS = ("ccmix.startup_s", "ccmix.convergence_s")
+LONG_TIMES = (
+    "ccmix.elapsed_s",
+    "ccmix.duration_s",
+    "ccmix.omit_s",
+    "ccmix.interval_s",
+    "ccmix.seconds",
+    "ccmix.run.real_seconds",
+)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Holds the name by which an object's attributes refer to another object, and that object."""
+
+    name: str
+    type: str
+    id: str
+
+    def prefixed(self, prefix: str) -> "Reference":
+        """Returns the reference as a dashboard must name it for one of its panels."""
+        return Reference(f"{prefix}:{self.name}", self.type, self.id)
+
+
+@dataclass(frozen=True)
+class SavedObject:
+    """Holds an object; its attributes are as Kibana stores them, some of them JSON in a string."""
+
+    type: str
+    id: str
+    attributes: Json
+    references: tuple[Reference, ...] = ()
+
+    def to_json(self) -> Json:
+        return {
+            "type": self.type,
+            "id": self.id,
+            "attributes": self.attributes,
+            "references": [asdict(reference) for reference in self.references],
+            "coreMigrationVersion": CORE_VERSION,
+            "typeMigrationVersion": TYPE_VERSIONS[self.type],
+        }
+
+
+def embedded(value: Any) -> str:
+    """Returns JSON as the string in which Kibana keeps parts of its objects."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def to_ndjson(objects: Iterable[SavedObject]) -> str:
+    """Returns the file that Kibana imports."""
+    return "".join(json.dumps(each.to_json(), ensure_ascii=False) + "\n" for each in objects)
+
+
+def _number(pattern: str) -> Json:
+    return {"id": "number", "params": {"pattern": pattern}}
+
+
+def _duration(output: str) -> Json:
+    return {
+        "id": "duration",
+        "params": {
+            "inputFormat": "seconds",
+            "outputFormat": output,
+            "outputPrecision": 2,
+            "showSuffix": True,
+            "useShortSuffix": True,
+        },
+    }
+
+
+# Kibana's format for each unit of the table of fields; units without one are written as plain
+# numbers.
+FORMATS = {
+    "bit/s": _number(RATE_PATTERN),
+    "byte": {"id": "bytes", "params": {"pattern": "0,0.[0] bd"}},
+    "percent": {"id": "percent", "params": {"pattern": "0,0.[000]%"}},
+    "s": _duration("asMilliseconds"),
+    "BDP": _number("0,0.[00]"),
+}
+
+
+@dataclass(frozen=True)
+class DataView:
+    """Describes the documents of a kind."""
+
+    kind: DocumentKind
+
+    @property
+    def id(self) -> str:
+        return f"ccmix-{self.kind.name}"
+
+    def data_type(self, field: str) -> str:
+        """Returns Kibana's type of a field. Raises ValueError if this kind of document lacks it."""
+        if field not in FIELDS or self.kind.name not in FIELDS[field].kinds:
+            raise ValueError(f"{self.kind.name} has no field {field}")
+        return DATA_TYPES[FIELDS[field].type]
+
+    def saved(self) -> SavedObject:
+        formats = {
+            field.name: _duration("asSeconds") if field.name in OF_SECONDS else FORMATS[field.unit]
+            for field in fields_of(self.kind.name)
+            if field.unit in FORMATS and field.name not in LONG_TIMES
+        }
+        attributes = {
+            "title": self.kind.index_pattern,
+            "name": f"ccmix: {self.kind.meaning.partition(':')[0]}",
+            "timeFieldName": TIME_FIELD,
+            "fieldFormatMap": embedded(formats),
+        }
+        return SavedObject("index-pattern", self.id, attributes)
+
+
+VIEWS = {name: DataView(kind) for name, kind in KINDS.items()}
+CONDITIONS, GROUPS, RUNS = VIEWS["conditions"], VIEWS["groups"], VIEWS["runs"]
+INTERVALS, SOCKETS, COMPLETIONS = VIEWS["intervals"], VIEWS["sockets"], VIEWS["completions"]
+
+
+WIDTH = 48  # columns of Kibana's grid
+LINKS_HEIGHT = 3
+PANEL_VERSION = "8.12.2"  # the version of Kibana with which this form of panels was last tried
+KEPT_BY_LINKS = {
+    "openInNewTab": False,
+    "useCurrentFilters": True,
+    "useCurrentDateRange": True,
+}
+NO_SEARCH = {"query": {"query": "", "language": "kuery"}, "filter": []}
+
+
+class PanelContent(Protocol):
+    """Describes the content of a panel."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def view(self) -> DataView: ...
+    def saved(self, id_: str) -> SavedObject: ...
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Holds a chart, `width` of 48 columns wide and `height` rows high; a click offers the
+    dashboard `leads_to`.
+    """
+
+    name: str
+    chart: PanelContent
+    width: int
+    height: int
+    leads_to: str | None = None
+
+
+@dataclass(frozen=True)
+class Control:
+    """Describes a filter above the panels: a list of values, or a range of numbers."""
+
+    field: str
+    title: str
+    kind: Literal["optionsList", "rangeSlider"] = "optionsList"
+
+
+@dataclass(frozen=True)
+class GridPlace:
+    """Holds the position of a panel on the grid."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """Holds the times that a dashboard shows when it is opened, as Kibana has them: 'now-1y',
+    '2026-11-22T00:00Z'.
+    """
+
+    first: str
+    last: str
+
+
+LAST_YEAR = TimeRange("now-1y", "now")
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """Describes a dashboard; its name is part of its address, and the controls look for values
+    in `view`.
+    """
+
+    name: str
+    title: str
+    description: str
+    view: DataView
+    controls: tuple[Control, ...]
+    panels: tuple[Panel, ...]
+
+    @property
+    def id(self) -> str:
+        return f"ccmix-{self.name}"
+
+    def panel_id(self, panel: Panel) -> str:
+        """Returns the id of a panel, and of its chart.
+
+        It is unique among all dashboards: Kibana keeps the state of a panel by its id when a click
+        leads to another dashboard.
+        """
+        return f"{self.id}-{panel.name}"
+
+    def places(self) -> list[GridPlace]:
+        """Returns each panel's place: next to the panel before it if there is room, otherwise in a
+        new row below the highest panel.
+        """
+        places, x, y, row = [], 0, LINKS_HEIGHT, 0
+        for panel in self.panels:
+            if x + panel.width > WIDTH:
+                x, y, row = 0, y + row, 0
+            places.append(GridPlace(x, y, panel.width, panel.height))
+            x, row = x + panel.width, max(row, panel.height)
+        return places
+
+    def saved(
+        self, others: Iterable["Dashboard"], times: TimeRange = LAST_YEAR
+    ) -> list[SavedObject]:
+        """Returns the charts of the panels and, last, the dashboard of these times with links to
+        all `others`.
+        """
+        charts = [panel.chart.saved(self.panel_id(panel)) for panel in self.panels]
+        links, references = self._links(others)
+        panels = [_panel(f"{self.id}-links", "links", GridPlace(0, 0, WIDTH, LINKS_HEIGHT), links)]
+        for panel, chart, place in zip(self.panels, charts, self.places(), strict=True):
+            id_ = self.panel_id(panel)
+            enhancements, drilldowns = _drilldown(panel, id_)
+            settings = {"enhancements": enhancements}
+            panels.append(
+                _panel(id_, chart.type, place, settings) | {"panelRefName": f"panel_{id_}"}
+            )
+            references += [
+                Reference(f"panel_{id_}", chart.type, chart.id).prefixed(id_),
+                *drilldowns,
+            ]
+        controls, control_references = self._controls()
+        attributes = {
+            "title": f"ccmix: {self.title}",
+            "description": f"{self.description}. For Kibana {OLDEST_KIBANA} and newer",
+            "hits": 0,
+            "version": 1,
+            "panelsJSON": embedded(panels),
+            "optionsJSON": embedded(
+                {
+                    "useMargins": True,
+                    "syncColors": False,
+                    "syncCursor": True,
+                    "syncTooltips": False,
+                    "hidePanelTitles": False,
+                }
+            ),
+            "controlGroupInput": controls,
+            "timeRestore": True,
+            "timeFrom": times.first,
+            "timeTo": times.last,
+            "refreshInterval": {"pause": True, "value": 60_000},
+            "kibanaSavedObjectMeta": {"searchSourceJSON": embedded(NO_SEARCH)},
+        }
+        return [
+            *charts,
+            SavedObject("dashboard", self.id, attributes, (*references, *control_references)),
+        ]
+
+    def _links(self, dashboards: Iterable["Dashboard"]) -> tuple[Json, list[Reference]]:
+        links, references = [], []
+        for order, other in enumerate(each for each in dashboards if each.name != self.name):
+            name = f"link_{other.name}_dashboard"
+            links.append(
+                {
+                    "type": "dashboardLink",
+                    "id": other.name,
+                    "label": other.title,
+                    "order": order,
+                    "destinationRefName": name,
+                    "options": KEPT_BY_LINKS,
+                }
+            )
+            references.append(Reference(name, "dashboard", other.id).prefixed(f"{self.id}-links"))
+        return {
+            "attributes": {"layout": "horizontal", "links": links},
+            "enhancements": {},
+        }, references
+
+    def _controls(self) -> tuple[Json, list[Reference]]:
+        panels, references = {}, []
+        for order, control in enumerate(self.controls):
+            name = control.field.replace(".", "-").replace("@", "")
+            panels[name] = {
+                "type": f"{control.kind}Control",
+                "order": order,
+                "width": "small",
+                "grow": True,
+                "explicitInput": {
+                    "id": name,
+                    "fieldName": control.field,
+                    "title": control.title,
+                    "enhancements": {},
+                },
+            }
+            references.append(
+                Reference(
+                    f"controlGroup_{name}:{control.kind}DataView", "index-pattern", self.view.id
+                )
+            )
+        ignore = dict.fromkeys(
+            ("ignoreFilters", "ignoreQuery", "ignoreTimerange", "ignoreValidations"), False
+        )
+        group = {
+            "chainingSystem": "HIERARCHICAL",
+            "controlStyle": "oneLine",
+            "ignoreParentSettingsJSON": embedded(ignore),
+            "panelsJSON": embedded(panels),
+        }
+        return group, references
+
+
+def _panel(id_: str, type_: str, place: GridPlace, settings: Json) -> Json:
+    grid = {"x": place.x, "y": place.y, "w": place.width, "h": place.height, "i": id_}
+    return {
+        "version": PANEL_VERSION,
+        "type": type_,
+        "gridData": grid,
+        "panelIndex": id_,
+        "embeddableConfig": settings,
+    }
+
+
+def _drilldown(panel: Panel, id_: str) -> tuple[Json, list[Reference]]:
+    """Returns the action of a click on a value: it opens another dashboard, with that value and all
+    filters.
+    """
+    if panel.leads_to is None:
+        return {}, []
+    event = {
+        "eventId": f"to-{panel.leads_to}",
+        "triggers": ["FILTER_TRIGGER"],
+        "action": {
+            "factoryId": "DASHBOARD_TO_DASHBOARD_DRILLDOWN",
+            "name": f"Show in {panel.leads_to}",
+            "config": KEPT_BY_LINKS,
+        },
+    }
+    name = f"drilldown:DASHBOARD_TO_DASHBOARD_DRILLDOWN:{event['eventId']}:dashboardId"
+    reference = Reference(name, "dashboard", f"ccmix-{panel.leads_to}").prefixed(id_)
+    return {"dynamicActions": {"events": [event]}}, [reference]

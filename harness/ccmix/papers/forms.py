@@ -1,0 +1,113 @@
+"""The forms of an experiment: their INI files, their runs, their cost, and the form of an archive.
+
+The keys of the INI file have the values of the full form. A comment '# Reduced: KEY = VALUE' has
+the value of a key of its section in the reduced form. Comments after it that begin with two spaces
+or more are further lines of the value.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from ccmix.analysis.cost import Cost, cost
+from ccmix.archive import Campaign
+from ccmix.config import load
+from ccmix.model import Run
+from ccmix.papers.experiment import Experiment
+from ccmix.papers.reading import by_name, ini_of
+from ccmix.plan import make_plan
+
+REDUCED, TRIED, FULL = "reduced", "tried", "full"
+FORMS = (REDUCED, TRIED, FULL)
+OLDER = "An older form of the experiment"
+_REDUCED = re.compile(r"#\s*Reduced:\s*(?P<key>[^\s=]+)\s*=\s*(?P<value>.*)")
+_FURTHER = re.compile(r"#(?P<line>\s{2,}\S.*)")
+_KEY = re.compile(r"(?P<key>[^\s=\[#;][^=]*?)\s*=")
+
+
+def form(name: str, *, full: bool) -> str:
+    """Returns the text of an experiment's INI file, in its full or in its reduced form.
+    Raises OSError.
+    """
+    text = ini_of(name).read_text(encoding="utf-8")
+    return text if full else reduced(text)
+
+
+def reduced(text: str) -> str:
+    """Returns the text with the values of its comments '# Reduced:'; the replaced values become
+    comments '# Full:'.
+    """
+    return "".join(line for section in _sections(text) for line in _reduced_section(section))
+
+
+def _sections(text: str) -> Iterator[list[str]]:
+    """Yields the lines of each section, from its header on."""
+    section: list[str] = []
+    for line in text.splitlines(keepends=True):
+        if line.startswith("["):
+            yield section
+            section = []
+        section.append(line)
+    yield section
+
+
+def _reduced_section(lines: list[str]) -> Iterator[str]:
+    keys = {match["key"] for line in lines if (match := _REDUCED.match(line))}
+    replaced = False  # whether the line belongs to a key that has another value in the reduced form
+    replacing = False  # whether it belongs to that value
+    for line in lines:
+        if match := _REDUCED.match(line):
+            replacing = True
+            yield f"{match['key']} = {match['value']}".rstrip() + "\n"
+            continue
+        if replacing and (match := _FURTHER.match(line)):
+            yield f"{match['line']}\n"
+            continue
+        replacing = False
+        if (key := _KEY.match(line)) or not line.startswith((" ", "\t")):
+            replaced = key is not None and key["key"] in keys
+        if replaced:
+            yield f"# Full: {line}" if key else f"#       {line}"
+        else:
+            yield line
+
+
+def planned(name: str, seed: int, *, full: bool, tried: bool = True) -> tuple[Run, ...]:
+    """Returns the runs of an experiment, in its full or in its reduced form; with `tried`, also the
+    runs that only explain.
+    """
+    left_out = frozenset() if tried else by_name()[name].tried
+    entries = load(ini_of(name), form(name, full=full)).entries
+    return make_plan((entry for entry in entries if entry.name not in left_out), seed)
+
+
+def made_by(name: str, campaign: Campaign) -> str:
+    """Returns the command that plans an archive's runs today; the text of the INI file and its
+    comments don't matter.
+    """
+    seed = campaign.origin.seed
+    for full, tried in itertools.product((False, True), repeat=2):
+        if seed is not None and planned(name, seed, full=full, tried=tried) == campaign.runs:
+            return f"`ccmix reproduce {name}{' --full' * full}{' --tried' * tried}`"
+    return OLDER
+
+
+def costs(experiment: Experiment, seed: int, cores: int) -> dict[str, Cost]:
+    """Returns the cost of each form; 'tried' is the reduced form with the entries that only
+    explain, if there are any.
+    """
+    forms = {REDUCED: _cost(experiment, seed, cores, full=False, tried=False)}
+    if experiment.tried:
+        forms[TRIED] = _cost(experiment, seed, cores, full=False, tried=True)
+    return forms | {FULL: _cost(experiment, seed, cores, full=True, tried=False)}
+
+
+def _cost(experiment: Experiment, seed: int, cores: int, *, full: bool, tried: bool) -> Cost:
+    return cost(planned(experiment.name, seed, full=full, tried=tried), cores)
+
+
+def real_s(of: Iterable[Mapping[str, Cost]], form: str) -> float:
+    """Returns the real time of experiments one after the other; an experiment without this form
+    counts with its reduced form.
+    """
+    return sum(forms.get(form, forms[REDUCED]).real_s for forms in of)

@@ -1,0 +1,162 @@
+"""Calculates when runs may begin, from their time windows and budgets of bytes, and when the last
+run ends.
+"""
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ccmix.analysis.cost import run_seconds, slower_by, together
+from ccmix.generators.pscheduler.task import most_sent_bytes
+from ccmix.model import HostPath, Run
+from ccmix.units import format_bytes
+
+DAY_S = 86400.0
+
+
+def seconds_until_open(
+    window: tuple[float, float], lasts_s: float, now: datetime.datetime
+) -> float:
+    """Returns the wait until a run of `lasts_s` fits into the daily window, which is given in
+    seconds after midnight UTC.
+
+    Returns 0 if it fits now. A run that is longer than the window may begin at its opening.
+    """
+    begin, end = window
+    midnight = now.astimezone(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    second = (now - midnight).total_seconds()
+    length = (end - begin) % DAY_S or DAY_S
+    since_opening = (second - begin) % DAY_S
+    if since_opening + min(lasts_s, length) <= length:
+        return 0.0
+    return DAY_S - since_opening
+
+
+def latest_end_s(window: tuple[float, float], now_s: float) -> float:
+    """Returns when the currently open daily window closes, in seconds since the epoch."""
+    begin, end = window
+    length = (end - begin) % DAY_S or DAY_S
+    return now_s + length - (now_s - begin) % DAY_S
+
+
+@dataclass
+class Budget:
+    """Counts the bytes that entries have sent, so that no entry exceeds its rate-budget in a
+    period.
+    """
+
+    _sent: list[tuple[str, float, int]] = field(default_factory=list)  # entry, when it ended, bytes
+    _most: dict[str, float] = field(
+        default_factory=dict
+    )  # by entry, the bytes that a run may send in addition to those so far
+
+    def add(self, entry: str, ended_s: float, sent_bytes: int, stretched: float = 1.0) -> None:
+        """Adds a run. The next run may take `stretched` times as long."""
+        self._sent.append((entry, ended_s, sent_bytes))
+        self._most[entry] = max(self._most.get(entry, 0.0), sent_bytes * stretched)
+
+    def refusal(self, run: Run, now_s: float) -> str | None:
+        """Returns why the run must not begin: the entry would exceed its budget with the expected
+        bytes.
+
+        The expected bytes are the maximum that a run of the entry has sent so far. If a run ended
+        because it had settled, the bytes that it would have sent until its limit count. Before the
+        first run, the expected bytes are the maximum that it can send. This maximum is always used
+        for runs of pScheduler and for the steps that measure a path, because they do not end at the
+        budget.
+        """
+        budget = run.host_path.rate_budget
+        if budget is None:
+            return None
+        most_bytes, _ = budget
+        unending = run.traffic.task or run.traffic.steps
+        within, bound = (
+            self._sent_within(run, now_s),
+            most_sent_bytes(run.host_path, run.traffic) or 0.0,
+        )
+        expected = (
+            max(self._most.get(run.entry, 0.0), bound)
+            if unending
+            else self._most.get(run.entry, bound)
+        )
+        if within < most_bytes and within + expected <= most_bytes:
+            return None
+        return (
+            f"rate-budget: {format_bytes(within)} were sent in the period and a run sends "
+            f"{format_bytes(expected)}: "
+            f"together more than {format_bytes(most_bytes)}"
+        )
+
+    def cap_bytes(self, run: Run, now_s: float) -> int | None:
+        """Returns the number of bytes after which the run must end; None if it can't send more than
+        the rest of its budget.
+        """
+        budget = run.host_path.rate_budget
+        if budget is None:
+            return None
+        left = budget[0] - self._sent_within(run, now_s)
+        bound = most_sent_bytes(run.host_path, run.traffic)
+        return None if bound is not None and bound <= left else int(left)
+
+    def _sent_within(self, run: Run, now_s: float) -> int:
+        """Returns the bytes that the run's entry has sent in the period of its budget."""
+        assert run.host_path.rate_budget
+        since_s = now_s - run.host_path.rate_budget[1]
+        return sum(
+            sent for entry, ended_s, sent in self._sent if entry == run.entry and ended_s > since_s
+        )
+
+
+MOST_PLACED = 1000  # runs; with more, their assignment to processors changes hardly anything
+
+
+class ExpectedEnd:
+    """Estimates how long the remaining runs will take. Times are in seconds of any single clock.
+
+    The number of simultaneous runs is observed, because it is not known on a cluster. A run of
+    unknown length counts as the mean of the others.
+    """
+
+    def __init__(self, runs: Sequence[Run], in_lab: bool) -> None:
+        known = {run.name: run_seconds(run, in_lab) for run in runs}
+        seconds = [each for each in known.values() if each is not None]
+        self._mean_s = sum(seconds) / len(seconds) if seconds else 1.0
+        self._left = {name: self._mean_s if each is None else each for name, each in known.items()}
+        self._pauses_s = {
+            run.name: run.path.pause_s for run in runs if isinstance(run.path, HostPath)
+        }
+        self._begun: dict[str, float] = {}
+        self._places = 1
+        self._expected_s = self._took_s = 0.0
+
+    def expected_s(self, run: Run) -> float:
+        """Returns the model's expectation for a run that has not ended."""
+        return self._left[run.name]
+
+    def started(self, run: Run, now_s: float) -> None:
+        self._begun[run.name] = now_s
+        self._places = max(self._places, len(self._begun))
+
+    def ended(self, run: Run, now_s: float, *, finished: bool) -> None:
+        """Notes the end of a run; only a `finished` run shows how long others take."""
+        expected_s, began_s = self._left.pop(run.name), self._begun.pop(run.name, None)
+        if finished and began_s is not None:
+            self._expected_s += expected_s
+            self._took_s += now_s - began_s
+
+    def left_s(self, now_s: float) -> float:
+        """Returns the seconds until the last run ends; the first finished runs weigh as much as the
+        model.
+        """
+        prior_s = self._mean_s if self._left else 0.0
+        took_s = self._took_s + prior_s * slower_by(self._places)
+        times = took_s / (self._expected_s + prior_s) if self._expected_s + prior_s else 1.0
+        busy = [
+            max(0.0, self._left[name] * times - (now_s - began_s))
+            for name, began_s in self._begun.items()
+        ]
+        waiting = {name: each for name, each in self._left.items() if name not in self._begun}
+        of_each = (each * times + self._pauses_s.get(name, 0.0) for name, each in waiting.items())
+        if len(waiting) > MOST_PLACED:
+            return (sum(busy) + sum(of_each)) / self._places
+        return together(of_each, self._places, busy)

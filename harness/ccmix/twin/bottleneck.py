@@ -1,0 +1,372 @@
+"""Estimates the kind of the bottleneck's queue (one for all flows or one for each, managed or not),
+its size, and the burst of a policer.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ccmix.generators.path_steps import BURSTS, FILL, REACH
+from ccmix.twin.estimate import BUFFER, POLICER, QUEUE, Estimate, cannot_be_told
+from ccmix.twin.observed import ORDINARY, PathRun, PathStep
+from ccmix.twin.received import STEADY_SHARE, Overflow, Overload, steady
+
+FIFO, OF_FLOWS, MANAGED = "fifo", "one for each flow", "managed (AQM)"
+MOST = 0.9  # percentile of TCP's smoothed RTTs; some of them include the wait for a delayed ACK
+MOSTLY = 0.25  # percentile of TCP's smoothed RTTs that mostly excludes these waits
+FULL = 0.95  # percentile of the probe's RTT while the buffer is full
+SHOWS_PACKETS = 3  # a shorter wait does not show that the probe waits
+SHOWS_S = 0.1e-3
+# of the largest delay: flows that lose packets at a smaller delay don't fill a FIFO
+NOT_FILLED = 0.6
+FILLED = 0.85
+GROWS, FALLS = 1.05, 0.985  # from one half of the steady part to the next
+PEAK = 0.99  # percentile of the probe's RTT in a whole step
+STANDS_S = 1e-3  # minimum delay of a managed queue under load: it is not empty
+LEAST_MANAGED_S = 0.01  # a queue as short as CoDel's target does not show whether it is managed
+FULL_SHARE, FULL_PACKETS = 0.03, 2.0  # error of the size of a full buffer
+PROBES_LOST = 0.1  # share of lost probe packets under overload, above which they share our queue
+FROM_HEAD = 4 / 3  # times the packets left: fq_codel drops up to half of a full queue at once
+OVERFLOW_PACKETS = 2  # error of the number of packets that a queue held of a train
+LEAST_ANSWERS = 10
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Holds how long packets waited, in seconds beyond the base RTT; None if unknown.
+
+    The probe's packets are measured under overload: when the queue is full, in both halves of that
+    time, and at the peak. `probe_in_fill_s` and `tcp_s` are from steps of TCP.
+    """
+
+    probe_s: float | None
+    first_half_s: float | None
+    second_half_s: float | None
+    peak_s: float | None
+    probe_in_fill_s: float | None
+    tcp_s: float | None
+    tcp_most_s: float | None
+    probes_lost: float = 0.0  # share under overload, beyond that of the idle step
+
+    @property
+    def falls(self) -> bool:
+        """Returns whether the mean wait in the second half of the overload was below the part FALLS
+        of that in the first half. Only a queue with active management (AQM) drains so.
+        """
+        return bool(
+            self.first_half_s
+            and self.second_half_s
+            and self.second_half_s < FALLS * self.first_half_s
+        )
+
+
+def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits:
+    """Reads the delays of a run."""
+    steps = [each.step for each in found]
+    fill = next((step for kind in (FILL, ORDINARY, REACH) for step in observed.of_kind(kind)), None)
+    of_tcp = [_tcp_rtts(observed, step) for step in observed.tcp_steps]
+    full = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
+    halves = [_halves(observed, step) for step in steps]
+    idle = observed.idle
+    lost_when_idle = observed.unanswered(idle.begin_s, idle.end_s) if idle else 0.0
+    return Waits(
+        probe_s=_beyond(_most(full), base_rtt_s),
+        first_half_s=_beyond(_most([first for first, _ in halves]), base_rtt_s),
+        second_half_s=_beyond(_most([second for _, second in halves]), base_rtt_s),
+        peak_s=_beyond(
+            _most([_quantile(observed.rtts(s.begin_s, s.end_s), PEAK) for s in steps]), base_rtt_s
+        ),
+        probe_in_fill_s=_beyond(_quantile(_steady_rtts(observed, fill), FULL), base_rtt_s)
+        if fill
+        else None,
+        tcp_s=_beyond(_most([_quantile(rtts_s, MOSTLY) for rtts_s in of_tcp]), base_rtt_s),
+        tcp_most_s=_beyond(_most([_quantile(rtts_s, MOST) for rtts_s in of_tcp]), base_rtt_s),
+        probes_lost=max((observed.unanswered(*_steady_time(step)) for step in steps), default=0.0)
+        - lost_when_idle,
+    )
+
+
+def waits(seen: Waits, packet_s: float, noise_s: float) -> bool:
+    """Returns whether the probe waits under overload, as it does in one queue for all flows."""
+    return seen.probe_s is not None and seen.probe_s > shows_s(packet_s, noise_s)
+
+
+def queues_of_flows(
+    seen: Waits, packet_s: float, noise_s: float, overflow: Overflow | None = None
+) -> bool | None:
+    """Returns whether each flow has its own queue; None if nothing waits long enough to show it.
+
+    The queues are separate if TCP's packets wait but the probe's don't, or if trains lose the
+    packets that have waited longest. The queue is shared if the probe waits or is lost under
+    overload, or if trains lose their last packets.
+    """
+    if seen.probe_s is None:
+        return None
+    if waits(seen, packet_s, noise_s) or seen.probes_lost > PROBES_LOST:
+        return False
+    if overflow is not None:
+        return overflow.from_head
+    tcp_waits = seen.tcp_s is not None and seen.tcp_s > shows_s(packet_s, noise_s) + seen.probe_s
+    return True if tcp_waits else None
+
+
+def shows_s(packet_s: float, noise_s: float) -> float:
+    """Returns the wait beyond the base RTT that shows that other packets are in the queue."""
+    return SHOWS_PACKETS * packet_s + noise_s + SHOWS_S
+
+
+def queue(
+    seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_high: float | None
+) -> Estimate:
+    """Returns the kind of the queue.
+
+    CUBIC flows fill a FIFO before it drops. A queue that drops while it holds much less than it can
+    is managed, unless random loss explains the retransmissions. A queue that gets shorter under
+    constant overload is also managed.
+    """
+    if of_flows:
+        return Estimate(
+            QUEUE,
+            word=OF_FLOWS,
+            origin="the probe does not wait under overload, as in its own queue",
+        )
+    if of_flows is None or not seen.probe_s:
+        return cannot_be_told(QUEUE, "packets wait too briefly to show how they are queued")
+    origin = "steps above and fill: delays of the probe"
+    if seen.probe_in_fill_s is None or seen.probe_s < LEAST_MANAGED_S:
+        return cannot_be_told(
+            QUEUE, "the shared queue is too short to show whether it is managed", origin=origin
+        )
+    own_doing = (
+        retransmitted is not None and loss_high is not None and retransmitted > 2 * loss_high
+    )
+    stands = STANDS_S < seen.probe_in_fill_s < NOT_FILLED * seen.probe_s
+    if seen.falls or (stands and own_doing):
+        return Estimate(QUEUE, word=MANAGED, origin=origin)
+    if seen.probe_in_fill_s >= FILLED * seen.probe_s:
+        return Estimate(QUEUE, word=FIFO, origin=origin)
+    return cannot_be_told(QUEUE, "the TCP flows did not fill the shared queue", origin=origin)
+
+
+def buffer(
+    observed: PathRun,
+    seen: Waits,
+    rate: Estimate,
+    packet_bytes: int,
+    of_flows: bool | None,
+    found: list[Overload],
+) -> Estimate:
+    """Returns the buffer's size in bytes, with headers: the longest delay times the rate."""
+    rate_bps = rate.value or rate.low
+    if not rate_bps:
+        return cannot_be_told(BUFFER, "the rate is not known")
+    if not found:
+        most_s = max(seen.tcp_most_s or 0.0, seen.probe_in_fill_s or 0.0)
+        because = "nothing shows that it was full"
+        return cannot_be_told(BUFFER, because, low=most_s * rate_bps / 8, origin="the longest RTTs")
+    origin = f"steps {' and '.join(each.step.name for each in found)}: delay of the probe x rate"
+    if of_flows:
+        because = "each flow has its own queue, and the probe sees only its own"
+        return cannot_be_told(BUFFER, because)
+    if seen.probe_s is None:
+        return cannot_be_told(BUFFER, "the probe got no answer during overload")
+    packet_s = packet_bytes * 8 / rate_bps
+    if (
+        seen.first_half_s
+        and seen.second_half_s
+        and seen.second_half_s > GROWS * seen.first_half_s + packet_s
+    ):
+        low = seen.second_half_s * rate_bps / 8
+        return cannot_be_told(
+            BUFFER, "the queue still grew when the step ended", low=low, origin=origin
+        )
+    most_s = max(seen.probe_s, seen.peak_s or 0.0) if seen.falls else seen.probe_s
+    value = (
+        most_s * rate_bps / 8 + packet_bytes / 2
+    )  # half a packet, in the mean, is free when the next packet has no room
+    margin = FULL_SHARE * value + FULL_PACKETS * packet_bytes
+    unseen = (
+        (most_s - seen.probe_s) * rate_bps / 8
+    )  # a managed queue may have dropped before it was full
+    slower, faster = ((end or rate_bps) / rate_bps for end in (rate.low, rate.high))
+    return Estimate(
+        BUFFER,
+        value,
+        max(0.0, value * slower - margin),
+        value * faster + margin + unseen,
+        origin=origin,
+    )
+
+
+def buffer_of_train(overflow: Overflow) -> Estimate:
+    """Returns the size of the queue by the packets that it held of a train; it may have had room
+    for a part of one more.
+    """
+    held, size = overflow.held, overflow.packet_bytes
+    of = f"step {BURSTS}: {overflow.packets} packets of a longer train came through"
+    if overflow.from_head:
+        value, least, most = (
+            float(packets * size) for packets in (int(FROM_HEAD * held), held - 1, 2 * held + 1)
+        )
+        return Estimate(
+            BUFFER, value, max(least, 0.0), most, origin=f"{of}; the first ones were lost"
+        )
+    least = max(held - OVERFLOW_PACKETS, 0) * size
+    most = max(held + OVERFLOW_PACKETS, overflow.packets)  # the first loss may have been at random
+    return Estimate(BUFFER, (held + 0.5) * size, float(least), float(most * size), origin=of)
+
+
+def _steady_time(step: PathStep) -> tuple[float, float]:
+    return step.end_s - STEADY_SHARE * (step.end_s - step.begin_s), step.end_s
+
+
+def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:
+    return observed.rtts(*_steady_time(step))
+
+
+def _halves(observed: PathRun, step: PathStep) -> tuple[float | None, float | None]:
+    begin_s, end_s = _steady_time(step)
+    middle_s = (begin_s + end_s) / 2
+    return _quantile(observed.rtts(begin_s, middle_s), 0.5), _quantile(
+        observed.rtts(middle_s, end_s), 0.5
+    )
+
+
+def _tcp_rtts(observed: PathRun, step: PathStep) -> pl.Series:
+    samples = observed.sockets_in(step)
+    if "rtt_s" not in samples.columns:
+        return pl.Series([], dtype=pl.Float64)
+    begin_s = step.begin_s + (step.end_s - step.begin_s) / 4
+    return samples.filter(pl.col("time_s") > begin_s)["rtt_s"].drop_nulls()
+
+
+def _quantile(values: pl.Series, share: float) -> float | None:
+    if values.len() < LEAST_ANSWERS:
+        return None
+    return values.quantile(share, "linear")
+
+
+def _most(values: list[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _beyond(rtt_s: float | None, base_rtt_s: float) -> float | None:
+    return None if rtt_s is None else max(0.0, rtt_s - base_rtt_s)
+
+
+LEAST_PACKETS = 16  # beyond the rate: a shaper's bucket, a queue and others let some through, too
+BURST_SHARE, MORE_PACKETS = 0.1, 3.0  # error of the burst
+NOT_FULL = 1.5  # times the burst: the bucket may not have been full after the step before
+# of the largest excess: a smaller one in another step shows that cross traffic emptied the bucket,
+# which may then hold much more
+EMPTIED = 0.2
+LOSES, MORE_INTERVALS = 0.5, 3  # share of the later losses; intervals from then on
+LEAST_INTERVALS = 10
+# coefficient of variation of what arrives; at policers at most 0.011, in queues from 0.041
+WINDOW_S, VARIES = 0.2, 0.02
+
+
+def policer(
+    observed: PathRun, found: list[Overload], overflow: Overflow | None = None, *, queued: bool
+) -> Estimate:
+    """Returns a policer's burst: the bytes at the start of a step that arrived beyond the later
+    rate, if nothing was queued meanwhile.
+
+    A queue passes no more than its rate, and the excess waits there before it is lost. A token
+    bucket without a queue passes its burst at once, and loses the excess without any delay:
+    `queued` says whether the excess was delayed.
+
+    A token bucket also passes its burst at once from a long train, which a queue never does. If a
+    step's excess is larger than the part of the train that came through, the queue of the link
+    behind the policer dropped the rest of the train.
+
+    TCP gets nearly nothing when it competes with overload at a policer, but gets its share if each
+    flow has its own queue: then the arriving rate varies as other flows come and go.
+    """
+    of_train = None
+    if (
+        overflow is not None
+        and found
+        and overflow.at_once(max(each.received_bps for each in found))
+    ):
+        of_train = _of_train(overflow)
+    seen = [each for step in observed.above for each in [_excess(step)] if each is not None]
+    if not found or not seen:
+        return of_train or cannot_be_told(POLICER, "no UDP step offered more than the path's rate")
+    first = found[0]
+    packet_bytes = first.step.packet_bytes or 0
+    burst_bytes, for_sure_bytes = max(seen)
+    origin = f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
+    if of_train and not queued and burst_bytes < (of_train.high or 0.0):
+        return of_train
+    if not of_train and for_sure_bytes < LEAST_PACKETS * packet_bytes:
+        because = "the rate was not higher at first, as with a queue or a burst of a few packets"
+        return cannot_be_told(POLICER, because, origin=origin)
+    if not of_train and any(_variation(each.step) > VARIES for each in found):
+        because = "the arriving rate varied, as if other flows had their own queues"
+        return cannot_be_told(POLICER, because, origin=origin)
+    if queued:
+        because = "the excess waited in a queue"
+        return cannot_be_told(POLICER, because, origin=origin)
+    margin = BURST_SHARE * burst_bytes + MORE_PACKETS * packet_bytes
+    emptied = min(seen)[0] < EMPTIED * burst_bytes
+    high_bytes = None if emptied else NOT_FULL * burst_bytes + margin
+    return Estimate(POLICER, burst_bytes, max(burst_bytes - margin, 0.0), high_bytes, origin=origin)
+
+
+def _of_train(overflow: Overflow) -> Estimate:
+    """Returns the burst that a train shows: the packets that came at once, and a part of the next
+    packet.
+    """
+    size = overflow.packet_bytes
+    origin = (
+        f"step {BURSTS}: {overflow.packets} packets of a train came at once, the others were lost"
+    )
+    low, value = ((overflow.packets + more) * size for more in (-1.0, 0.5))
+    return Estimate(POLICER, value, low, overflow.most_at_once_bytes, origin=origin)
+
+
+def _variation(step: PathStep) -> float:
+    """Returns the coefficient of variation of the bytes received in each WINDOW_S of the steady
+    part.
+    """
+    rows = steady(step)
+    windows = rows.group_by((pl.col("time_s") / WINDOW_S).floor()).agg(
+        pl.col("received_bytes").sum(), pl.len()
+    )
+    whole = windows.filter(pl.col("len") == windows["len"].max())["received_bytes"]
+    mean, deviation = float(whole.mean() or 0.0), float(whole.std() or 0.0)  # type: ignore[arg-type]
+    return deviation / mean if mean else 0.0
+
+
+def _excess(step: PathStep) -> tuple[float, float] | None:
+    """Returns the maximum number of bytes by which the receiver was ahead of the step's steady
+    rate, counted from its first packet.
+
+    There are two values because an interval does not say when its packets came. The first assumes
+    that the packets of the first interval came as they were sent, the second that they came at the
+    steady rate, out of a queue. Intervals count until the step loses as much as later, because the
+    share of other flows may vary after that.
+    """
+    rows = step.udp.filter(pl.col("received_bytes") > 0).sort("time_s")
+    later = steady(step)
+    if rows.height < LEAST_INTERVALS or later.height < LEAST_INTERVALS or not step.packet_bytes:
+        return None
+    sent, lost = int(later["packets"].sum()), int(later["lost_packets"].sum())
+    rate = (sent - lost) / float(later["seconds"].sum())
+    loses = (
+        (rows["lost_packets"] > LOSES * rows["packets"] * (lost / sent)).arg_max()
+        if lost > 0
+        else None
+    )
+    rows = rows.head(MORE_INTERVALS + (loses or 0))
+    received = (rows["packets"] - rows["lost_packets"]).cum_sum()
+    seconds, offered = float(rows["seconds"][0]), (step.offered_bps or 0.0) / 8 / step.packet_bytes
+    sent_s = min(seconds, float(rows["packets"][0]) / offered) if offered else seconds
+    queued_s = min(seconds, float(received[0]) / rate) if rate else seconds
+    since_s = rows["time_s"] - float(rows["time_s"][0])
+    most, for_sure = (
+        float((received - rate * (since_s + begin_s)).max() or 0.0)  # type: ignore[arg-type]
+        for begin_s in (sent_s, queued_s)
+    )
+    return most * step.packet_bytes, for_sure * step.packet_bytes

@@ -1,0 +1,189 @@
+"""Reads what steps show of cross traffic."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccmix.generators.path_steps import FILL, REACH
+from ccmix.twin.estimate import Estimate
+from ccmix.twin.observed import PathRun, PathStep
+from ccmix.twin.received import (
+    ENDS_S,
+    Overload,
+    counted_rates,
+    more_of_more,
+    packet_time_s,
+    slow_way_back,
+    steady,
+    tcp_rate_bps,
+)
+from ccmix.twin.way import binomial_interval, quiet_noise_s
+
+# shares lost of the offered traffic: a smaller one may be chance, and a larger one depends on whose
+# packets are lost
+LITTLE_LOST, MOST_LOST = 0.005, 0.2
+LOST_PACKETS = 5  # more than the rounding of times explains
+# quantile of the probe's RTT that is beyond the base RTT while the bottleneck is always busy
+BUSY = 0.05
+# an answer is late beyond this many seconds, widths of the noise, and packets
+LEAST_LATE_S, LATE_WIDTHS, LATE_SHARE = 2e-6, 3.0, 0.03
+WAITS_SHARE = 0.3  # of the time of a packet: maximum of that wait
+LEAST_ANSWERS = 200
+# parts of the idle step; standard errors; busy time over the share of late answers, at most
+BATCHES, LATE_ERRORS, HIDDEN_TIMES = 12, 3, 4
+VIRTUAL_S = 1e-6  # more noise is from real hosts, which delay some answers by much more
+BY_OTHERS_S, BY_OTHERS_PACKETS = 1e-3, 3  # an answer that is this late is not late by hosts' noise
+ALWAYS = 0.99  # of the time: maximum share with cross traffic
+# a token bucket lets packets pass at once, so the lack of late answers shows nothing
+LEAST_BUSY, MOST_BUSY = 0.02, 0.65
+
+
+@dataclass(frozen=True)
+class OthersTraffic:
+    """Holds what steps without overload show of cross traffic.
+
+    `left_bps` is the rate that cross traffic leaves, and `left_by` names the step that shows it.
+    It is TCP's rate while the bottleneck was always busy and hardly any cross traffic was lost, or
+    it follows from an offered rate that was a little too high, with an error of `left_error_bps`.
+    `busy` is the share of the time in which the bottleneck sends although we send nothing, with its
+    interval. `by_tcp_bps` is the maximum rate of all TCP flows together.
+    """
+
+    left_bps: float | None = None
+    left_by: str = ""
+    left_error_bps: float = 0.0
+    busy: tuple[float, float, float] | None = None
+    by_tcp_bps: float = 0.0
+
+
+def others_traffic(
+    observed: PathRun, base_rtt_s: float, found: list[Overload], loss: float
+) -> OthersTraffic:
+    """Reads what shows cross traffic.
+
+    The first sign is an offered rate of which a little was lost. The second is the rate of TCP
+    flows that kept the queue from being empty: first the rate of CUBIC flows, because BBR flows
+    take more from cross traffic. The third is the share of the probe's packets that had to wait in
+    the idle step. It is also a share of the time, because the probe's period differs from the
+    periods of senders' timers.
+    """
+    packet_s = packet_time_s(found)
+    busy = _busy(observed, base_rtt_s, packet_s)
+    if more_of_more(found) and (left := _left_of_available(observed, loss, found)):
+        return replace(left, busy=busy)
+    most_bps = max((each.received_bps for each in found), default=0.0)
+    filling = (
+        ()
+        if slow_way_back(observed, most_bps)
+        else (*observed.of_kind(FILL), *observed.of_kind(REACH))
+    )
+    for step in filling:  # unless its packets may have waited as ACKs, on the way back
+        begin_s = step.begin_s + (step.end_s - step.begin_s) / 3
+        rtts_s = observed.rtts(begin_s, step.end_s - ENDS_S)
+        lowest_s = rtts_s.quantile(BUSY, "linear")
+        if lowest_s is not None and lowest_s > base_rtt_s + packet_s:
+            return OthersTraffic(tcp_rate_bps(observed, step, begin_s), step.name, busy=busy)
+    by_tcp = [tcp_rate_bps(observed, step, step.begin_s) or 0.0 for step in observed.tcp_steps]
+    return OthersTraffic(busy=busy, by_tcp_bps=max(by_tcp, default=0.0))
+
+
+def _left_of_available(
+    observed: PathRun, loss: float, found: list[Overload]
+) -> OthersTraffic | None:
+    """Returns the rate that cross traffic leaves, by the step that lost the least of the steps that
+    offered more than this rate; None without such a step.
+
+    If all traffic loses in proportion, lost / received = (offered - left) / rate. The highest
+    received rate is near enough to the rate, because little was lost. Our part of the lost excess
+    may be between half and one and a half times as large.
+    """
+    by_lost = sorted(each for step in observed.available if (each := _little_lost(step, loss)))
+    if not by_lost:
+        return None
+    lost, offered_bps, name = by_lost[0]
+    too_much_bps = max(each.received_bps for each in found) * lost / (1 - lost)
+    return OthersTraffic(offered_bps - too_much_bps, name, too_much_bps / 2)
+
+
+def _little_lost(step: PathStep, loss: float) -> tuple[float, float, str] | None:
+    """Returns the lost share of a step's rate (without random loss), this rate, and the step's
+    name; None if the share is too small or too large.
+    """
+    counted = counted_rates(step)
+    if counted is None or not step.offered_bps or not step.packet_bytes:
+        return None
+    offered_bps = step.offered_bps * (1 - loss)
+    lost = 1 - counted[1] / offered_bps
+    packets = lost * offered_bps / 8 / step.packet_bytes * float(steady(step)["seconds"].sum())
+    return (
+        (lost, offered_bps, step.name)
+        if LITTLE_LOST < lost < MOST_LOST and packets > LOST_PACKETS
+        else None
+    )
+
+
+def _busy(
+    observed: PathRun, base_rtt_s: float, packet_s: float
+) -> tuple[float, float, float] | None:
+    """Returns the share of the time in which the bottleneck was busy in the idle step, by answers
+    that came late, with its interval; None if noise hides it, or if hardly any came late.
+    """
+    rtts_s, late_s = _late_answers(observed, packet_s)
+    if len(rtts_s) < LEAST_ANSWERS or late_s > WAITS_SHARE * packet_s:
+        return None
+    late = rtts_s > base_rtt_s + late_s
+    share = float(late.mean())
+    low, high = binomial_interval(int(late.sum()), len(late))
+    if low < LEAST_BUSY or share > MOST_BUSY:
+        return None
+    missed = 1 / (
+        1 - late_s / packet_s
+    )  # a wait for only the end of a packet is too short to count as late
+    return min(share * missed, ALWAYS), low, min(high * missed, ALWAYS)
+
+
+def late_share(
+    observed: PathRun, base_rtt_s: float, found: list[Overload]
+) -> tuple[float, float] | None:
+    """Returns the share of late answers, with its standard error from the means of BATCHES, because
+    a burst lasts longer than the time between questions. In real time, and if noise hides a packet,
+    only answers count as late that no host delays as much.
+    """
+    packet_s = packet_time_s(found)
+    rtts_s, late_s = _late_answers(observed, packet_s)
+    if len(rtts_s) < LEAST_ANSWERS:
+        return None
+    if late_s > WAITS_SHARE * packet_s or quiet_noise_s(observed) > VIRTUAL_S:
+        late_s = max(BY_OTHERS_S, BY_OTHERS_PACKETS * packet_s)
+    late = rtts_s > base_rtt_s + late_s
+    means = [float(batch.mean()) for batch in np.array_split(late, BATCHES)]
+    return float(late.mean()), float(np.std(means, ddof=1)) / BATCHES**0.5
+
+
+def as_it_varies(cross: Estimate, of_rate: Estimate, late: tuple[float, float] | None) -> Estimate:
+    """Returns the cross traffic of rate(), which competes with ours, with an interval that also
+    covers its rate while we send nothing, by late_share().
+
+    Cross traffic of TCP gives way to ours, and bursts come at any time. A token bucket hides up to
+    three quarters of them.
+    """
+    if cross.value is None or late is None or not late[0] or not of_rate.value:
+        return cross
+    share, error = late
+    least_bps = max(share - LATE_ERRORS * error, 0.0) * (of_rate.low or of_rate.value)
+    most_bps = min(HIDDEN_TIMES * (share + LATE_ERRORS * error), 1.0) * (
+        of_rate.high or of_rate.value
+    )
+    low_bps = min(cross.low or 0.0, least_bps)
+    high_bps = None if cross.high is None else max(cross.high, most_bps)
+    return replace(
+        cross, low=low_bps, high=high_bps, origin=f"{cross.origin}; bursts in the idle step"
+    )
+
+
+def _late_answers(observed: PathRun, packet_s: float) -> tuple[NDArray[np.float64], float]:
+    """Returns the RTTs in the idle step, and the wait beyond which they are late."""
+    return observed.idle_rtts_s, max(
+        LATE_WIDTHS * quiet_noise_s(observed), LATE_SHARE * packet_s
+    ) + LEAST_LATE_S

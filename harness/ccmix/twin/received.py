@@ -1,0 +1,276 @@
+"""Reads the traffic that receivers got: under overload, and from trains of packets, whose gaps show
+a rate.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from ccmix.analysis.step_tables import BUCKET_PACKETS
+from ccmix.twin.observed import PathRun, PathStep
+
+STEADY_SHARE = 0.5  # the last part of a step: by then the buffer is full
+ENDS_S = 0.1  # error of the end of a step
+OVERLOADED = 0.97  # maximum share that comes through an overloaded bottleneck
+RISES_SHARE = 0.02  # a larger increase is not an error of measurement
+HEADERS_BYTES = 66  # of TCP, IPv4 and Ethernet, with timestamps
+
+
+@dataclass(frozen=True)
+class Overload:
+    """Describes the steady part of a step that offered more than arrived. Both rates count
+    all headers.
+    """
+
+    step: PathStep
+    offered_bps: float
+    received_bps: float
+
+
+def steady(step: PathStep) -> pl.DataFrame:
+    """Returns the receiver's intervals in the later half of a UDP step, without the last ones."""
+    from_s = step.end_s - STEADY_SHARE * (step.end_s - step.begin_s)
+    return step.udp.filter(pl.col("time_s") > from_s, pl.col("time_s") < step.end_s - ENDS_S)
+
+
+def overloads(observed: PathRun, loss: float) -> list[Overload]:
+    """Returns the steps that overloaded the path; `loss` is the share lost before the
+    bottleneck.
+    """
+    return [each for step in observed.above if (each := overload(step, loss))]
+
+
+def more_of_more(found: list[Overload]) -> bool:
+    """Returns whether a higher offered rate gets more through: it does if it shares a queue with
+    cross traffic, and does not if each flow has its own queue.
+    """
+    by_offered = sorted(found, key=lambda each: each.offered_bps)
+    return (
+        bool(found) and by_offered[-1].received_bps > (1 + RISES_SHARE) * by_offered[0].received_bps
+    )
+
+
+def overload(step: PathStep | None, loss: float) -> Overload | None:
+    """Returns the offered and the received rate of a step; None if everything arrived."""
+    if step is None or (counted := counted_rates(step)) is None:
+        return None
+    offered_bps, received_bps = counted[0] * (1 - loss), counted[1]
+    overloaded = 0 < received_bps < OVERLOADED * offered_bps
+    return Overload(step, offered_bps, received_bps) if overloaded else None
+
+
+def counted_rates(step: PathStep) -> tuple[float, float] | None:
+    """Returns the rate sent in the steady part of a step, as the receiver counts it, and the rate
+    received, with all headers; None if the receiver counted nothing.
+    """
+    rows = steady(step)
+    seconds = float(rows["seconds"].sum())
+    if not seconds or not step.packet_bytes:
+        return None
+    packets, lost = int(rows["packets"].sum()), int(rows["lost_packets"].sum())
+    bits = step.packet_bytes * 8 / seconds
+    return packets * bits, (packets - lost) * bits
+
+
+def packet_time_s(found: list[Overload]) -> float:
+    """Returns the time in which the bottleneck sends a packet."""
+    if not found:
+        return 0.0
+    return max((each.step.packet_bytes or 0) * 8 / each.received_bps for each in found)
+
+
+def best_received(observed: PathRun) -> tuple[float, str]:
+    """Returns the highest received rate of a UDP or TCP step, with all headers, and its origin."""
+    counted = ((counted_rates(step), step.name) for step in observed.above)
+    found = [(0.0, ""), *((each[1], f"step {name}") for each, name in counted if each)]
+    of_tcp = (
+        (tcp_rate_bps(observed, step, step.begin_s), step.name) for step in observed.tcp_steps
+    )
+    found += [(best_bps, f"{name}: all flows of TCP") for best_bps, name in of_tcp if best_bps]
+    return max(found)
+
+
+def tcp_rate_bps(observed: PathRun, step: PathStep, begin_s: float) -> float | None:
+    """Returns the rate that receivers acknowledged from begin_s to the end of a step, for all
+    flows, with all headers.
+    """
+    samples = observed.sockets_in(step)
+    if not {"bytes_acked", "mss_bytes"} <= set(samples.columns):
+        return None
+    samples = samples.filter(pl.col("time_s").is_between(begin_s, step.end_s - ENDS_S)).sort(
+        "time_s"
+    )
+    if samples.is_empty():
+        return None
+    mss_bytes = float(samples["mss_bytes"].cast(pl.Float64).mean() or 0) or 1448.0  # type: ignore[arg-type]
+    first = pl.col("bytes_acked").cast(pl.Int64).first()
+    last = pl.col("bytes_acked").cast(pl.Int64).last()
+    seconds = pl.col("time_s").last() - pl.col("time_s").first()
+    flows = (
+        samples.group_by("port", maintain_order=True)
+        .agg(bits=(last - first) * 8, seconds=seconds)
+        .filter(pl.col("seconds") > 0)
+    )
+    return float((flows["bits"] / flows["seconds"]).sum()) * (mss_bytes + HEADERS_BYTES) / mss_bytes
+
+
+LEAST_GAPS = 10
+# gaps that differ by at most ALIKE are alike; minimum share and number of gaps that are alike
+ALIKE, FREQUENT_SHARE, FREQUENT = 0.02, 0.1, 8
+# variation of gaps: stamps in the lab are in steps of 0.256 us, and both ends are rounded
+LEAST_WIDTH_S = 0.6e-6
+LEAST_GAP_S = 2e-6  # stamps of real hosts are not more precise
+JOINED_SHARE = 0.05  # maximum share of the gaps that are shorter
+# on a slow way back, this quantile of the gaps exceeds the gap that the rate makes by this factor
+SHORTEST, SLOWER = 0.05, 1.2
+
+
+@dataclass(frozen=True)
+class TrainsRate:
+    """Holds the rate that trains show, with the ends of its interval, the number of gaps that are
+    alike, and the number of all gaps.
+    """
+
+    value_bps: float
+    low_bps: float
+    high_bps: float
+    alike: int
+    gaps: int
+
+
+def slow_way_back(observed: PathRun, most_bps: float) -> bool:
+    """Returns whether the answers to trains come back over a slower link than the one that passed
+    `most_bps`. Then hardly any gap is as short as this rate makes it, and packets of a train may be
+    lost on the way back.
+    """
+    step = observed.trains
+    if step is None or not step.packet_bytes or not most_bps or step.udp.height < LEAST_GAPS:
+        return False
+    shortest_s = step.udp["seconds"].quantile(SHORTEST, "linear") or 0.0
+    return shortest_s > SLOWER * step.packet_bytes * 8 / most_bps
+
+
+def rate_of_trains(observed: PathRun, least_bps: float, most_bps: float) -> TrainsRate | None:
+    """Returns the rate by the smallest frequent gap, taken where gaps are densest around it. Only
+    gaps count that a rate between the two bounds makes.
+
+    Returns None if no gap is frequent, if no gap was measured, or if the receiver's card handed
+    packets over together, so that the gaps are the card's.
+    """
+    step = observed.trains
+    if step is None or not step.packet_bytes or step.udp.height < LEAST_GAPS:
+        return None
+    bits, every_s = step.packet_bytes * 8, np.sort(step.udp["seconds"].to_numpy())
+    if np.count_nonzero(np.abs(every_s) < LEAST_GAP_S) > JOINED_SHARE * len(every_s):
+        return None
+    gaps_s = every_s[(every_s >= max(LEAST_GAP_S, bits / most_bps)) & (every_s <= bits / least_bps)]
+    widths_s = np.maximum(ALIKE * gaps_s, LEAST_WIDTH_S)
+    alike = np.searchsorted(gaps_s, gaps_s + widths_s, side="right") - np.arange(len(gaps_s))
+    frequent = np.flatnonzero(alike >= max(FREQUENT, FREQUENT_SHARE * len(every_s)))
+    if not len(frequent):
+        return None
+    near = frequent[gaps_s[frequent] <= gaps_s[frequent[0]] + widths_s[frequent[0]]]
+    first = int(near[alike[near].argmax()])
+    own_s = gaps_s[first : first + int(alike[first])]
+    low_bps = bits / float(own_s[-1]) * (1 - ALIKE / 2)
+    high_bps = bits / float(own_s[0]) * (1 + ALIKE / 2)
+    return TrainsRate(bits / float(np.median(own_s)), low_bps, high_bps, len(own_s), len(every_s))
+
+
+LEAST_TRAINS = 2
+LOST_PACKETS = 4  # of each train: a usable path loses that many only in a full queue
+AT_ONCE = 1.5  # times the rate: faster packets did not leave a queue one after the other
+LEAST_AT_ONCE = 4  # packets
+MOSTLY_IN_FRONT = 0.8
+CONTRADICTS = 1.5  # times the maximum that came through of a train
+WAITING_PACKETS = 3
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """Describes how a queue or a bucket overflows. In the train of which most packets arrived,
+    `packets` of `sent` did, and the packets after the second arrived at `apart_bps`. `in_front` is
+    the maximum number of packets that arrived before the first loss of a train.
+
+    `from_head` says whether all losses came in a row and packets arrived after them: fq_codel drops
+    the packets that have waited longest (fq_codel_drop() in the kernel's
+    net/sched/sch_fq_codel.c). A queue that drops at its tail loses the last packets, or every other
+    packet if they come not much faster than they leave.
+    """
+
+    packets: int
+    sent: int
+    in_front: int
+    packet_bytes: int
+    apart_bps: float | None
+    from_head: bool
+
+    @property
+    def held(self) -> int:
+        """Returns the number of packets that waited when a packet was lost, or that a queue that
+        drops at its head kept.
+
+        One more packet is on its way, and one passes the lab's token bucket at once. Some of the
+        rest left while the train arrived; the share that arrived of the later packets shows how
+        many.
+        """
+        if self.from_head:
+            return max(self.packets - BUCKET_PACKETS, 0)
+        of_later = max(self.packets - self.in_front, 0) / (self.sent - self.in_front)
+        return round(max(self.in_front - BUCKET_PACKETS, 0) * (1 - of_later))
+
+    @property
+    def most_at_once_bytes(self) -> float:
+        """Returns the upper bound of the burst that came at once: the packets that arrived, the
+        one that the full buffer dropped, and one that was being sent meanwhile.
+        """
+        return float((self.packets + 2) * self.packet_bytes)
+
+    def contradicts(self, waits_s: float, rate_bps: float) -> bool:
+        """Returns whether packets wait longer under overload than the arrived part of a train
+        could: then a queue elsewhere or a limit of ICMP dropped the rest. This is also the case if
+        packets wait at all, but the train arrives at once, through a bucket in front of a queue.
+        """
+        longer = waits_s * rate_bps / 8 > CONTRADICTS * self.most_at_once_bytes
+        return longer or (
+            self.at_once(rate_bps) and waits_s * rate_bps / 8 > WAITING_PACKETS * self.packet_bytes
+        )
+
+    def at_once(self, rate_bps: float) -> bool:
+        """Returns whether the first packets came faster than a queue sends at this rate, and hardly
+        any packets followed, as behind a policer.
+        """
+        hardly_others = self.in_front >= MOSTLY_IN_FRONT * self.packets
+        return (
+            self.packets >= LEAST_AT_ONCE
+            and hardly_others
+            and (self.apart_bps or 0.0) > AT_ONCE * rate_bps
+        )
+
+
+def overflow(observed: PathRun) -> Overflow | None:
+    """Returns how the path drops packets that come at once; None if a train arrived whole, or
+    nearly so.
+    """
+    step = observed.bursts
+    if step is None or not step.packet_bytes or step.udp.height < LEAST_TRAINS:
+        return None
+    trains = step.udp.with_columns(came=pl.col("packets") - pl.col("lost_packets")).sort("came")
+    best = trains.row(-1, named=True)
+    if best["lost_packets"] < LOST_PACKETS or not best["came"]:
+        return None
+    apart_bps = None
+    gaps = best["came"] - BUCKET_PACKETS
+    if (
+        best["seconds"] >= gaps * LEAST_GAP_S and gaps > 0
+    ):  # if it took less time, the receiver's card may have joined them
+        apart_bps = gaps * step.packet_bytes * 8 / best["seconds"]
+    in_a_row = pl.col("before_loss") + pl.col("lost_packets") + pl.col("after_loss") == pl.col(
+        "packets"
+    )
+    from_head = trains.filter(in_a_row, pl.col("after_loss") > 0).height > trains.height / 2
+    in_front = int(trains["before_loss"].max())  # type: ignore[arg-type]
+    return Overflow(
+        best["came"], best["packets"], in_front, step.packet_bytes, apart_bps, from_head
+    )
