@@ -2,7 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test compiled-tests test-fast test-deep test-long recompute image image-test dist dist-sources elk-test twin-paths laws sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow fuzz-agent faults check man format lock clean
+.PHONY: help demo setup setup-dev test compiled-tests test-fast test-system test-deep test-long recompute image image-test dist dist-sources elk-test twin-paths laws sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow fuzz-agent faults check man format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -17,7 +17,7 @@ setup: ## install what running needs; leaves .venv/bin/ccmix
 setup-dev:
 	@tools/setup --dev
 
-test: ## formatter, linter, types, and the tests, in about 15 minutes; sudo is asked for once
+test: ## formatter, linter, types, and the tests, in about 30 minutes; sudo is asked for once
 	@$(MAKE) --no-print-directory --jobs=2 check compiled-tests
 	@tools/test.py test
 
@@ -29,7 +29,10 @@ compiled-tests: setup-dev
 test-fast: setup-dev ## the tests without the lab, Docker, Elasticsearch and root, in a minute
 	@tools/test.py fast
 
-test-deep: setup-dev ## what CI runs besides: more cases, Docker, and those of C again with sanitizers, in about 40 minutes
+test-system: setup-dev ## what CI runs besides: Docker, packages and hosts, in about 25 minutes; sudo is asked for once
+	@tools/test.py system
+
+test-deep: setup-dev ## these, more cases in the lab, and the tests of C again with sanitizers, in about an hour
 	@tools/test.py deep
 
 test-long: setup-dev ## long grids, kills and fuzzing, by hand

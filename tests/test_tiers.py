@@ -40,6 +40,7 @@ def test_each_right_has_a_part_and_sudo_comes_first(tiers: ModuleType) -> None:
         ("test: user", ""),
     ]
     assert prefixes(tiers, "fast") == {"fast: user": ""}
+    assert list(prefixes(tiers, "system")) == ["system: root", "system: namespaces"]
 
 
 def test_sudo_does_for_a_machine_without_user_namespaces(

@@ -4,15 +4,15 @@
     tools/test.py TIER[,TIER...] [PYTEST ARGUMENT...]
 
 TIER is fast (no lab, no Docker, no Elasticsearch, no root), test (the tests of `make test`,
-including fast), deep (with the tests of the C programs, built with sanitizers, unless ARGUMENTs
-name tests), sanitize (only those) or long. Tests need different rights, so pytest runs once for
-each kind of mark:
+including fast), system (those of deep that need root or namespaces, as Docker's), deep (with the
+tests of the C programs, built with sanitizers, unless ARGUMENTs name tests), sanitize (only those)
+or long. Tests need different rights, so pytest runs once for each kind of mark:
 
     root         as root, by sudo: other users, an sshd, Docker
     namespaces   as root of a user namespace, with separate network namespaces and mounts
     neither      as you
 
-If tests of at most three files fail in a whole tier (fast, test or deep), only the failed tests run
+If tests of at most three files fail in a whole tier (fast, test, system or deep), only the failed tests run
 once more, one after the other. A test that then passes is printed with its failure as UNSTABLE, and
 does not fail the run.
 
@@ -40,17 +40,19 @@ WAITING = 2  # times as many workers for tests between real hosts, which wait ha
 TESTS_FAILED, NO_TESTS = 1, 5  # pytest's exit statuses
 SLOWEST = 10
 AGAIN = 3  # failed tests of at most this many files run once more; more are not a coincidence
-REPEATED = ("fast", "test", "deep")
+REPEATED = ("fast", "test", "system", "deep")
 SHOWN = 60  # lines of a failure that are repeated at the end
 CAPTURES = ("tests/probes/capflow", "tests/probes/rtt")
 RESULTS = ("failed", "unstable", "passed", "skipped", "error")
 TIERS = {
     "fast": "not (lab or elasticsearch or docker or namespaces or root or slow or deep or long)",
     "test": "not (deep or long)",
+    "system": "deep and not long and (root or namespaces)",
     "deep": "deep and not long",
     "sanitize": "",
     "long": "long",
 }
+WITHOUT = {"fast": ("root", "namespaces"), "system": ("user",)}  # rights that no test of it needs
 RIGHTS = {
     "root": "root",
     "namespaces": "namespaces and not root",
@@ -149,7 +151,7 @@ def parts(tiers: Sequence[str], arguments: Sequence[str] = ()) -> Iterator[Part]
     for tier in tiers:
         for who, prefix in prefixes.items() if TIERS[tier] else ():
             marks = f"({TIERS[tier]})" if who == "all" else f"({TIERS[tier]}) and ({RIGHTS[who]})"
-            if tier != "fast" or who in ("user", "all"):
+            if who not in WITHOUT.get(tier, ()):
                 waiting = tier == "test" and who in ("root", "namespaces")
                 yield Part(
                     f"{tier}: {who}",

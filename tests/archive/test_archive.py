@@ -69,7 +69,7 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
         ('{"schema": 2, "about": {}, "runs": []}', "the last commit that reads it is 529f4275"),
         (
             '{"schema": 3, "origin": {}, "ini": "", "runs": []}',
-            "has schema 3, but this ccmix reads 4: the last commit that reads it is ef919b22",
+            "has schema 3, but this ccmix reads 4: the last commit that reads it is a883b578",
         ),
         ('{"schema": 4', "can't be read: it is not JSON: "),
         (

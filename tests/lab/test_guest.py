@@ -427,7 +427,7 @@ def test_an_endless_console_fills_no_disk(
             run_guest(kernel, spec(job, "sh", "-c", "seq 1500000; echo end", stall_seconds=0.4))
         )
         while not task.done():
-            sizes.extend(path.stat().st_size for path in launch_parent.glob("*/console"))
+            sizes.extend(path.stat().st_blocks for path in launch_parent.glob("*/console"))
             await asyncio.sleep(0.05)
         return await task
 

@@ -24,7 +24,7 @@ MOST_BYTES = 8 * 2**20  # a run.json has some 10 kB, and 1 MB if it lists many f
 MOST_VALUES = (
     500_000  # a value takes 20 bytes of the file, and up to 100 bytes of memory while it is read
 )
-_LAST_COMMITS = {"2": "529f4275", "3": "ef919b22"}  # that read an older schema
+_LAST_COMMITS = {"2": "529f4275", "3": "a883b578"}  # that read an older schema
 _BEGIN = re.compile(rb'\s*\{\s*"schema"\s*:\s*([^\s,}]{1,40})\s*(?:,|(?=\})|\Z)')
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 _T = TypeVar("_T")

@@ -198,8 +198,6 @@ class _Console:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._dropped = 0
-        self._before = b""
 
     def __enter__(self) -> _Console:
         self.fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -209,26 +207,21 @@ class _Console:
         os.close(self.fd)
 
     def size(self) -> int:
-        """Returns the number of bytes printed so far. If the file has more than 16 times
-        CONSOLE_BYTES, keeps the last CONSOLE_BYTES in memory and empties the file.
+        """Returns the number of bytes printed so far. If they are more than 16 times CONSOLE_BYTES,
+        frees the disk space of all but the last CONSOLE_BYTES.
         """
         size = os.fstat(self.fd).st_size
         if size > 16 * CONSOLE_BYTES:
-            self._before = os.pread(self.fd, CONSOLE_BYTES, size - CONSOLE_BYTES)
-            os.ftruncate(self.fd, 0)
-            self._dropped += size
-            size = 0
-        return self._dropped + size
+            host.free_beginning(self.fd, size - CONSOLE_BYTES)
+        return size
 
     def text(self) -> str:
         """Returns the end of the output, without the messages that the kernel prints in every
         run.
         """
         size = os.fstat(self.fd).st_size
-        new = os.pread(self.fd, CONSOLE_BYTES, max(0, size - CONSOLE_BYTES))
-        text = (
-            (self._before + new)[-CONSOLE_BYTES:].decode("utf-8", "replace").replace("\r\n", "\n")
-        )
+        end = os.pread(self.fd, CONSOLE_BYTES, max(0, size - CONSOLE_BYTES))
+        text = end.decode("utf-8", "replace").replace("\r\n", "\n")
         return _CONFINED.sub("", _ON_DISK.sub("", _POWER_OFF.sub("", text)))
 
     def last_lines(self) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import math
 import os
 import re
@@ -30,6 +31,8 @@ _SETTLED_S = 60.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ENDS_WITHIN_S, _LOOKS_EACH_S = 10.0, 0.001
 _DEAD = "ZX"  # the states of processes that have ended
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2  # linux/falloc.h
+_libc = ctypes.CDLL(None)
 _FILES = Path(__file__).parent  # init and fstab are links into the repository's lab/
 
 TAKEN = "\0ccmix-guest-on-processor-"  # a name in the abstract namespace: unix(7)
@@ -59,6 +62,16 @@ def launch_dir(
                 "start", f"the lab cannot fill its launch folder: {located(error, folder)}"
             ) from error
         yield folder
+
+
+def free_beginning(fd: int, size: int) -> None:
+    """Frees the disk space of a file's first `size` bytes. They read as zeros then, and nothing
+    that another process appends meanwhile is lost.
+
+    Does nothing on a file system that cannot do it, for example NFS 3.
+    """
+    mode = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
+    _libc.fallocate(fd, mode, ctypes.c_int64(0), ctypes.c_int64(size))
 
 
 @contextlib.contextmanager
