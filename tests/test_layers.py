@@ -74,7 +74,7 @@ def test_the_guest_may_import_no_dependency() -> None:
         if not module.startswith("_")
     }
     assert len(modules) >= len(PROJECT["project"]["dependencies"])
-    guest = CONTRACTS["What runs in a guest needs nothing but the standard library"]
+    guest = CONTRACTS["Code for guests imports only the standard library"]
     assert modules <= set(guest["forbidden_modules"])
 
 

@@ -17,7 +17,7 @@ static const char help[] =
 	"its parent.\n"
 	"\n"
 	"      --parent=PID       end with this process, which must be this one's parent\n"
-	"      --processor=N      run on this processor alone\n"
+	"      --processor=N      run only on this processor\n"
 	"      --read=PATH        the guest may read and execute this file, or all below this folder; may be repeated\n"
 	"      --write=FOLDER     the guest may read and write all below this folder; may be repeated\n"
 	"      --way=WAY          landlock or namespaces: confine the guest in this way, or fail; none: don't confine it\n"

@@ -15,7 +15,7 @@ struct capture {
 	int64_t first_ns, last_ns;
 };
 
-/* The packets of connections beyond the most that have results of their own. */
+/* The packets of connections beyond the maximum number that have results of their own. */
 struct others {
 	uint64_t packets, syn_packets, payload_bytes;
 	int64_t first_ns, last_ns;

@@ -12,7 +12,7 @@
 #define DLT_LINUX_SLL2 276
 #endif
 
-/* What is left of a frame: `captured` bytes at `at`, and `length` on the wire. */
+/* The rest of a frame: `captured` bytes at `at`, and `length` on the wire. */
 struct rest {
 	const uint8_t *at;
 	uint32_t captured, length;

@@ -9,7 +9,7 @@
 #include "options.h"
 
 /*
- * Reads the capture to its end into the flows. Returns false, with the reason in `problem`, where it ends in an error:
+ * Reads the capture to its end into the flows. Returns false, with the reason in `problem`, if it ends in an error:
  * all packets before count.
  */
 bool reader_run(pcap_t *pcap, const struct options *options, struct flows *flows, struct capture *capture,

@@ -8,7 +8,7 @@
 static const struct column {
 	const char *name;
 	size_t place; /* of a uint64_t in struct interval */
-	size_t known; /* place of the bool that is true where there is a value; 0: there always is one */
+	size_t known; /* place of the bool that is true if there is a value; 0: there always is one */
 } columns[] = {
 #define COLUMN(name, member) { name, offsetof(struct interval, member), 0 }
 #define COLUMN_IF(name, member, known) { name, offsetof(struct interval, member), offsetof(struct interval, known) }

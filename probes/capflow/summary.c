@@ -254,7 +254,7 @@ static const char *const verdict_names[VERDICTS] = {
 	[VERDICT_MALFORMED] = "malformed_packets",
 };
 
-/* Writes the times of the first and the last packet; null where there is none. */
+/* Writes the times of the first and the last packet; null if there is none. */
 static void write_span(FILE *file, uint64_t packets, int64_t first_ns, int64_t last_ns)
 {
 	fputs(", \"first_time_s\": ", file);

@@ -215,7 +215,7 @@ static struct getopt_tables make_getopt_tables(const struct option_table *table)
 	return tables;
 }
 
-/* Returns the row of a value of getopt's, which is a letter's or a row's number; NULL where there is none. */
+/* Returns the row of a value of getopt's, which is a letter's or a row's number; NULL if there is none. */
 static const struct option_row *find_row(const struct option_table *table, int value)
 {
 	if (value == help_row.letter)
@@ -244,7 +244,7 @@ static _Noreturn void refuse_option(const struct option_table *table, const char
 static const char *check_operand(const struct option_table *table, int count, char **arguments)
 {
 	if (!table->operand && optind < count)
-		fail(STATUS_USAGE, "%s is no option; see --help", arguments[optind]);
+		fail(STATUS_USAGE, "%s is not an option; see --help", arguments[optind]);
 	if (table->operand && optind + 1 != count)
 		fail(STATUS_USAGE, "give %s; see --help", table->operand);
 	return arguments[optind];

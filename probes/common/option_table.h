@@ -14,11 +14,11 @@ struct option_row;
 /* Reads an option's value (NULL: none was given) into the probe's own struct of options. */
 typedef void option_parser(const struct option_row *option, const char *value, void *options);
 
-/* An option; or, where there is no name, a heading in the text of --help. */
+/* An option; or, if there is no name, a heading in the text of --help. */
 struct option_row {
 	int letter;			/* 0: it has no short form */
 	const char *name;
-	const char *argument;		/* "=HZ", or "[=HZ]" where it may be left out; NULL: there is none */
+	const char *argument;		/* "=HZ", or "[=HZ]" if it may be left out; NULL: there is none */
 	const char *preset;		/* the value that counts where the option is not given, or NULL */
 	const char *help;
 	option_parser *parse;
@@ -44,7 +44,7 @@ _Noreturn void option_refuse(const struct option_row *option, const char *value,
 /* Parsers for a value of this type at `place`. */
 option_parser option_flag;		/* bool: set */
 option_parser option_text;		/* const char * */
-option_parser option_output;		/* const char *: a file's name, "-" where none was given */
+option_parser option_output;		/* const char *: a file's name, "-" if none was given */
 option_parser option_number;		/* double, from least to most */
 option_parser option_count;		/* int64_t, from least to most */
 option_parser option_port;		/* uint16_t, from 1 to 65535 */

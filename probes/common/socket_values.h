@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause OR GPL-2.0-only */
-/* What the BPF program cca/bpf/programs/sockets.bpf.c tells ccmix-sockmon of a socket. */
+/* The values of a socket that the BPF program cca/bpf/programs/sockets.bpf.c sends to ccmix-sockmon. */
 #ifndef SOCKET_VALUES_H
 #define SOCKET_VALUES_H
 

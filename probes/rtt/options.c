@@ -31,7 +31,7 @@ static const struct option_row rows[] = {
 static const struct option_table table = {
 	.usage = "[OPTION]... ADDRESS",
 	.about = "Asks an IPv4 or IPv6 address at a steady rate, and writes a line of CSV per question: when it was sent,\n"
-		 "its number, and the round-trip time, which is empty where no answer came.\n",
+		 "its number, and the round-trip time, which is empty if no answer came.\n",
 	.operand = "one address",
 	.rows = rows,
 	.count = sizeof(rows) / sizeof(rows[0]),

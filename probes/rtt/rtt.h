@@ -44,7 +44,7 @@ static inline struct question *question_at(const struct questions *questions, in
 
 /* How to ask: ICMP echo, or TCP's SYN. */
 struct way {
-	/* Returns a file for poll(2) to wait on; ends the program where this host can't ask in this way. */
+	/* Returns a file for poll(2) to wait on; ends the program if this host can't ask in this way. */
 	int (*open)(const struct options *options);
 	/* Sends the question, whose times are set. */
 	void (*ask)(const struct options *options, struct question *question);

@@ -177,7 +177,7 @@ int bbr_iterator(const char *cca)
 	return end == number || *end || fd < 0 || fd > INT_MAX ? -1 : (int)fd;
 }
 
-/* Returns the text of all sockets as they are now, or NULL: a BPF iterator can't be read anew from its beginning. */
+/* Returns the text of all sockets as they are now, or NULL: a BPF iterator can't be read again from its beginning. */
 static const char *iterate(int iterator)
 {
 	int fd = bpf_iterate(iterator);

@@ -39,7 +39,7 @@ typedef void (*bbr_handler)(const struct bbr_state *state, void *argument);
 struct bbr_file {
 	const char *cca, *netns;
 	int fd;
-	int iterator;	/* of BPF; -1 where there is none */
+	int iterator;	/* of BPF; -1 if there is none */
 	bool opened, complained;
 };
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static int stat_fd = -1;
-static int *frequencies;	/* by core; -1 where there is none */
+static int *frequencies;	/* by core; -1 if there is none */
 static size_t cores;
 static const uint8_t *chosen;	/* a bit for each core; NULL: cores are not recorded */
 

@@ -26,7 +26,7 @@ struct known {
 	bool answered;		/* in this sample */
 	bool has_bbr_state;	/* in this sample */
 	bool gone;
-	uint8_t bbr_file;	/* its CCA's; the number of files where it has none */
+	uint8_t bbr_file;	/* its CCA's; the number of files if it has none */
 	char cca[16];
 };
 

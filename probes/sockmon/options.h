@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the command line asks for. */
+/* The options of the command line. */
 #ifndef SOCKMON_OPTIONS_H
 #define SOCKMON_OPTIONS_H
 
@@ -44,7 +44,7 @@ struct options {
 	bool threads;		/* of the processes of a tree */
 };
 
-/* Returns the options; ends the program where one is wrong, or was --help. */
+/* Returns the options; ends the program if one is wrong, or was --help. */
 const struct options *options_read(int count, char **arguments);
 
 #endif

@@ -48,7 +48,7 @@
 #define SAMPLED (EXTENSION(INET_DIAG_INFO) | EXTENSION(INET_DIAG_VEGASINFO) | \
 		 EXTENSION(INET_DIAG_CONG) | EXTENSION(INET_DIAG_SKMEMINFO))
 
-/* The states of sockets that have a peer and are no mini sockets: not listening, not in TIME_WAIT. */
+/* The states of sockets that have a peer and are not mini sockets: not listening, not in TIME_WAIT. */
 #define STATES (1 << TCP_ESTABLISHED | 1 << TCP_SYN_SENT | 1 << TCP_SYN_RECV | \
 		1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT | \
 		1 << TCP_LAST_ACK | 1 << TCP_CLOSING)
@@ -60,8 +60,8 @@ static const char *const bbr_ccas[] = { "bbr2", "bbr3" };
 struct target {
 	const char *netns;
 	uint32_t number;
-	int fd, events;		/* events: -1 where they are refused */
-	uint32_t chains;	/* of the kernel's table; 0 where it is not known */
+	int fd, events;		/* events: -1 if they are refused */
+	uint32_t chains;	/* of the kernel's table; 0 if it is not known */
 	uint64_t dump_ns, requests_ns;	/* of the last search, and of the last requests for all */
 	size_t first_row;	/* of this sample */
 	struct known_sockets sockets;
@@ -218,7 +218,7 @@ static void fill_row_by_bpf(struct row_socket *row, uint32_t id, const struct so
 	memcpy(row + 1, &values->info, sizeof(values->info));
 }
 
-/* Returns the part of an answer that has the socket's identity, or NULL where it is no such answer. */
+/* Returns the part of an answer that has the socket's identity, or NULL if it is not such an answer. */
 static const struct inet_diag_msg *diag_of(const struct nlmsghdr *message, uint16_t type)
 {
 	if (message->nlmsg_type != type ||

@@ -21,9 +21,9 @@ void stream_text(enum record_type type, const char *text);
  * is dropped.
  */
 void sample_begin(enum record_type type, size_t most_rows, size_t row_bytes, size_t info_bytes);
-void *sample_row(void);	/* zeroed; NULL where there is no more room */
+void *sample_row(void);	/* zeroed; NULL if there is no more room */
 size_t sample_rows(void);	/* how many there are */
-/* A row by its number, from 0; it stays where it is until the next record or row is added. */
+/* A row by its number, from 0; it does not move until the next record or row is added. */
 void *sample_row_at(size_t number);
 void sample_remove_row(size_t number);	/* those behind it move up */
 void sample_end(void);

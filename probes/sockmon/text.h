@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads files of /proc and /sys, which stay open and are read anew from their beginning. */
+/* Reads files of /proc and /sys, which stay open and are read again from their beginning. */
 #ifndef CCMIX_TEXT_H
 #define CCMIX_TEXT_H
 
@@ -14,7 +14,7 @@ char *read_text(int fd);
 /* Does so with a file that can be read only once, from its beginning. */
 char *read_text_once(int fd);
 
-/* Returns the number at *at, and moves *at behind it; returns 0 and does not move where there is none. */
+/* Returns the number at *at, and moves *at behind it; returns 0 and does not move if there is none. */
 uint64_t next_number(char **at);
 
 #endif

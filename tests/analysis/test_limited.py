@@ -198,7 +198,7 @@ def test_the_pages_list_the_limits_of_hosts_and_their_remedies() -> None:
     ]
     assert set(re.findall("`([a-z-]+)`", line)) == set(REMEDIES) - {PROBE}
     _, _, remedies = (
-        (pages / "findings.md").read_text().partition("## What removes a limit of a host")
+        (pages / "findings.md").read_text().partition("## Remedies for the limits of a host")
     )
     named = re.findall(r"^\| (`.*?) \|", remedies.partition("\n## ")[0], re.MULTILINE)
     assert {kind for names in named for kind in re.findall("`([a-z-]+)`", names)} == set(REMEDIES)

@@ -1,4 +1,4 @@
-"""Tests the values that a run draws from its seed, and where they are shown."""
+"""Tests the values that a run draws from its seed, and the places that show them."""
 
 from dataclasses import replace
 

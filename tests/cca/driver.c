@@ -7,7 +7,7 @@
  *	ack [NAME=VALUE]...		an ACK: members of struct bbr_ack, each of which keeps its value until it is changed
  *	idle | recovery | spurious	the other events
  *	set NAME=VALUE...		writes into the state: a test's way into a corner
- *	memory COUNT			lets only so many allocations succeed from now on
+ *	memory COUNT			lets only COUNT allocations succeed from now on
  *	bench COUNT			the nanoseconds of an ACK, of COUNT of them
  */
 #include "bbr.c"

@@ -119,7 +119,7 @@ def test_the_least_rtt_again_in_down_postpones_probe_rtt_in_the_deployed_v2(
 def test_the_least_rtt_again_in_other_phases_counts_for_a_flow_that_losses_bound(
     core: Core, reach: Callable[..., State]
 ) -> None:
-    """The queue during another flow's PROBE_RTT is no evidence of this flow's minimum, unless
+    """The queue during another flow's PROBE_RTT is not evidence of this flow's minimum, unless
     losses bound this flow.
     """
     reach(core, "deployed")

@@ -21,7 +21,7 @@ from .test_published import PAGE, without_comments
 pytestmark = pytest.mark.slow
 
 SECTION = PAGE[
-    PAGE.index("## The twin of the table") : PAGE.index("## What explains the differences")
+    PAGE.index("## The twin of the table") : PAGE.index("## Explanations of the differences")
 ]
 SAMPLE = REPOSITORY / "configs" / "tierney-2021-twin.ini"
 

@@ -188,7 +188,7 @@ def test_twice_is_once(index: Index, server: Node, small: Path) -> None:
 def test_a_new_analysis_replaces_the_old_one(
     index: Index, server: Node, small: Path, tmp_path: Path
 ) -> None:
-    """Also where it found less: what is no longer there is removed."""
+    """Also if it found less: fields that are gone are removed."""
     changed = tmp_path / "changed"
     shutil.copytree(small, changed)
     assert index(changed).returncode == 0

@@ -63,7 +63,7 @@ DAMAGES: dict[str, Callable[[str], str]] = {
     "options",
     [
         pytest.param((), id="afterwards"),
-        pytest.param(("--follow",), id="beside the campaign", marks=pytest.mark.deep),
+        pytest.param(("--follow",), id="next to the campaign", marks=pytest.mark.deep),
     ],
 )
 def test_summary_that_cannot_be_read(

@@ -179,4 +179,4 @@ def test_a_source_that_is_gone_is_named(released: Path, tmp_path: Path) -> None:
 def test_wrong_usage(arguments: list[str]) -> None:
     done = run_program([sys.executable, DIST, *arguments])
     assert done.returncode == 2
-    assert done.stderr.startswith("Build what a release consists of")
+    assert "packaging/dist [FOLDER]" in done.stderr

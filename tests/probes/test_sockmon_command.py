@@ -57,7 +57,7 @@ def test_help_states_ranges_and_defaults(sockmon_binary: str) -> None:
     ("arguments", "message"),
     [
         ([], "nothing to record"),
-        (["--sockets", "file"], "file is no option"),
+        (["--sockets", "file"], "file is not an option"),
         (["--sockets", "--rate=0"], "--rate=0: give a number from 0.0001 to 1000"),
         (["--sockets", "--rate=1001"], "--rate=1001"),
         (["--sockets", "--rate=ten"], "--rate=ten"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the host must have, and how the administrator gets it. */
+/* The requirements on the host, and how the administrator meets them. */
 #include "check.h"
 
 #include <inttypes.h>

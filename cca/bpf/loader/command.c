@@ -89,7 +89,7 @@ const char *command_read(struct command *command, int count, char **arguments)
 	if (count < 2)
 		return "give a command: load, set, unload, list, status or check";
 	if (!verb) {
-		snprintf(wrong, sizeof(wrong), "%.80s is no command: give load, set, unload, list, status or check",
+		snprintf(wrong, sizeof(wrong), "%.80s is not a command: give load, set, unload, list, status or check",
 			 arguments[1]);
 		return wrong;
 	}
@@ -101,7 +101,7 @@ const char *command_read(struct command *command, int count, char **arguments)
 		}
 		if (arguments[i][0] == '-') {
 			if (!read_option(command, verb, arguments[i])) {
-				snprintf(wrong, sizeof(wrong), "%.80s is no option of %s", arguments[i], verb->word);
+				snprintf(wrong, sizeof(wrong), "%.80s is not an option of %s", arguments[i], verb->word);
 				return wrong;
 			}
 		} else {

@@ -56,7 +56,7 @@ static bool is_known(const struct bbr_control *control, const struct parameter *
 	return !parameter->only_of || parameter->only_of == control->constants.version;
 }
 
-/* Reads a number as the kernel reads a module's: decimal, or with 0x or 0 in front. Returns where it ends, or NULL. */
+/* Reads a number as the kernel reads a module's: decimal, or with 0x or 0 in front. Returns its end, or NULL. */
 static const char *read_number(const char *text, u32 *value)
 {
 	unsigned long number;
@@ -124,7 +124,7 @@ static const char *assign(struct bbr_control *control, const char *assignment)
 		    is_known(control, &parameters[i]))
 			return assign_number(control, &parameters[i], equals + 1);
 	}
-	snprintf(wrong, sizeof(wrong), "%.*s is no parameter of bbr%u", length < 80 ? (int)length : 80, assignment,
+	snprintf(wrong, sizeof(wrong), "%.*s is not a parameter of bbr%u", length < 80 ? (int)length : 80, assignment,
 		 control->constants.version);
 	return wrong;
 }

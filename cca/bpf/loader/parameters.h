@@ -16,7 +16,7 @@ void parameters_preset(struct bbr_control *control, unsigned int version);
 
 /*
  * Carries out each "NAME=VALUE"; returns NULL, or what is wrong with one, in words that the next call overwrites. `draft`,
- * which gives all others their defaults, comes first wherever it stands.
+ * which gives all others their defaults, comes first, wherever it is written.
  */
 const char *parameters_assign(struct bbr_control *control, char *const *assignments, int count);
 

@@ -19,7 +19,7 @@
 #include "parameters.h"
 #include "sockets.h"
 
-/* What is being written: a list in JSON, or lines. */
+/* The form of the output: a list in JSON, or lines. */
 struct output {
 	bool json;
 	const char *name;		/* only of this CCA; NULL: of all */

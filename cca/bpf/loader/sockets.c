@@ -107,7 +107,7 @@ static bool can_load(struct bpf_object *object)
 	return knows;
 }
 
-/* Tells the programs how long a jiffy is; returns false where that is no whole number of milliseconds. */
+/* Tells the programs how long a jiffy is; returns false if that is not a whole number of milliseconds. */
 static bool set_ticks(struct bpf_object *object)
 {
 	struct bpf_map *constants = bpf_object__find_map_by_name(object, ".rodata");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
-/* What the programs in the kernel and the loader share: the contents of maps, and the table of hooks. */
+/* Shared by the programs in the kernel and the loader: the contents of maps, and the table of hooks. */
 #ifndef SHARED_H
 #define SHARED_H
 

@@ -50,7 +50,7 @@ struct {
 	__type(value, u8);
 } wanted SEC(".maps");
 
-/* The hash of a socket's addresses and ports when it was marked: one that connects anew has another one. */
+/* The hash of a socket's addresses and ports when it was marked: one that connects again has another one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -310,7 +310,7 @@ static bool is_known(struct tcp_sock *tp, u32 hash)
 	return ato < connection->icsk_delack_max && ato < connection->icsk_rto_min && !has_own_rto_min(sk);
 }
 
-/* Writes what BBRv1 says of itself; returns false where it is another one. */
+/* Writes the state of BBRv1; returns false if the CCA is another one. */
 static bool write_bbr(struct socket_values *values, struct tcp_sock *tp)
 {
 	struct bbr___v1 *bbr = (void *)&tp->inet_conn.icsk_ca_priv;

@@ -66,7 +66,7 @@ static void print_bound(struct seq_file *seq, u32 bound, u64 value)
 
 /*
  * Writes the text of the module's /proc/net/tcp_bbr2, but of all network namespaces; nothing if no socket has state. Each
- * line ends with the members of struct tcp_bbr_info, which the kernel has of the module alone.
+ * line ends with the members of struct tcp_bbr_info, which the kernel has only for the module.
  */
 SEC("iter/bpf_sk_storage_map")
 int bbr_print_state(struct bpf_iter__bpf_sk_storage_map *context)

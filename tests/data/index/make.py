@@ -94,7 +94,7 @@ def two_hosts() -> Iterator[None]:
 
 
 def as_recorded(spec: dict[str, Any]) -> list[dict[str, Any] | None]:
-    """What the real servers' participants said to the same test."""
+    """The answers of the real servers' participants to the same test."""
     name = "iperf3mix" if ":" in spec["congestion"] else "iperf3"
     results: list[dict[str, Any] | None] = json.loads((TRANSCRIPTS / f"{name}.json").read_text())[
         "run"

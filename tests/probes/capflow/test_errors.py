@@ -58,7 +58,7 @@ def test_wrong_options(arguments: list[str], words: str, capflow: Capflow) -> No
 
 
 def test_what_is_no_capture(capflow: Capflow, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("this is no capture, but has enough letters for one\n")
+    (tmp_path / "text").write_text("this is not a capture, but has enough letters for one\n")
     (tmp_path / "empty").touch()
     for file, words in (
         ("missing", "No such file"),
