@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ccmix.analysis.effects import Baseline, Comparison, against
+from ccmix.analysis.effects import Baseline, Comparison, compare_with_baseline
 from ccmix.model import Run
 from ccmix.model.results import FinishedRun, Status
 from support.finished_runs import finished_run, group_metrics, metrics
@@ -42,7 +42,7 @@ def by_place(found: list[Comparison]) -> dict[tuple[str, str], Comparison]:
 def test_each_setting_against_the_baseline_with_all_else_equal(run: Run) -> None:
     finished = runs(run, {"cubic": [10, 20, 30], "bbr": [11, 22, 33], "reno": [10, 20, 30]})
     finished += runs(run, {"cubic": [5, 6, 5], "bbr": [6, 7, 6]}, delay="44ms")
-    found = by_place(against(Baseline("cca", "cubic"), finished))
+    found = by_place(compare_with_baseline(Baseline("cca", "cubic"), finished))
     assert set(found) == {("5ms", "bbr"), ("5ms", "reno"), ("44ms", "bbr")}
     bbr = found["5ms", "bbr"]
     assert bbr.result
@@ -63,7 +63,7 @@ def test_blocks_without_a_valid_run_of_both_are_left_out_and_counted(run: Run) -
     finished = runs(run, {"cubic": [10, 20, 30, 40], "bbr": [11, 22, 33]})
     campaign, first = finished[0]
     finished[0] = (campaign, finished_at(first.run, 999, "limited"))
-    [bbr] = against(Baseline("cca", "cubic"), finished)
+    [bbr] = compare_with_baseline(Baseline("cca", "cubic"), finished)
     assert bbr.result
     assert (bbr.result.blocks, bbr.left_out, bbr.result.difference) == (2, 2, 2.5)
     assert bbr.p_adjusted is None
@@ -71,7 +71,9 @@ def test_blocks_without_a_valid_run_of_both_are_left_out_and_counted(run: Run) -
 
 def test_iterations_of_two_campaigns_are_blocks_of_their_own(run: Run) -> None:
     finished = runs(run, {"cubic": [10, 20, 30], "bbr": [11, 22, 33]})
-    [bbr] = against(Baseline("cca", "cubic"), finished + [("b", run) for _, run in finished])
+    [bbr] = compare_with_baseline(
+        Baseline("cca", "cubic"), finished + [("b", run) for _, run in finished]
+    )
     assert bbr.result
     assert (bbr.result.blocks, bbr.result.difference) == (6, 2)
 
@@ -81,7 +83,7 @@ def test_groups_of_a_run_are_compared_within_it(run: Run) -> None:
         ("a", finished_at(replace(run, iteration=number), 0, cubic=value, bbr=value + 3))
         for number, value in enumerate([10.0, 20.0, 30.0], 1)
     ]
-    [bbr] = against(Baseline("group", "cubic"), finished)
+    [bbr] = compare_with_baseline(Baseline("group", "cubic"), finished)
     assert bbr.result
     assert (bbr.value, bbr.result.difference, bbr.result.baseline_mean, bbr.seen) == (
         "bbr",
@@ -97,7 +99,7 @@ def test_entries_of_the_same_condition(run: Run) -> None:
         for entry, value in (("one", 10), ("two", 20))
         for number in (1, 2, 3)
     ]
-    [two] = against(Baseline("entry", "one"), finished)
+    [two] = compare_with_baseline(Baseline("entry", "one"), finished)
     assert two.result
     assert (two.entry, two.value, two.result.difference) == ("", "two", 10)
 
@@ -105,16 +107,16 @@ def test_entries_of_the_same_condition(run: Run) -> None:
 def test_a_baseline_that_is_not_there(run: Run) -> None:
     finished = runs(run, {"cubic": [10], "bbr": [11]})
     with pytest.raises(ValueError, match="nothing has cca=vegas: there is cubic, bbr"):
-        against(Baseline("cca", "vegas"), finished)
+        compare_with_baseline(Baseline("cca", "vegas"), finished)
     with pytest.raises(ValueError, match="no such key, only entry, group, "):
-        against(Baseline("mtu", "1500"), finished)
+        compare_with_baseline(Baseline("mtu", "1500"), finished)
 
 
 def test_a_baseline_that_nothing_can_be_paired_with(run: Run) -> None:
     with pytest.raises(
         ValueError, match=r"^nothing can be paired with cca=cubic: there is no other cca$"
     ):
-        against(Baseline("cca", "cubic"), runs(run, {"cubic": [10, 11, 12]}))
+        compare_with_baseline(Baseline("cca", "cubic"), runs(run, {"cubic": [10, 11, 12]}))
     finished = [
         (
             "a",
@@ -129,4 +131,4 @@ def test_a_baseline_that_nothing_can_be_paired_with(run: Run) -> None:
     with pytest.raises(
         ValueError, match=r"^nothing can be paired with entry=one: two ran in other conditions$"
     ):
-        against(Baseline("entry", "one"), finished)
+        compare_with_baseline(Baseline("entry", "one"), finished)

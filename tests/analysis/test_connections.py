@@ -7,10 +7,10 @@ import pytest
 
 from ccmix.analysis.connections import (
     CONNECTION_COLUMNS,
-    control,
-    of_commands,
-    of_server,
-    of_streams,
+    command_sockets,
+    control_connection,
+    is_with_server,
+    stream_connections,
 )
 from ccmix.model import Buffer, CommandSource, Group, HttpSource, Iperf3Source, Run, Traffic
 from support.model import one_sender
@@ -45,16 +45,16 @@ def client(protocol: str = "TCP") -> dict[str, Any]:
 
 
 def test_iperf3_names_the_connections_of_its_streams() -> None:
-    assert of_streams(client(), "h1").equals(connections((40000, 5201, "10.0.3.2")))
+    assert stream_connections(client(), "h1").equals(connections((40000, 5201, "10.0.3.2")))
 
 
 def test_streams_of_udp_are_no_connections_though_they_have_ports() -> None:
-    assert of_streams(client("UDP"), "h1").is_empty()
+    assert stream_connections(client("UDP"), "h1").is_empty()
 
 
 def test_the_server_names_its_control_connection(run: Run) -> None:
     server = {"start": {"accepted_connection": {"host": "10.0.1.1", "port": 39998}}}
-    assert control(run, 0, server).equals(connections((39998, 5201, "10.0.3.2")))
+    assert control_connection(run, 0, server).equals(connections((39998, 5201, "10.0.3.2")))
 
 
 def test_what_is_nobody_else_s_is_a_command_s(run: Run) -> None:
@@ -67,7 +67,7 @@ def test_what_is_nobody_else_s_is_a_command_s(run: Run) -> None:
         (5202, 41000, "10.0.2.2"),
     )
     every = connections(own_streams, own_control, own_http, *others)
-    [(source, of_command)] = of_commands(run, every, connections(own_streams, own_control))
+    [(source, of_command)] = command_sockets(run, every, connections(own_streams, own_control))
     assert source == COMMAND
     assert of_command.equals(connections(*others))
-    assert every.filter(of_server(run, 1, HTTP)).equals(connections(own_http))
+    assert every.filter(is_with_server(run, 1, HTTP)).equals(connections(own_http))

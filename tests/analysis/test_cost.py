@@ -117,11 +117,11 @@ def test_the_runs_of_a_slower_machine_correct_the_prediction(demo: list[Finished
     ]
     runs = make_plan(load(DEMO).entries, 1)
     usual, slow = (
-        cost.cost(runs, 2, cost.times_as_fast(demo)),
-        cost.cost(runs, 2, cost.times_as_fast(slower)),
+        cost.cost(runs, 2, cost.machine_speed(demo)),
+        cost.cost(runs, 2, cost.machine_speed(slower)),
     )
     assert slow.real_s == pytest.approx(3 * usual.real_s)
-    assert cost.times_as_fast([]) == 1.0
+    assert cost.machine_speed([]) == 1.0
 
 
 def test_a_path_with_more_packets_takes_longer() -> None:
@@ -157,10 +157,10 @@ def test_the_end_of_a_run_that_ends_when_it_has_settled_is_that_of_the_demo() ->
 
 
 def test_runs_fall_on_the_processors_as_these_get_free() -> None:
-    assert cost.together([5.0, 1.0, 1.0, 1.0], 2) == 5.0
-    assert cost.together([1.0, 1.0, 5.0], 2) == 6.0
-    assert cost.together([4.0], 2, busy=[3.0, 10.0]) == 10.0
-    assert cost.together([], 3) == 0.0
+    assert cost.makespan_s([5.0, 1.0, 1.0, 1.0], 2) == 5.0
+    assert cost.makespan_s([1.0, 1.0, 5.0], 2) == 6.0
+    assert cost.makespan_s([4.0], 2, busy=[3.0, 10.0]) == 10.0
+    assert cost.makespan_s([], 3) == 0.0
 
 
 def test_runs_between_hosts_come_one_after_the_other_with_their_pauses() -> None:

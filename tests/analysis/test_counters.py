@@ -58,7 +58,7 @@ def sent(*counts: tuple[float, int], **changed: int) -> pl.DataFrame:
 
 def grown(counters: FlowCounters, begin_s: float, end_s: float) -> dict[str, float | str | None]:
     spans = pl.DataFrame({"host": ["h1"], "port": [1000], "begin_s": [begin_s], "end_s": [end_s]})
-    [row] = counters.grown(spans).to_dicts()
+    [row] = counters.with_growth(spans).to_dicts()
     return row
 
 
@@ -145,7 +145,7 @@ def test_an_interval_that_the_generator_left_out_takes_nothing_from_the_next() -
     ]
     intervals = pl.DataFrame(rows, schema=INTERVAL_COLUMNS)
     counters = count_flows(sent((0.0, 0)).clear(), intervals, {})
-    found = counters.at(FLOW, "received", np.arange(5.0))
+    found = counters.values_at(FLOW, "received", np.arange(5.0))
     assert found is not None
     assert found.tolist() == pytest.approx([0, 10, 10, 20, 30])
 
@@ -215,6 +215,6 @@ def test_all_connections_of_a_flow_count_together() -> None:
         [received((number + 0.5, 100), cookie=number) for number in range(50)]
     )
     counters = count_flows(one_after_the_other, NO_INTERVALS, {})
-    found = counters.at(FLOW, "received", np.arange(51.0))
+    found = counters.values_at(FLOW, "received", np.arange(51.0))
     assert found is not None
     assert found.tolist() == pytest.approx([100 * number for number in range(51)])

@@ -11,12 +11,12 @@ import pytest
 from ccmix.analysis.counting import (
     LEGEND,
     OTHERWISE,
-    accepting,
-    advice,
+    accept_findings,
+    limit_advice,
+    limit_sentences,
     marked,
     meaning_of,
     not_valid,
-    sentences,
 )
 from ccmix.model import Run
 from ccmix.model.results import Finding, FinishedRun, Status
@@ -94,7 +94,7 @@ def test_a_host_that_is_not_as_configured_bounds_nothing(kind: str, detail: str,
 
 def test_limits_that_an_entry_accepts_say_nothing(run: Run) -> None:
     both = limited(run, "rtt", "cpu")
-    accepted = accepting(both, ["rtt"])
+    accepted = accept_findings(both, ["rtt"])
     assert (meaning_of(both), meaning_of(accepted)) == ("not as configured", "lower bound")
     assert accepted.verdict.status == "limited"
 
@@ -123,7 +123,7 @@ def test_a_sentence_for_each_condition_and_meaning(run: Run) -> None:
         limited(run, "cpu", "probe", goodput_bps=31.2e9)
     ] * 8
     runs += [limited(other, "cca"), limited(other, "probe", status="unknown")]
-    assert list(sentences(runs)) == [
+    assert list(limit_sentences(runs)) == [
         "one delay=5ms: 8 of 10 runs were limited by the processor: 31.2 Gbit/s, a lower bound "
         "for this path",
         "one delay=44ms: 1 of 2 runs was not as configured (a CCA other than the one asked for): "
@@ -136,7 +136,7 @@ def test_a_sentence_for_each_condition_and_meaning(run: Run) -> None:
 
 
 def test_advice_removes_limits_first_and_then_accepts_them(run: Run) -> None:
-    legend, cpu, application, accept = advice(
+    legend, cpu, application, accept = limit_advice(
         [limited(run, "application", "cpu"), limited(run, "application")]
     )
     assert legend == LEGEND
@@ -152,8 +152,8 @@ def test_advice_removes_limits_first_and_then_accepts_them(run: Run) -> None:
 
 
 def test_no_advice_where_all_is_valid_and_none_to_accept_what_no_entry_can(run: Run) -> None:
-    assert list(advice([limited(run, status="valid")])) == []
-    assert list(advice([limited(run, "ended-early", IMPORTED)])) == [
+    assert list(limit_advice([limited(run, status="valid")])) == []
+    assert list(limit_advice([limited(run, "ended-early", IMPORTED)])) == [
         LEGEND,
         f"to remove the limit ended-early: {OTHERWISE}",
     ]
@@ -181,7 +181,7 @@ def test_no_advice_where_all_is_valid_and_none_to_accept_what_no_entry_can(run: 
 def test_a_verdict_that_accepts_limits(
     kinds: Sequence[str], status: Status, accepted: Sequence[str], then: Status, run: Run
 ) -> None:
-    judged = accepting(limited(run, *kinds, status=status), accepted)
+    judged = accept_findings(limited(run, *kinds, status=status), accepted)
     assert judged.verdict.status == then
     assert [finding.kind for finding in judged.verdict.findings] == list(kinds)
 

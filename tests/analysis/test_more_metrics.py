@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.dynamics import (
-    as_units,
     convergence_of_flows_s,
     convergence_s,
     goodputs,
     start_up,
+    sum_by_unit,
 )
 from ccmix.analysis.iperf3_tables import FLOW_COLUMNS
 from ccmix.analysis.metrics import run_metrics
@@ -62,7 +62,7 @@ def competing(run: Run, goodputs_of_ports: dict[int, Sequence[float]]) -> pl.Dat
     flows = pl.DataFrame(
         [{"host": "h1", "port": port, "unit": f"h1 {port}"} for port in goodputs_of_ports]
     )
-    return as_units(goodputs(run, intervals(goodputs_of_ports)), flows)
+    return sum_by_unit(goodputs(run, intervals(goodputs_of_ports)), flows)
 
 
 def test_percentiles_of_the_rtt_and_of_queueing(

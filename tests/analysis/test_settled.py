@@ -15,9 +15,9 @@ from ccmix.analysis.lengths import (
     cubic_period_s,
     reno_period_s,
     rounded_up,
-    slowest,
+    slowest_period,
     too_short,
-    warnings,
+    too_short_warnings,
 )
 from ccmix.analysis.settled import (
     BATCHES,
@@ -293,13 +293,13 @@ def test_reno_s_period_is_half_its_window_in_rtts() -> None:
 
 def test_the_slowest_thing_of_a_path(run: Run) -> None:
     issue = topology(500e6, 0.03, 4)
-    both = slowest(run_of(run, "cubic,bbr", issue, 10))
+    both = slowest_period(run_of(run, "cubic,bbr", issue, 10))
     assert both
     assert (both.name, both.enough_s) == ("CUBIC periods", pytest.approx(5 * 16.934, abs=0.01))
-    bbr = slowest(run_of(run, "bbr", issue, 10))
+    bbr = slowest_period(run_of(run, "bbr", issue, 10))
     assert bbr
     assert (bbr.name, bbr.seconds) == ("BBR cycles", BBR_CYCLE_S)
-    vegas = slowest(run_of(run, "vegas", issue, 10))
+    vegas = slowest_period(run_of(run, "vegas", issue, 10))
     assert vegas
     assert (vegas.name, vegas.enough_s) == ("RTTs", pytest.approx(100 * 0.3))
 
@@ -310,10 +310,10 @@ def test_a_short_queue_and_pacing_make_periods_shorter(run: Run) -> None:
     """
     path = replace(topology(500e6, 0.03, 4), queue=Queue("fq_codel"))
     aqm = run_of(run, "cubic", path, 60)
-    period = slowest(aqm)
+    period = slowest_period(aqm)
     assert period
     assert period.seconds == pytest.approx((5179.6 * 0.75) ** (1 / 3), rel=1e-4)
-    paced = slowest(replace(aqm, traffic=replace(aqm.traffic, pacing_bps=10e6)))
+    paced = slowest_period(replace(aqm, traffic=replace(aqm.traffic, pacing_bps=10e6)))
     assert paced
     assert paced.enough_s == pytest.approx(5 * (103.59 * 0.75) ** (1 / 3), rel=1e-3)
 
@@ -468,7 +468,7 @@ def test_a_clause_has_the_number_of_its_nouns(
     run: Run, cca: str, duration_s: float, interval_s: float, clauses: tuple[str, ...]
 ) -> None:
     made = run_of(run, cca, SHORT, duration_s, interval_s=interval_s)
-    assert tuple(clause for clause, _ in too_short(made, slowest(made))) == clauses
+    assert tuple(clause for clause, _ in too_short(made, slowest_period(made))) == clauses
 
 
 def test_what_changes_by_design_is_not_judged(run: Run) -> None:
@@ -498,12 +498,12 @@ def test_a_plan_warns_of_durations_that_cannot_do(run: Run) -> None:
         run_of(run, "cubic,bbr", topology(500e6, 0.03, 4), 60), condition={"buffer": "4bdp"}
     )
     slow = replace(run_of(run, "vegas", topology(8e6, 0.1, 4), 60), condition={"buffer": "slow"})
-    assert list(warnings([fits, large, slow, replace(large, iteration=2)])) == [
+    assert list(too_short_warnings([fits, large, slow, replace(large, iteration=2)])) == [
         "one: 2 of 3 conditions can't settle, such as buffer=slow: 60 s are too short to tell: "
         "they hold 60 RTTs of "
         "1 s, and 100 are needed; duration = 120s would do"
     ]
-    assert list(warnings([fits])) == []
+    assert list(too_short_warnings([fits])) == []
     by_design = replace(large, path=replace(large.topology, changes=(RateChange(20.0, 50e6),)))
     unknown = replace(large, traffic=replace(large.traffic, duration_s=None))
-    assert list(warnings([by_design, unknown])) == []
+    assert list(too_short_warnings([by_design, unknown])) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.analysis.lengths import changes_by_design, slowest, too_short
+from ccmix.analysis.lengths import changes_by_design, slowest_period, too_short
 from ccmix.config import load
 from ccmix.plan import make_plan
 from support.commands import REPOSITORY, Ccmix
@@ -44,7 +44,7 @@ def too_short_entries(file: Path) -> set[str]:
     return {
         run.entry
         for run in runs
-        if not changes_by_design(run) and any(too_short(run, slowest(run)))
+        if not changes_by_design(run) and any(too_short(run, slowest_period(run)))
     }
 
 

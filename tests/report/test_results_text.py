@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ccmix.analysis.counting import LEGEND, OTHERWISE, accepting
+from ccmix.analysis.counting import LEGEND, OTHERWISE, accept_findings
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.cli.main import main
@@ -78,7 +78,7 @@ def test_an_accepted_limit_stays_accepted_in_the_whole_run(
 ) -> None:
     """The page of a large campaign loads only numbers, and a whole run only to show it."""
     result = load_results([make_campaign("alone")], numbers_only=True).runs[0]
-    accepted = replace(result, finished=accepting(result.finished, ["rtt"])).whole()
+    accepted = replace(result, finished=accept_findings(result.finished, ["rtt"])).whole()
     assert (result.whole().verdict.status, accepted.verdict.status) == ("limited", "valid")
     assert accepted.facts.commands
 

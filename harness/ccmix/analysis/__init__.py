@@ -1,1 +1,1 @@
-"""Raw files of a run to tables, metrics and a verdict; runs of a condition to statistics."""
+"""Turns raw files of a run into tables, metrics and a verdict, and runs into statistics."""

@@ -34,18 +34,19 @@ ALIKE = 1e-6
 
 
 def significant(p_value: float | None) -> bool:
-    """Returns whether a test is significant; the p-value of a test that could not be made is
-    None.
+    """Returns whether a p-value is at most SIGNIFICANCE. It is None if the test could not be made,
+    and then not significant.
     """
     return p_value is not None and p_value <= SIGNIFICANCE
 
 
 @dataclass(frozen=True)
 class Paired:
-    """Describes the values minus those of the baseline, in their unit, over the blocks with both.
+    """Holds the comparison of a setting's values with the baseline's, over the blocks (iterations)
+    that have both. Differences are the value minus the baseline's, in the unit of the values.
 
-    If several blocks all have the same values, they are `alike`: they are a single observation,
-    without an interval and a test.
+    If all blocks have the same values, they are `alike`, as in runs in which nothing is random:
+    then they are a single observation, without an interval and a test.
     """
 
     blocks: int
@@ -59,93 +60,106 @@ class Paired:
     alike: bool = False
 
     def iterations_among(self, comparisons: int) -> int | None:
-        """Returns the iterations that detect such a difference with POWER as one of several
-        comparisons, each of which is tested at its part of SIGNIFICANCE (Bonferroni): that many are
-        enough for Holm, too. None: unknown, or too many.
+        """Returns how many iterations are needed to detect such a difference with POWER if this is
+        one of several comparisons. None if that is not known, or too many.
+
+        Each comparison is then tested at its part of SIGNIFICANCE (Bonferroni). That many
+        iterations are enough for Holm's correction, too.
         """
         if self.effect_size is None:
             return None
-        size = abs(self.effect_size) / _small_sample(self.blocks)
+        size = abs(self.effect_size) / _small_sample_factor(self.blocks)
         needed = _fewest_blocks(size, SIGNIFICANCE / comparisons)
         return needed and max(needed, self.blocks + 1)
 
 
 def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
-    """Compares values with the baseline's values of the same blocks, in the same order. Returns
-    None if there are no values.
+    """Compares the values of a setting with those of the baseline, pair by pair: both have a value
+    for each block (an iteration), in the same order. Returns None if there are no values.
     """
     if not values:
         return None
     differences = [value - other for value, other in zip(values, baseline, strict=True)]
     difference, baseline_mean = statistics.fmean(differences), statistics.fmean(baseline)
     alike = MetricSample(tuple(values)).alike and MetricSample(tuple(baseline)).alike
-    telling = [] if alike else differences
+    observations = [] if alike else differences
     return Paired(
         blocks=len(differences),
         baseline_mean=baseline_mean,
         difference=difference,
-        interval=confidence_interval(telling),
+        interval=confidence_interval(observations),
         gain_percent=difference / baseline_mean * 100 if baseline_mean else None,
-        effect_size=_hedges_g(telling),
-        p_value=_p_value(telling),
-        iterations_needed=_blocks_for(telling),
+        effect_size=_hedges_g(observations),
+        p_value=_p_value(observations),
+        iterations_needed=_blocks_needed(observations),
         alike=alike,
     )
 
 
 def _hedges_g(differences: Sequence[float]) -> float | None:
-    """Returns the mean over the standard deviation, corrected for few values: Hedges 1981, with the
-    usual approximation of J, which is 0 for two values.
+    """Returns the effect size Hedges' g: the mean over the standard deviation, corrected for few
+    values (Hedges 1981). Returns None for fewer than 3 values, or if they are all equal.
     """
     if len(differences) < LEAST_FOR_INTERVAL or not (deviation := statistics.stdev(differences)):
         return None
-    return statistics.fmean(differences) / deviation * _small_sample(len(differences))
+    return statistics.fmean(differences) / deviation * _small_sample_factor(len(differences))
 
 
-def _small_sample(count: int) -> float:
+def _small_sample_factor(count: int) -> float:
+    """Returns the usual approximation of Hedges' correction factor J, which is 0 for two values."""
     return 1 - 3 / (4 * (count - 1) - 1)
 
 
 def _p_value(differences: Sequence[float]) -> float | None:
-    """Returns the two-sided p-value of Student's paired test; from 15 blocks on, that of a
-    randomisation test of signs.
+    """Returns the two-sided p-value of the hypothesis that the mean difference is 0; None for fewer
+    than 3 differences.
+
+    It is that of Student's paired test. From 15 differences on, it is that of a randomisation test:
+    the share of random changes of the signs with a sum that is at least as far from 0.
     """
     if len(differences) < LEAST_FOR_INTERVAL:
         return None
     if len(differences) >= BOOTSTRAP_FROM:
         sums = np.abs(_signs(len(differences)) @ np.asarray(differences))
-        seen = abs(math.fsum(differences))
-        return float((1 + np.count_nonzero(sums >= seen * (1 - 1e-12))) / (FLIPS + 1))
+        observed_sum = abs(math.fsum(differences))
+        return float((1 + np.count_nonzero(sums >= observed_sum * (1 - 1e-12))) / (FLIPS + 1))
     error = statistics.stdev(differences) / math.sqrt(len(differences))
     return _two_sided(statistics.fmean(differences), error, len(differences) - 1)
 
 
 @functools.lru_cache(maxsize=8)
 def _signs(count: int) -> NDArray[np.float64]:
+    """Returns FLIPS rows of `count` random signs (1 or -1), always the same ones."""
     return np.random.default_rng([SEED, count]).choice([-1.0, 1.0], size=(FLIPS, count))
 
 
 def _two_sided(difference: float, error: float, degrees: float) -> float:
+    """Returns the p-value of the hypothesis that a difference with this standard error is 0, by
+    Student's t with these degrees of freedom.
+    """
     if not error:
         return 0.0 if difference else 1.0
     return 2 * t_cdf(-abs(difference) / error, degrees)
 
 
 def _one_sided(excess: float, error: float, degrees: float) -> float:
-    """Returns the p-value of the hypothesis that an excess is not above 0."""
+    """Returns the p-value of the hypothesis that a value with this standard error is not above 0,
+    by Student's t with these degrees of freedom.
+    """
     return t_cdf(-excess / error, degrees)
 
 
-def _reach(degrees: float, share: float, power: float) -> float:
-    """Returns how many standard errors a value must be away from a limit to be detected with
-    that power.
+def _detectable_errors(degrees: float, confidence: float, power: float) -> float:
+    """Returns how many standard errors a value must be away from a limit, so that a test at this
+    confidence (such as 0.975) detects it with this power (a probability).
     """
-    return t_quantile(share, degrees) + t_quantile(power, degrees)
+    return t_quantile(confidence, degrees) + t_quantile(power, degrees)
 
 
-def _blocks_for(differences: Sequence[float]) -> int | None:
-    """Returns the blocks that detect such a difference with POWER; None if there are fewer than 2
-    differences.
+def _blocks_needed(differences: Sequence[float]) -> int | None:
+    """Returns how many blocks (iterations) are needed to detect such a mean difference with POWER,
+    if further differences vary as these do. None if there are fewer than 2, their mean is 0, or too
+    many would be needed.
     """
     if len(differences) < 2 or not (difference := abs(statistics.fmean(differences))):
         return None
@@ -154,48 +168,55 @@ def _blocks_for(differences: Sequence[float]) -> int | None:
 
 
 def _fewest_blocks(size: float, level: float) -> int | None:
-    """Returns the blocks that detect differences whose mean is so many standard deviations.
+    """Returns how many blocks are needed to detect a mean difference of `size` standard deviations
+    with POWER, if it is tested at the significance `level`. None if too many would be needed, or if
+    the randomisation test cannot have a p-value as small as `level`.
 
     Chow, Shao and Wang 2008, Sample Size Calculations in Clinical Research, 3.1.1, with quantiles
     of Student's t instead of the normal ones.
     """
-    count = fewest(lambda count: size * math.sqrt(count) >= _reach(count - 1, 1 - level / 2, POWER))
-    by_signs = count is not None and count >= BOOTSTRAP_FROM
-    return None if by_signs and level * (FLIPS + 1) < 1 else count
+    count = fewest(
+        lambda count: size * math.sqrt(count) >= _detectable_errors(count - 1, 1 - level / 2, POWER)
+    )
+    by_randomisation = count is not None and count >= BOOTSTRAP_FROM
+    return None if by_randomisation and level * (FLIPS + 1) < 1 else count
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusts p-values for their number (Holm 1979): if each is compared with a level, the chance
-    of any false alarm stays below that level.
+    """Adjusts p-values for the number of comparisons (Holm 1979). If each adjusted one is compared
+    with a level such as 0.05, the probability of any false positive is at most that level.
 
-    A comparison without a p-value is left out, and not counted.
+    Returns them in the same order. None, for a comparison without a p-value, stays None and is not
+    counted.
     """
-    known = sorted((p_value, at) for at, p_value in enumerate(p_values) if p_value is not None)
+    known = sorted(
+        (p_value, index) for index, p_value in enumerate(p_values) if p_value is not None
+    )
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    for rank, (p_value, at) in enumerate(known):
+    for rank, (p_value, index) in enumerate(known):
         largest = max(largest, min(1.0, (len(known) - rank) * p_value))
-        adjusted[at] = largest
+        adjusted[index] = largest
     return adjusted
 
 
 def corrected(results: Sequence[Paired | None]) -> list[tuple[float | None, int | None]]:
-    """Returns each p-value after Holm's correction for all of them, and the iterations that would
-    decide if it is not significant then.
+    """Returns for each comparison its p-value after Holm's correction for all of them, and how many
+    iterations would be needed to make it significant if it is not; None for unknown values.
 
-    Holm compares the smallest of the p-values that are not significant with SIGNIFICANCE over their
-    number.
+    To become significant, the smallest of the other p-values must be at most SIGNIFICANCE over
+    their number.
     """
     adjusted = holm([result.p_value if result else None for result in results])
-    left = sum(p is not None and p > SIGNIFICANCE for p in adjusted)
-    among = max(left, 1)
-    needed = [result.iterations_among(among) if result else None for result in results]
+    not_significant = sum(p is not None and p > SIGNIFICANCE for p in adjusted)
+    comparisons = max(not_significant, 1)
+    needed = [result.iterations_among(comparisons) if result else None for result in results]
     return list(zip(adjusted, needed, strict=True))
 
 
 @dataclass(frozen=True)
 class MetricSample:
-    """Holds the values of one setting."""
+    """Holds the values of a metric from the runs of one setting, a value for each run."""
 
     values: tuple[float, ...]
 
@@ -209,8 +230,8 @@ class MetricSample:
 
     @functools.cached_property
     def alike(self) -> bool:
-        """Returns whether several values agree within ALIKE: they are one observation, made
-        several times.
+        """Returns whether there are several values, and all are equal except for rounding, as in
+        runs in which nothing is random. They then count as a single observation.
         """
         return self.count > 1 and max(self.values) - min(self.values) <= ALIKE * abs(self.mean)
 
@@ -225,24 +246,24 @@ class MetricSample:
 
 @dataclass(frozen=True)
 class Unpaired:
-    """Compares B with A by the ratio of their means. A field is None if A's mean is not above 0, or
-    if either sample has too few values or only values that are all alike.
+    """Holds the comparison of two samples A and B whose runs cannot be paired. A field is None if
+    A's mean is not above 0, or if a sample has too few values or only values that are all alike.
     """
 
-    ratio: float | None
+    ratio: float | None  # mean of B over mean of A
     interval: (
         tuple[float, float] | None
     )  # 95%, of the ratio; None too if A's mean does not differ significantly from 0
-    p_different: float | None
-    p_same: float | None  # of both one-sided tests: the larger
+    p_different: float | None  # small: the means differ
+    p_same: float | None  # small: the ratio is within the margin; the larger of two one-sided tests
 
 
 def unpaired(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> Unpaired:
-    """Makes Welch's test for a difference, and two one-sided tests (Schuirmann 1987) for a ratio
-    within 1 ± margin.
+    """Tests whether the means of two samples differ (Welch), and whether they are the same: whether
+    the ratio of B to A is within 1 ± margin, by two one-sided tests (Schuirmann 1987).
 
-    A ratio's limits are tested as B - limit x A, whose mean is 0 there (Sasabuchi 1988); so is the
-    interval (Fieller).
+    A limit of the ratio is tested by the mean of B - limit x A, which is 0 at the limit (Sasabuchi
+    1988). The interval of the ratio is found in the same way (Fieller).
     """
     if min(a.observations, b.observations) < LEAST_FOR_INTERVAL:
         ratio = b.mean / a.mean if a.count and b.count and a.mean > 0 else None
@@ -256,26 +277,28 @@ def unpaired(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> Unpair
 
 
 def p_above(a: MetricSample, b: MetricSample, limit: float = 1.0) -> float:
-    """Returns the p-value of the one-sided test that mean B is above limit x mean A (Welch).
+    """Returns the p-value of the one-sided test whether the mean of B is above `limit` times the
+    mean of A (Welch): small if it is.
 
-    Both need two values or more that are not all alike.
+    Both samples need two values or more that are not all alike.
     """
     return _one_sided(b.mean - limit * a.mean, *_error(a, b, limit))
 
 
 def _error(a: MetricSample, b: MetricSample, limit: float) -> tuple[float, float]:
-    """Returns the standard error of mean B - limit x mean A, and its degrees of freedom (Welch and
-    Satterthwaite).
+    """Returns the standard error of (mean of B - limit x mean of A), and its degrees of freedom
+    (Welch and Satterthwaite).
     """
-    of_a, of_b = limit**2 * a.variance / a.count, b.variance / b.count
-    degrees = (of_a + of_b) ** 2 / (of_a**2 / (a.count - 1) + of_b**2 / (b.count - 1))
-    return math.sqrt(of_a + of_b), degrees
+    variance_a, variance_b = limit**2 * a.variance / a.count, b.variance / b.count
+    variance = variance_a + variance_b
+    degrees = variance**2 / (variance_a**2 / (a.count - 1) + variance_b**2 / (b.count - 1))
+    return math.sqrt(variance), degrees
 
 
 def _fieller(a: MetricSample, b: MetricSample) -> tuple[float, float] | None:
-    """Returns the 95% interval of the ratio of the means, at least 0 (Fieller 1954): all ratios
-    that Welch's test at 5%, with its degrees of freedom at each ratio, does not refuse. Returns
-    None if the interval has no upper end.
+    """Returns the 95% confidence interval of the ratio of B's mean to A's, at least 0 (Fieller
+    1954): all ratios that Welch's test at 5%, with its degrees of freedom at each ratio, does not
+    reject. Returns None if the interval has no upper end.
     """
     if b.mean <= 0 or not (least_inverse := _least_ratio(b, a)):
         return None
@@ -283,44 +306,46 @@ def _fieller(a: MetricSample, b: MetricSample) -> tuple[float, float] | None:
 
 
 def _least_ratio(a: MetricSample, b: MetricSample) -> float:
-    """Returns the smallest ratio of mean B to mean A that B does not significantly exceed; 0 if B
-    exceeds none.
+    """Returns the lower end of the confidence interval of the ratio of B's mean to A's: the largest
+    ratio that B's mean significantly exceeds, found by bisection; 0 if it exceeds none.
     """
     if p_above(a, b, 0.0) > SIGNIFICANCE / 2:
         return 0.0
-    refused, accepted = 0.0, b.mean / a.mean
+    rejected, accepted = 0.0, b.mean / a.mean
     for _ in range(HALVINGS):
-        middle = (refused + accepted) / 2
+        middle = (rejected + accepted) / 2
         if p_above(a, b, middle) <= SIGNIFICANCE / 2:
-            refused = middle
+            rejected = middle
         else:
             accepted = middle
-    return refused
+    return rejected
 
 
 def iterations_to_decide(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> int | None:
-    """Returns how many iterations of each setting let one of unpaired()'s tests decide with POWER.
+    """Returns how many iterations of each of two settings are needed, so that unpaired() finds with
+    POWER that they differ, or that they are the same within the margin.
 
-    Assumes the means and variances of these samples. Returns None if there are fewer than 2 values,
-    if all values are alike, or if too many iterations would be needed.
+    Assumes that further runs have the means and variances of these samples. Returns None if a
+    sample has fewer than 2 values or only equal ones, or if too many iterations would be needed.
     """
     if min(a.observations, b.observations) < 2 or a.mean <= 0:
         return None
-    apart = abs(b.mean - a.mean)
-    inside = [margin * a.mean + sign * (b.mean - a.mean) for sign in (-1, 1)]
+    difference = abs(b.mean - a.mean)
+    distances_to_limits = [margin * a.mean + sign * (b.mean - a.mean) for sign in (-1, 1)]
 
     def error(count: int, limit: float) -> float:
+        """Returns the standard error of (mean of B - limit x mean of A) with `count` runs each."""
         return math.sqrt((limit**2 * a.variance + b.variance) / count)
 
     def enough(count: int) -> bool:
+        """Returns whether `count` runs of each setting let either test decide."""
         degrees = 2 * (count - 1)
-        seen = apart > 0 and apart >= _reach(degrees, 1 - SIGNIFICANCE / 2, POWER) * error(
-            count, 1.0
-        )
-        reach = _reach(degrees, 1 - SIGNIFICANCE, (1 + POWER) / 2)
-        return seen or all(
-            space > 0 and space >= reach * error(count, limit)
-            for space, limit in zip(inside, (1 + margin, 1 - margin), strict=True)
+        errors_different = _detectable_errors(degrees, 1 - SIGNIFICANCE / 2, POWER)
+        differ = difference > 0 and difference >= errors_different * error(count, 1.0)
+        errors_same = _detectable_errors(degrees, 1 - SIGNIFICANCE, (1 + POWER) / 2)
+        return differ or all(
+            distance > 0 and distance >= errors_same * error(count, limit)
+            for distance, limit in zip(distances_to_limits, (1 + margin, 1 - margin), strict=True)
         )
 
     return fewest(enough)

@@ -1,5 +1,4 @@
-"""Assigns the connections that the probes saw to their source: a test of iperf3, a server of ccmix,
-or a command.
+"""Finds the source of each TCP connection that the probes saw: an iperf3 test, a server, a command.
 
 A connection is identified by its sending host and the addresses and ports of both ends. A port is
 not enough: the kernel uses a port for several connections with different destinations, and other
@@ -33,19 +32,19 @@ _END_OF_DATA = pl.when("reverse").then(_OTHER_END).otherwise("end")
 SAME_PORT = 65536
 
 
-def numbered(connections: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the connections of these flows of iperf3, each with its group and number:
-    FLOW_CONNECTION_COLUMNS.
+def join_flows(connections: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    """Adds to the connections of iperf3's flows the group and the port that identify the flow in
+    other tables. Returns FLOW_CONNECTION_COLUMNS.
+
+    connections: CONNECTION_COLUMNS; flows: host, port and group of each flow
     """
-    own = flows.select(*FLOW, "group", flow_port="port", reverse=pl.lit(value=False))
-    return connections.join(own, on=FLOW, maintain_order="left")
+    identities = flows.select(*FLOW, "group", flow_port="port", reverse=pl.lit(value=False))
+    return connections.join(identities, on=FLOW, maintain_order="left")
 
 
-def of_streams(client: dict[str, Any], host: str) -> pl.DataFrame:
-    """Returns the connections of a test's streams, as its client's JSON names them:
-    CONNECTION_COLUMNS.
-
-    The probes see only TCP, so a test over UDP has none.
+def stream_connections(client: dict[str, Any], host: str) -> pl.DataFrame:
+    """Returns the data connections of an iperf3 test, from the JSON of its client on `host`, as
+    CONNECTION_COLUMNS. No rows for UDP, because the probes see only TCP.
     """
     streams = client["start"]["connected"]
     if client["start"].get("test_start", {}).get("protocol") == "UDP":
@@ -57,66 +56,76 @@ def of_streams(client: dict[str, Any], host: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=CONNECTION_COLUMNS, orient="row")
 
 
-def control(run: Run, number: int, server: dict[str, Any]) -> pl.DataFrame:
-    """Returns the control connection of the test that is the source with that number:
-    CONNECTION_COLUMNS.
+def control_connection(run: Run, number: int, server: dict[str, Any]) -> pl.DataFrame:
+    """Returns the control connection of an iperf3 test as CONNECTION_COLUMNS, with one row, or none
+    if the server's JSON does not say which connection it accepted.
 
-    The server's JSON names the connection that it accepted for its test.
+    number: of the test in run.traffic.sources; its server listens on iperf3's port + number
+    server: the JSON of the test's iperf3 server
     """
     host, accepted = run.traffic.sources[number].host, server["start"].get("accepted_connection")
     rows = (
-        [(host, accepted["port"], iperf3.PORT + number, _receiver(run, host))] if accepted else []
+        [(host, accepted["port"], iperf3.PORT + number, _receiver_address(run, host))]
+        if accepted
+        else []
     )
     return pl.DataFrame(rows, schema=CONNECTION_COLUMNS, orient="row")
 
 
-def of_server(run: Run, number: int, source: HttpSource | WorkloadSource) -> pl.Expr:
-    """Returns the expression that selects the connections to a source's own server. An http server
-    runs on the sending host, the others on the receiver.
+def is_with_server(run: Run, number: int, source: HttpSource | WorkloadSource) -> pl.Expr:
+    """Returns a polars expression that selects, among samples of sockets, the connections to the
+    server that ccmix runs for an http or workload source. It listens on iperf3's port + `number`.
+
+    An http server runs on the sending host, a workload's on the receiver.
     """
-    at_sender = isinstance(source, HttpSource)
-    port = pl.col("port" if at_sender else "peer_port") == iperf3.PORT + number
+    server_sends = isinstance(source, HttpSource)
+    on_server_port = pl.col("port" if server_sends else "peer_port") == iperf3.PORT + number
     return (
         (pl.col("host") == source.host)
-        & port
-        & pl.col("peer_address").is_in(_addresses(run, source.host))
+        & on_server_port
+        & pl.col("peer_address").is_in(_receiver_addresses(run, source.host))
     )
 
 
-def of_commands(
-    run: Run, sockets: pl.DataFrame, of_iperf3: pl.DataFrame
+def command_sockets(
+    run: Run, sockets: pl.DataFrame, iperf3_connections: pl.DataFrame
 ) -> Iterator[tuple[CommandSource, pl.DataFrame]]:
-    """Yields the commands, each with the sockets of its host that belong to no other source.
+    """Yields each source that is a user's command, with the samples of its sockets: those of its
+    host that belong to no other source.
 
-    If a host has several commands, the first one gets all sockets, because nothing tells which
-    command made a connection. `of_iperf3` are the connections of all tests, including their control
-    connections.
+    iperf3_connections: of all iperf3 tests, control connections included
+
+    If a host has several commands, the first one gets all of the samples, because nothing tells
+    which command made a connection.
     """
-    servers = [
-        of_server(run, number, source)
+    with_servers = [
+        is_with_server(run, number, source)
         for number, source in enumerate(run.traffic.sources)
         if isinstance(source, HttpSource | WorkloadSource)
     ]
-    others = sockets.filter(~pl.any_horizontal(pl.lit(value=False), *servers)).join(
-        of_iperf3, on=CONNECTION, how="anti"
+    unassigned = sockets.filter(~pl.any_horizontal(pl.lit(value=False), *with_servers)).join(
+        iperf3_connections, on=CONNECTION, how="anti"
     )
-    seen: set[str] = set()
+    seen_hosts: set[str] = set()
     for source in run.traffic.sources:
         if isinstance(source, CommandSource):
+            is_first = source.host not in seen_hosts
             yield (
                 source,
-                others.filter(pl.col("host") == source.host)
-                if source.host not in seen
-                else others.clear(),
+                unassigned.filter(pl.col("host") == source.host)
+                if is_first
+                else unassigned.clear(),
             )
-            seen.add(source.host)
+            seen_hosts.add(source.host)
 
 
-def of_flows(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples of these connections, FLOW_CONNECTION_COLUMNS, with the group and the
-    number of each.
+def flow_samples(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
+    """Selects the samples of these connections' sockets, and adds the flow to which each belongs:
+    `group`, and `port` as it identifies the flow. `end` becomes 'sender' or 'receiver', as seen
+    from the flow's data.
 
-    `end` says which end of a flow was sampled, whichever host it is.
+    sockets: samples of both ends of connections on an emulated path
+    connections: FLOW_CONNECTION_COLUMNS
     """
     return (
         sockets.join(connections, on=CONNECTION, maintain_order="left")
@@ -125,40 +134,46 @@ def of_flows(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def of_flows_between_hosts(
-    sockets: pl.DataFrame, flows: pl.DataFrame, named: pl.DataFrame | None
+def flow_samples_between_hosts(
+    sockets: pl.DataFrame, flows: pl.DataFrame, reported: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Returns the samples of flows, with the `group` of each. `named` are the connections that
-    iperf3's client named.
+    """Selects the samples of these flows' sockets between two real hosts, and adds the `group` of
+    each. `end` becomes 'sender' or 'receiver', as seen from the flow's data.
 
-    `end` says which end of a flow was sampled, whichever host it is. Address translation may change
-    an address or a port, so only the port of `src` is compared for the sockets of the far end.
+    sockets: samples of both ends
+    flows: FLOW_COLUMNS
+    reported: the connections that iperf3's client reports, as CONNECTION_COLUMNS; samples of
+        connections to other ports are left out. None without iperf3's JSON
+
+    Samples of the far end are matched only by the port of host `src`, because address translation
+    may change the other port and the addresses.
     """
     known = flows.select(*FLOW, "group", pl.col("reverse").fill_null(value=False))
-    if named is not None:
-        known = known.join(
-            named.select(*FLOW, named_port="peer_port"), on=FLOW, how="left", maintain_order="left"
-        )
+    if reported is not None:
+        peer_ports = reported.select(*FLOW, reported_port="peer_port")
+        known = known.join(peer_ports, on=FLOW, how="left", maintain_order="left")
     else:
-        known = known.with_columns(named_port=pl.lit(None, pl.Int64))
-    found = sockets.join(known, on=FLOW, maintain_order="left")
-    elsewhere = (pl.col("end") == "sender") & (pl.col("peer_port") != pl.col("named_port"))
+        known = known.with_columns(reported_port=pl.lit(None, pl.Int64))
+    matched = sockets.join(known, on=FLOW, maintain_order="left")
+    to_other_port = (pl.col("end") == "sender") & (pl.col("peer_port") != pl.col("reported_port"))
     return (
-        found.filter(~elsewhere.fill_null(value=False))
+        matched.filter(~to_other_port.fill_null(value=False))
         .with_columns(end=_END_OF_DATA)
-        .drop(*PEER, "named_port", "reverse")
+        .drop(*PEER, "reported_port", "reverse")
     )
 
 
-def _receiver(run: Run, sender: str) -> str:
-    """Returns the address to which a sender's own sources send."""
+def _receiver_address(run: Run, sender: str) -> str:
+    """Returns the address to which a sending host's traffic goes on the emulated path."""
     return next(
         pair.receiver_address for pair in layout(run.topology).pairs if pair.sender.name == sender
     )
 
 
-def _addresses(run: Run, sender: str) -> list[str]:
-    """Returns the addresses of a sender's receiver, which has one for each of its senders."""
+def _receiver_addresses(run: Run, sender: str) -> list[str]:
+    """Returns all addresses of the host that receives from `sender`: one for each of the sending
+    hosts that share this receiver.
+    """
     pairs = layout(run.topology).pairs
     receiver = next(pair.receiver for pair in pairs if pair.sender.name == sender)
     return [pair.receiver_address for pair in pairs if pair.receiver == receiver]

@@ -1,4 +1,4 @@
-"""Estimates what runs cost: real time on some processors, and memory.
+"""Estimates how much real time, processor time and memory runs will take, before they are made.
 
 `ccmix plan --cost`, the expected end that `ccmix run` shows, and the list of `ccmix reproduce` all
 use this model.
@@ -81,7 +81,9 @@ SLOWER_BESIDE_OTHERS = 1.07
 
 @dataclass(frozen=True)
 class Work:
-    """Holds the amounts of work of a run in the lab, in the order of the constants."""
+    """Holds how much work of each kind a run in the lab makes. Its time is the sum of the amounts,
+    each times a constant of GUEST and TABLES, which are in the same order.
+    """
 
     runs: float
     seconds: float  # of traffic
@@ -110,43 +112,42 @@ TABLES = (0.0424, 0.000174, 1.97e-05, 8.79e-06, 0.00111, 0.0, 1.48e-08, 0.0, 0.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Holds the cost of runs. Real time and memory are those of all runs together, with `jobs` at a
-    time; `most_memory_bytes` is the limit of the guests.
-
-    The times leave out `unknown` runs, whose duration is not known.
+    """Holds what all runs of a campaign together are expected to cost. The times leave out runs
+    whose duration is not known.
     """
 
     runs: int
-    virtual_s: float
-    real_s: float
-    memory_bytes: int
-    most_memory_bytes: int
-    unknown: int = 0
+    virtual_s: float  # of the traffic
+    real_s: float  # with as many runs at a time as cost() was told
+    memory_bytes: int  # that is used at the same time
+    most_memory_bytes: int  # limit of the memory of all guests that run at the same time
+    unknown: int = 0  # runs whose duration is not known
 
 
 def cost(runs: Sequence[Run], jobs: int, faster: float = 1.0) -> Cost:
-    """Returns the cost of a campaign: of its runs on emulated paths in the lab, and of those
-    between hosts, which are made one after the other. `faster` is the speed of this machine over
-    that of the model's machine.
+    """Estimates the cost of a campaign. Runs on emulated paths are made in the lab, `jobs` at a
+    time; runs between real hosts are made one after the other.
+
+    faster: speed of this machine, relative to that of the machine on which the model's constants
+        were measured; 2 halves the times
     """
     emulated = [run for run in runs if isinstance(run.path, Topology)]
     between_hosts = [run for run in runs if not isinstance(run.path, Topology)]
     in_lab_s = (
-        together((run_seconds(run) or 0.0 for run in emulated), jobs) * slower_by(jobs) / faster
+        makespan_s((run_seconds(run) or 0.0 for run in emulated), jobs) * slowdown(jobs) / faster
     )
     pauses_s = sum(run.host_path.pause_s for run in between_hosts[1:])
     elsewhere_s = sum(run_seconds(run) or 0.0 for run in between_hosts) + pauses_s
     used = heapq.nlargest(jobs, map(used_memory_bytes, emulated))
-    tables = OF_TABLES_BYTES + OF_TABLES * max(
-        (written_bytes(run) or 0 for run in emulated), default=0
-    )
+    largest_files = max((written_bytes(run) or 0 for run in emulated), default=0)
+    making_tables = OF_TABLES_BYTES + OF_TABLES * largest_files
     return Cost(
         runs=len(runs),
         virtual_s=sum(expected_traffic_s(run) or 0.0 for run in runs),
         real_s=in_lab_s + elsewhere_s + (COMMAND_S + OF_REPORT_S * len(runs)) / faster
         if runs
         else 0.0,
-        memory_bytes=round(max(OF_COMMAND_BYTES + sum(used), tables + sum(used[1:])))
+        memory_bytes=round(max(OF_COMMAND_BYTES + sum(used), making_tables + sum(used[1:])))
         if emulated
         else 0,
         most_memory_bytes=sum(
@@ -157,50 +158,57 @@ def cost(runs: Sequence[Run], jobs: int, faster: float = 1.0) -> Cost:
 
 
 def used_memory_bytes(run: Run) -> int:
-    """Returns the memory that the guest of a run uses, within its limit: for itself, for its flows,
-    for data in flight and in queues, and for the files that it has written.
+    """Estimates how much memory the guest (virtual machine) of a run on an emulated path uses: for
+    itself, for its flows, for data in flight and in queues, and for the files that it writes. It
+    cannot use more than its limit.
     """
     path = run.topology
     in_flight = (JOINED_MEMORY if path.offloads else 1.0) * (path.bdp_bytes + path.buffer_bytes)
-    of_flows = OF_FLOW_BYTES * sum(_flows(run.traffic))
-    used = OF_GUEST_BYTES + of_flows + in_flight + CACHED * (written_bytes(run) or 0)
+    flow_bytes = OF_FLOW_BYTES * sum(_flows(run.traffic))
+    used = OF_GUEST_BYTES + flow_bytes + in_flight + CACHED * (written_bytes(run) or 0)
     return round(min(used, guest_memory_bytes(path)))
 
 
-def together(seconds: Iterable[float], jobs: int, busy: Iterable[float] = ()) -> float:
-    """Returns how long runs take if they start in their order, each as soon as one of `jobs` places
-    is free.
+def makespan_s(seconds: Iterable[float], jobs: int, busy: Iterable[float] = ()) -> float:
+    """Returns when the last run ends, in seconds from now, if runs are made `jobs` at a time: they
+    start in their order, each as soon as another has ended.
 
-    `busy` are the seconds for which runs that have already started still occupy places.
+    seconds: the duration of each run
+    busy: for how many more seconds runs that have already started will go on
     """
-    free_at = heapq.nlargest(jobs, busy)
-    free_at += [0.0] * (jobs - len(free_at))
-    heapq.heapify(free_at)
-    for each in seconds:
-        heapq.heapreplace(free_at, free_at[0] + each)
-    return max(free_at)
+    free_at_s = heapq.nlargest(jobs, busy)
+    free_at_s += [0.0] * (jobs - len(free_at_s))
+    heapq.heapify(free_at_s)
+    for duration_s in seconds:
+        heapq.heapreplace(free_at_s, free_at_s[0] + duration_s)
+    return max(free_at_s)
 
 
-def slower_by(jobs: int) -> float:
-    """Returns the factor by which a run takes longer if other runs are made at the same time."""
+def slowdown(jobs: int) -> float:
+    """Returns the factor by which each run takes longer if `jobs` runs are made at the same time,
+    because they share the machine; 1 for a single job.
+    """
     return SLOWER_BESIDE_OTHERS if jobs > 1 else 1.0
 
 
-def times_as_fast(finished: Iterable[FinishedRun]) -> float:
-    """Returns the speed of the machine that made these runs in the lab, over that of the model's
-    machine; 1 without any runs.
+def machine_speed(finished_runs: Iterable[FinishedRun]) -> float:
+    """Returns the speed of the machine that made these runs in the lab, relative to that of the
+    machine on which the model's constants were measured: 2 if the runs took half of the expected
+    time, and 1 without any runs.
     """
     expected_s = took_s = 0.0
-    for each in finished:
-        measured_s = each.execution.real_seconds
-        if each.execution.machine == "lab" and measured_s and each.run.seconds is not None:
-            expected_s += guest_seconds(_as_long_as_it_took(each))
-            took_s += measured_s
+    for finished in finished_runs:
+        real_s = finished.execution.real_seconds
+        if finished.execution.machine == "lab" and real_s and finished.run.seconds is not None:
+            expected_s += guest_seconds(_with_actual_duration(finished))
+            took_s += real_s
     return expected_s / took_s if took_s else 1.0
 
 
-def _as_long_as_it_took(finished: FinishedRun) -> Run:
-    """Returns the run with its actual measured time, if it ended as soon as it had settled."""
+def _with_actual_duration(finished: FinishedRun) -> Run:
+    """Returns the run with the duration that its traffic really had. It differs from the configured
+    one, a maximum, for a run that ends as soon as it has settled.
+    """
     traffic = finished.run.traffic
     measured_s = (
         traffic.duration_s if finished.settled_after_s is None else finished.settled_after_s
@@ -209,64 +217,71 @@ def _as_long_as_it_took(finished: FinishedRun) -> Run:
 
 
 def run_seconds(run: Run, in_lab: bool = True) -> float | None:
-    """Returns for how long a run occupies a processor, or its hosts; None if the duration of its
-    traffic is not known.
+    """Estimates how many seconds of real time a run takes: of a processor in the lab, or of its two
+    hosts. Returns None if the duration of its traffic is not known.
+
+    in_lab: False if a run on an emulated path is made outside the lab, in real time
     """
     if run.seconds is None:
         return None
     if in_lab and isinstance(run.path, Topology):
-        return guest_seconds(run) + _times(TABLES, work(run))
+        return guest_seconds(run) + _seconds_of_work(TABLES, work(run))
     return OUTSIDE_LAB_S + (expected_traffic_s(run) or 0.0)
 
 
 def guest_seconds(run: Run) -> float:
-    """Returns for how long the guest of a run on an emulated path occupies a processor."""
-    return _times(GUEST, work(run))
+    """Estimates how many seconds of a processor the lab's guest (virtual machine) needs for a run
+    on an emulated path, without the tables that ccmix makes afterwards.
+    """
+    return _seconds_of_work(GUEST, work(run))
 
 
-def _times(constants: Sequence[float], of_run: Work) -> float:
-    amounts: tuple[float, ...] = astuple(of_run)
+def _seconds_of_work(constants: Sequence[float], run_work: Work) -> float:
+    """Returns the sum of the amounts of work, each times the seconds that one unit of it takes."""
+    amounts: tuple[float, ...] = astuple(run_work)
     return sum(constant * amount for constant, amount in zip(constants, amounts, strict=True))
 
 
 def expected_traffic_s(run: Run) -> float | None:
-    """Returns the time of the traffic; for a run that ends once it has settled, the expected mean
-    of that time.
+    """Returns how many seconds the traffic of a run is expected to last; None if not known.
+
+    A run may be told to end once its goodput has settled. Then this is the mean: at each time at
+    which the run is examined, two thirds of those that go on are assumed to have settled.
     """
     if run.traffic.at_most_s is None:
         return run.seconds
-    expected_s, left = run.traffic.omit_s, 1.0
+    expected_s, share_going_on = run.traffic.omit_s, 1.0
     for look_s in looks_s(run):
-        expected_s += left * SETTLED_AT_A_LOOK * look_s
-        left *= 1 - SETTLED_AT_A_LOOK
-    return expected_s + left * run.traffic.at_most_s
+        expected_s += share_going_on * SETTLED_AT_A_LOOK * look_s
+        share_going_on *= 1 - SETTLED_AT_A_LOOK
+    return expected_s + share_going_on * run.traffic.at_most_s
 
 
 def work(run: Run) -> Work:
-    """Returns the work of a run on an emulated path. Assumes that its traffic fills the path, as
-    far as the CCAs can at this loss.
+    """Estimates the work of a run on an emulated path, such as its packets and samples. Assumes
+    that the traffic fills the path, as far as the CCAs can under the configured loss.
     """
     path, traffic = run.topology, run.traffic
     seconds = expected_traffic_s(run) or 0.0
     flows = sum(_flows(traffic))
-    measuring = next((source for source in traffic.sources if isinstance(source, PathSource)), None)
-    of_udp = (
-        sum(
-            source.rate_bps * source.streams
-            for source in traffic.sources
-            if isinstance(source, UdpSource)
-        )
-        / 8
+    path_source = next(
+        (source for source in traffic.sources if isinstance(source, PathSource)), None
     )
-    of_tcp, tcp_s = max(_goodput_bps(run) / 8 - of_udp, 0.0), seconds
-    datagrams, samples = seconds * of_udp / path.packet_bytes, seconds / traffic.interval_s
-    if measuring:
+    udp_bps = sum(
+        source.rate_bps * source.streams
+        for source in traffic.sources
+        if isinstance(source, UdpSource)
+    )
+    udp_byte_rate = udp_bps / 8
+    tcp_byte_rate, tcp_s = max(_goodput_bps(run) / 8 - udp_byte_rate, 0.0), seconds
+    datagrams, samples = seconds * udp_byte_rate / path.packet_bytes, seconds / traffic.interval_s
+    if path_source:
         tcp_s *= REACH_SHARE + FILL_SHARE
-        udp_s, of_steps = _udp_of_steps(run, measuring)
-        datagrams += of_steps
+        udp_s, step_datagrams = _udp_of_steps(run, path_source)
+        datagrams += step_datagrams
         samples += OF_IPERF3 * udp_s / UDP_INTERVAL_S
-    tcp_bytes = tcp_s * of_tcp
-    joined = tcp_bytes / _joined_bytes(path, of_tcp / flows) if path.offloads else 0.0
+    tcp_bytes = tcp_s * tcp_byte_rate
+    joined = tcp_bytes / _joined_bytes(path, tcp_byte_rate / flows) if path.offloads else 0.0
     return Work(
         runs=1.0,
         seconds=seconds,
@@ -281,40 +296,49 @@ def work(run: Run) -> Work:
 
 
 def _udp_of_steps(run: Run, source: PathSource) -> tuple[float, float]:
-    """Returns for how long the steps that measure a path send UDP, and how many packets. Assumes
-    that each step is made once. Packets that iperf3 hands over together count in part.
+    """Estimates for how many seconds the steps that measure a path (a PathSource) send UDP, and how
+    many packets. Returns both.
+
+    Assumes that each step is made once. If iperf3 hands several packets to the kernel at once, each
+    counts only in part, because it costs less.
     """
     path, total_s = run.topology, run.traffic.total_s
     rate_bps = path.policer.rate_bps if path.policer else path.rate_bps
-    packets_a_second = rate_bps / 8 / path.packet_bytes
+    path_packet_rate = rate_bps / 8 / path.packet_bytes
     # the third step has the rate of the first; with other sources, two steps of half that time are
     # near the path's rate
-    times_of = (FIRST_ABOVE, MOST_ABOVE, 1.0 if len(run.traffic.sources) > 1 else FIRST_ABOVE)
-    offered = [packets_a_second * min(times, source.most_bps / rate_bps) for times in times_of]
-    lasting_s: list[float] = [above_s(each, path.base_rtt_s, total_s) for each in offered]
+    factors = (FIRST_ABOVE, MOST_ABOVE, 1.0 if len(run.traffic.sources) > 1 else FIRST_ABOVE)
+    packet_rates = [
+        path_packet_rate * min(factor, source.most_bps / rate_bps) for factor in factors
+    ]
+    durations_s: list[float] = [
+        above_s(packet_rate, path.base_rtt_s, total_s) for packet_rate in packet_rates
+    ]
     below_s = max(
         total_s * (1 - IDLE_SHARE - REACH_SHARE - TRAINS_SHARE - BURSTS_SHARE - FILL_SHARE)
-        - sum(lasting_s),
+        - sum(durations_s),
         1.0,
     )
-    offered.append(min(PART_BELOW * packets_a_second, MOST_BELOW_PACKETS / below_s))
-    lasting_s.append(below_s)
+    packet_rates.append(min(PART_BELOW * path_packet_rate, MOST_BELOW_PACKETS / below_s))
+    durations_s.append(below_s)
     packets = (
-        each * each_s * (TOGETHER if each >= OFTEN_A_SECOND else 1.0)
-        for each, each_s in zip(offered, lasting_s, strict=True)
+        packet_rate * seconds * (TOGETHER if packet_rate >= OFTEN_A_SECOND else 1.0)
+        for packet_rate, seconds in zip(packet_rates, durations_s, strict=True)
     )
-    return sum(lasting_s), sum(packets)
+    return sum(durations_s), sum(packets)
 
 
-def _joined_bytes(path: Topology, flow_bytes_a_second: float) -> float:
-    """Returns how many bytes a flow's TCP sends at once."""
-    segment = path.mtu_bytes - HEADERS_BYTES
-    return max(LEAST_SEGMENTS * segment, min(MOST_JOINED_BYTES, flow_bytes_a_second * JOINED_S))
+def _joined_bytes(path: Topology, flow_byte_rate: float) -> float:
+    """Returns how many bytes a flow's TCP hands to the device at once with offloads (TSO): what it
+    sends in 1 ms at this rate in bytes per second, within the limits of the kernel.
+    """
+    segment_bytes = path.mtu_bytes - HEADERS_BYTES
+    return max(LEAST_SEGMENTS * segment_bytes, min(MOST_JOINED_BYTES, flow_byte_rate * JOINED_S))
 
 
 def _flows(traffic: Traffic) -> Iterator[int]:
-    """Yields for each source how many flows it has at the same time; 1 if the source does not say
-    that.
+    """Yields for each traffic source how many flows it has at the same time; 1 if that is not
+    known.
     """
     for source in traffic.sources:
         if isinstance(source, HttpSource):
@@ -328,8 +352,8 @@ def _flows(traffic: Traffic) -> Iterator[int]:
 
 
 def _goodput_bps(run: Run) -> float:
-    """Returns the goodput of a run on an emulated path: the path's rate, or less if its sources
-    offer less or loss limits them.
+    """Estimates the goodput in bit/s of a run on an emulated path: the path's rate, or less if the
+    sources offer less or random loss limits them.
     """
     return min(
         run.topology.rate_bps, sum(_offered_bps(run, source) for source in run.traffic.sources)
@@ -337,8 +361,8 @@ def _goodput_bps(run: Run) -> float:
 
 
 def _offered_bps(run: Run, source: TrafficSource) -> float:
-    """Returns the rate at which a source sends if nobody competes with it: the path's rate if
-    nothing limits the source.
+    """Estimates the rate in bit/s at which a source sends if no other source competes with it: the
+    path's rate if nothing else limits the source.
     """
     if isinstance(source, UdpSource):
         return source.rate_bps * source.streams
@@ -346,13 +370,18 @@ def _offered_bps(run: Run, source: TrafficSource) -> float:
         return source.offered_bps
     if isinstance(source, GroupedSource) and source.streams:
         [sender] = [sender for sender in run.topology.senders if sender.name == source.host]
-        each = source.streams / sum(group.weight for group in source.groups)
-        return sum(each * group.weight * _flow_bps(run, group, sender) for group in source.groups)
+        flows_per_weight = source.streams / sum(group.weight for group in source.groups)
+        return sum(
+            flows_per_weight * group.weight * _flow_bps(run, group, sender)
+            for group in source.groups
+        )
     return run.topology.rate_bps
 
 
 def _flow_bps(run: Run, group: Group, sender: Sender) -> float:
-    """Returns the rate of one flow, limited by its pacing, and by its CCA under random loss."""
+    """Estimates the rate in bit/s of one flow: the path's rate, or less if pacing, the sender's own
+    shaper, or a CCA that reacts to random loss limits it.
+    """
     path = run.topology
     limits = [
         path.rate_bps,
@@ -360,7 +389,7 @@ def _flow_bps(run: Run, group: Group, sender: Sender) -> float:
     ]
     if sender.loss and group.cca not in BBRS and sender.base_rtt_s:
         loss, rtt_s = sender.loss.mean, sender.base_rtt_s
-        reno, cubic = RENO_WINDOW / loss**0.5, CUBIC_WINDOW * (rtt_s / loss) ** 0.75
-        packets = max(reno, cubic) if group.cca == "cubic" else reno
-        limits.append(packets * path.packet_bytes * 8 / rtt_s)
+        reno_window, cubic_window = RENO_WINDOW / loss**0.5, CUBIC_WINDOW * (rtt_s / loss) ** 0.75
+        window = max(reno_window, cubic_window) if group.cca == "cubic" else reno_window
+        limits.append(window * path.packet_bytes * 8 / rtt_s)
     return min(limits)

@@ -1,4 +1,4 @@
-"""Reads cumulative counters at any moment, from samples of queues, and of both ends of each flow.
+"""Computes what counters of flows and queues were at any moment, from samples taken by the probes.
 
 Goodput counts the bytes that the receiver's kernel received in order (tcpi_bytes_received). If the
 receiver's socket was not sampled, it counts the bytes that the sender's kernel knows to be
@@ -38,7 +38,9 @@ SERIES_COLUMNS = {**INTERVAL_COLUMNS, COUNTED_BY: pl.String}
 
 
 def grown_by(measurement: Measurement, device: str, counter: Literal["drops", "packets"]) -> int:
-    """Returns how much a counter of a device's root qdisc grew during the test."""
+    """Returns how many packets a device's root qdisc dropped ('drops') or sent ('packets') during
+    the test, from its statistics before and after.
+    """
     before, after = (
         root_qdisc(counters.qdiscs[device]) for counters in (measurement.before, measurement.after)
     )
@@ -56,8 +58,11 @@ def root_qdisc(qdiscs: Sequence[QdiscCounters]) -> QdiscCounters:
 def growth(
     samples: pl.DataFrame, begin_s: float, end_s: float, counters: Sequence[str]
 ) -> dict[str, float]:
-    """Returns how much the counters of a queue grew between two moments, or from its first sample
-    on if that is later.
+    """Returns by how much the counters of a queue grew between two moments of a run, by the name of
+    the counter. If the first sample is later than `begin_s`, the growth counts from that sample on.
+
+    samples: of one queue, with the columns time_s and `counters`; values between two samples are
+        interpolated linearly
     """
     ordered = samples.sort("time_s", maintain_order=True)
     values = {
@@ -68,23 +73,34 @@ def growth(
 
 
 def _unwrapped(counter: pl.Series) -> Numbers:
-    """Returns the values of a 32-bit counter as if it did not wrap to 0."""
+    """Returns the values of a 32-bit counter as if it had not wrapped from 2^32 - 1 to 0.
+
+    The differences of unsigned 32-bit numbers are right in spite of a wrap, so they are added up.
+    """
     counts = counter.to_numpy()
     return np.append(counts[:1], np.diff(counts)).astype(float).cumsum()
 
 
 @dataclass(frozen=True)
 class FlowCounters:
-    """Holds for each flow who counted its received bytes, and the times and values of each counter
-    by flow and connection.
+    """Holds samples of the counters of each flow, from which they can be computed at any moment.
+
+    counted_by: for each flow, who counted its received bytes
+    samples: by flow and name of the counter (a key of COUNTERS): the times in seconds and the
+        values of each of the flow's connections, of which it may have several, one after the other
     """
 
     counted_by: Mapping[Flow, CountedBy] = field(default_factory=dict)
     samples: Mapping[tuple[Flow, str], list[tuple[Numbers, Numbers]]] = field(default_factory=dict)
 
-    def at(self, flow: Flow, counter: str, moments_s: Sequence[float] | Numbers) -> Numbers | None:
-        """Returns one of COUNTERS at these moments: from a sample that was due then, otherwise
-        interpolated linearly. Returns None if nobody counted it.
+    def values_at(
+        self, flow: Flow, counter: str, moments_s: Sequence[float] | Numbers
+    ) -> Numbers | None:
+        """Returns the values of one of COUNTERS at these moments, summed over the flow's
+        connections; None if it was not counted.
+
+        The value at a moment is that of the sample that was due then, otherwise it is interpolated
+        linearly.
         """
         samples = self.samples.get((flow, counter))
         return (
@@ -93,28 +109,35 @@ class FlowCounters:
             else None
         )
 
-    def grown(self, spans: pl.DataFrame) -> pl.DataFrame:
-        """Returns `spans` (host, port, begin_s, end_s and other columns) with the growth of each of
-        COUNTERS in each span, and counted_by; null if nobody counted.
+    def with_growth(self, spans: pl.DataFrame) -> pl.DataFrame:
+        """Adds a column for each of COUNTERS to `spans`: by how much the flow's counter grew in the
+        span, or null if it was not counted. Also adds the column counted_by.
+
+        spans: host, port, begin_s, end_s and other columns; a row for each flow, or several
         """
         rows: list[dict[str, object]] = []
         for *flow, begin_s, end_s in spans.select(*FLOW, "begin_s", "end_s").iter_rows():
             values = {
-                name: self.at(tuple(flow), name, (begin_s, max(begin_s, end_s)))
+                name: self.values_at(tuple(flow), name, (begin_s, max(begin_s, end_s)))
                 for name in COUNTERS
             }
-            grown = {
+            growths = {
                 name: float(value[1] - value[0])
                 for name, value in values.items()
                 if value is not None
             }
-            rows.append({COUNTED_BY: self.counted_by.get(tuple(flow)), **grown})
+            rows.append({COUNTED_BY: self.counted_by.get(tuple(flow)), **growths})
         return spans.hstack(
             pl.DataFrame(rows, schema={COUNTED_BY: pl.String} | dict.fromkeys(COUNTERS, pl.Float64))
         )
 
 
 def _interpolated(moments_s: Numbers, times_s: Numbers, values: Numbers) -> Numbers:
+    """Returns a counter at these moments, interpolated linearly between samples (times_s, values).
+
+    A probe wakes up to LATE_S after a sample is due, so a sample that is that little later than a
+    moment counts as taken at the moment.
+    """
     next_s = times_s[np.minimum(np.searchsorted(times_s, moments_s), len(times_s) - 1)]
     was_due = (moments_s < next_s) & (next_s < moments_s + LATE_S)
     interpolated: Numbers = np.interp(np.where(was_due, next_s, moments_s), times_s, values)
@@ -124,15 +147,18 @@ def _interpolated(moments_s: Numbers, times_s: Numbers, values: Numbers) -> Numb
 def count_flows(
     sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mapping[Flow, float | None]
 ) -> FlowCounters:
-    """Returns the counters of flows: from samples of their sockets in all states, or from
-    `intervals` if no socket of the flow was sampled.
+    """Collects the counters of each flow from samples of its sockets, or from the generator's
+    report (such as iperf3's) if no socket of the flow was sampled.
 
-    intervals: INTERVAL_COLUMNS of a generator
-    begins_s: a flow sends nothing before that, so its counters are then what they were at the
-        sample before. Other connections, and a flow's later ones, begin with their first sample.
-        The counters of a connection were 0 when a sample of other sockets did not have it yet, and
-        as long as its sender had sent nothing. None: the flow began before the run, and counts from
-        the first sample of each end.
+    sockets: samples of both ends of all connections, with host, port, end, time_s and counters
+    intervals: the generator's goodputs, with INTERVAL_COLUMNS
+    begins_s: when each flow begins to send; its counters do not grow between the last sample before
+        that moment and the moment. None if the flow began before the run: it then counts from the
+        first sample of each end. A flow's later connections, and flows that are missing here, begin
+        with their first sample.
+
+    A connection's counters are known to be 0 at a sample of other sockets that does not have it
+    yet, and as long as its sender has sent nothing.
     """
     counted_by: dict[Flow, CountedBy] = {}
     samples: dict[tuple[Flow, str], list[tuple[Numbers, Numbers]]] = defaultdict(list)
@@ -146,54 +172,60 @@ def count_flows(
         else ordered.clear()
     )
     silent_s = {
-        flow: own["time_s"].to_numpy() for flow, own in silent.group_by(FLOW, maintain_order=True)
+        flow: rows["time_s"].to_numpy() for flow, rows in silent.group_by(FLOW, maintain_order=True)
     }
     ends: tuple[tuple[CountedBy, Mapping[str, str]], ...] = (
         ("receiver", {"received": COUNTERS["received"]}),
         ("sender", OF_SENDER),
     )
     for end, counters in ends:
-        firsts_s, of_end = dict(begins_s), ordered.filter(pl.col("end") == end)
-        sampled_s = of_end["time_s"].unique(maintain_order=True).to_numpy()
-        for (host, port, *_), own in of_end.group_by(connection, maintain_order=True):
-            before_s = own["time_s"][0] - JITTER_S
-            without_data_s = (sampled_s, silent_s.get((host, port), sampled_s))
-            earlier_s = np.concatenate(
-                [each[: np.searchsorted(each, before_s)][-1:] for each in without_data_s]
+        pending_begins_s, end_samples = dict(begins_s), ordered.filter(pl.col("end") == end)
+        sampled_s = end_samples["time_s"].unique(maintain_order=True).to_numpy()
+        for (host, port, *_), rows in end_samples.group_by(connection, maintain_order=True):
+            first_sample_s = rows["time_s"][0]
+            before_s = first_sample_s - JITTER_S
+            # before this connection's first sample, its counters were 0 at samples of other
+            # sockets, and at samples of a sender without data: the last moment of either kind
+            zero_times_s = (sampled_s, silent_s.get((host, port), sampled_s))
+            last_zeros_s = np.concatenate(
+                [times_s[: np.searchsorted(times_s, before_s)][-1:] for times_s in zero_times_s]
             )
-            first_s = firsts_s.pop((host, port), before_s)
-            begin_s = own["time_s"][0] if first_s is None else max([first_s, *earlier_s])
-            had_s = begin_s if first_s is None else begin_s - JITTER_S / 2
+            flow_begin_s = pending_begins_s.pop((host, port), before_s)
+            begin_s = first_sample_s if flow_begin_s is None else max([flow_begin_s, *last_zeros_s])
+            initial_s = begin_s if flow_begin_s is None else begin_s - JITTER_S / 2
             for name, column in counters.items():
                 known = (
-                    own.select("time_s", column).drop_nulls()
-                    if column in own.columns
-                    else own.clear()
+                    rows.select("time_s", column).drop_nulls()
+                    if column in rows.columns
+                    else rows.clear()
                 )
                 if known.is_empty():
                     continue
                 times_s, values = known["time_s"].to_numpy(), _unwrapped(known[column])
-                before, later = values[times_s <= had_s], times_s > begin_s + JITTER_S / 2
+                initial = values[times_s <= initial_s][-1:]
+                is_later = times_s > begin_s + JITTER_S / 2
                 points = (
-                    np.append(begin_s, times_s[later]),
-                    np.append(before[-1:] if before.size else 0.0, values[later]),
+                    np.append(begin_s, times_s[is_later]),
+                    np.append(initial if initial.size else 0.0, values[is_later]),
                 )
                 samples[(host, port), name].append(points)
             counted_by.setdefault((host, port), end)
-    for (host, port), own in intervals.sort("time_s", maintain_order=True).group_by(
+    for (host, port), rows in intervals.sort("time_s", maintain_order=True).group_by(
         FLOW, maintain_order=True
     ):
         if (host, port) not in counted_by:
-            grown = (own["goodput_bps"] * own["seconds"] / 8).fill_null(0.0)
+            interval_bytes = (rows["goodput_bps"] * rows["seconds"] / 8).fill_null(0.0)
             bounds_s = (
-                (own["time_s"] - own["seconds"]).clip(begins_s.get((host, port))),
-                own["time_s"],
+                (rows["time_s"] - rows["seconds"]).clip(begins_s.get((host, port))),
+                rows["time_s"],
             )
-            received = grown.cum_sum()
-            both = [
-                np.ravel(np.transpose(each)) for each in (bounds_s, (received - grown, received))
-            ]
-            samples[(host, port), "received"].append((np.maximum.accumulate(both[0]), both[1]))
+            received = interval_bytes.cum_sum()
+            # two points for each interval: its beginning and its end
+            times_s, values = (
+                np.ravel(np.transpose(pair))
+                for pair in (bounds_s, (received - interval_bytes, received))
+            )
+            samples[(host, port), "received"].append((np.maximum.accumulate(times_s), values))
             counted_by[host, port] = "generator"
     acked = {
         (flow, "received"): samples[flow, "acked"]
@@ -204,17 +236,19 @@ def count_flows(
 
 
 def omitted_intervals(traffic: Traffic, interval_s: float) -> int:
-    """Returns how many intervals the omitted time has; the first one may be shorter."""
+    """Returns how many intervals lie in the omitted time at the start of the traffic (iperf3's
+    --omit). The first of them may be shorter than the others.
+    """
     return math.ceil(traffic.omit_s / interval_s - _EPSILON)
 
 
 def interval_series(
     counters: FlowCounters, flows: pl.DataFrame, traffic: Traffic, interval_s: float, end_s: float
 ) -> pl.DataFrame:
-    """Returns the goodput and the retransmissions of each flow in each interval: SERIES_COLUMNS.
+    """Returns the goodput and the retransmissions of each flow in each interval, in SERIES_COLUMNS.
 
-    Intervals are counted from the end of the omitted time, in both directions, until `end_s`.
-    `flows` have the columns host, port and group. Flows that nobody counted are left out.
+    One interval begins exactly when the omitted time ends; the others precede and follow it, until
+    `end_s`. `flows` has the columns host, port and group. Flows without counters are left out.
     """
     omitted = omitted_intervals(traffic, interval_s)
     measured = max(1, math.floor((end_s - traffic.omit_s) / interval_s + 1 - SPLINTER + _EPSILON))
@@ -226,16 +260,18 @@ def interval_series(
     )
     series = [pl.DataFrame(schema=SERIES_COLUMNS)]
     for host, port, group in flows.select("host", "port", "group").iter_rows():
-        received = counters.at((host, port), "received", bounds_s)
-        again = counters.at((host, port), "retransmitted_segments", bounds_s)
+        received = counters.values_at((host, port), "received", bounds_s)
+        retransmitted = counters.values_at((host, port), "retransmitted_segments", bounds_s)
         if received is not None:
-            own = intervals.with_columns(
+            flow_series = intervals.with_columns(
                 host=pl.lit(host),
                 port=pl.lit(port),
                 group=pl.lit(group),
                 goodput_bps=np.diff(received) * 8 / seconds,
-                retransmits=None if again is None else pl.Series(np.diff(again.round())),
+                retransmits=None
+                if retransmitted is None
+                else pl.Series(np.diff(retransmitted.round())),
                 counted_by=pl.lit(counters.counted_by[host, port]),
             )
-            series.append(own.select(*SERIES_COLUMNS).cast(SERIES_COLUMNS))  # type: ignore[arg-type]
+            series.append(flow_series.select(*SERIES_COLUMNS).cast(SERIES_COLUMNS))  # type: ignore[arg-type]
     return pl.concat(series).sort("time_s", maintain_order=True)

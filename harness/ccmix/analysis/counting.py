@@ -1,6 +1,4 @@
-"""Says which conditions runs have, which runs count in tables, what limited them, and which have
-not settled.
-"""
+"""Decides which runs count in tables of results, and says why others do not or have not settled."""
 
 import itertools
 import statistics
@@ -34,36 +32,40 @@ MOST_REASONS = 3  # in a sentence
 
 
 def studied_groups(finished: FinishedRun) -> tuple[GroupMetrics, ...]:
-    """Returns the groups except those of cross traffic, which is part of the path for the test."""
+    """Returns the groups of flows that the run studies: all but cross traffic, which counts as a
+    part of the path.
+    """
     cross = finished.run.cross_groups
     return tuple(group for group in finished.metrics.groups if group.group not in cross)
 
 
 def goodput_bps(finished: FinishedRun) -> float:
-    """Returns the run's goodput, the sum over its studied groups."""
+    """Returns the run's goodput in bit/s, without that of cross traffic."""
     return sum(float(group.goodput_bps) for group in studied_groups(finished))
 
 
 def mix(finished: FinishedRun) -> str:
-    """Returns the CCAs of the studied groups, each once, in their order."""
+    """Returns the CCAs of the run, each once: 'cubic,bbr', without those of cross traffic."""
     return ",".join(dict.fromkeys(group.cca for group in studied_groups(finished)))
 
 
 def condition_key(finished: FinishedRun, unknown: Collection[str] = ()) -> str:
-    """Returns entry, condition, mix and streams: the same for a path and its emulated twin.
+    """Returns a text that is the same for runs of a measured path and of its emulated twin that can
+    be compared: the entry, the condition (the swept values), the CCAs and the number of streams.
 
-    Without the keys `unknown`, it is the same for a path and the range of its twin.
+    unknown: swept keys of the twin that stand for properties of the path that were not measured;
+        the measured path does not have them, so they are left out
     """
     run = finished.run
     known = {key: value for key, value in run.condition.items() if key not in unknown}
     return f"{run.entry} {condition_name(known)} {mix(finished)} {run.traffic.streams or '-'}"
 
 
-def traffic_asked(finished: FinishedRun) -> Traffic:
-    """Returns the traffic that was asked for; for an imported run, without the interval.
+def requested_traffic(finished: FinishedRun) -> Traffic:
+    """Returns the run's traffic as configured, which must be equal for runs that are compared.
 
-    An imported run's interval is that of its samples, which no two logs have the same to the
-    millisecond.
+    The interval of an imported run is set to 0, because it comes from the times of its samples,
+    which differ by milliseconds from log to log.
     """
     traffic = finished.run.traffic
     return (
@@ -72,15 +74,15 @@ def traffic_asked(finished: FinishedRun) -> Traffic:
 
 
 def smallest_ping_s(finished: FinishedRun) -> float | None:
-    """Returns the smallest RTT of the pings before the traffic."""
+    """Returns the smallest RTT of the pings before the traffic; None if there were no pings."""
     return min((rtt_s for rtts_s in finished.ping_rtt_s.values() for rtt_s in rtts_s), default=None)
 
 
 def base_rtt_s(finished: FinishedRun) -> float | None:
-    """Returns the base RTT of an emulated path (the largest of several senders), otherwise the
-    smallest ping.
+    """Returns the path's RTT with empty queues: the configured one of an emulated path (the largest
+    if there are several senders), otherwise the smallest ping.
 
-    For a run that was imported without pings, returns the base RTT that the import states.
+    An imported run without pings has the base RTT that its import states, if any, otherwise None.
     """
     path = finished.run.path
     if isinstance(path, Topology):
@@ -92,25 +94,31 @@ def base_rtt_s(finished: FinishedRun) -> float | None:
 
 
 def imported(finished: FinishedRun) -> bool:
-    """Returns whether the run was measured without ccmix, so that none of its probes could look."""
+    """Returns whether the run was measured by other programs than ccmix and then imported, so that
+    ccmix's probes did not check its validity.
+    """
     return any(finding.kind == IMPORTED for finding in finished.verdict.findings)
 
 
 def counts(finished: FinishedRun) -> bool:
-    """Returns whether tables count the run.
+    """Returns whether the run counts in tables and charts of results.
 
     Valid runs count. Imported runs count too, although their validity is unknown, because their
-    user wants to see them. They do not count if their own data show that they were limited.
+    user wants to see them; but not if their data show that a host limited them.
     """
     status = finished.verdict.status
     return status == "valid" or (status == "unknown" and imported(finished))
 
 
-def accepting(finished: FinishedRun, kinds: Collection[str]) -> FinishedRun:
-    """Returns the run with the verdict of an entry that accepts these kinds of findings, too."""
+def accept_findings(finished: FinishedRun, kinds: Collection[str]) -> FinishedRun:
+    """Returns the run with its verdict as if its entry had accepted these kinds of findings.
+
+    A finding says what may have made the run invalid, such as kind 'cpu': a busy processor. Without
+    other findings, the run becomes valid (an imported one: unknown). For --accept-limits.
+    """
     findings = tuple(
-        replace(each, accepted=each.accepted or each.kind in kinds)
-        for each in finished.verdict.findings
+        replace(finding, accepted=finding.accepted or finding.kind in kinds)
+        for finding in finished.verdict.findings
     )
     verdict = replace(finished.verdict, findings=findings)
     if not verdict.reasons:
@@ -120,12 +128,12 @@ def accepting(finished: FinishedRun, kinds: Collection[str]) -> FinishedRun:
 
 @dataclass(frozen=True)
 class NotValid:
-    """Describes runs that are not valid and have the same meaning (a key of MEANINGS); `limits` are
-    kinds of findings.
+    """Summarises runs that are not valid and whose goodput has the same meaning, such as a lower
+    bound of what the path can carry.
     """
 
-    meaning: str
-    limits: tuple[str, ...]
+    meaning: str  # a key of MEANINGS
+    limits: tuple[str, ...]  # kinds of findings, such as 'cpu'
     runs: int
     goodput_mean_bps: float
 
@@ -140,8 +148,10 @@ class NotValid:
 
 
 def not_valid(runs: Iterable[tuple[FinishedRun, float]]) -> tuple[NotValid, ...]:
-    """Returns the runs that don't count, by their meanings. Each run comes with its goodput in
-    bit/s.
+    """Summarises those of the runs that are not valid, one summary for each meaning of their
+    goodput (a key of MEANINGS).
+
+    runs: each run with its goodput in bit/s; valid ones are ignored
     """
     by_meaning: dict[str, list[tuple[FinishedRun, float]]] = {meaning: [] for meaning in MEANINGS}
     for finished, run_bps in runs:
@@ -150,61 +160,67 @@ def not_valid(runs: Iterable[tuple[FinishedRun, float]]) -> tuple[NotValid, ...]
     return tuple(
         NotValid(
             meaning,
-            _kinds(run for run, _ in own),
-            len(own),
-            statistics.fmean(run_bps for _, run_bps in own),
+            _limiting_kinds(run for run, _ in same_meaning),
+            len(same_meaning),
+            statistics.fmean(run_bps for _, run_bps in same_meaning),
         )
-        for meaning, own in by_meaning.items()
-        if own
+        for meaning, same_meaning in by_meaning.items()
+        if same_meaning
     )
 
 
 def meaning_of(finished: FinishedRun) -> str:
-    """Returns a key of MEANINGS. A probe that missed samples still counts for what it did see.
+    """Returns the meaning of the goodput of a run that is not valid: a key of MEANINGS.
 
-    A limit of a host counts as not configured if its finding says that a queue or a window differs
-    from the configured one.
+    It is a 'lower bound' if only hosts limited the run; 'not as configured' if anything else did,
+    or if a queue or a window of a host differed from the configuration; 'unknown' if nothing was
+    found except that a probe missed samples.
     """
-    seen = [finding for finding in finished.verdict.reasons if finding.kind != PROBE]
-    if finished.verdict.status == "unknown" or not seen:
+    limits = [finding for finding in finished.verdict.reasons if finding.kind != PROBE]
+    if finished.verdict.status == "unknown" or not limits:
         return "unknown"
-    of_host = (
-        finding.kind in REMEDIES and ", configured " not in finding.detail for finding in seen
+    caused_by_host = (
+        finding.kind in REMEDIES and ", configured " not in finding.detail for finding in limits
     )
-    return "lower bound" if all(of_host) else "not as configured"
+    return "lower bound" if all(caused_by_host) else "not as configured"
 
 
-def _kinds(runs: Iterable[FinishedRun]) -> tuple[str, ...]:
-    """Returns the kinds of findings that make runs invalid: first cpu, which may cause the others,
-    then those that most runs have.
+def _limiting_kinds(runs: Iterable[FinishedRun]) -> tuple[str, ...]:
+    """Returns the kinds of findings that make these runs invalid: first 'cpu', which may cause the
+    others, then the others by how many runs have them.
     """
-    counted = Counter(
-        kind for run in runs for kind in dict.fromkeys(each.kind for each in run.verdict.reasons)
-    )
-    return tuple(sorted(counted, key=lambda kind: (kind != "cpu", -counted[kind])))
+    kinds_of_runs = (dict.fromkeys(finding.kind for finding in run.verdict.reasons) for run in runs)
+    run_counts = Counter(itertools.chain.from_iterable(kinds_of_runs))
+    return tuple(sorted(run_counts, key=lambda kind: (kind != "cpu", -run_counts[kind])))
 
 
 def marked(name: str, finished: FinishedRun) -> str:
-    """Returns the name of a group, or 'cubic (lower bound)' if the run is not valid."""
+    """Returns the name of a group for charts, which says so if its run is not valid: 'cubic (lower
+    bound)'.
+    """
     return name if counts(finished) else f"{name} ({meaning_of(finished)})"
 
 
-def sentences(runs: Iterable[FinishedRun]) -> Iterator[str]:
-    """Yields, for each condition and each reason why runs of it are not valid, how many they are
-    and what their goodput means. Runs of a condition must follow each other.
+def limit_sentences(runs: Iterable[FinishedRun]) -> Iterator[str]:
+    """Yields which runs are not valid, a sentence for each condition (entry and swept values) and
+    each meaning of their goodput: 'grid rate=100gbit: 2 of 3 runs were limited by the processor:
+    31.2 Gbit/s, a lower bound for this path'.
+
+    Runs of the same condition must follow each other.
     """
-    for place, of_place in itertools.groupby(runs, lambda finished: finished.run.place):
-        own = [(finished, goodput_bps(finished)) for finished in of_place]
-        for each in not_valid(own):
-            were = "was" if each.runs == 1 else "were"
-            yield f"{place}: {each.runs} of {format_count(len(own), 'run')} {were} {each.sentence}"
+    for place, iterations in itertools.groupby(runs, lambda finished: finished.run.place):
+        goodputs = [(finished, goodput_bps(finished)) for finished in iterations]
+        for invalid in not_valid(goodputs):
+            were = "was" if invalid.runs == 1 else "were"
+            total = format_count(len(goodputs), "run")
+            yield f"{place}: {invalid.runs} of {total} {were} {invalid.sentence}"
 
 
-def advice(runs: Iterable[FinishedRun]) -> Iterator[str]:
-    """Yields the meaning of the signs, how to remove the limits, and how to let the runs count as
-    they are.
+def limit_advice(runs: Iterable[FinishedRun]) -> Iterator[str]:
+    """Yields advice on the runs that are not valid: what the signs in tables mean, how to remove
+    each limit, and how to let the runs count in spite of it. Yields nothing if all are valid.
     """
-    kinds = _kinds(finished for finished in runs if not counts(finished))
+    kinds = _limiting_kinds(finished for finished in runs if not counts(finished))
     if kinds:
         yield LEGEND
     for kind in kinds:
@@ -217,7 +233,9 @@ def advice(runs: Iterable[FinishedRun]) -> Iterator[str]:
 
 
 def not_settled(finished: FinishedRun) -> bool:
-    """Returns whether a run was judged, and has not settled."""
+    """Returns whether the goodput of a run was still changing at its end. Returns False, too, if
+    this could not be judged.
+    """
     settling = finished.metrics.settling
     return settling is not None and settling.settled is False
 
@@ -230,8 +248,8 @@ def settling_sentence(settling: Settling) -> str:
 
 
 def settling_summary(runs: Sequence[FinishedRun]) -> str:
-    """Returns how many of the runs have not settled, and the reasons of the run that needs the
-    longest duration.
+    """Returns how many of the runs have not settled (their goodput was still changing), with the
+    reasons of the run that needs the longest duration.
 
     Returns '' if all have settled, or if this can't be judged.
     """
@@ -240,46 +258,48 @@ def settling_summary(runs: Sequence[FinishedRun]) -> str:
     ]
     if not unsettled:
         return ""
-    finished, worst = max(unsettled, key=lambda each: _needed_s(each[1]))
+    finished, worst = max(unsettled, key=lambda pair: _needed_s(pair[1]))
     assert worst
-    have = (
+    runs_have = (
         f"{len(unsettled)} of {len(runs)} runs {'has' if len(unsettled) == 1 else 'have'}"
         if runs[1:]
         else "the run has"
     )
-    such = f", such as {finished.run.name}" if unsettled[1:] else f", {finished.run.name}"
-    return f"{have} not settled{such}: {_reasons(worst)}"
+    example = f", such as {finished.run.name}" if unsettled[1:] else f", {finished.run.name}"
+    return f"{runs_have} not settled{example}: {_reasons(worst)}"
 
 
 def longest_settling(runs: Iterable[FinishedRun]) -> Settling | None:
-    """Returns the judgement of the unsettled run that needs the longest duration; None if all have
-    settled.
+    """Returns why the run that needs the longest duration to settle has not settled; None if all
+    runs have settled.
     """
     settlings = (finished.metrics.settling for finished in runs if not_settled(finished))
     return max(settlings, key=_needed_s, default=None)
 
 
 def _needed_s(settling: Settling | None) -> tuple[float, float]:
-    """Returns the key that sorts runs by the duration, and then the omitted time, that they
-    need.
+    """Returns the duration, and the omitted time at the start, that a run would need to settle, as
+    a sort key: 0 if not known.
     """
     return (settling.enough_s or 0.0, settling.enough_omit_s or 0.0) if settling else (0.0, 0.0)
 
 
 def _reasons(settling: Settling) -> str:
-    """Returns why a run has not settled, and the duration that would do."""
+    """Returns why a run has not settled, at most MOST_REASONS reasons, and which duration would be
+    long enough.
+    """
     reasons = "; ".join(settling.reasons[:MOST_REASONS])
     more = (
         f"; and {len(settling.reasons) - MOST_REASONS} more"
         if len(settling.reasons) > MOST_REASONS
         else ""
     )
-    return f"{reasons}{more}; {would_do(settling)}"
+    return f"{reasons}{more}; {needed_duration(settling)}"
 
 
-def would_do(settling: Settling) -> str:
-    """Returns 'omit = 180s, duration = 300s would do' for a run that has not settled; after a step,
-    no such time is known.
+def needed_duration(settling: Settling) -> str:
+    """Returns the settings that would let a run settle: 'omit = 180s, duration = 300s would do'. If
+    its goodput has changed suddenly, no duration is known, and the text asks to find out why.
     """
     if settling.enough_s is None:
         return "find out what changed"
@@ -287,14 +307,15 @@ def would_do(settling: Settling) -> str:
     return f"{omit}duration = {settling.enough_s:g}s would do"
 
 
-def notes(runs: Iterable[FinishedRun]) -> Iterator[str]:
-    """Yields a sentence for each condition with unsettled runs: how many, and the reasons of the
-    run that needs the longest duration.
+def settling_notes(runs: Iterable[FinishedRun]) -> Iterator[str]:
+    """Yields a sentence for each condition (entry and swept values) with unsettled runs: how many
+    there are, and the reasons of the run that needs the longest duration.
     """
-    of_condition: dict[str, list[FinishedRun]] = {}
+    by_condition: dict[str, list[FinishedRun]] = {}
     for finished in runs:
-        of_condition.setdefault(finished.run.place, []).append(finished)
-    for name, same in of_condition.items():
-        if worst := longest_settling(same):
-            of = f"{sum(map(not_settled, same))} of {len(same)} runs " if len(same) > 1 else ""
-            yield f"{name}: {of}{settling_sentence(worst)}"
+        by_condition.setdefault(finished.run.place, []).append(finished)
+    for name, iterations in by_condition.items():
+        if worst := longest_settling(iterations):
+            unsettled = sum(map(not_settled, iterations))
+            how_many = f"{unsettled} of {len(iterations)} runs " if len(iterations) > 1 else ""
+            yield f"{name}: {how_many}{settling_sentence(worst)}"

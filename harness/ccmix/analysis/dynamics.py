@@ -1,5 +1,6 @@
-"""Measures how flows start: start-up, overshoot and convergence, from goodput per interval. Also
-computes Jain's fairness index and the state of a BBR flow.
+"""Measures how TCP flows start up and converge to fair shares, from goodput per interval.
+
+Also computes Jain's fairness index and the state of a BBR flow.
 
 struct tcp_bbr_info does not have that state, so it comes from two sources. The kernel's own BBR,
 the first version, shows it by its gains. ccmix's later versions write it to a file, from which
@@ -51,31 +52,34 @@ GOODPUT_COLUMNS = {
 }
 
 
-def added(values: Iterable[float]) -> float:
-    """Returns the sum, rounded at each step from the first value to the last.
+def sum_in_order(values: Iterable[float]) -> float:
+    """Returns the plain floating-point sum, added from the first value to the last.
 
-    sum() compensates for rounding since Python 3.12, so its last bits differ from those of 3.11.
+    Used instead of sum(), which compensates for rounding errors since Python 3.12: metrics must be
+    the same to the last bit with every version of Python.
     """
     return functools.reduce(operator.add, values, 0.0)
 
 
 def jain_index(values: Sequence[float]) -> float | None:
-    """Returns Jain's fairness index, (sum x)^2 / (n sum x^2), RFC 5166 section 2.3; None if all
-    values are zero.
+    """Returns Jain's fairness index of the flows' goodputs or shares: (sum x)^2 / (n sum x^2), as
+    in RFC 5166 section 2.3. It is 1 if all are equal, and None if all are zero.
     """
-    squares = added(value * value for value in values)
-    return added(values) ** 2 / (len(values) * squares) if squares else None
+    squares = sum_in_order(value * value for value in values)
+    return sum_in_order(values) ** 2 / (len(values) * squares) if squares else None
 
 
-def bbr_state(known: Collection[str]) -> pl.Expr:
-    """Returns the state of BBR: startup, drain, probe_bw or probe_rtt; for later versions
-    probe_bw_down, probe_bw_cruise, probe_bw_refill or probe_bw_up instead of probe_bw. It is null
-    for other CCAs, before BBR has gains, and if nobody recorded it.
+def bbr_state(columns: Collection[str]) -> pl.Expr:
+    """Returns a polars expression for the state of BBR in each row of sockets.parquet.
 
-    Applies to rows of sockets.parquet, whose columns are `known`: cca, bbr_cwnd_gain,
-    bbr_pacing_gain, bbr_phase.
+    The state is startup, drain, probe_bw or probe_rtt; later versions of BBR have probe_bw_down,
+    probe_bw_cruise, probe_bw_refill or probe_bw_up instead of probe_bw. It is null for other CCAs,
+    before BBR has set its gains, and if the state was not recorded.
+
+    `columns` are the names of the table's columns: cca, bbr_cwnd_gain and bbr_pacing_gain must be
+    among them, and bbr_phase may be missing.
     """
-    phase = pl.col("bbr_phase") if "bbr_phase" in known else pl.lit(None, pl.String)
+    phase = pl.col("bbr_phase") if "bbr_phase" in columns else pl.lit(None, pl.String)
     return (
         pl.when(pl.col("cca") == "bbr")
         .then(_state_by_gains())
@@ -85,8 +89,8 @@ def bbr_state(known: Collection[str]) -> pl.Expr:
 
 
 def _state_by_gains() -> pl.Expr:
-    """Returns the state for which bbr_update_gains() of Linux' net/ipv4/tcp_bbr.c sets the gains
-    of a row.
+    """Returns an expression that derives the state of the kernel's own BBR from a row's cwnd gain
+    and pacing gain, by the inverse of bbr_update_gains() in Linux' net/ipv4/tcp_bbr.c.
     """
     cwnd_gain, pacing_gain = pl.col("bbr_cwnd_gain"), pl.col("bbr_pacing_gain")
     return (
@@ -103,7 +107,7 @@ def _state_by_gains() -> pl.Expr:
 
 @dataclass(frozen=True)
 class ActiveTime:
-    """Describes a span of a run, in seconds from the start of its traffic."""
+    """Holds a span of time of a run, in seconds from the start of its traffic."""
 
     begin_s: float
     end_s: float
@@ -119,14 +123,15 @@ class ActiveTime:
 
 
 def active_flows(run: Run, tables: RunTables) -> pl.DataFrame:
-    """Returns tables.flows and tables.short_flows, with begin_s and end_s clipped to the measured
-    time, and with more columns:
+    """Returns all flows of a run, tables.flows and tables.short_flows, with the time in which each
+    was active. begin_s and end_s are clipped to the measured time (after the omitted start).
 
+    Columns that are added:
     active_s: the time between begin_s and end_s
     short: whether the row represents all connections of a source of short flows
-    tcp: whether it is not UDP
-    unit: the name of what counts as one flow in comparisons: the flow, or its source if that is
-        http, a workload or a command
+    tcp: false for a UDP flow
+    unit: the name of what counts as one flow when fairness is computed: the flow itself, or its
+        traffic source if that is http, a workload or a command, which opens many connections
     """
     flows = pl.concat(
         [tables.flows.with_columns(short=False), tables.short_flows.with_columns(short=True)]
@@ -136,26 +141,28 @@ def active_flows(run: Run, tables: RunTables) -> pl.DataFrame:
     if run.traffic.duration_s is not None:
         end_s = end_s.fill_null(run.traffic.total_s).clip(upper_bound=run.traffic.total_s)
     sources = run.traffic.named_sources
-    are_one = [
-        run.group_name(each)
-        for each in sources
-        if isinstance(each, CommandSource | HttpSource | WorkloadSource)
+    single_unit_groups = [
+        run.group_name(source)
+        for source in sources
+        if isinstance(source, CommandSource | HttpSource | WorkloadSource)
     ]
-    of_udp = [
+    udp_groups = [
         run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)
     ]
-    flow = pl.concat_str("host", "port", separator=" ")
+    flow_name = pl.concat_str("host", "port", separator=" ")
     return flows.with_columns(
         begin_s=begin_s,
         end_s=pl.max_horizontal(begin_s, end_s.fill_null(begin_s)),
-        tcp=~pl.col("udp").fill_null(pl.col("group").is_in(of_udp)),
-        unit=pl.when(pl.col("group").is_in(are_one)).then("group").otherwise(flow),
+        tcp=~pl.col("udp").fill_null(pl.col("group").is_in(udp_groups)),
+        unit=pl.when(pl.col("group").is_in(single_unit_groups)).then("group").otherwise(flow_name),
     ).with_columns(active_s=pl.col("end_s") - pl.col("begin_s"))
 
 
 def common_time(flows: pl.DataFrame) -> ActiveTime | None:
-    """Returns the time in which all TCP flows of active_flows() are active, or all flows if none is
-    TCP; None if they never are.
+    """Returns the time in which all TCP flows send at once, because only then can their shares be
+    compared; None if there is no such time. If no flow is TCP, all flows are compared.
+
+    flows: a frame as returned by active_flows()
     """
     compared = flows.filter("tcp") if flows["tcp"].any() else flows
     units = compared.group_by("unit").agg(pl.col("begin_s").min(), pl.col("end_s").max())
@@ -166,10 +173,11 @@ def common_time(flows: pl.DataFrame) -> ActiveTime | None:
 
 
 def joins_or_changes(run: Run, flows: pl.DataFrame) -> bool:
-    """Returns whether flows of active_flows() begin or end while others go on, or whether the path
-    changes.
+    """Returns whether flows begin or end while others go on, or whether the path changes during the
+    run.
 
-    If so, such events cause the start-up and the overshoot, not only the flows themselves.
+    If so, start-up times and overshoots are not computed, because these events would affect them.
+    `flows` is a frame as returned by active_flows().
     """
     if isinstance(run.path, Topology) and any(
         change.at_s < run.traffic.total_s for change in run.path.changes
@@ -180,126 +188,150 @@ def joins_or_changes(run: Run, flows: pl.DataFrame) -> bool:
     grouped = [source for source in run.traffic.sources if isinstance(source, GroupedSource)]
     starts_s = [source.start_s for source in run.traffic.sources]
     starts_s += [source.start_s + group.delay_s for source in grouped for group in source.groups]
-    apart_s = run.traffic.measured_s / LEAST_INTERVALS
-    of_units = flows.group_by("unit").agg(pl.col("begin_s").min(), pl.col("end_s").max())
-    moments_s = (starts_s, of_units["begin_s"].to_list(), of_units["end_s"].to_list())
-    return any(max(each) - min(each) > apart_s for each in moments_s)
+    tolerance_s = run.traffic.measured_s / LEAST_INTERVALS
+    units = flows.group_by("unit").agg(pl.col("begin_s").min(), pl.col("end_s").max())
+    events_s = (starts_s, units["begin_s"].to_list(), units["end_s"].to_list())
+    return any(max(times_s) - min(times_s) > tolerance_s for times_s in events_s)
 
 
 def goodputs(run: Run, intervals: pl.DataFrame) -> pl.DataFrame:
-    """Returns the goodput per flow and interval of the run: GOODPUT_COLUMNS. Intervals are numbered
-    from 0, beginning with the omitted ones.
+    """Puts the goodputs of all flows on one common grid of intervals, because the intervals that
+    several iperf3 processes report may end at slightly different times.
 
-    Intervals of several iperf3 processes may end a little apart; here they are on one grid.
+    intervals: a row for each flow and reported interval, with INTERVAL_COLUMNS
+    Returns a frame with GOODPUT_COLUMNS, whose intervals are numbered from 0, beginning with those
+    of the omitted time.
     """
     interval_s = run.traffic.goodput_interval_s
     middle_s = pl.col("time_s") - pl.col("seconds") / 2
     since_omitted = ((middle_s - run.traffic.omit_s) / interval_s).floor().cast(pl.Int64)
     number = since_omitted + omitted_intervals(run.traffic, interval_s)
-    each = intervals.with_columns(interval=number).group_by(
+    by_interval_and_flow = intervals.with_columns(interval=number).group_by(
         "interval", *FLOW, "group", maintain_order=True
     )
-    return each.agg(
+    return by_interval_and_flow.agg(
         begin_s=(pl.col("time_s") - pl.col("seconds")).min(),
         end_s=pl.col("time_s").max(),
         goodput_bps=pl.col("goodput_bps").mean(),
     ).sort("interval", maintain_order=True)
 
 
-def as_units(goodputs: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the goodputs() of `flows` (with `unit`), added up by `unit`: over the flows that
-    count as one.
+def sum_by_unit(goodputs: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    """Adds up the goodputs of the flows that count as one, such as all connections of a command.
+
+    goodputs: a frame as returned by goodputs()
+    flows: a frame as returned by active_flows(), whose column `unit` says which flows count as one
+    Returns a row for each interval and unit: interval, unit, begin_s, end_s, goodput_bps.
     """
-    own = goodputs.join(flows.select(*FLOW, "unit"), on=FLOW, maintain_order="left")
-    return own.group_by("interval", "unit", maintain_order=True).agg(
+    with_unit = goodputs.join(flows.select(*FLOW, "unit"), on=FLOW, maintain_order="left")
+    return with_unit.group_by("interval", "unit", maintain_order=True).agg(
         pl.col("begin_s").min(), pl.col("end_s").max(), pl.col("goodput_bps").sum()
     )
 
 
-def start_up(run: Run, flows: pl.DataFrame) -> StartupMetrics:
-    """Computes the start-up of some flows together, from their goodputs().
+def start_up(run: Run, goodputs: pl.DataFrame) -> StartupMetrics:
+    """Computes how long some flows together take to start up, and how far they overshoot.
 
-    startup_s: from their first data to the end of the first interval with STARTED_SHARE of their
-        steady goodput, which is the median of the intervals in the measured time since they began
-    overshoot: by what fraction the best interval of the first excursion above the steady goodput is
-        above it
-    Both are None if there is no steady goodput.
+    The reference is their steady goodput: the median of the intervals in the measured time, from
+    their first data on.
+    startup_s: the time from their first data to the end of the first interval in which they reach
+        90% of the steady goodput (STARTED_SHARE)
+    overshoot: the highest goodput of the first excursion above the steady goodput, as a fraction
+        above it: 0.2 if it is 20% higher
+    Both are None if the flows carried no data in the measured time.
+
+    goodputs: a frame as returned by goodputs(), with only the rows of these flows
     """
     together = (
-        flows.group_by("interval", maintain_order=True)
+        goodputs.group_by("interval", maintain_order=True)
         .agg(pl.col("begin_s").min(), pl.col("end_s").max(), pl.col("goodput_bps").sum())
         .sort("interval")
     )
-    began = together.filter(pl.col("goodput_bps") > 0)["interval"].min()
-    if not isinstance(began, int):
+    first_interval = together.filter(pl.col("goodput_bps") > 0)["interval"].min()
+    if not isinstance(first_interval, int):
         return StartupMetrics()
-    since = together.filter(pl.col("interval") >= began)
+    sending = together.filter(pl.col("interval") >= first_interval)
     omitted = omitted_intervals(run.traffic, run.traffic.goodput_interval_s)
-    steady = since.filter(pl.col("interval") >= omitted)["goodput_bps"].median()
-    if not isinstance(steady, float) or not steady:
+    steady_bps = sending.filter(pl.col("interval") >= omitted)["goodput_bps"].median()
+    if not isinstance(steady_bps, float) or not steady_bps:
         return StartupMetrics()
-    up_s = since.filter(pl.col("goodput_bps") >= STARTED_SHARE * steady)["end_s"].min()
-    assert isinstance(up_s, float)
-    excess = (since["goodput_bps"] / steady - 1).to_list()
-    above = next((at for at, value in enumerate(excess) if value >= 0), len(excess))
-    back = next((at for at in range(above, len(excess)) if excess[at] < 0), len(excess))
+    started_s = sending.filter(pl.col("goodput_bps") >= STARTED_SHARE * steady_bps)["end_s"].min()
+    assert isinstance(started_s, float)
+    excess = (sending["goodput_bps"] / steady_bps - 1).to_list()
+    rise = next((index for index, value in enumerate(excess) if value >= 0), len(excess))
+    fall = next((index for index in range(rise, len(excess)) if excess[index] < 0), len(excess))
     return StartupMetrics(
-        startup_s=up_s - float(since["begin_s"][0]),
-        overshoot=max(excess[above:back], default=0.0),
+        startup_s=started_s - float(sending["begin_s"][0]),
+        overshoot=max(excess[rise:fall], default=0.0),
     )
 
 
-def convergence_s(run: Run, flows: pl.DataFrame) -> float | None:
-    """Returns the time from the start of the last flow until all flows stay fair: to the end of the
-    first CONVERGED_FOR_S from which on they are delta-fair in the mean of every CONVERGED_FOR_S,
-    until the end of the run.
+def convergence_s(run: Run, unit_goodputs: pl.DataFrame) -> float | None:
+    """Returns the time in seconds from the start of the last flow until the flows' shares are fair
+    and stay fair until the end of the run. Returns None if the flows are not fair at the end, or
+    are fewer than two.
 
-    It follows the delta-fair convergence time of RFC 5166 section 2.3 (Bansal et al. 2001), for any
-    number of flows: they are fair if Jain's index is at least FAIR_INDEX, which for two flows is
-    the same. Fairness must last, as for the settling time of control theory: flows that are fair
-    only for a while have not converged. `flows` are as_units(). Returns None if the flows are not
-    fair at the end, or are fewer than two.
+    It is the delta-fair convergence time of RFC 5166 section 2.3 (Bansal et al. 2001), extended to
+    any number of flows: their mean goodputs over a sliding window of CONVERGED_FOR_S are fair if
+    Jain's index is at least FAIR_INDEX. Flows that are fair only for a while have not converged.
+
+    unit_goodputs: a frame as returned by sum_by_unit()
     """
-    since_s: float | None = None
-    for seconds, means in _competing(run, flows):
+    fair_since_s: float | None = None
+    for window_end_s, means in _sliding_means(run, unit_goodputs):
         if (jain_index(list(means.values())) or 0) < FAIR_INDEX:
-            since_s = None
-        elif since_s is None:
-            since_s = seconds
-    return since_s
+            fair_since_s = None
+        elif fair_since_s is None:
+            fair_since_s = window_end_s
+    return fair_since_s
 
 
-def convergence_of_flows_s(run: Run, flows: pl.DataFrame) -> dict[str, float]:
-    """Returns for each unit of as_units() the time from the start of the last flow to the end of
-    the first CONVERGED_FOR_S from which on its mean stays within DELTA of the mean of all units.
-    For two units, that is convergence_s().
+def convergence_of_flows_s(run: Run, unit_goodputs: pl.DataFrame) -> dict[str, float]:
+    """Returns for each unit (what counts as one flow) the seconds from the start of the last flow
+    until the unit gets its fair share, and keeps it until the end of the run. Units that do not
+    have a fair share at the end are left out.
 
-    Leaves out units that are not within DELTA at the end.
+    A share is fair if the unit's mean goodput over a sliding window of CONVERGED_FOR_S differs from
+    the mean of all units by at most DELTA. For two units the times equal convergence_s().
+
+    unit_goodputs: a frame as returned by sum_by_unit()
     """
-    since_s: dict[str, float] = {}
-    for seconds, means in _competing(run, flows):
-        fair = statistics.fmean(means.values())
-        for flow, mean in means.items():
-            if abs(mean - fair) <= DELTA * fair * (1 + 1e-12):
-                since_s.setdefault(flow, seconds)
+    fair_since_s: dict[str, float] = {}
+    for window_end_s, means in _sliding_means(run, unit_goodputs):
+        fair_bps = statistics.fmean(means.values())
+        for unit, mean_bps in means.items():
+            if abs(mean_bps - fair_bps) <= DELTA * fair_bps * (1 + 1e-12):
+                fair_since_s.setdefault(unit, window_end_s)
             else:
-                since_s.pop(flow, None)
-    return since_s
+                fair_since_s.pop(unit, None)
+    return fair_since_s
 
 
-def _competing(run: Run, flows: pl.DataFrame) -> Iterator[tuple[float, dict[str, float]]]:
-    """Yields for each CONVERGED_FOR_S its end, counted from the start of the last flow, and the
-    means of the flows within it. Yields nothing unless two flows or more all carry data.
+def _sliding_means(
+    run: Run, unit_goodputs: pl.DataFrame
+) -> Iterator[tuple[float, dict[str, float]]]:
+    """Slides a window of CONVERGED_FOR_S, interval by interval, over the time in which all flows
+    send. Yields the end of each window, in seconds from the start of the last flow, and the mean
+    goodput in bit/s of each unit within it.
+
+    Yields nothing if there are fewer than two units, or if one of them carries no data.
+    `unit_goodputs` is a frame as returned by sum_by_unit().
     """
-    names: list[str] = flows["unit"].unique(maintain_order=True).to_list()
-    first = flows.filter(pl.col("goodput_bps") > 0).group_by("unit").agg(pl.col("interval").min())
-    if len(names) < 2 or first.height < len(names):
+    units: list[str] = unit_goodputs["unit"].unique(maintain_order=True).to_list()
+    first = (
+        unit_goodputs.filter(pl.col("goodput_bps") > 0)
+        .group_by("unit")
+        .agg(pl.col("interval").min())
+    )
+    if len(units) < 2 or first.height < len(units):
         return
-    wide = flows.pivot(on="unit", index="interval", values="goodput_bps", aggregate_function="sum")
+    wide = unit_goodputs.pivot(
+        on="unit", index="interval", values="goodput_bps", aggregate_function="sum"
+    )
     last_start = first["interval"].max()
     assert isinstance(last_start, int)
     window = max(1, round(CONVERGED_FOR_S / run.traffic.goodput_interval_s))
-    times = flows.group_by("interval").agg(pl.col("begin_s").min(), pl.col("end_s").max())
+    times = unit_goodputs.group_by("interval").agg(pl.col("begin_s").min(), pl.col("end_s").max())
     competing = (
         wide.join(times, on="interval")
         .filter(pl.col("interval") >= last_start)
@@ -309,6 +341,6 @@ def _competing(run: Run, flows: pl.DataFrame) -> Iterator[tuple[float, dict[str,
     if competing.is_empty():
         return
     start_s = float(competing["begin_s"][0])
-    means = competing.select("end_s", pl.col(names).rolling_mean(window)).drop_nulls()
-    for end_s, *shares in means.iter_rows():
-        yield end_s - start_s, dict(zip(names, shares, strict=True))
+    means = competing.select("end_s", pl.col(units).rolling_mean(window)).drop_nulls()
+    for end_s, *means_bps in means.iter_rows():
+        yield end_s - start_s, dict(zip(units, means_bps, strict=True))

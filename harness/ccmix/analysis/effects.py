@@ -1,5 +1,8 @@
-"""Compares settings of campaigns: conditions, entries or groups with a baseline among them, paired
-by block. Also compares places that differ in only one setting, which shows its effect.
+"""Computes the effect of a setting, such as the CCA or the buffer, on the results of runs.
+
+Compares settings of campaigns (conditions, entries or groups) with a baseline among them, paired by
+block: an iteration, in which every setting was run once. Also compares places (a path with its
+traffic) that differ in only one setting, which shows its effect.
 """
 
 import statistics
@@ -19,6 +22,8 @@ from ccmix.units import format_few
 MOST_NAMED = 4  # settings in a message
 ENTRY, GROUP = "entry", "group"  # keys that no condition has
 Value = Mapping[Hashable, float]  # of each block, which is an iteration of a campaign
+_Circumstances = tuple[str, str, tuple[tuple[str, str], ...]]
+"""Entry, destination, and the condition without the baseline's key: what compared runs share."""
 _Mix = tuple[
     SharedPlace, str, int, tuple[tuple[str, int], ...]
 ]  # with a group, its streams, and the other groups
@@ -26,8 +31,11 @@ _Mix = tuple[
 
 @dataclass(frozen=True)
 class Baseline:
-    """`key` is a swept key, 'entry', or 'group' for the groups of the same run; `value` is that of
-    the baseline.
+    """Says with what other settings are compared, such as 'cca=cubic'.
+
+    key: a swept key of the configuration, 'entry', or 'group' to compare the groups within a run
+    value: the value of this key that all others are compared with
+    metric: the name of the metric that is compared
     """
 
     key: str
@@ -42,17 +50,17 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Compares a setting with the baseline, all else being equal; `left_out` counts the blocks that
-    lack a valid run of either.
+    """Holds the comparison of one value of the baseline's key with the baseline, all else being
+    equal.
     """
 
-    entry: str
+    entry: str  # '' if entries are compared
     dst: str
-    condition: dict[str, str]
+    condition: dict[str, str]  # swept keys and their values, without the baseline's key
     value: str  # of the baseline's key
-    left_out: int
-    result: Paired | None
-    p_adjusted: float | None
+    left_out: int  # blocks without a valid run of both
+    result: Paired | None  # None if no block is left
+    p_adjusted: float | None  # for the number of comparisons (Holm)
 
     @property
     def seen(self) -> bool:
@@ -64,41 +72,37 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _Value:
-    """Holds the metric of a run, or of a group of it; None if the run is not valid or lacks
-    the metric.
-    """
+class _Observation:
+    """Holds the compared metric of one run, or of one group of it."""
 
-    setting: str
-    like: tuple[
-        str, str, tuple[tuple[str, str], ...]
-    ]  # entry, destination, condition without the key
+    setting: str  # the value of the baseline's key
+    circumstances: _Circumstances
     block: Hashable
-    value: float | None
+    value: float | None  # None if the run is not valid or lacks the metric
 
 
-def against(
+def compare_with_baseline(
     baseline: Baseline, finished_runs: Iterable[tuple[Hashable, FinishedRun]]
 ) -> list[Comparison]:
-    """Compares finished runs, each with its campaign (anything that distinguishes campaigns).
+    """Compares each setting with the baseline, separately for each entry, destination and condition
+    of the other keys.
 
-    A block is an iteration; if groups are compared, it is a run. p-values are adjusted for the
-    number of comparisons (Holm). Raises ValueError if nothing has the baseline's value, or if
-    nothing can be paired with it.
+    finished_runs: each run with its campaign (anything hashable that distinguishes campaigns)
+
+    Values are paired by block: an iteration, or a run if its groups are compared. p-values are
+    adjusted for the number of comparisons (Holm). Raises ValueError if no run has the baseline's
+    value, or if nothing can be paired with it.
     """
     campaigns_and_runs = list(finished_runs)
     observations = [
-        value
+        observation
         for campaign, finished in campaigns_and_runs
-        for value in _values(baseline, campaign, finished)
+        for observation in _observations(baseline, campaign, finished)
     ]
-    cells: dict[
-        tuple[str, str, tuple[tuple[str, str], ...]], dict[str, dict[Hashable, float | None]]
-    ] = {}
+    cells: dict[_Circumstances, dict[str, dict[Hashable, float | None]]] = {}
     for observation in observations:
-        cells.setdefault(observation.like, {}).setdefault(observation.setting, {})[
-            observation.block
-        ] = observation.value
+        settings = cells.setdefault(observation.circumstances, {})
+        settings.setdefault(observation.setting, {})[observation.block] = observation.value
     if not any(baseline.value in settings for settings in cells.values()):
         keys = dict.fromkeys(
             [
@@ -107,12 +111,12 @@ def against(
                 *(key for _, finished in campaigns_and_runs for key in finished.run.condition),
             ]
         )
-        settings_there = list(dict.fromkeys(observation.setting for observation in observations))
-        there = format_few(settings_there, MOST_NAMED) or f"no such key, only {', '.join(keys)}"
+        available = list(dict.fromkeys(observation.setting for observation in observations))
+        there = format_few(available, MOST_NAMED) or f"no such key, only {', '.join(keys)}"
         raise ValueError(f"nothing has {baseline.key}={baseline.value}: there is {there}")
     compared = [
-        (like, setting, *_paired(blocks, settings[baseline.value]))
-        for like, settings in cells.items()
+        (circumstances, setting, *_paired(blocks, settings[baseline.value]))
+        for circumstances, settings in cells.items()
         if baseline.value in settings
         for setting, blocks in settings.items()
         if setting != baseline.value
@@ -120,15 +124,15 @@ def against(
     if not compared:
         others = [
             setting
-            for setting in dict.fromkeys(each.setting for each in observations)
+            for setting in dict.fromkeys(observation.setting for observation in observations)
             if setting != baseline.value
         ]
-        why = (
+        reason = (
             f"{format_few(others, MOST_NAMED)} ran in other conditions"
             if others
             else f"there is no other {baseline.key}"
         )
-        raise ValueError(f"nothing can be paired with {baseline.key}={baseline.value}: {why}")
+        raise ValueError(f"nothing can be paired with {baseline.key}={baseline.value}: {reason}")
     adjusted = holm([result.p_value if result else None for *_, result in compared])
     return [
         Comparison(entry, dst, dict(condition), setting, left_out, result, p_adjusted)
@@ -139,23 +143,30 @@ def against(
 
 
 def _paired(
-    blocks: dict[Hashable, float | None], others: dict[Hashable, float | None]
+    values: dict[Hashable, float | None], baseline_values: dict[Hashable, float | None]
 ) -> tuple[int, Paired | None]:
-    """Counts the blocks that are left out, and compares the others."""
-    pairs = [(value, others.get(block)) for block, value in blocks.items()]
+    """Compares two settings, whose values are given by block. Returns how many blocks are left out
+    because they lack a value of either setting, and the comparison over the others.
+    """
+    pairs = [(value, baseline_values.get(block)) for block, value in values.items()]
     both = [(value, other) for value, other in pairs if value is not None and other is not None]
-    every = len(blocks.keys() | others.keys())
-    return every - len(both), paired([value for value, _ in both], [other for _, other in both])
+    blocks = len(values.keys() | baseline_values.keys())
+    return blocks - len(both), paired([value for value, _ in both], [other for _, other in both])
 
 
-def _values(baseline: Baseline, campaign: Hashable, finished: FinishedRun) -> Sequence[_Value]:
+def _observations(
+    baseline: Baseline, campaign: Hashable, finished: FinishedRun
+) -> Sequence[_Observation]:
+    """Returns the values of a run that can be compared: one for each group if groups are compared,
+    otherwise one, or none if the run does not have the baseline's key.
+    """
     run, metrics, valid = finished.run, finished.metrics, counts(finished)
-    place = (run.entry, run.dst, tuple(run.condition.items()))
+    circumstances = (run.entry, run.dst, tuple(run.condition.items()))
     if baseline.key == GROUP:
         return [
-            _Value(
+            _Observation(
                 group.group,
-                place,
+                circumstances,
                 (campaign, run.iteration),
                 value_of(group, baseline.metric) if valid else None,
             )
@@ -163,14 +174,14 @@ def _values(baseline: Baseline, campaign: Hashable, finished: FinishedRun) -> Se
         ]
     value = value_of(metrics, baseline.metric) if valid else None
     if baseline.key == ENTRY:
-        return [_Value(run.entry, ("", *place[1:]), (campaign, run.iteration), value)]
+        return [_Observation(run.entry, ("", *circumstances[1:]), (campaign, run.iteration), value)]
     if baseline.key not in run.condition:
         return []
-    rest = tuple(item for item in run.condition.items() if item[0] != baseline.key)
+    other_keys = tuple(item for item in run.condition.items() if item[0] != baseline.key)
     return [
-        _Value(
+        _Observation(
             run.condition[baseline.key],
-            (run.entry, run.dst, rest),
+            (run.entry, run.dst, other_keys),
             (campaign, run.iteration),
             value,
         )
@@ -178,26 +189,28 @@ def _values(baseline: Baseline, campaign: Hashable, finished: FinishedRun) -> Se
 
 
 def comparison_name(comparison: Comparison) -> str:
-    """Returns a name for the entry and the condition of a comparison."""
-    place = [comparison.entry, condition_name(comparison.condition) if comparison.condition else ""]
-    return " ".join(word for word in place if word) or "all"
+    """Returns the entry and the condition of a comparison for people: 'grid rate=100mbit', or 'all'
+    if it has neither.
+    """
+    condition = condition_name(comparison.condition) if comparison.condition else ""
+    return " ".join(word for word in (comparison.entry, condition) if word) or "all"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Says what a number measures: the goodput of a CCA that runs without others, its ratio to that
-    of another CCA, or the share of a group.
+    """Says what a number measures: the goodput of a CCA that runs without others, the ratio of that
+    goodput to that of another CCA, or a group's share of the goodput.
     """
 
     kind: Literal["goodput", "ratio", "share"]
-    name: str
+    name: str  # of the CCA, or of the group
     others: tuple[str, ...] = ()  # the baseline of a ratio; the groups that a share competes with
-    fair_share: float | None = None
+    fair_share: float | None = None  # None unless it is a share
 
 
 @dataclass(frozen=True)
 class Level:
-    """Describes the result at one value of a setting."""
+    """Holds the result at one value of a setting, such as buffer = 1 BDP."""
 
     value: str
     mean: float
@@ -210,24 +223,28 @@ class Level:
     p_adjusted: float | None = None  # for all changes of all lines together (Holm)
     iterations_needed: int | None = None  # to decide in spite of this correction
 
-    def judged(self, p_adjusted: float | None, iterations_needed: int | None) -> Self:
+    def with_adjusted_p(self, p_adjusted: float | None, iterations_needed: int | None) -> Self:
         return replace(self, p_adjusted=p_adjusted, iterations_needed=iterations_needed)
 
     @property
     def seen(self) -> bool:
-        """Returns whether the result differs significantly from that of the first level."""
+        """Returns whether the result differs significantly from that of the first level, after the
+        correction for the number of comparisons.
+        """
         return significant(self.p_adjusted)
 
     @property
     def undecided(self) -> bool:
-        """Returns whether it would if it were the only comparison."""
+        """Returns whether the result would differ significantly only if this were the only
+        comparison, so that more iterations may decide.
+        """
         return not self.seen and self.change is not None and significant(self.change.p_value)
 
 
 @dataclass(frozen=True)
 class SettingLine:
-    """Describes results at places that differ in only one setting: two levels or more, in the order
-    of the file.
+    """Holds the results of places that differ in only one setting, as a line in a chart would show
+    them: two levels or more, in the order of the configuration file.
     """
 
     subject: Subject
@@ -240,6 +257,10 @@ class SettingLine:
 
 @dataclass(frozen=True)
 class _PlaceResult:
+    """Holds the results of a subject at one place (a path with its traffic): a value for each
+    block.
+    """
+
     subject: Subject
     place: SharedPlace
     known: PlaceSettings
@@ -250,33 +271,38 @@ class _PlaceResult:
 def effects(
     sharing: Sharing, runs: Iterable[tuple[Hashable, FinishedRun]]
 ) -> tuple[SettingLine, ...]:
-    """Returns a line for each setting in which the places of a subject differ, and for each
-    combination of the other settings.
+    """Returns how each setting changes the results: a line for each setting in which the places of
+    a subject differ, and for each combination of their other settings.
+
+    runs: the runs from which `sharing` was computed, each with its campaign
     """
     valid = [(campaign, finished) for campaign, finished in runs if counts(finished)]
     results = [*_goodputs(valid), *_ratios(sharing.alone), *_shares(sharing.beside, valid)]
     by_subject: dict[Hashable, dict[PlaceSettings, _PlaceResult]] = {}
     for result in results:
-        by_subject.setdefault((result.subject, result.known.rest), {}).setdefault(
-            result.known, result
-        )
+        comparable = by_subject.setdefault((result.subject, result.known.rest), {})
+        comparable.setdefault(result.known, result)
     return _adjusted(
-        [line for alike in by_subject.values() for line in _lines(list(alike.values()))]
+        [line for results in by_subject.values() for line in _lines(list(results.values()))]
     )
 
 
 def _goodputs(valid: Sequence[tuple[Hashable, FinishedRun]]) -> Iterator[_PlaceResult]:
-    """Yields the goodput of each entry's runs with one CCA."""
+    """Yields the goodput of each CCA that ran without others, for each entry and place.
+
+    valid: the valid runs, each with its campaign
+    """
     cells: dict[tuple[str, SharedPlace, str], dict[Hashable, float]] = {}
     for campaign, finished in valid:
         if cca := only_cca(finished):
-            cell = cells.setdefault((finished.run.entry, place_of(finished), cca), {})
-            cell[campaign, finished.run.iteration] = goodput_bps(finished)
+            values = cells.setdefault((finished.run.entry, place_of(finished), cca), {})
+            values[campaign, finished.run.iteration] = goodput_bps(finished)
     for (entry, place, cca), values in cells.items():
         yield _PlaceResult(Subject("goodput", cca), place, _known(place, entry), values)
 
 
 def _ratios(comparisons: Iterable[Alone]) -> Iterator[_PlaceResult]:
+    """Yields the ratio of the goodput of each CCA that ran without others to the baseline's."""
     for alone in comparisons:
         subject = Subject("ratio", alone.cca, (alone.baseline,))
         known = _known(alone.place, "")
@@ -286,6 +312,9 @@ def _ratios(comparisons: Iterable[Alone]) -> Iterator[_PlaceResult]:
 def _shares(
     comparisons: Iterable[Beside], valid: Sequence[tuple[Hashable, FinishedRun]]
 ) -> Iterator[_PlaceResult]:
+    """Yields the share of each group that competed with others, with its values from the valid runs
+    (each with its campaign) of the first entry that has this mix of groups at the place.
+    """
     cells: dict[_Mix, dict[Hashable, float]] = {}
     entries: dict[_Mix, str] = {}
     for campaign, finished in valid:
@@ -295,19 +324,16 @@ def _shares(
                 (other.group, other.streams) for other in groups if other.group != group.group
             )
             mix = place_of(finished), group.group, group.streams, others
-            if (
-                group.share is not None
-                and entries.setdefault(mix, finished.run.entry) == finished.run.entry
-            ):
+            if group.share is None:
+                continue
+            if entries.setdefault(mix, finished.run.entry) == finished.run.entry:
                 cells.setdefault(mix, {})[campaign, finished.run.iteration] = group.share
     for beside in comparisons:
         mix = beside.place, beside.group, beside.streams, beside.others
-        subject = Subject(
-            "share", beside.group, tuple(name for name, _ in beside.others), beside.equal
-        )
-        yield _PlaceResult(
-            subject, beside.place, _known(beside.place, entries[mix]), cells[mix], beside.side
-        )
+        other_groups = tuple(name for name, _ in beside.others)
+        subject = Subject("share", beside.group, other_groups, beside.equal)
+        known = _known(beside.place, entries[mix])
+        yield _PlaceResult(subject, beside.place, known, cells[mix], beside.side)
 
 
 def _known(place: SharedPlace, entry: str) -> PlaceSettings:
@@ -315,6 +341,9 @@ def _known(place: SharedPlace, entry: str) -> PlaceSettings:
 
 
 def _lines(results: Sequence[_PlaceResult]) -> Iterator[SettingLine]:
+    """Yields a line for each setting, from the results of one subject that differ only in this
+    setting. A result without such a partner is in no line of the setting.
+    """
     values_by_path: dict[str, dict[str, set[str]]] = {}
     for result in results:
         for key, text in result.known.settings:
@@ -322,22 +351,24 @@ def _lines(results: Sequence[_PlaceResult]) -> Iterator[SettingLine]:
     for key in [key for key, _ in results[0].known.settings]:
         by_others: dict[Hashable, list[_PlaceResult]] = {}
         for result in results:
-            by_others.setdefault(
-                tuple(item for item in result.known.settings if item[0] != key), []
-            ).append(result)
-        for alike in by_others.values():
-            if len(alike) > 1:
-                yield _line(key, alike, values_by_path)
+            other_settings = tuple(item for item in result.known.settings if item[0] != key)
+            by_others.setdefault(other_settings, []).append(result)
+        for line_results in by_others.values():
+            if len(line_results) > 1:
+                yield _line(key, line_results, values_by_path)
 
 
 def _line(
-    key: str, alike: Sequence[_PlaceResult], values_by_path: Mapping[str, Mapping[str, set[str]]]
+    key: str, results: Sequence[_PlaceResult], values_by_path: Mapping[str, Mapping[str, set[str]]]
 ) -> SettingLine:
-    """Makes a line of results; `values_by_path` has all values of each setting on each emulated
-    path.
+    """Makes the line of the setting `key` from results that differ only in it; the others are
+    compared with the first one.
+
+    values_by_path: all values of each setting, by the name of the emulated path and the setting.
+        The line names only the other settings that have several values.
     """
-    names = {result.place.name for result in alike}
-    first = alike[0]
+    names = {result.place.name for result in results}
+    first = results[0]
     held = tuple(
         (name, text)
         for name, text in first.known.settings
@@ -350,9 +381,9 @@ def _line(
             side=result.side,
             change=None if result is first else _change(result.values, first.values),
         )
-        for result in alike
+        for result in results
     )
-    streams = {result.place.traffic.streams for result in alike}
+    streams = {result.place.traffic.streams for result in results}
     return SettingLine(
         subject=first.subject,
         setting=key,
@@ -364,13 +395,17 @@ def _line(
 
 
 def _change(values: Value, first: Value) -> Paired | None:
+    """Compares the values of a level with those of the line's first level, in the blocks that both
+    have; None if there are no such blocks.
+    """
     blocks = [block for block in values if block in first]
     return paired([values[block] for block in blocks], [first[block] for block in blocks])
 
 
 def _adjusted(lines: Sequence[SettingLine]) -> tuple[SettingLine, ...]:
-    found = iter(corrected([level.change for line in lines for level in line.levels]))
+    """Returns the lines with p-values that are corrected for the number of all their changes."""
+    adjusted = iter(corrected([level.change for line in lines for level in line.levels]))
     return tuple(
-        replace(line, levels=tuple(level.judged(*next(found)) for level in line.levels))
+        replace(line, levels=tuple(level.with_adjusted_p(*next(adjusted)) for level in line.levels))
         for line in lines
     )

@@ -1,4 +1,4 @@
-"""Distributions and confidence intervals, for single numbers."""
+"""Computes distribution functions, confidence intervals of means, and needed sample sizes."""
 
 import functools
 import math
@@ -24,35 +24,43 @@ MOST_ITERATIONS = 10_000  # that a report recommends
 
 @functools.cache
 def _special() -> ModuleType:
-    """Returns scipy.special, which takes 0.2 s to import: few commands need it."""
+    """Imports scipy.special only when it is needed, because that takes 0.2 s and few commands need
+    it.
+    """
     from scipy import special  # noqa: PLC0415  # slow
 
     return special  # type: ignore[no-any-return]
 
 
 def normal_cdf(z: float) -> float:
-    """Returns the probability of at most `z`."""
+    """Returns the probability that a standard normal variable is at most `z`."""
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
 def normal_quantile(share: float) -> float:
-    """Returns the number below which this share lies, for 0 < share < 1."""
+    """Returns the value below which this share of the standard normal distribution lies, for 0 <
+    share < 1.
+    """
     return _NORMAL.inv_cdf(share)
 
 
 def t_cdf(t: float, degrees: float) -> float:
-    """Returns the probability of at most `t`, for any degrees of freedom above 0."""
+    """Returns the probability that a variable with Student's t distribution is at most `t`, for any
+    degrees of freedom above 0.
+    """
     return float(_special().stdtr(degrees, t))
 
 
 def t_quantile(share: float, degrees: float) -> float:
-    """Returns the number below which this share lies, for 0 < share < 1."""
+    """Returns the value below which this share of Student's t distribution lies, for 0 < share < 1
+    and any degrees of freedom above 0.
+    """
     return float(_special().stdtrit(degrees, share))
 
 
 def binomial_cdf(successes: int, trials: int, probability: float) -> float:
-    """Returns the probability of at most this number of successes (DLMF 8.17.5), for 0 <=
-    probability <= 1.
+    """Returns the probability of at most this number of successes in independent trials (DLMF
+    8.17.5), each of which succeeds with `probability`, 0 and 1 included.
     """
     if not 0 <= successes < trials:
         return float(successes >= trials)
@@ -60,29 +68,36 @@ def binomial_cdf(successes: int, trials: int, probability: float) -> float:
 
 
 def binomial_tail(successes: int, trials: int, probability: float) -> float:
-    """Returns the probability of at least this number of successes."""
+    """Returns the probability of at least this number of successes in independent trials, each of
+    which succeeds with `probability`.
+    """
     if not 0 < successes <= trials:
         return float(successes <= 0)
     return float(_special().betainc(successes, trials - successes + 1, probability))
 
 
 def beta_quantile(share: float, a: float, b: float) -> float:
-    """Returns the number below which this share of a beta distribution lies."""
+    """Returns the value below which this share of the beta distribution lies; a and b are its
+    parameters.
+    """
     return float(_special().betaincinv(a, b, share))
 
 
 def gamma_quantile(share: float, shape: float) -> float:
-    """Returns the number below which this share of a gamma distribution of scale 1 lies."""
+    """Returns the value below which this share of the gamma distribution of scale 1 lies."""
     return float(_special().gammaincinv(shape, share))
 
 
 def chi_square_tail(chi_square: float, degrees: float) -> float:
-    """Returns the probability of more than `chi_square`."""
+    """Returns the probability that a variable with a chi-square distribution exceeds `chi_square`:
+    the p-value of a chi-square test.
+    """
     return float(_special().chdtrc(degrees, chi_square))
 
 
 def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
-    """Returns the confidence interval of the mean; None for fewer than 3 values.
+    """Returns the confidence interval of the mean of a metric over iterations, as (low, high); None
+    for fewer than 3 values.
 
     It is Student's with n-1 degrees of freedom; from 15 values on, it is a bootstrap interval. The
     same values always give the same interval.
@@ -92,12 +107,12 @@ def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[f
     if BOOTSTRAP_FROM <= len(values) <= BOOTSTRAP_TO and min(values) < max(values):
         return _bootstrap(np.asarray(values, float), level)
     mean = statistics.fmean(values)
-    half = (
+    half_width = (
         t_quantile((1 + level) / 2, len(values) - 1)
         * statistics.stdev(values)
         / math.sqrt(len(values))
     )
-    return mean - half, mean + half
+    return mean - half_width, mean + half_width
 
 
 def confidence_interval_of_positive(
@@ -114,14 +129,14 @@ def confidence_interval_of_positive(
     if not LEAST_FOR_INTERVAL <= len(values) < BOOTSTRAP_FROM or min(values) <= 0:
         return confidence_interval(values, level)
     mean = statistics.fmean(values)
-    error = statistics.stdev(values) / math.sqrt(len(values)) / mean
-    factor = math.exp(t_quantile((1 + level) / 2, len(values) - 1) * error)
+    relative_error = statistics.stdev(values) / math.sqrt(len(values)) / mean
+    factor = math.exp(t_quantile((1 + level) / 2, len(values) - 1) * relative_error)
     return mean / factor, mean * factor
 
 
 def iterations_for_precision(values: Sequence[float], precision: float = PRECISION) -> int | None:
-    """Returns how many iterations make half of the 95% interval by Student's t at most this
-    fraction of the mean.
+    """Returns how many iterations are needed to know the mean with this precision: half of its 95%
+    interval (by Student's t) is then at most this fraction of the mean.
 
     Assumes that further values vary as these do. Returns None if there are fewer than 2 values,
     their mean is 0, or more than MOST_ITERATIONS would be needed.
@@ -137,8 +152,9 @@ def iterations_for_precision(values: Sequence[float], precision: float = PRECISI
 
 
 def fewest(enough: Callable[[int], bool]) -> int | None:
-    """Returns the smallest number of iterations, at least 3, that is enough; None if it is more
-    than MOST_ITERATIONS. Assumes that all larger numbers are enough, too.
+    """Returns the smallest number of iterations, at least 3, for which `enough` returns True; None
+    if it is more than MOST_ITERATIONS. Searches by bisection, so it assumes that all larger numbers
+    are enough, too.
     """
     low, high = LEAST_FOR_INTERVAL - 1, LEAST_FOR_INTERVAL
     while not enough(high):
@@ -152,18 +168,19 @@ def fewest(enough: Callable[[int], bool]) -> int | None:
 
 
 def _bootstrap(values: NDArray[np.float64], level: float) -> tuple[float, float]:
-    """Returns the BCa interval (Efron and Tibshirani 1993, chapter 14), its quantiles expanded for
-    few values as in Hesterberg 2015, "What Teachers Should Know About the Bootstrap", section 4.3.
+    """Returns the bootstrap confidence interval of the mean, corrected for bias and skewness (BCa,
+    Efron and Tibshirani 1993, chapter 14). Its quantiles are expanded for few values as in
+    Hesterberg 2015, "What Teachers Should Know About the Bootstrap", section 4.3.
 
-    It was chosen by simulated coverage (docs/explanation/statistics.md). The jackknife's
-    acceleration of the mean has a closed form.
+    This method was chosen by its coverage in simulations (docs/explanation/statistics.md). The
+    jackknife's acceleration of the mean has a closed form.
     """
     count, mean = len(values), values.mean()
     means = _resamples(count) @ values
-    below = float(np.mean(means < mean) + np.mean(means == mean) / 2)
-    bias = normal_quantile(min(max(below, 1 / RESAMPLES), 1 - 1 / RESAMPLES))
-    off = values - mean
-    acceleration = float((off**3).sum() / (6 * (off**2).sum() ** 1.5))
+    share_below = float(np.mean(means < mean) + np.mean(means == mean) / 2)
+    bias = normal_quantile(min(max(share_below, 1 / RESAMPLES), 1 - 1 / RESAMPLES))
+    deviations = values - mean
+    acceleration = float((deviations**3).sum() / (6 * (deviations**2).sum() ** 1.5))
     reach = math.sqrt(count / (count - 1)) * t_quantile((1 + level) / 2, count - 1)
     shares = [
         normal_cdf(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in (-reach, reach)
@@ -174,8 +191,10 @@ def _bootstrap(values: NDArray[np.float64], level: float) -> tuple[float, float]
 
 @functools.lru_cache(maxsize=8)
 def _resamples(count: int) -> NDArray[np.float64]:
-    """Returns the weights of the values in each resample, a row each."""
-    drawn = np.random.default_rng([SEED, count]).multinomial(
+    """Draws RESAMPLES random resamples of `count` values, always the same ones. Returns a row for
+    each: the weight of each value, so that a row times the values is the mean of the resample.
+    """
+    times_drawn = np.random.default_rng([SEED, count]).multinomial(
         count, np.full(count, 1 / count), size=RESAMPLES
     )
-    return drawn / count
+    return times_drawn / count

@@ -1,6 +1,6 @@
-"""Turns results of iperf3, patched or not, and of pScheduler's throughput test by any tool, into a
-run's flows and intervals.
+"""Turns the JSON results of iperf3 and of pScheduler into tables of a run's flows and intervals.
 
+iperf3 may be patched by ccmix or not; pScheduler's throughput test may have used any tool.
 pScheduler's results without iperf3's own JSON have no ports, and often only the sum of the
 receiver. ccmix's own tool, iperf3mix, identifies a stream by 'ID:CCA:GROUP', with groups counted
 from 1.
@@ -59,41 +59,43 @@ SUM_OF_GROUP = "SUM:"  # identifies what iperf3mix adds to the streams for pSche
 
 
 def read_flows(
-    traffic: Traffic, client: dict[str, Any], host: str, named: Callable[[str], str] = str
+    traffic: Traffic, client: dict[str, Any], host: str, run_group_name: Callable[[str], str] = str
 ) -> pl.DataFrame:
-    """Returns a row for each flow, in the order in which the client connects them: FLOW_COLUMNS.
+    """Reads a test's flows from the JSON of its iperf3 client. Returns FLOW_COLUMNS, a row for each
+    flow, in the order in which the client connects them.
 
-    `begin_s` is the delay of its group; null if the group of a stream is not known. If `reverse`,
-    the other end sends.
+    host: the host of the client
+    run_group_name: turns the name of a group of this test into its name in the run, which may have
+        several tests
+    `begin_s` is the delay of the flow's group, or null if its group is not known. `reverse` says
+    that the server sends to the client.
 
-    `named` turns the name of one of the test's groups into that of a group of the run.
-
-    Unpatched iperf3 does not name a flow's group: it is then the only group, or the CCA that iperf3
-    names for all flows, or UDP_GROUP. If a test sends in both directions at once, the flows back
-    are a separate group.
+    Only patched iperf3 names a flow's group. Otherwise the group is the test's only group, the CCA
+    that iperf3 reports, or UDP_GROUP. If a test sends in both directions at once, the flows from
+    the server are a separate group, such as 'cubic back'.
     """
-    ports = _ports(client, "local_port")
+    ports = _ports_by_socket(client, "local_port")
     names = traffic.group_names
-    streams = [_ends(stream, _udp_arrived(client)) for stream in client["end"]["streams"]]
+    streams = [_ends(stream, _share_of_udp_received(client)) for stream in client["end"]["streams"]]
     both_ways = len({ends["sender"].get("sender", True) for ends in streams}) > 1
     rows = []
     for number, (ends, stream) in enumerate(zip(streams, client["end"]["streams"], strict=True)):
-        used = ends["sender"].get("congestion") or client["end"].get("sender_tcp_congestion")
-        group = (
-            stream["group"] - 1 if "group" in stream and names else 0 if len(names) == 1 else None
-        )
+        cca_used = ends["sender"].get("congestion") or client["end"].get("sender_tcp_congestion")
+        only_group = 0 if len(names) == 1 else None
+        group = stream["group"] - 1 if "group" in stream and names else only_group
         is_udp = "udp" in stream
-        group_name = names[group] if group is not None else UDP_GROUP if is_udp else used or "-"
+        name_without_group = UDP_GROUP if is_udp else cca_used or "-"
+        group_name = names[group] if group is not None else name_without_group
         reverse = not ends["sender"].get("sender", True)
-        back = " back" if both_ways and reverse else ""
+        suffix = " back" if both_ways and reverse else ""
         rows.append(
             {
                 "host": host,
                 "port": ports[ends["sender"]["socket"]],
                 "stream": number,
-                "group": named(group_name) + back,
+                "group": run_group_name(group_name) + suffix,
                 "cca_asked": traffic.groups[group].cca if group is not None else None,
-                "cca_used": used,
+                "cca_used": cca_used,
                 "goodput_bps": float(ends["receiver"]["bits_per_second"]),
                 "throughput_bps": float(ends["sender"]["bits_per_second"]),
                 "retransmits": ends["sender"].get("retransmits"),
@@ -106,13 +108,16 @@ def read_flows(
     return pl.DataFrame(rows, schema=FLOW_COLUMNS)
 
 
-def read_starts(client: dict[str, Any], host: str, starts_s: Sequence[float]) -> pl.DataFrame:
-    """Returns for each stream that the client sends how much later than its group it was to start,
-    and the delay that iperf3 reports: START_COLUMNS, in the order in which the client connects
-    them.
+def read_starts(client: dict[str, Any], host: str, planned_s: Sequence[float]) -> pl.DataFrame:
+    """Compares the planned start of each stream with the one that iperf3 reports, to check that the
+    streams' starts were spread as planned. Returns START_COLUMNS, in the order in which the client
+    connects the streams.
+
+    planned_s: how many seconds later than its group each stream was to start; streams without a
+        value were to start with their group
     """
     connected = client["start"]["connected"]
-    asked_s = [*starts_s, *[0.0] * len(connected)]
+    asked_s = [*planned_s, *[0.0] * len(connected)]
     rows = [
         {
             "host": host,
@@ -125,21 +130,24 @@ def read_starts(client: dict[str, Any], host: str, starts_s: Sequence[float]) ->
     return pl.DataFrame(rows, schema=START_COLUMNS)
 
 
-def _ends(stream: dict[str, Any], udp_arrived: float | None) -> dict[str, Any]:
-    """Returns the reports of both ends about a stream. UDP has a single record with the sender's
-    rate, from which lost packets are subtracted for the receiver.
+def _ends(stream: dict[str, Any], share_of_udp_received: float | None) -> dict[str, Any]:
+    """Returns iperf3's records of a stream as {'sender': ..., 'receiver': ...}.
+
+    A TCP stream has both in its JSON. A UDP stream has only one record, with the sender's rate: the
+    receiver's rate is the given share of it, or without that (None) the share of packets that were
+    not lost.
     """
     if "sender" in stream:
         return stream
     udp = stream["udp"]
     lost = udp.get("lost_packets", 0) / (udp.get("packets") or 1)
-    arrived = 1 - lost if udp_arrived is None else udp_arrived
-    return {"sender": udp, "receiver": udp | {"bits_per_second": udp["bits_per_second"] * arrived}}
+    received = 1 - lost if share_of_udp_received is None else share_of_udp_received
+    return {"sender": udp, "receiver": udp | {"bits_per_second": udp["bits_per_second"] * received}}
 
 
-def _udp_arrived(client: dict[str, Any]) -> float | None:
-    """Returns the rate of UDP that the receiver counted over its own time, as a share of what was
-    sent; None if the result does not have it.
+def _share_of_udp_received(client: dict[str, Any]) -> float | None:
+    """Returns the rate at which the receiver got data over the rate at which the client sent it, as
+    a fraction from the sums of the client's JSON. Returns None if the JSON lacks either sum.
     """
     sent, received = (
         client["end"].get(name, {}).get("bits_per_second") for name in ("sum_sent", "sum_received")
@@ -154,25 +162,29 @@ def read_intervals(
     flows: pl.DataFrame,
     later_s: float | None = None,
 ) -> pl.DataFrame:
-    """Joins goodput that the receiver counts with the sender's retransmissions, by interval and
-    port: INTERVAL_COLUMNS.
+    """Joins the goodput that the server received with the client's retransmissions, by interval and
+    port. Returns INTERVAL_COLUMNS; times count from the client's start.
 
-    Times count from the client's start. Without the server's JSON, goodput is the client's own
-    count; for UDP, the part of it that arrived.
-    later_s: how much later the server started, by the same clock. If that is known, the server's
-        count after its last whole interval is kept.
+    client, server: the JSON of both ends; without the server's (None), goodput is the rate that the
+        client sent, and for UDP the share of it that was received
+    flows: as returned by read_flows()
+    later_s: how much later than the client the server started, by the same clock. If it is known,
+        the shorter interval at the end of the server's results is kept, too.
     """
     groups = flows.select("host", "port", "group")
-    sent = _interval_rows(traffic, client, _ports(client, "local_port"))
+    sent = _interval_rows(traffic, client, _ports_by_socket(client, "local_port"))
     if server is None:
-        arrived = _udp_arrived(client)
+        share = _share_of_udp_received(client)
         is_udp = any("udp" in stream for stream in client["end"]["streams"])
         received = sent.drop("retransmits").with_columns(
-            pl.col("goodput_bps") * (arrived if is_udp and arrived else 1)
+            pl.col("goodput_bps") * (share if is_udp and share else 1)
         )
     else:
         received = _interval_rows(
-            traffic, server, _ports(server, "remote_port"), splinters=later_s is not None
+            traffic,
+            server,
+            _ports_by_socket(server, "remote_port"),
+            keep_splinters=later_s is not None,
         )
         received = received.drop("retransmits").with_columns(pl.col("time_s") + (later_s or 0.0))
     # the timers of both ends differ a little, and either end may miss the interval at the end of
@@ -188,28 +200,31 @@ def read_intervals(
     return nearest.join(groups, on="port", maintain_order="left").select(*INTERVAL_COLUMNS)
 
 
-def whole_blocks(
+def merge_short_intervals(
     intervals: pl.DataFrame, flows: pl.DataFrame, block_bytes: int = BLOCK_BYTES
 ) -> pl.DataFrame:
-    """Joins intervals of TCP with those after them until each has FEW_BLOCKS, because iperf3 counts
-    whole blocks. Intervals left over at the end are joined to the last one.
+    """Merges successive intervals of slow TCP flows, until each holds FEW_BLOCKS blocks of data.
+
+    iperf3 counts only whole blocks of `block_bytes` (128 kB), so the goodput of an interval with
+    few blocks is too coarse. Intervals left over at the end are merged into the last one; intervals
+    of UDP stay as they are. intervals: INTERVAL_COLUMNS; flows: FLOW_COLUMNS.
     """
     tcp = flows.filter(~pl.col("udp").fill_null(value=False)).select(FLOW)
-    own = intervals.join(tcp, on=FLOW, how="semi", maintain_order="left")
-    joined = [intervals.join(tcp, on=FLOW, how="anti", maintain_order="left")]
-    for part in own.partition_by(*FLOW, "omitted", maintain_order=True):
+    tcp_intervals = intervals.join(tcp, on=FLOW, how="semi", maintain_order="left")
+    merged = [intervals.join(tcp, on=FLOW, how="anti", maintain_order="left")]
+    for part in tcp_intervals.partition_by(*FLOW, "omitted", maintain_order=True):
         blocks = (part["goodput_bps"] * part["seconds"] / 8 / block_bytes).to_list()
-        number, held, of_row = 0, 0.0, []
+        row, blocks_in_row, rows = 0, 0.0, []
         for count in blocks:
-            of_row.append(number)
-            held += count
-            if held >= FEW_BLOCKS:
-                number, held = number + 1, 0.0
-        last = max(0, number - 1) if held else number
-        of_rows = part.with_columns(row=pl.Series(of_row).clip(0, last))
+            rows.append(row)
+            blocks_in_row += count
+            if blocks_in_row >= FEW_BLOCKS:
+                row, blocks_in_row = row + 1, 0.0
+        last_row = max(0, row - 1) if blocks_in_row else row
+        numbered = part.with_columns(row=pl.Series(rows).clip(0, last_row))
         bits = pl.col("goodput_bps") * pl.col("seconds")
-        joined.append(
-            of_rows.group_by("row", maintain_order=True)
+        merged.append(
+            numbered.group_by("row", maintain_order=True)
             .agg(
                 pl.col("time_s").last(),
                 pl.col("seconds").sum(),
@@ -221,18 +236,19 @@ def whole_blocks(
             )
             .select(intervals.columns)
         )
-    return pl.concat(joined).sort("time_s", maintain_order=True)
+    return pl.concat(merged).sort("time_s", maintain_order=True)
 
 
 def read_reported(client: dict[str, Any], host: str) -> pl.DataFrame:
-    """Returns the report of the sender's iperf3 about its sockets: REPORTED_COLUMNS, a row for each
-    flow. It is used if no probe sampled the sockets.
+    """Reads the segments, retransmissions and RTTs of each TCP flow from the JSON of iperf3's
+    client. Returns REPORTED_COLUMNS, a row for each flow. Used if no probe sampled the sockets.
 
-    The number of data segments is an estimate from bytes, as if all but the last were full. RTTs
-    are the smoothed ones that iperf3 reads from each socket at the end of an interval, without
+    The number of data segments is estimated from the bytes, as if only the last was not full. The
+    RTTs are the smoothed ones that iperf3 reads from a socket at the end of each interval, without
     those of the omitted time.
     """
-    ports, mss_bytes = _ports(client, "local_port"), client["start"].get("tcp_mss_default")
+    ports = _ports_by_socket(client, "local_port")
+    mss_bytes = client["start"].get("tcp_mss_default")
     rtts_s: dict[int, list[float]] = {port: [] for port in ports.values()}
     for interval in client["intervals"]:
         for stream in interval["streams"]:
@@ -240,62 +256,72 @@ def read_reported(client: dict[str, Any], host: str) -> pl.DataFrame:
                 rtts_s[ports[stream["socket"]]].append(stream["rtt"] / 1e6)
     rows = []
     for sender in (stream["sender"] for stream in client["end"]["streams"] if "sender" in stream):
-        port, again = ports[sender["socket"]], sender.get("retransmits")
-        first = math.ceil(sender["bytes"] / mss_bytes) if mss_bytes else None
-        segments = None if first is None or again is None else first + again
-        rows.append((host, port, segments, again, rtts_s[port]))
+        port, retransmitted = ports[sender["socket"]], sender.get("retransmits")
+        new = math.ceil(sender["bytes"] / mss_bytes) if mss_bytes else None
+        segments = None if new is None or retransmitted is None else new + retransmitted
+        rows.append((host, port, segments, retransmitted, rtts_s[port]))
     return pl.DataFrame(rows, schema=REPORTED_COLUMNS, orient="row")
 
 
-def with_arrived(flows: pl.DataFrame, server: dict[str, Any]) -> pl.DataFrame:
-    """Returns the flows of a test over UDP with the goodput that its server counted, over the
-    server's own time.
+def with_udp_goodput(flows: pl.DataFrame, server: dict[str, Any]) -> pl.DataFrame:
+    """Returns the flows of a UDP test (FLOW_COLUMNS) with goodput_bps replaced by the rate that its
+    server received, because the client only knows what it sent.
+
+    The rate is counted over the server's own intervals, without the omitted ones.
     """
-    ports, received, seconds = _ports(server, "remote_port"), Counter[int](), 0.0
-    before_s = 0.0
+    ports, received_bytes = _ports_by_socket(server, "remote_port"), Counter[int]()
+    seconds = previous_end_s = 0.0
     for interval in server["intervals"]:
         if interval["sum"]["omitted"]:
             continue
-        seconds, before_s = seconds + interval["sum"]["end"] - before_s, interval["sum"]["end"]
+        end_s = interval["sum"]["end"]
+        seconds, previous_end_s = seconds + end_s - previous_end_s, end_s
         for stream in interval["streams"]:
-            received[ports[stream["socket"]]] += stream["bytes"]
+            received_bytes[ports[stream["socket"]]] += stream["bytes"]
     if not seconds:
         return flows
-    rates = {port: count * 8 / seconds for port, count in received.items()}
+    rates_bps = {port: count * 8 / seconds for port, count in received_bytes.items()}
     return flows.with_columns(
-        goodput_bps=pl.col("port").replace_strict(rates, default=0.0, return_dtype=pl.Float64)
+        goodput_bps=pl.col("port").replace_strict(rates_bps, default=0.0, return_dtype=pl.Float64)
     )
 
 
 def start_s(client: dict[str, Any]) -> float | None:
-    """Returns when the test started, by the wall clock of its client; None if this iperf3 does not
-    report it.
+    """Returns when the test started, in seconds since 1970 by the clock of its client; None if this
+    version of iperf3 does not report it.
     """
     started = client["start"].get("test_start", {}).get("start_time")
     return float(started) if isinstance(started, int | float) else None
 
 
-def _ports(result: dict[str, Any], key: str) -> dict[int, int]:
+def _ports_by_socket(result: dict[str, Any], key: str) -> dict[int, int]:
+    """Returns a port of each stream by the socket's number, which identifies a stream in iperf3's
+    JSON. `key` is 'local_port' or 'remote_port'.
+    """
     return {stream["socket"]: stream[key] for stream in result["start"]["connected"]}
 
 
 def _interval_rows(
-    traffic: Traffic, result: dict[str, Any], ports: dict[int, int], *, splinters: bool = False
+    traffic: Traffic, result: dict[str, Any], ports: dict[int, int], *, keep_splinters: bool = False
 ) -> pl.DataFrame:
-    """Returns a row for each interval and stream.
+    """Returns a row for each interval and stream of one end's JSON: INTERVAL_COLUMNS except host
+    and group.
 
-    iperf3 counts time and bytes from 0 again when the omitted time is over, but takes the first
-    interval after that for one that began in the omitted time. The `seconds` and rate of that
-    interval are wrong, its `end` and `bytes` are right.
+    ports: of each stream, by its socket's number
+    keep_splinters: keep intervals shorter than half of the usual length, such as the last one
+
+    The length of an interval is computed from the `end` of two intervals, because iperf3 reports a
+    wrong `seconds` and rate for the first interval after the omitted time. Its `end` and `bytes`
+    are right; they count from 0 again when the omitted time is over.
     """
     rows = []
     for number, interval in enumerate(result["intervals"]):
-        before = result["intervals"][number - 1] if number else None
+        previous = result["intervals"][number - 1] if number else None
         omitted = interval["sum"]["omitted"]
-        continues = before is not None and before["sum"]["omitted"] == omitted
-        begin_s = before["sum"]["end"] if before and continues else 0.0
+        continues = previous is not None and previous["sum"]["omitted"] == omitted
+        begin_s = previous["sum"]["end"] if previous and continues else 0.0
         seconds = interval["sum"]["end"] - begin_s
-        if seconds <= (0.0 if splinters else traffic.goodput_interval_s / 2):
+        if seconds <= (0.0 if keep_splinters else traffic.goodput_interval_s / 2):
             continue  # the last may be a splinter
         rows += [
             {
@@ -308,20 +334,20 @@ def _interval_rows(
             }
             for stream in interval["streams"]
         ]
-    of_flow = ("host", "group")  # which the port identifies
-    return pl.DataFrame(
-        rows, schema={name: kind for name, kind in INTERVAL_COLUMNS.items() if name not in of_flow}
-    )
+    joined_later = ("host", "group")  # by the port
+    schema = {name: dtype for name, dtype in INTERVAL_COLUMNS.items() if name not in joined_later}
+    return pl.DataFrame(rows, schema=schema)
 
 
 def pscheduler_flows(traffic: Traffic, throughput: Mapping[str, Any], host: str) -> pl.DataFrame:
-    """Returns a row of FLOW_COLUMNS for each stream; `port` is the stream's number, counted from 0.
+    """Reads the flows from the result of pScheduler's throughput test. Returns FLOW_COLUMNS, a row
+    for each stream; `port` is the stream's number, counted from 0, as such results have no ports.
 
-    Goodput is the receiver's rate of the stream. If the result lacks that, it is the sender's rate
-    times the share of the data of all streams that the receiver got.
+    Goodput is the stream's rate at the receiver. If the result lacks it, it is the stream's rate at
+    the sender times the share of the data of all streams that the receiver got.
     """
     summary = throughput["summary"]
-    got = _share_received(summary.get("summary", {}))
+    share_received = _share_received(summary.get("summary", {}))
     rows = []
     streams = [
         stream
@@ -329,7 +355,7 @@ def pscheduler_flows(traffic: Traffic, throughput: Mapping[str, Any], host: str)
         if not str(stream.get("stream-id")).startswith(SUM_OF_GROUP)
     ]
     for number, stream in enumerate(streams):
-        used, group = _cca_and_group(
+        cca_used, group = _cca_and_group(
             traffic, str(stream.get("stream-id")), summary.get("congestion", {})
         )
         received_bps = stream.get("receiver-throughput-bits")
@@ -338,11 +364,13 @@ def pscheduler_flows(traffic: Traffic, throughput: Mapping[str, Any], host: str)
                 "host": host,
                 "port": number,
                 "stream": number,
-                "group": used or "-" if group is None else traffic.group_names[group],
+                "group": cca_used or "-" if group is None else traffic.group_names[group],
                 "cca_asked": None if group is None else traffic.groups[group].cca,
-                "cca_used": used,
+                "cca_used": cca_used,
                 "goodput_bps": float(
-                    stream["throughput-bits"] * got if received_bps is None else received_bps
+                    stream["throughput-bits"] * share_received
+                    if received_bps is None
+                    else received_bps
                 ),
                 "throughput_bps": float(stream["throughput-bits"]),
                 "retransmits": stream.get("retransmits"),
@@ -356,7 +384,11 @@ def pscheduler_flows(traffic: Traffic, throughput: Mapping[str, Any], host: str)
 def pscheduler_intervals(
     traffic: Traffic, throughput: Mapping[str, Any], flows: pl.DataFrame
 ) -> pl.DataFrame:
-    """Returns the sender's rates and retransmissions by interval and stream: INTERVAL_COLUMNS."""
+    """Reads the sender's rates and retransmissions from the result of pScheduler's throughput test.
+    Returns INTERVAL_COLUMNS, a row for each interval and stream.
+
+    flows: as returned by pscheduler_flows()
+    """
     rows = [
         {
             "time_s": stream["end"] + (0.0 if stream.get("omitted") else traffic.omit_s),
@@ -374,25 +406,34 @@ def pscheduler_intervals(
     return pl.DataFrame(rows, schema=INTERVAL_COLUMNS)
 
 
-def _share_received(whole: Mapping[str, Any]) -> float:
-    sent, received = whole.get("throughput-bits"), whole.get("receiver-throughput-bits")
+def _share_received(totals: Mapping[str, Any]) -> float:
+    """Returns the share of the sent data that the receiver got, from pScheduler's totals of all
+    streams; 1 if the result does not say it.
+    """
+    sent, received = totals.get("throughput-bits"), totals.get("receiver-throughput-bits")
     return received / sent if sent and received is not None else 1.0
 
 
 def _cca_and_group(
-    traffic: Traffic, identity: str, ccas: Mapping[str, str]
+    traffic: Traffic, stream_id: str, ccas: Mapping[str, str]
 ) -> tuple[str | None, int | None]:
-    """Returns a stream's CCA and group, as far as the result reports them."""
-    bare, cca, number = (*identity.split(":"), "", "")[:3]
-    used = ccas.get(identity) or ccas.get(bare) or cca or None
-    if number.isdecimal() and 0 < int(number) <= len(traffic.groups):
-        return used, int(number) - 1
-    return used, _group(traffic, used)
+    """Returns a stream's CCA, and the index of its group in traffic.groups; None if not known.
+
+    stream_id: '5', or '5:bbr:2' from iperf3mix: the stream's ID, its CCA, and its group from 1
+    ccas: the CCA of each stream that the result reports, by stream_id or by its first part
+    """
+    number, cca, group = (*stream_id.split(":"), "", "")[:3]
+    cca_used = ccas.get(stream_id) or ccas.get(number) or cca or None
+    if group.isdecimal() and 0 < int(group) <= len(traffic.groups):
+        return cca_used, int(group) - 1
+    return cca_used, _group_of_cca(traffic, cca_used)
 
 
-def _group(traffic: Traffic, used: str | None) -> int | None:
-    """Returns the group of a stream if its CCA identifies the group."""
+def _group_of_cca(traffic: Traffic, cca: str | None) -> int | None:
+    """Returns the index of the only group that uses this CCA, or of the only group at all; None if
+    several groups or no group could be meant.
+    """
     if len(traffic.groups) == 1:
         return 0
-    alike = [number for number, group in enumerate(traffic.groups) if group.cca == used]
-    return alike[0] if len(alike) == 1 else None
+    matching = [index for index, group in enumerate(traffic.groups) if group.cca == cca]
+    return matching[0] if len(matching) == 1 else None

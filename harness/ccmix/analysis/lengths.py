@@ -1,4 +1,4 @@
-"""How long a run must be: the periods of its CCAs, and whether its goodput is steady."""
+"""Decides how long a run must last, from the slowest period of its CCAs and from its goodput."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,11 +49,13 @@ LEAST_LOOK_S = 10.0
 
 @dataclass(frozen=True)
 class Period:
-    """Describes something that repeats, and how often a measured time must hold it."""
+    """Describes something that repeats during a run, such as the RTT or BBR's cycle of 10 s, and
+    how often it must repeat in the measured time.
+    """
 
-    name: str  # as after a number
+    name: str  # in the plural: 'RTTs'
     seconds: float
-    least: int
+    least: int  # repetitions
 
     @property
     def enough_s(self) -> float:
@@ -63,29 +65,31 @@ class Period:
 
 @dataclass(frozen=True)
 class _Flow:
-    """Describes a flow of one CCA: the largest window that the path has room for, and the RTT with
-    a full queue.
-    """
+    """Describes a typical flow of one CCA, to compute how long its window takes to grow back."""
 
     cca: str
-    window_packets: float
-    rtt_s: float
+    window_packets: float  # the largest for which the path has room
+    rtt_s: float  # with a full queue
     loss: float  # share of packets that the path loses at random
 
 
-def slowest(run: Run, groups: Sequence[GroupMetrics] = ()) -> Period | None:
-    """Returns the period that asks for the longest measured time; None if nothing is known about
-    the path.
+def slowest_period(run: Run, groups: Sequence[GroupMetrics] = ()) -> Period | None:
+    """Returns the period that needs the longest measured time, because a run must hold several of
+    each; None if nothing is known about the path.
 
-    `groups` are those of the finished run, if there is one.
+    groups: the metrics of the run once it is finished, from which the periods on a real path are
+        estimated
     """
     return max(_periods(run, groups), key=lambda period: period.enough_s, default=None)
 
 
 def _periods(run: Run, groups: Sequence[GroupMetrics]) -> Iterator[Period]:
-    asked = {group.cca for group in run.traffic.all_groups}
+    """Yields all periods of which a run must hold several: BBR's cycle, the RTT of each group, and
+    the time in which the window of CUBIC or Reno grows back after a loss.
+    """
+    configured = {group.cca for group in run.traffic.all_groups}
     used = {cca for group in groups for cca in group.cca.split(",")}
-    if BBRS.keys() & (asked | used):
+    if BBRS.keys() & (configured | used):
         yield Period("BBR cycles", BBR_CYCLE_S, LEAST_CYCLES)
     flows = list(
         _emulated_flows(run, run.path)
@@ -109,8 +113,8 @@ def _periods(run: Run, groups: Sequence[GroupMetrics]) -> Iterator[Period]:
 
 
 def _emulated_flows(run: Run, path: Topology) -> Iterator[_Flow]:
-    """Yields a flow of each group of iperf3. Assumes that all flows have the same share of the BDP
-    and the buffer.
+    """Yields a typical flow for each group of an emulated path, from the path's configuration.
+    Assumes that all flows have the same share of the BDP and the buffer.
     """
     queue_bytes = (
         min(path.buffer_bytes, path.bdp_bytes)
@@ -120,16 +124,16 @@ def _emulated_flows(run: Run, path: Topology) -> Iterator[_Flow]:
     rtt_s = path.base_rtt_s + queue_bytes * 8 / path.rate_bps
     sources = [source for source in run.traffic.sources if isinstance(source, Iperf3Source)]
     flows = sum(source.streams for source in sources)
-    of_sender = {sender.name: sender.loss.mean if sender.loss else 0.0 for sender in path.senders}
+    losses = {sender.name: sender.loss.mean if sender.loss else 0.0 for sender in path.senders}
     packet_bytes = path.packet_bytes - ETHERNET_HEADER_BYTES - HEADER_BYTES
     for source, group in _groups(sources):
-        paced_bps = min(
+        flow_bps = min(
             rate
             for rate in (group.pacing_bps, run.traffic.pacing_bps, path.rate_bps / flows)
             if rate
         )
-        window = paced_bps * rtt_s / 8 / packet_bytes
-        yield _Flow(group.cca, window, rtt_s, of_sender.get(source.host, 0.0))
+        window = flow_bps * rtt_s / 8 / packet_bytes
+        yield _Flow(group.cca, window, rtt_s, losses.get(source.host, 0.0))
 
 
 def _groups(sources: Iterable[Iperf3Source]) -> Iterator[tuple[GroupedSource, Group]]:
@@ -137,7 +141,9 @@ def _groups(sources: Iterable[Iperf3Source]) -> Iterator[tuple[GroupedSource, Gr
 
 
 def _measured_flows(groups: Sequence[GroupMetrics]) -> Iterator[_Flow]:
-    """Yields a flow of each group, whose window is its goodput times its RTT."""
+    """Yields a typical flow for each group of a finished run on a real path: its window is its
+    goodput times its RTT, and its retransmission rate stands for the path's loss.
+    """
     for group in groups:
         if group.rtt_p95_s and group.streams:
             packet_bytes = LIKELY_MTU_BYTES - HEADER_BYTES
@@ -146,26 +152,28 @@ def _measured_flows(groups: Sequence[GroupMetrics]) -> Iterator[_Flow]:
 
 
 def cubic_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
-    """Returns the time from one reduction of the window to the next: K of RFC 9438, section 4.2, or
-    the time that the Reno-friendly region takes (section 4.3), whichever is less.
+    """Returns the seconds from one reduction of CUBIC's window to the next: K of RFC 9438, section
+    4.2, or the time that growth in the Reno-friendly region takes (section 4.3), whichever is less.
 
-    Random loss keeps the window at the response function of section 5.
+    window_packets: the largest window for which the path has room; random loss (a fraction of
+        packets) keeps it smaller, at the response function of section 5
     """
     if loss:
         cubic = (CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA))) ** 0.25 * (
             rtt_s / loss
         ) ** 0.75
-        friendly = (CUBIC_ALPHA * (1 + CUBIC_BETA) / (2 * (1 - CUBIC_BETA) * loss)) ** 0.5
-        window_packets = min(window_packets, max(cubic, friendly))
+        reno_friendly = (CUBIC_ALPHA * (1 + CUBIC_BETA) / (2 * (1 - CUBIC_BETA) * loss)) ** 0.5
+        window_packets = min(window_packets, max(cubic, reno_friendly))
     k_s: float = (window_packets * (1 - CUBIC_BETA) / CUBIC_C) ** (1 / 3)
     return min(k_s, (1 - CUBIC_BETA) * window_packets / CUBIC_ALPHA * rtt_s)
 
 
 def reno_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
-    """Returns the time in which Reno's window grows by the half that it lost, one packet each RTT
-    (RFC 5681).
+    """Returns the seconds from one reduction of Reno's window to the next: the time in which it
+    grows back by the half that it lost, one packet each RTT (RFC 5681).
 
-    Random loss keeps the window at sqrt(3 / (2 loss)) packets (Mathis et al. 1997).
+    window_packets: the largest window for which the path has room; random loss (a fraction of
+        packets) keeps it at sqrt(3 / (2 loss)) packets (Mathis et al. 1997)
     """
     if loss:
         window_packets = min(window_packets, (1.5 / loss) ** 0.5)
@@ -173,8 +181,9 @@ def reno_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
 
 
 def changes_by_design(run: Run) -> str | None:
-    """Returns why the goodput of a run is meant to change in the measured time; None if it is
-    not.
+    """Returns why the goodput of a run must change in the measured time, so that it cannot be
+    judged whether it has settled: traffic that begins late, or a configured change of the path.
+    Returns None if there is no such reason.
     """
     omit_s, total_s = run.traffic.omit_s, run.traffic.total_s
     begins_s = [source.start_s for source in run.traffic.sources]
@@ -191,28 +200,32 @@ def changes_by_design(run: Run) -> str | None:
 
 
 def too_short(run: Run, period: Period | None) -> Iterator[tuple[str, float]]:
-    """Yields each reason why a measured time is too short for a judgement, as a clause, with the
-    seconds that would do.
+    """Yields each reason why the measured time of a run is too short to judge whether the run has
+    settled, as a clause for a message, with the seconds that would be enough.
+
+    period: the slowest one of the run; None if not known
     """
     measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     intervals = round(measured_s / interval_s)
     if intervals < LEAST_INTERVALS:
-        many = "1 interval" if intervals == 1 else f"{intervals} intervals"
-        are = "is" if intervals == 1 else "are"
+        count = "1 interval" if intervals == 1 else f"{intervals} intervals"
+        verb = "is" if intervals == 1 else "are"
         needed = f"{LEAST_INTERVALS} are needed"
         yield (
-            f"{many} of {format_time(interval_s)} {are} too few to tell: {needed}",
+            f"{count} of {format_time(interval_s)} {verb} too few to tell: {needed}",
             LEAST_INTERVALS * interval_s,
         )
     if period and measured_s < period.enough_s:
         yield (
-            f"{_lasts_too_short(measured_s)} {_held(measured_s, period)}, and {period.least} are "
+            f"{_too_short_to_hold(measured_s)} {_periods_in(measured_s, period)}, and "
+            f"{period.least} are "
             "needed",
             period.enough_s,
         )
 
 
-def _lasts_too_short(measured_s: float) -> str:
+def _too_short_to_hold(measured_s: float) -> str:
+    """Returns the first part of a clause: '10 s are too short to tell: they hold'."""
     text = format_time(measured_s)
     holds = (
         "is too short to tell: it holds" if _is_one(text) else "are too short to tell: they hold"
@@ -220,56 +233,65 @@ def _lasts_too_short(measured_s: float) -> str:
     return f"{text} {holds}"
 
 
-def _held(measured_s: float, period: Period) -> str:
-    """Returns how many periods the time holds, such as '1 BBR cycle of 10 s'."""
+def _periods_in(measured_s: float, period: Period) -> str:
+    """Returns how many periods fit into the measured time, such as '1 BBR cycle of 10 s'."""
     count = f"{measured_s / period.seconds:.2g}"
     name = period.name.removesuffix("s") if _is_one(count) else period.name
     return f"{count} {name} of {format_time(float(f'{period.seconds:.2g}'))}"
 
 
 def _is_one(text: str) -> bool:
-    """Returns whether a quantity is 1 of its unit, so that its verb is in the singular."""
+    """Returns whether a quantity such as '1 s' is 1 of its unit, so that the verb after it must be
+    in the singular.
+    """
     return text.partition(" ")[0] == "1"
 
 
 def rounded_up(seconds: float) -> float:
-    """Returns the next duration that people would write."""
+    """Returns the next longer duration that people would write into a configuration, in seconds: 60
+    for 45, and whole hours above one hour.
+    """
     hours_s = math.ceil(seconds / 3600) * 3600
     return float(next((duration for duration in DURATIONS_S if duration >= seconds), hours_s))
 
 
-def warnings(runs: Iterable[Run]) -> Iterator[str]:
-    """Yields a sentence for each entry with conditions that can't settle in the requested measured
-    time.
+def too_short_warnings(runs: Iterable[Run]) -> Iterator[str]:
+    """Yields a sentence for each entry of the configuration with planned runs that are too short to
+    settle, with the reason of the one that needs the longest duration. Called before a campaign.
     """
-    of_entry: dict[str, dict[str, Run]] = {}
+    by_entry: dict[str, dict[str, Run]] = {}
     for run in runs:
-        of_entry.setdefault(run.entry, {}).setdefault(f"{run.dst} {run.condition_name}", run)
-    for entry, conditions in of_entry.items():
-        known = [run for run in conditions.values() if run.traffic.duration_s is not None]
+        by_entry.setdefault(run.entry, {}).setdefault(f"{run.dst} {run.condition_name}", run)
+    for entry, conditions in by_entry.items():
+        judged = [
+            run
+            for run in conditions.values()
+            if run.traffic.duration_s is not None and not changes_by_design(run)
+        ]
         reasons = [
             (enough_s, clause, run)
-            for run in known
-            if not changes_by_design(run)
-            for clause, enough_s in too_short(run, slowest(run))
+            for run in judged
+            for clause, enough_s in too_short(run, slowest_period(run))
         ]
         if reasons:
             enough_s, clause, worst = max(reasons, key=lambda reason: reason[0])
             count = len({id(run) for _, _, run in reasons})
-            of = f": {count} of {len(conditions)} conditions" if len(conditions) > 1 else ""
-            such = f", such as {worst.condition_name}" if of else ""
+            several = len(conditions) > 1
+            how_many = f": {count} of {len(conditions)} conditions" if several else ""
+            example = f", such as {worst.condition_name}" if several else ""
             limit = "settled, at most " if worst.traffic.at_most_s is not None else ""
             yield (
-                f"{entry}{of} can't settle{such}: {clause}; duration = "
+                f"{entry}{how_many} can't settle{example}: {clause}; duration = "
                 f"{limit}{rounded_up(enough_s):g}s would do"
             )
 
 
 def looks_s(run: Run) -> Iterator[float]:
-    """Yields the measured times after which to judge whether the run has settled: the first one
-    that may be long enough, and then its doublings, below the limit.
+    """Yields the measured times in seconds at which to look whether a run has settled, if it is to
+    end as soon as it has: the first one that may be long enough, and then each twice the one
+    before, below the maximum duration.
     """
-    period = slowest(run)
+    period = slowest_period(run)
     least_s = max(
         LEAST_LOOK_S,
         LEAST_INTERVALS * run.traffic.goodput_interval_s,
@@ -282,27 +304,31 @@ def looks_s(run: Run) -> Iterator[float]:
 
 
 def is_steady(goodputs: Mapping[str, Sequence[float]]) -> bool:
-    """Returns whether no group's goodput has changed, nor the share of any of several groups.
-    `goodputs` has each group's goodput in each interval.
+    """Returns whether no group's goodput has changed by LEAST_CHANGE (10%) or more over the run,
+    nor the share of any of several groups.
+
+    goodputs: by group, its goodput in each interval
     """
     series = list(goodputs.values())
     if len(series) > 1:
-        total = [sum(values) for values in zip(*series, strict=True)]
+        totals = [sum(values) for values in zip(*series, strict=True)]
         series += [
-            [value / whole if whole else 0.0 for value, whole in zip(own, total, strict=True)]
-            for own in series
+            [value / total if total else 0.0 for value, total in zip(goodput, totals, strict=True)]
+            for goodput in series
         ]
     return all(abs(change(values)) < LEAST_CHANGE for values in series)
 
 
 def change(values: Sequence[float]) -> float:
-    """Returns the mean of the last quarter minus that of the first, over the mean; 0 if the mean is
-    0.
+    """Returns by how much a series has changed, as a fraction of its mean: the mean of the last
+    quarter minus that of the first, over the mean of all; 0 if that is 0.
+
+    If the length is not a multiple of 4, a part of a value counts in each quarter.
     """
     sums = [0.0, *accumulate(values)]
     if not sums[-1]:
         return 0.0
-    quarter, part = divmod(len(values), 4)
-    first = sums[quarter] + part / 4 * values[quarter]
-    last = sums[-1] - sums[len(values) - quarter] + part / 4 * values[-quarter - 1]
+    quarter, rest = divmod(len(values), 4)
+    first = sums[quarter] + rest / 4 * values[quarter]
+    last = sums[-1] - sums[len(values) - quarter] + rest / 4 * values[-quarter - 1]
     return 4 * (last - first) / sums[-1]

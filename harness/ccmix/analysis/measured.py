@@ -1,4 +1,4 @@
-"""Selects the part of a run's series that counts: the measured time, after the omitted time."""
+"""Selects the samples in the measured time of a run, which follows the omitted time."""
 
 import polars as pl
 
@@ -10,9 +10,13 @@ JITTER_S = 1e-3
 
 
 def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows of a series that lie in the measured time, without the omitted time.
+    """Returns the rows of a series of samples that lie in the measured time: after the omitted time
+    at the start of the traffic (iperf3's --omit), until the end of the configured duration.
 
-    The measured time of a user's command lasts as long as the command.
+    frame: with the column time_s, in seconds from the start of the traffic
+
+    If only a user's command between real hosts makes the traffic, all samples after the omitted
+    time count: the measured time lasts as long as the command.
     """
     seconds = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else None
     end_s = float("inf") if seconds is None else seconds

@@ -1,5 +1,6 @@
-"""Metrics of one run, per flow, per group and for the whole run; docs/reference/metrics.md
-defines them.
+"""Computes the metrics of one run, per flow, per group of flows and for the whole run.
+
+docs/reference/metrics.md defines the metrics.
 """
 
 import math
@@ -10,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis import dynamics, path_metrics
-from ccmix.analysis.dynamics import ActiveTime, added, jain_index
+from ccmix.analysis.dynamics import ActiveTime, jain_index, sum_in_order
 from ccmix.analysis.iperf3_tables import FLOW, REPORTED_COLUMNS
 from ccmix.analysis.measured import measured
 from ccmix.analysis.path_metrics import (
@@ -19,7 +20,7 @@ from ccmix.analysis.path_metrics import (
     delays,
     left_device,
     rtt_samples,
-    without_refused,
+    without_local_drops,
 )
 from ccmix.analysis.reports import completion_metrics
 from ccmix.analysis.settled import settling
@@ -33,12 +34,15 @@ LONGER = 1.5  # times an interval: then intervals were joined, and their own goo
 def run_metrics(
     run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: Measurement | None = None
 ) -> Metrics:
-    """Returns the metrics of a run. `measurement` is None for a run that was imported.
+    """Computes all metrics of a finished run.
 
-    If the test has cross traffic, the numbers of the run and the shares leave it out, except for
-    `utilisation`, which includes all traffic. Sources of short flows are groups, too, and have
-    `completions`. A group has one host. If no probe sampled the sockets, retransmissions and RTTs
-    are those that iperf3 reports: see iperf3_tables.read_reported().
+    ping_rtt_s: the RTTs of pings before the traffic
+    measurement: None for a run that was imported
+
+    If the test has cross traffic, the run's own metrics and the shares leave it out; only
+    `utilisation` includes it. A source of short flows (http or a workload) is a group, too, and has
+    `completions`. If no probe sampled the sockets, retransmissions and RTTs are those that iperf3
+    reports.
     """
     flows = dynamics.active_flows(run, tables)
     samples = rtt_samples(run, tables, flows, ping_rtt_s)
@@ -47,41 +51,43 @@ def run_metrics(
     )
     all_bps = _goodput_bps(run, tables, flows)
     tested, cross = _tested(run, flows), run.cross_groups
-    together = _together(run, tables, tested)
-    shares = {(row["host"], row["port"]): row["share"] for row in together.to_dicts()}
+    compared = _with_shares(run, tables, tested)
+    shares = {(row["host"], row["port"]): row["share"] for row in compared.to_dicts()}
     intervals = _intervals(run, tables)
     changing = dynamics.joins_or_changes(run, flows)
     startups = _startups(run, flows, intervals, changing)
     tested_intervals = _tested(run, intervals)
-    units = dynamics.as_units(tested_intervals, tested.filter("tcp"))
+    units = dynamics.sum_by_unit(tested_intervals, tested.filter("tcp"))
     converged_s = dynamics.convergence_of_flows_s(run, units)
-    completed = {each.group: each for each in completion_metrics(run, tables.completions)}
+    completions = {each.group: each for each in completion_metrics(run, tables.completions)}
     groups = []
     for name in dict.fromkeys(flows["group"]):
-        own = flows.filter(pl.col("group") == name)
-        group = _group(run, tables, name, own, samples.filter(pl.col("group") == name))
-        startup = _startup(run, intervals.filter(pl.col("group") == name), changing)
-        compared = together.filter(pl.col("group") == name)
+        in_group = pl.col("group") == name
+        group = _group(run, name, flows.filter(in_group), samples.filter(in_group))
+        startup = _startup(run, intervals.filter(in_group), changing)
+        group_shares = compared.filter(in_group)
         group = replace(
             group,
             **asdict(startup),
             share=None
-            if compared["share"].null_count() or compared.is_empty()
-            else float(compared["share"].sum()),
-            fair_share=_fair_share(tested, together, compared) if name not in cross else None,
+            if group_shares["share"].null_count() or group_shares.is_empty()
+            else float(group_shares["share"].sum()),
+            fair_share=_fair_share(tested, compared, group_shares) if name not in cross else None,
         )
-        if name in completed:
-            group = replace(group, cca=completed[name].cca, streams=completed[name].completed)
+        if name in completions:
+            group = replace(group, cca=completions[name].cca, streams=completions[name].completed)
         groups.append(group)
-    fair = together.filter("tcp").drop_nulls("share").group_by("unit", "group", maintain_order=True)
-    of_units = fair.agg(pl.col("share").sum())
-    of_groups = of_units.group_by("group", maintain_order=True).agg(pl.col("share").mean())
+    tcp_units = (
+        compared.filter("tcp").drop_nulls("share").group_by("unit", "group", maintain_order=True)
+    )
+    unit_shares = tcp_units.agg(pl.col("share").sum())
+    mean_shares = unit_shares.group_by("group", maintain_order=True).agg(pl.col("share").mean())
     return Metrics(
         goodput_bps=_goodput_bps(run, tables, tested) if cross else all_bps,
         utilisation=all_bps / _mean_rate_bps(run) if isinstance(run.path, Topology) else None,
         bytes_sent=_bytes_sent(run, tables),
-        fairness=jain_index(of_units["share"].to_list()),
-        fairness_of_groups=jain_index(of_groups["share"].to_list()),
+        fairness=jain_index(unit_shares["share"].to_list()),
+        fairness_of_groups=jain_index(mean_shares["share"].to_list()),
         retransmission_rate=_retransmission_rate(tested),
         **asdict(delays(_tested(run, samples))),
         **asdict(_startup(run, tested_intervals, changing)),
@@ -94,7 +100,7 @@ def run_metrics(
         rtt_probe=_rtt_probe(run, tables.series.rtt),
         settling=settling(run, intervals, groups),
         groups=tuple(groups),
-        completions=tuple(completed.values()),
+        completions=tuple(completions.values()),
         flows=tuple(
             _flow(
                 flow,
@@ -108,29 +114,31 @@ def run_metrics(
 
 
 def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
-    """Returns active_flows() with the rates and segments of each flow in its active time, and
-    counted_by.
+    """Adds to each flow its rates and its segments in the time in which it was active, and
+    counted_by: whose counters they come from. Returns `flows` (see dynamics.active_flows()) with
+    the columns goodput_bps, throughput_bps, data_segments and retransmitted_segments replaced.
 
-    If nobody sampled the sockets, iperf3's report about TCP covers the whole measured time.
+    If the sockets were not sampled, the rates are those that iperf3 reports. It reports TCP over
+    the whole measured time, so they are scaled to the flow's active time.
     """
     active_s = pl.when(pl.col("active_s") > 0).then("active_s")
-    longer: pl.Expr | float = 1.0
+    scale: pl.Expr | float = 1.0
     if not run.traffic.steps and run.traffic.duration_s is not None:
-        longer = pl.when("tcp").then(run.traffic.measured_s / active_s).fill_null(1.0)
+        scale = pl.when("tcp").then(run.traffic.measured_s / active_s).fill_null(1.0)
     reported = pl.DataFrame(schema=REPORTED_COLUMNS) if tables.reported is None else tables.reported
     by_sockets = pl.col("counted_by").is_in(["receiver", "sender"])
     rated = (
-        tables.counters.grown(flows)
+        tables.counters.with_growth(flows)
         .join(
             reported.drop("rtts_s"), on=FLOW, how="left", maintain_order="left", suffix="_reported"
         )
         .with_columns(
             goodput_bps=pl.when(by_sockets)
             .then((pl.col("received") * 8 / active_s).fill_null(0.0))
-            .otherwise((pl.col("goodput_bps") * longer).fill_null(0.0)),
+            .otherwise((pl.col("goodput_bps") * scale).fill_null(0.0)),
             throughput_bps=pl.when(by_sockets)
             .then((pl.col("sent") - pl.col("retransmitted")) * 8 / active_s)
-            .otherwise(pl.col("throughput_bps") * longer),
+            .otherwise(pl.col("throughput_bps") * scale),
             counted_by=pl.col("counted_by").fill_null("generator"),
             data_segments=pl.coalesce(pl.col("data_segments").round(), "data_segments_reported"),
             retransmitted_segments=pl.coalesce(
@@ -139,7 +147,7 @@ def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
         )
     )
     if run.traffic.duration_s is not None:
-        rated = without_refused(
+        rated = without_local_drops(
             rated, left_device(run, tables, run.traffic.omit_s, run.traffic.total_s)
         )
     segments = rated.with_columns(pl.col("data_segments", "retransmitted_segments").cast(pl.Int64))
@@ -147,60 +155,74 @@ def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _goodput_bps(run: Run, tables: RunTables, flows: pl.DataFrame) -> float:
-    """Returns the goodput of flows over the measured time. Rates of steps refer to the time of each
-    step.
+    """Returns the sum of the goodputs of `flows` in bit/s, averaged over the whole measured time,
+    although a flow may have been active only in a part of it.
+
+    flows: as returned by _rates()
     """
     if run.traffic.steps:
         bits = tables.intervals.select(pl.col("goodput_bps") * pl.col("seconds")).sum().item()
         return float(bits) / run.traffic.measured_s
     if run.traffic.duration_s is None:
-        return added(flows["goodput_bps"].to_list())
+        return sum_in_order(flows["goodput_bps"].to_list())
     bits = pl.col("goodput_bps") * pl.col("active_s")
     if isinstance(
         run.path, Topology
     ):  # UDP that starts late is received after the end of the run, too
         bits = pl.when("udp").then(pl.coalesce(pl.col("received") * 8, bits)).otherwise(bits)
-    return added(flows.select(bits=bits)["bits"].fill_null(0.0).to_list()) / run.traffic.measured_s
+    return (
+        sum_in_order(flows.select(bits=bits)["bits"].fill_null(0.0).to_list())
+        / run.traffic.measured_s
+    )
 
 
-def _together(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the flows of the test with the `share` of each in the time in which all TCP flows of
-    the test are active.
+def _with_shares(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
+    """Adds the column `share`: the flow's fraction of the bytes that all `flows` received while all
+    TCP flows were active.
 
     The share is null if there is no such time, or if the bytes that a flow received in it are not
     known.
     """
     common = dynamics.common_time(flows)
-    nothing = flows.with_columns(share=pl.lit(None, pl.Float64))
+    without_shares = flows.with_columns(share=pl.lit(None, pl.Float64))
     if common is None or run.traffic.steps:
-        return nothing
+        return without_shares
     spans = flows.select(*FLOW, begin_s=pl.lit(common.begin_s), end_s=pl.lit(common.end_s))
     if spans.equals(flows.select(spans.columns)):
         received = flows["goodput_bps"]
     else:
-        received = tables.counters.grown(spans)["received"]
+        received = tables.counters.with_growth(spans)["received"]
     total = received.sum()
     return (
         flows.with_columns(share=received / total)
         if total and not received.null_count()
-        else nothing
+        else without_shares
     )
 
 
-def _fair_share(tested: pl.DataFrame, together: pl.DataFrame, own: pl.DataFrame) -> float | None:
-    """Returns the group's part of the test's flows, if all send at the same time and none is UDP;
-    otherwise None.
+def _fair_share(tested: pl.DataFrame, compared: pl.DataFrame, group: pl.DataFrame) -> float | None:
+    """Returns the share that a group would get if all flows got the same: its number of flows over
+    that of the test. Returns None if a flow is UDP, or if the flows do not all send at once.
+
+    tested, compared: all flows of the test, without and with their shares
+    group: those of `compared` that belong to the group
     """
-    if not tested["tcp"].all() or together["share"].null_count() or own.is_empty():
+    if not tested["tcp"].all() or compared["share"].null_count() or group.is_empty():
         return None
-    return own["unit"].n_unique() / together["unit"].n_unique()
+    return group["unit"].n_unique() / compared["unit"].n_unique()
 
 
 def _startups(
     run: Run, flows: pl.DataFrame, intervals: pl.DataFrame, changing: bool
 ) -> dict[dynamics.Flow, StartupMetrics]:
+    """Returns the start-up of each flow.
+
+    intervals: the goodputs of all flows, as returned by _intervals()
+    changing: whether flows begin or end while others go on, or the path changes; then no start-up
+        is computed
+    """
     by_flow = {
-        (host, port): own for (host, port), own in intervals.group_by(FLOW, maintain_order=True)
+        (host, port): rows for (host, port), rows in intervals.group_by(FLOW, maintain_order=True)
     }
     return {
         flow: _startup(run, by_flow.get(flow, intervals.clear()), changing)
@@ -209,10 +231,16 @@ def _startups(
 
 
 def _startup(run: Run, intervals: pl.DataFrame, changing: bool) -> StartupMetrics:
+    """Returns the start-up of the flows whose goodputs `intervals` has; without values if flows
+    begin or end while others go on, or if the path changes (`changing`).
+    """
     return StartupMetrics() if changing else dynamics.start_up(run, intervals)
 
 
 def _intervals(run: Run, tables: RunTables) -> pl.DataFrame:
+    """Returns the goodput of each flow in each interval, as dynamics.goodputs() does; no rows if
+    the intervals are too long for it, because several were merged, or if the run is made in steps.
+    """
     longest_s = tables.intervals["seconds"].max() if tables.intervals.width else None
     if (
         run.traffic.steps
@@ -224,7 +252,7 @@ def _intervals(run: Run, tables: RunTables) -> pl.DataFrame:
 
 
 def _mean_rate_bps(run: Run) -> float:
-    """Returns the mean rate of the bottleneck over the measured time."""
+    """Returns the configured rate of the bottleneck in bit/s, averaged over the measured time."""
     return path_metrics.mean_rate_bps(run, run.traffic.omit_s, run.traffic.total_s)
 
 
@@ -236,6 +264,11 @@ def _tested(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rtt_probe(run: Run, questions: pl.DataFrame) -> RttProbeMetrics | None:
+    """Returns how many questions the RTT probe asked in the measured time, the share without an
+    answer, and percentiles of the RTT in seconds; None if the run had no RTT probe.
+
+    questions: a row for each question: time_s, and rtt_s, which is null without an answer
+    """
     if questions.is_empty():
         return None
     rtts_s = measured(run, questions)["rtt_s"]
@@ -250,24 +283,28 @@ def _rtt_probe(run: Run, questions: pl.DataFrame) -> RttProbeMetrics | None:
 
 
 def _bytes_sent(run: Run, tables: RunTables) -> int:
-    """Returns the bytes that the sockets had sent in the end, or the bytes that the generator
-    reports, whichever is more. If a host's own queue dropped packets, at most the bytes that left
-    its device count.
+    """Returns the bytes that all hosts sent in the whole run, omitted time included: those that a
+    flow's socket counted, or those that the generator reports, whichever is more.
+
+    If the queue of a host's own device dropped packets, only the bytes that left the device count.
     """
-    of_hosts = Counter[str]()
+    host_bytes = Counter[str]()
     for host, port, reported in (
         pl.concat([tables.flows, tables.short_flows]).select(*FLOW, "bytes_sent").iter_rows()
     ):
-        sent = tables.counters.at((host, port), "sent", [math.inf])
-        of_hosts[host] += max(reported or 0, 0 if sent is None else round(sent[0]))
+        sent = tables.counters.values_at((host, port), "sent", [math.inf])
+        host_bytes[host] += max(reported or 0, 0 if sent is None else round(sent[0]))
     left = left_device(run, tables, 0.0, math.inf)
     return sum(
         min(count, round(left[host][1])) if host in left else count
-        for host, count in of_hosts.items()
+        for host, count in host_bytes.items()
     )
 
 
 def _retransmission_rate(flows: pl.DataFrame) -> float | None:
+    """Returns retransmitted segments over all data segments that the flows sent, as a fraction;
+    None if no segments are known.
+    """
     segments, retransmitted = (
         int(flows["data_segments"].sum()),
         int(flows["retransmitted_segments"].sum()),
@@ -278,6 +315,9 @@ def _retransmission_rate(flows: pl.DataFrame) -> float | None:
 def _flow(
     flow: dict[str, Any], share: float | None, startup: StartupMetrics, convergence_s: float | None
 ) -> FlowMetrics:
+    """Returns the metrics of a flow. `flow` is a row of the frame of flows, by column; columns that
+    are named like a metric are that metric.
+    """
     segments = flow["data_segments"]
     known = {name: flow[name] for name in FlowMetrics.__dataclass_fields__ if name in flow}
     return FlowMetrics(
@@ -289,23 +329,24 @@ def _flow(
     )
 
 
-def _only(names: pl.Series) -> str:
-    """Returns the value that all flows have, such as their CCA; if they differ, all values, joined
-    by commas.
+def _distinct(values: pl.Series) -> str:
+    """Returns the different values of a column, joined by commas, or '-' if there are none:
+    'cubic' if all flows of a group use CUBIC.
     """
-    return ",".join(map(str, names.drop_nulls().unique(maintain_order=True))) or "-"
+    return ",".join(map(str, values.drop_nulls().unique(maintain_order=True))) or "-"
 
 
-def _group(
-    run: Run, tables: RunTables, name: str, flows: pl.DataFrame, samples: pl.DataFrame
-) -> GroupMetrics:
-    """Returns the metrics of a group, from the beginning of its first flow to the end of its last
-    one.
+def _group(run: Run, name: str, flows: pl.DataFrame, samples: pl.DataFrame) -> GroupMetrics:
+    """Returns the metrics of a group of flows, over the time from the beginning of its first flow
+    to the end of its last one. run_metrics() adds the shares and the start-up.
+
+    flows: those of the group, as returned by _rates()
+    samples: RTT samples of the group, as returned by path_metrics.rtt_samples()
     """
-    span = ActiveTime.of(flows)
-    active_s = span.seconds
+    active = ActiveTime.of(flows)
+    active_s = active.seconds
     bits, sent_bits = (
-        added((flows[rate].fill_null(0.0) * flows["active_s"]).to_list())
+        sum_in_order((flows[rate].fill_null(0.0) * flows["active_s"]).to_list())
         for rate in ("goodput_bps", "throughput_bps")
     )
     if run.traffic.steps or not active_s:
@@ -317,8 +358,8 @@ def _group(
         goodput_bps, throughput_bps = bits / active_s, sent_bits / active_s
     return GroupMetrics(
         group=name,
-        host=_only(flows["host"]),
-        cca=_only(flows["cca_used"]),
+        host=_distinct(flows["host"]),
+        cca=_distinct(flows["cca_used"]),
         streams=flows.height,
         goodput_bps=goodput_bps,
         throughput_bps=throughput_bps,

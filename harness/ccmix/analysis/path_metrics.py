@@ -1,5 +1,8 @@
-"""Computes metrics of the path and the hosts: RTTs and queueing delays, netem's losses, the queue
-and utilisation of the bottleneck, packets that left the sender's own queue, processor time."""
+"""Computes the metrics of a run that describe its path and its hosts, not its flows.
+
+They are: RTTs and queueing delays, netem's losses, the queue and utilisation of the bottleneck,
+packets that left the sender's own queue, and processor time.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis.counters import growth, root_qdisc
-from ccmix.analysis.dynamics import added
+from ccmix.analysis.dynamics import sum_in_order
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import JITTER_S, measured
 from ccmix.analysis.series import SRC
@@ -35,61 +38,63 @@ BITS_PER_GBIT = 1e9
 def rtt_samples(
     run: Run, tables: RunTables, flows: pl.DataFrame, ping_rtt_s: PingRtts
 ) -> pl.DataFrame:
-    """Returns the RTT samples of dynamics.active_flows(): host, port, group, time_s, rtt_s, and
-    queueing_s.
+    """Returns the RTT samples of the flows while they are active, with the columns host, port,
+    group, time_s, rtt_s and queueing_s.
 
-    rtt_s is the smoothed RTT (tcpi_rtt). queueing_s is rtt_s minus the base RTT, at least 0. The
-    base RTT is the configured one of the flow's sender at that moment; between hosts, it is the
-    smallest RTT of any socket or of the pings before the traffic.
+    rtt_s is the smoothed RTT (tcpi_rtt) of the sender's socket, or if no probe sampled that, the
+    one that iperf3 reports, for which time_s is null. queueing_s is rtt_s minus the base RTT, at
+    least 0. The base RTT is the configured one of the flow's sender at that moment; between real
+    hosts, it is the smallest RTT of any socket or of the pings (ping_rtt_s) before the traffic.
+
+    flows: as returned by dynamics.active_flows()
     """
-    every = pl.concat([tables.series.sockets, tables.short_sockets], how="diagonal")
-    sockets = every.filter(
+    all_sockets = pl.concat([tables.series.sockets, tables.short_sockets], how="diagonal")
+    sockets = all_sockets.filter(
         pl.col("end") == "sender", ~pl.col("final")
     )  # one that is closing gets ACKs, too
     spans = flows.select(*FLOW, "group", "begin_s", "end_s")
     samples = new_rtts(sockets, spans).select(*FLOW, "group", "time_s", "rtt_s")
     if tables.reported is not None:
-        seen = sockets.select(FLOW).unique()
-        unseen = (
-            tables.reported.join(seen, on=FLOW, how="anti").join(spans, on=FLOW).explode("rtts_s")
+        sampled = sockets.select(FLOW).unique()
+        not_sampled = (
+            tables.reported.join(sampled, on=FLOW, how="anti")
+            .join(spans, on=FLOW)
+            .explode("rtts_s")
         )
-        reported = unseen.select(
+        reported = not_sampled.select(
             *FLOW, "group", time_s=pl.lit(None, pl.Float64), rtt_s="rtts_s"
         ).drop_nulls("rtt_s")
         samples = pl.concat([samples, reported])
     samples = samples.sort("time_s")
     if isinstance(run.path, Topology):
-        bases = _configured(run.path)
-        based = samples.join_asof(bases, on="time_s", by="host", check_sortedness=False)
+        base_rtts = _configured_base_rtts(run.path)
+        with_base = samples.join_asof(base_rtts, on="time_s", by="host", check_sortedness=False)
     else:
-        of_sockets = (
+        socket_rtts_s = (
             samples["rtt_s"] if tables.sockets.is_empty() else tables.sockets["min_rtt_s"]
         ).drop_nulls()
-        base_s = min([*of_sockets.to_list(), *ping_rtt_s.get(SRC, ())], default=None)
-        based = samples.with_columns(base_s=pl.lit(base_s, pl.Float64))
-    return based.with_columns(queueing_s=(pl.col("rtt_s") - pl.col("base_s")).clip(0)).drop(
-        "base_s"
-    )
+        base_s = min([*socket_rtts_s.to_list(), *ping_rtt_s.get(SRC, ())], default=None)
+        with_base = samples.with_columns(base_s=pl.lit(base_s, pl.Float64))
+    queueing_s = (pl.col("rtt_s") - pl.col("base_s")).clip(0)
+    return with_base.with_columns(queueing_s=queueing_s).drop("base_s")
 
 
 def new_rtts(sockets: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples within the spans of their flows that an ACK has updated since the sample
-    before.
+    """Returns only the socket samples whose RTT is new, because an ACK has arrived since the sample
+    before, and only those within the spans of their flows.
 
-    sockets: samples of the senders
-    spans: host, port, begin_s, end_s and other columns, which the result has, too
+    sockets: samples of the senders' sockets
+    spans: a row for each flow: host, port, begin_s, end_s and other columns, which are added to the
+        samples
     """
-    arrivals = next(
+    ack_counter = next(
         (name for name in ("segs_in", "bytes_acked") if name in sockets.columns), "time_s"
     )
     ordered = sockets.drop("group", strict=False).sort("time_s", maintain_order=True)
-    before = (
-        pl.col(arrivals)
-        .shift(1)
-        .over([*FLOW, *(["cookie"] if "cookie" in sockets.columns else [])])
-    )
+    connection = [*FLOW, "cookie"] if "cookie" in sockets.columns else FLOW
+    previous = pl.col(ack_counter).shift(1).over(connection)
     return (
-        ordered.filter((pl.col(arrivals) != before).fill_null(value=True))
+        ordered.filter((pl.col(ack_counter) != previous).fill_null(value=True))
         .join(spans, on=FLOW, maintain_order="left")
         .filter(
             pl.col("time_s").is_between(pl.col("begin_s") - JITTER_S, pl.col("end_s") + JITTER_S)
@@ -97,8 +102,10 @@ def new_rtts(sockets: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _configured(path: Topology) -> pl.DataFrame:
-    """Returns the base RTTs of each sender, each with the moment from which on it holds."""
+def _configured_base_rtts(path: Topology) -> pl.DataFrame:
+    """Returns the configured base RTTs of each sender as host, time_s and base_s: base_s holds from
+    time_s on. It may change during a run. The first one holds from long before the traffic.
+    """
     rows: list[dict[str, object]] = [
         {"host": sender.name, "time_s": at_s or BEFORE_ALL_S, "base_s": sender.base_rtt_s}
         for at_s, phase in path.phases
@@ -108,15 +115,19 @@ def _configured(path: Topology) -> pl.DataFrame:
 
 
 def delays(samples: pl.DataFrame) -> DelayMetrics:
-    """Returns percentiles over all of these samples."""
+    """Returns percentiles of the RTT and of the queueing delay over all of these samples.
+
+    samples: rows of rtt_samples()
+    """
     return DelayMetrics(**samples.select(**DELAYS).row(0, named=True))
 
 
 def left_device(
     run: Run, tables: RunTables, begin_s: float, end_s: float
 ) -> dict[str, tuple[float, float]]:
-    """Returns the packets and bytes that left the device of each host whose own queue dropped
-    packets in that time.
+    """Returns the packets and bytes that left the network device of each sending host between two
+    moments, as {host: (packets, bytes)}, only for hosts whose own queue dropped packets in that
+    time. TCP counts such packets as sent, although they never got onto the path.
     """
     hosts = (
         [sender.name for sender in run.path.senders] if isinstance(run.path, Topology) else ["src"]
@@ -131,49 +142,59 @@ def left_device(
     return left
 
 
-def without_refused(flows: pl.DataFrame, left: dict[str, tuple[float, float]]) -> pl.DataFrame:
-    """Returns flows whose data_segments, retransmitted_segments and throughput_bps count only
-    packets that left the device.
+def without_local_drops(flows: pl.DataFrame, left: dict[str, tuple[float, float]]) -> pl.DataFrame:
+    """Corrects data_segments, retransmitted_segments and throughput_bps of the flows of hosts whose
+    own queue dropped packets, so that they count only packets that left the host's device.
 
-    `flows` have the columns sent and acked: the bytes that went to the queue, and those that the
-    receiver acknowledged. Acknowledged bytes are taken as first transmissions, and all other
-    packets that left as retransmissions, of which each flow of a host gets its part.
+    Acknowledged bytes count as first transmissions. All other packets that left a host count as
+    retransmissions; they are distributed over its flows in proportion to the retransmissions that
+    TCP counted.
+
+    flows: with the columns sent and acked: the bytes that went to the queue, and those that the
+        receiver acknowledged
+    left: as returned by left_device()
     """
-    packets = pl.col("host").replace_strict(
-        {host: each[0] for host, each in left.items()}, default=None
+    packets_left = pl.col("host").replace_strict(
+        {host: packets for host, (packets, _) in left.items()}, default=None
     )
-    first = pl.col("acked") * pl.col("data_segments") / pl.col("sent")
-    again = (packets - first.sum().over("host")).clip(0.0)
+    first_sent = pl.col("acked") * pl.col("data_segments") / pl.col("sent")
+    host_retransmitted = (packets_left - first_sent.sum().over("host")).clip(0.0)
     share = pl.col("retransmitted_segments") / pl.col("retransmitted_segments").sum().over("host")
-    own = pl.min_horizontal("retransmitted_segments", (again * share.fill_nan(0.0)).round())
-    refused = packets.is_not_null() & pl.col("acked").is_not_null()
+    retransmitted = pl.min_horizontal(
+        "retransmitted_segments", (host_retransmitted * share.fill_nan(0.0)).round()
+    )
+    corrected = packets_left.is_not_null() & pl.col("acked").is_not_null()
     return flows.with_columns(
-        data_segments=pl.when(refused).then(first.round() + own).otherwise("data_segments"),
-        retransmitted_segments=pl.when(refused).then(own).otherwise("retransmitted_segments"),
-        throughput_bps=pl.when(refused & (pl.col("active_s") > 0))
+        data_segments=pl.when(corrected)
+        .then(first_sent.round() + retransmitted)
+        .otherwise("data_segments"),
+        retransmitted_segments=pl.when(corrected)
+        .then(retransmitted)
+        .otherwise("retransmitted_segments"),
+        throughput_bps=pl.when(corrected & (pl.col("active_s") > 0))
         .then(pl.col("acked") * 8 / pl.col("active_s"))
         .otherwise("throughput_bps"),
     )
 
 
 def mean_rate_bps(run: Run, begin_s: float, end_s: float) -> float:
-    """Returns the mean rate of the bottleneck over a part of the run, in which the rate
-    may change.
+    """Returns the configured rate of the bottleneck, averaged over a part of the run. The rate may
+    change: a run's path has phases, each with the moment at which it begins.
     """
     phases = run.topology.phases
-    ends_s = [*(at_s for at_s, _ in phases[1:]), end_s]
-    bits = added(
-        phase.rate_bps * max(0.0, min(until_s, end_s) - max(at_s, begin_s))
-        for (at_s, phase), until_s in zip(phases, ends_s, strict=True)
+    phase_ends_s = [*(start_s for start_s, _ in phases[1:]), end_s]
+    bits = sum_in_order(
+        phase.rate_bps * max(0.0, min(phase_end_s, end_s) - max(start_s, begin_s))
+        for (start_s, phase), phase_end_s in zip(phases, phase_ends_s, strict=True)
     )
     return bits / (end_s - begin_s)
 
 
 def netem_loss(run: Run, measurement: Measurement | None) -> float | None:
-    """Returns the packets that netem lost over the packets that it was given, in the data direction
-    during the traffic, by its own count.
+    """Returns the fraction of packets that netem dropped in the data direction during the traffic,
+    by its own counters. It should be close to the configured random loss.
 
-    Returns None if there is no netem, or if it counts several joined packets as one (offloads).
+    Returns None if there is no netem, or if it counts several segments as one packet (offloads).
     """
     if measurement is None:
         return None
@@ -186,19 +207,19 @@ def netem_loss(run: Run, measurement: Measurement | None) -> float | None:
         dropped = last.drops - first.drops
         lost += dropped
         offered += last.packets - first.packets + dropped
-    joined = (
+    offloads = (
         run.path.offloads
         if isinstance(run.path, Topology)
         else any((measurement.facts.offloads or {}).values())
     )
-    return lost / offered if offered and not joined else None
+    return lost / offered if offered and not offloads else None
 
 
 def bottleneck(run: Run, tables: RunTables) -> BottleneckMetrics | None:
-    """Returns the metrics of the emulated bottleneck's samples in the measured time; None if they
-    are fewer than two.
+    """Returns the queue, the drops and the utilisation of the emulated bottleneck in the measured
+    time. Returns None between real hosts, or if the queue was sampled less than twice.
 
-    The bytes that it passed include headers and retransmissions.
+    Utilisation includes headers and retransmissions. It is 1 if the configured rate is used fully.
     """
     if not isinstance(run.path, Topology):
         return None
@@ -230,19 +251,21 @@ def bottleneck(run: Run, tables: RunTables) -> BottleneckMetrics | None:
 def _segments_dropped(
     run: Run, tables: RunTables, begin_s: float, end_s: float, changes: Mapping[str, float]
 ) -> float:
-    """Returns the segments that the bottleneck dropped.
+    """Returns the number of segments that the bottleneck dropped between two moments.
 
-    With offloads, queues count a packet of several segments as one drop, but count all its segments
-    when it leaves (qdisc_bstats_update()). So the dropped segments are those that left netem, but
-    neither left the bottleneck nor are queued there.
+    With offloads, a queue counts the drop of a packet of several segments as one, but counts all of
+    its segments when it leaves (qdisc_bstats_update()). So the dropped segments are those that left
+    netem, in front of the bottleneck, but neither left the bottleneck nor are queued there.
+
+    changes: the growth of the bottleneck's counters 'packets' and 'drops' in this time
     """
     path = run.topology
-    places = [path.device_name("data-delay", sender) for sender in path.senders]
-    arriving = [tables.queue(place) for place in places]
-    if not path.offloads or path.policer or any(samples.is_empty() for samples in arriving):
+    netem_devices = [path.device_name("data-delay", sender) for sender in path.senders]
+    netem_samples = [tables.queue(device) for device in netem_devices]
+    if not path.offloads or path.policer or any(samples.is_empty() for samples in netem_samples):
         return changes["drops"]
-    arrived = added(
-        growth(samples, begin_s, end_s, ("packets",))["packets"] for samples in arriving
+    arrived = sum_in_order(
+        growth(samples, begin_s, end_s, ("packets",))["packets"] for samples in netem_samples
     )
     return max(
         changes["drops"],
@@ -251,7 +274,9 @@ def _segments_dropped(
 
 
 def _queued_segments(tables: RunTables, begin_s: float, end_s: float, path: Topology) -> float:
-    """Returns by how many full segments the bottleneck's queue grew."""
+    """Returns by how many full segments the bottleneck's queue grew between two moments; negative
+    if it became shorter.
+    """
     samples = tables.bottleneck.select("time_s", "backlog_bytes").sort("time_s")
     queued = [
         samples.filter(pl.col("time_s") <= at_s + JITTER_S)["backlog_bytes"].tail(1)
@@ -262,11 +287,11 @@ def _queued_segments(tables: RunTables, begin_s: float, end_s: float, path: Topo
 
 
 def policer(run: Run, tables: RunTables) -> PolicerMetrics | None:
-    """Returns the drops of the policer in the measured time; None without a policer, or with fewer
-    than two samples.
+    """Returns how many packets the policer dropped in the measured time, and which fraction of all
+    packets; None without a policer, or if its counters were sampled less than twice.
 
-    The kernel counts packets and drops where the policer's filter is (tc_run() in net/core/dev.c):
-    packets are all that reached it.
+    The kernel counts all packets that reach the policer, dropped ones included (tc_run() in
+    net/core/dev.c).
     """
     if not isinstance(run.path, Topology) or run.path.policer is None:
         return None
@@ -278,8 +303,9 @@ def policer(run: Run, tables: RunTables) -> PolicerMetrics | None:
 
 
 def receiver_window_limited(run: Run, tables: RunTables) -> float | None:
-    """Returns the share of all flows' busy time in which the receiver's window limited them, as
-    their kernel counts it; None if no window is configured.
+    """Returns the fraction of the flows' busy time (with data to send) in which the receiver's
+    window limited them, as the sender's kernel counts it (tcpi_rwnd_limited over tcpi_busy_time).
+    Returns None if no window is configured, or if no flow was busy.
     """
     if not isinstance(run.path, Topology) or all(
         sender.receiver_window_bytes is None for sender in run.path.senders
@@ -293,24 +319,27 @@ def receiver_window_limited(run: Run, tables: RunTables) -> float | None:
 
 
 def cpu_s_per_gbit(run: Run, tables: RunTables, goodput_bps: float) -> dict[str, float]:
-    """Returns for each host how long its cores (with mpstat-cores, only those) were busy per
-    gigabit of the run's goodput.
+    """Returns for each host how many seconds of processor time it spent per gigabit of the run's
+    goodput, in the measured time.
 
-    Everything that the host did in that time counts. A host without busy time has no entry: in the
-    lab, computing takes no time.
+    All work of the host's sampled cores counts, not only that for the traffic. The configuration
+    may say which cores are sampled. A host without busy time has no entry: in the lab, computing
+    takes no (virtual) time.
     """
     if tables.series.cpu.is_empty() or not goodput_bps:
         return {}
     cores = measured(run, tables.series.cpu).sort("time_s")
-    spent = [pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES]
+    time_in_states = [pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES]
     length_s = pl.col("time_s").last() - pl.col("time_s").first()
-    per_core = cores.group_by("host", "core", maintain_order=True).agg(*spent, length_s=length_s)
+    per_core = cores.group_by("host", "core", maintain_order=True).agg(
+        *time_in_states, length_s=length_s
+    )
     busy_s = pl.sum_horizontal(CORE_TIMES) - pl.col("idle_s") - pl.col("iowait_s")
     hosts = per_core.group_by("host", maintain_order=True).agg(
         busy_s=busy_s.sum(), length_s=pl.col("length_s").max()
     )
     return {
-        host: busy / (goodput_bps * seconds / BITS_PER_GBIT)
-        for host, busy, seconds in hosts.sort("host").iter_rows()
-        if busy and seconds
+        host: host_busy_s / (goodput_bps * seconds / BITS_PER_GBIT)
+        for host, host_busy_s, seconds in hosts.sort("host").iter_rows()
+        if host_busy_s and seconds
     }

@@ -1,9 +1,10 @@
-"""Formats a path, its traffic and the settings of a place for people. Also draws start times and
-delays from a run's seed, so that iterations are independent even if nothing is lost at random.
+"""Formats a path and its traffic as text for people, and draws each run's random start times.
 
-Flows that start in step over a path of constant delay may stay in step (Floyd and Jacobson 1992,
-"On traffic phase effects in packet-switched gateways"). Drawing is not a part of `model`, because a
-guest imports all of `model`, and each further module would shift its traffic by microseconds.
+The start times and delays that are drawn from a run's seed make iterations independent, even if
+nothing is lost at random. Flows that start in step over a path of constant delay may stay in step
+(Floyd and Jacobson 1992, "On traffic phase effects in packet-switched gateways"). Drawing is not a
+part of `model`, because a guest imports all of `model`, and each further module would shift its
+traffic by microseconds.
 """
 
 import math
@@ -71,38 +72,42 @@ HOST_DELAYS = ("lat-sweep", "netem-lat")
 
 
 def draw_spread(path: Topology, traffic: Traffic, seed: int) -> RunSpread:
-    """Returns the start times and delays of a run with this seed, drawn from uniform
-    distributions.
+    """Draws the start times of a run's flows and small changes of its senders' delays, from uniform
+    distributions, so that its flows do not stay in step. The same seed gives the same values.
+
+    Flows start within the base RTT of their sender; the first of them starts at 0. The whole run
+    starts at a random phase of the kernel's timer tick (TICK_S).
     """
-    drawn = random.Random(f"{seed} spread")
-    phase_us = drawn.randrange(round(TICK_S * MICROSECONDS))
+    generator = random.Random(f"{seed} spread")
+    phase_us = generator.randrange(round(TICK_S * MICROSECONDS))
     delays_us = [
-        drawn.randint(-most_us, most_us) for most_us in map(most_drawn_delay_us, path.senders)
+        generator.randint(-most_us, most_us) for most_us in map(most_drawn_delay_us, path.senders)
     ]
     rtts_us = {sender.name: round(sender.base_rtt_s * MICROSECONDS) for sender in path.senders}
     longest_us = max(rtts_us.values())
     starts_us = [
         [
-            drawn.randrange(max(1, rtts_us.get(source.host, longest_us)))
+            generator.randrange(max(1, rtts_us.get(source.host, longest_us)))
             for _ in range(_starts(source))
         ]
         for source in traffic.sources
     ]
-    first_us = min(min(of_source) for of_source in starts_us)
+    first_us = min(min(source_starts_us) for source_starts_us in starts_us)
     return RunSpread(
         phase_us / MICROSECONDS,
         tuple(delay_us / MICROSECONDS for delay_us in delays_us),
         tuple(
-            tuple((start_us - first_us) / MICROSECONDS for start_us in of_source)
-            for of_source in starts_us
+            tuple((start_us - first_us) / MICROSECONDS for start_us in source_starts_us)
+            for source_starts_us in starts_us
         ),
     )
 
 
 def most_drawn_delay_us(sender: Sender) -> int:
-    """Returns how many microseconds a sender's delay of data may differ from the configured one.
+    """Returns by how many microseconds at most draw_spread() changes the delay of a sender's data:
+    a very small share of the RTT, so that the goodput does not change.
 
-    That is 0 below an RTT of 2 ms, and if data is not delayed.
+    It is 0 below an RTT of 2 ms, and if data is not delayed.
     """
     most_s = min(sender.base_rtt_s * DELAY_SHARE, sender.delay_s)
     return math.floor(most_s * MICROSECONDS + 1e-6)
@@ -127,19 +132,22 @@ def queue(path: Topology) -> str:
 
 
 def base_rtts(path: Topology) -> str:
-    """Returns '10 ms', or the range of several hosts: '10 ms to 160 ms'."""
+    """Returns the base RTT of the path as text: '10 ms', or the range of several sending hosts: '10
+    ms to 160 ms'.
+    """
     rtts_s = sorted({sender.base_rtt_s for sender in path.senders})
-    return " to ".join(
-        format_time(rtt_s) for rtt_s in ([rtts_s[0], rtts_s[-1]] if len(rtts_s) > 1 else rtts_s)
-    )
+    ends_s = [rtts_s[0], rtts_s[-1]] if len(rtts_s) > 1 else rtts_s
+    return " to ".join(format_time(rtt_s) for rtt_s in ends_s)
 
 
 def losses(path: Topology) -> str:
     return " or ".join(dict.fromkeys(loss(sender.loss) for sender in path.senders))
 
 
-def own_path(sender: Sender) -> str:
-    """Describes the effect of netem on the data of a sender: 'delay 5 ms, loss 0.1%'."""
+def netem_of_data(sender: Sender) -> str:
+    """Describes what netem does to the data of a sender: 'delay 5 ms ± 1 ms, loss 0.1%, reorder
+    1%'.
+    """
     parts = [f"delay {format_time(sender.delay_s)}"]
     if sender.jitter_s:
         parts[0] += f" ± {format_time(sender.jitter_s)}"
@@ -151,7 +159,7 @@ def own_path(sender: Sender) -> str:
 
 
 def sender_queue(sender: Sender) -> str:
-    """Describes the queues of a sender's own device: 'tbf 100 Mbit/s, then fq'."""
+    """Describes the queueing disciplines of a sending host's device: 'tbf 100 Mbit/s, then fq'."""
     shaped = f"tbf {format_rate(sender.rate_bps)}, then " if sender.rate_bps else ""
     return f"{shaped}{sender.queue}"
 
@@ -173,7 +181,7 @@ def rate(path: Topology) -> str:
 
 
 def policer(value: Policer | None) -> str:
-    """Returns 'policer 500 Mbit/s burst 1 MB', or 'none'."""
+    """Describes the policer of a path: 'policer 500 Mbit/s burst 1 MB', or 'none'."""
     return (
         f"policer {format_rate(value.rate_bps)} burst {format_bytes(value.burst_bytes)}"
         if value
@@ -182,7 +190,9 @@ def policer(value: Policer | None) -> str:
 
 
 def ack_bottleneck(path: Topology) -> str:
-    """Returns 'tbf 10.0 Mbit/s, buffer 50 packets'; '' if ACKs pass no bottleneck."""
+    """Describes the bottleneck of the ACKs on their way back: 'tbf 10.0 Mbit/s, buffer 50 packets';
+    '' if they pass none.
+    """
     acks = path.ack_bottleneck
     if acks is None:
         return ""
@@ -190,33 +200,37 @@ def ack_bottleneck(path: Topology) -> str:
     return f"tbf {format_rate(acks.rate_bps)}, buffer {buffer}"
 
 
-def way_back(sender: Sender) -> str:
-    """Describes the effect of netem on the ACKs of a sender."""
-    return own_path(Sender(sender.name, sender.delay_of_acks_s, jitter_s=sender.jitter_s))
+def netem_of_acks(sender: Sender) -> str:
+    """Describes what netem does to the ACKs that a sender gets: 'delay 5 ms ± 1 ms'."""
+    return netem_of_data(Sender(sender.name, sender.delay_of_acks_s, jitter_s=sender.jitter_s))
 
 
 def spread(path: Topology) -> str:
-    """Describes the values that runs draw: 'starts within 88 ms, delay of data ± 44 us'."""
+    """Describes the ranges from which draw_spread() draws start times and delays: 'starts within 88
+    ms, delay of data ± 44 us'.
+    """
     delays_us = sorted({most_drawn_delay_us(sender) for sender in path.senders})
     ends = dict.fromkeys(format_time(delay_us / 1e6) for delay_us in (delays_us[0], delays_us[-1]))
     return f"starts within {base_rtts(path)}, delay of data ± {' to '.join(ends)}"
 
 
-def change(what: Change) -> str:
-    """Returns 'rate 500 Mbit/s' or 'h2: delay 20 ms'."""
-    if isinstance(what, RateChange):
-        return f"rate {format_exact(what.rate_bps, 'bps')}"
-    of_host = f"{what.sender}: " if what.sender else ""
+def change(path_change: Change) -> str:
+    """Describes a change of the path during the run: 'rate 500 Mbit/s', or for only one sending
+    host 'h2: delay 20 ms'.
+    """
+    if isinstance(path_change, RateChange):
+        return f"rate {format_exact(path_change.rate_bps, 'bps')}"
+    host = f"{path_change.sender}: " if path_change.sender else ""
     value = (
-        f"{_DELAYS[what.direction]} {format_time(what.delay_s)}"
-        if isinstance(what, DelayChange)
-        else f"loss {loss(what.loss)}"
+        f"{_DELAYS[path_change.direction]} {format_time(path_change.delay_s)}"
+        if isinstance(path_change, DelayChange)
+        else f"loss {loss(path_change.loss)}"
     )
-    return of_host + value
+    return host + value
 
 
 def test(source: GroupedSource) -> str:
-    """Returns '8 flows of cubic'."""
+    """Describes an iperf3 or pScheduler test: '8 flows of cubic'."""
     return (
         f"{source.streams or 'an unknown number of'} flow{'' if source.streams == 1 else 's'} of "
         f"{format_groups(source.groups)}"
@@ -224,31 +238,35 @@ def test(source: GroupedSource) -> str:
 
 
 def traffic_source(source: TrafficSource, hosts: str) -> str:
-    """Returns 'short: h1 bbr:1'; several hosts may have the source."""
+    """Describes a traffic source by its name, its hosts, and what it sends: 'short: h1 bbr:1, from
+    5 s on' (one flow of BBR).
+
+    hosts: the sending host, or a text for several hosts that have such a source
+    """
     match source:
         case (
             Iperf3Source(groups=groups)
             | PschedulerSource(groups=groups)
             | ImportedSource(groups=groups)
         ):
-            what = format_groups(groups)
+            description = format_groups(groups)
         case UdpSource(rate_bps=rate_bps, streams=streams):
-            what = f"udp, {streams} x {format_rate(rate_bps)}"
+            description = f"udp, {streams} x {format_rate(rate_bps)}"
         case HttpSource() as http:
             size = format_bytes(http.size_bytes)
-            what = (
+            description = (
                 f"http, {http.requests} requests of {size}, {http.parallel} at a time, {http.cca}"
             )
         case WorkloadSource() as load:
-            what = (
+            description = (
                 f"workload {load.distribution}, {format_rate(load.offered_bps)} offered, {load.cca}"
             )
         case CommandSource(line=shell):
-            what = f"command: {shell}"
+            description = f"command: {shell}"
         case PathSource(most_bps=most_bps):
-            what = f"steps that measure the path, at most {format_rate(most_bps)}"
-    late = f", from {format_time(source.start_s)} on" if source.start_s else ""
-    return f"{source.name}: {hosts} {what}{late}"
+            description = f"steps that measure the path, at most {format_rate(most_bps)}"
+    start = f", from {format_time(source.start_s)} on" if source.start_s else ""
+    return f"{source.name}: {hosts} {description}{start}"
 
 
 """Swept keys of an emulated path, and the settings that they change."""
@@ -256,12 +274,12 @@ def traffic_source(source: TrafficSource, hosts: str) -> str:
 
 @dataclass(frozen=True)
 class PlaceSettings:
-    """Holds the settings of a place as text, by name. Places with different `rest` are never
-    compared in a line.
+    """Holds the settings of a place (a path with its traffic), to find places that differ in only
+    one setting.
     """
 
-    settings: tuple[tuple[str, str], ...]
-    rest: tuple[object, ...]
+    settings: tuple[tuple[str, str], ...]  # name and value as text
+    rest: tuple[object, ...]  # all else; places in which this differs are not compared
 
 
 def place_settings(
@@ -271,22 +289,26 @@ def place_settings(
     dst: str,
     entry: str,
 ) -> PlaceSettings:
-    """Returns the settings of an emulated path, swept or not, if they include all swept keys.
+    """Returns the settings of a place for the comparison with other places.
 
-    Otherwise returns the swept values as written; then only places of one entry can be compared.
+    For an emulated path, these are all settings of the path, swept or not. For a real path, or if
+    an unknown key is swept, they are only the swept values; then only places of the same entry and
+    destination can be compared.
+
+    condition: swept keys and their values, as written in the configuration
     """
     if isinstance(path, Topology) and all(key in OF_KEYS for key, _ in condition):
-        own = path_settings(path) | {STREAMS: str(traffic.streams)}
+        settings = path_settings(path) | {STREAMS: str(traffic.streams)}
         return PlaceSettings(
-            tuple(own.items()), ("emulated", _without_streams(traffic), _rest(path))
+            tuple(settings.items()), ("emulated", _without_streams(traffic), _rest(path))
         )
     swept = tuple((key, swept_text(path, key, value)) for key, value in condition)
     return PlaceSettings(swept, ("swept", entry, dst, tuple(key for key, _ in condition)))
 
 
 def swept_text(path: Topology | HostPath, key: str, value: str) -> str:
-    """Returns a swept value as people write it, if the path has it; otherwise as it is in the
-    file.
+    """Returns a swept value for people, such as '10 Mbit/s', if the path has a setting for the key;
+    otherwise the value as it is written in the configuration: '10mbit'.
     """
     if isinstance(path, Topology):
         return path_settings(path).get(OF_KEYS.get(key, ""), value)
@@ -296,7 +318,9 @@ def swept_text(path: Topology | HostPath, key: str, value: str) -> str:
 
 
 def path_settings(path: Topology) -> dict[str, str]:
-    """Returns the settings of an emulated path."""
+    """Returns the settings of an emulated path as text for people, by name: {'rate': '10 Mbit/s',
+    'base RTT': '20 ms', ...}.
+    """
     senders = path.senders
     return {
         "rate": format_rate(path.rate_bps),
@@ -318,7 +342,9 @@ def path_settings(path: Topology) -> dict[str, str]:
 
 
 def buffer_text(buffer: Buffer, path: Topology) -> str:
-    """Returns '0.5 BDP', '100 packets' or '233 kB'."""
+    """Returns the size of a path's buffer in the unit in which it is configured: '0.5 BDP', '100
+    packets' or '233 kB'.
+    """
     match buffer.kind:
         case "bdp":
             return f"{buffer.amount:g} BDP"
@@ -337,6 +363,9 @@ def _switch(on: bool) -> str:
 
 
 def _without_streams(traffic: Traffic) -> Traffic:
+    """Returns the traffic with all numbers of streams set to 0, to compare places regardless of
+    them: they are a setting of their own.
+    """
     sources = tuple(
         replace(source, streams=0) if isinstance(source, GroupedSource) else source
         for source in traffic.sources
@@ -345,7 +374,9 @@ def _without_streams(traffic: Traffic) -> Traffic:
 
 
 def _rest(path: Topology) -> tuple[object, ...]:
-    """Returns the parts of a path that path_settings() leaves out."""
+    """Returns the parts of a path that path_settings() leaves out. They must be equal for places to
+    be compared.
+    """
     senders = tuple(sender.name for sender in path.senders)
     return (
         senders,

@@ -1,5 +1,7 @@
-"""Computes the range of a metric over values that are not known, and the effect of each such
-key.
+"""Computes the range of a metric over unknown properties of a path, and the effect of each of them.
+
+The emulated twin of a measured path sweeps the settings that could not be measured: unknown keys,
+such as the buffer. A range is the metric over all of their values.
 """
 
 import itertools
@@ -20,37 +22,41 @@ UnknownValues = tuple[tuple[str, str], ...]
 def split(
     condition: Mapping[str, str], unknown: Sequence[str]
 ) -> tuple[dict[str, str], UnknownValues]:
-    """Returns the values that all conditions of a range share, and those of the unknown keys."""
+    """Splits a condition (swept keys and their values) into the values of the known keys, which all
+    conditions of a range share, and those of the unknown keys.
+    """
     known = {key: value for key, value in condition.items() if key not in unknown}
     return known, tuple((key, value) for key, value in condition.items() if key in unknown)
 
 
-def best_estimates(every: Iterable[UnknownValues]) -> UnknownValues:
-    """Returns the first value of each key, which is its best estimate."""
+def best_estimates(conditions: Iterable[UnknownValues]) -> UnknownValues:
+    """Returns the best estimate of each unknown key: its first value, because the configuration
+    names it first. `conditions` are those of one range, in the order of the file.
+    """
     best: dict[str, str] = {}
-    for point in every:
-        for key, value in point:
+    for values in conditions:
+        for key, value in values:
             best.setdefault(key, value)
     return tuple(best.items())
 
 
 def planned_ranges(campaign: Campaign) -> dict[tuple[str, str, str], list[UnknownValues]]:
-    """Returns the unknown values of all planned conditions of each range, finished or not, in the
-    order of the file.
+    """Returns the values of the unknown keys in all planned conditions of each range, finished or
+    not, in the order of the file.
 
-    A range's key is its entry, the name of the condition without unknown keys, and the destination.
+    The key of a range is: entry, name of the condition without the unknown keys, destination.
     """
     planned: dict[tuple[str, str, str], dict[UnknownValues, None]] = {}
     for run in campaign.runs_in_file_order:
         known, values = split(run.condition, campaign.plan.unknown.get(run.entry, ()))
         if values:
             planned.setdefault((run.entry, condition_name(known), run.dst), {})[values] = None
-    return {place: list(own) for place, own in planned.items()}
+    return {key: list(conditions) for key, conditions in planned.items()}
 
 
 @dataclass(frozen=True)
 class RangeMember:
-    """Holds a metric over the valid runs of one condition of a range, at least one."""
+    """Holds the values of a metric in the valid runs (at least one) of one condition of a range."""
 
     unknown: UnknownValues
     sample: MetricSample
@@ -61,6 +67,7 @@ class RangeMember:
 
     @property
     def spread(self) -> Spread:
+        """Returns the mean of the values, its confidence interval, and other statistics."""
         spread = Spread.of(self.sample.values)
         assert spread
         return spread
@@ -77,24 +84,22 @@ class RangeMember:
 
 @dataclass(frozen=True)
 class MetricRange:
-    """Holds a metric of the conditions of a range, in the order of the file; the conditions in
-    `missing` have no valid run with the metric.
-    """
+    """Holds a metric over all conditions of a range, in the order of the file."""
 
     members: tuple[RangeMember, ...]
-    best: UnknownValues
-    missing: tuple[UnknownValues, ...] = ()
+    best: UnknownValues  # the best estimate of each unknown key
+    missing: tuple[UnknownValues, ...] = ()  # conditions without a valid run with the metric
 
     @property
     def low(self) -> float:
-        """Returns the lowest lower end of the 95% intervals. The mean counts for a condition
-        without an interval.
+        """Returns the lower end of the range: the lowest end of the conditions' 95% intervals. A
+        condition without an interval counts with its mean.
         """
         return min(member.ends[0] for member in self.members)
 
     @property
     def high(self) -> float:
-        """Returns the highest upper end."""
+        """Returns the upper end of the range: the highest end of the conditions' 95% intervals."""
         return max(member.ends[1] for member in self.members)
 
     @property
@@ -116,30 +121,36 @@ class MetricRange:
 
 
 def range_of(values: Mapping[UnknownValues, Sequence[float]]) -> MetricRange | None:
-    """Returns the range of a metric of these conditions; None if none of them has a value."""
+    """Returns the range of a metric, from its values in the valid runs of each condition, which may
+    be none. Returns None if no condition has a value.
+    """
     members = tuple(
-        RangeMember(unknown, MetricSample(tuple(own))) for unknown, own in values.items() if own
+        RangeMember(unknown, MetricSample(tuple(sample)))
+        for unknown, sample in values.items()
+        if sample
     )
-    missing = tuple(unknown for unknown, own in values.items() if not own)
+    missing = tuple(unknown for unknown, sample in values.items() if not sample)
     return MetricRange(members, best_estimates(values), missing) if members else None
 
 
 @dataclass(frozen=True)
 class AgainstRange:
-    """Holds p-values of a real result against a range; None for a test that could not be made."""
+    """Holds the p-values of two tests of a real path's result against the range of its emulated
+    twin; None for a test that could not be made.
+    """
 
-    p_inside: float | None
-    p_outside: float | None
+    p_inside: float | None  # small: the result is inside the range, within the margin
+    p_outside: float | None  # small: the result is outside the range
 
 
 def against(real: MetricSample, span: MetricRange, margin: float = MARGIN) -> AgainstRange:
-    """Tests whether a real mean lies within a range, by Student's one-sided tests; the ends of the
-    range count as exact.
+    """Tests whether the mean of a real path's runs lies inside the range of its emulated twin, or
+    outside, by Student's one-sided tests. The ends of the range count as exact.
 
-    "Inside" means above low / (1 + margin) and below high / (1 - margin), so that the ends are
-    within the margin of the mean. The larger p counts. "Outside" means above the high end, or below
-    the low one. The smaller p counts, doubled for the two sides. It can't be tested if an end may
-    be further out, because a condition has no interval or no run.
+    "Inside": above low / (1 + margin) and below high / (1 - margin), so that the ends are within
+    the margin of the mean; the larger p counts. "Outside": above the high end or below the low one;
+    the smaller p counts, doubled for the two sides. "Outside" is not tested if an end may be
+    further out, because a condition has too few runs for an interval, or none.
     """
     if real.observations < LEAST_FOR_INTERVAL:
         return AgainstRange(None, None)
@@ -154,13 +165,16 @@ def against(real: MetricSample, span: MetricRange, margin: float = MARGIN) -> Ag
 
 
 def _p_above(sample: MetricSample, limit: float) -> float:
-    """Returns the p-value of the test that a mean is above a limit."""
+    """Returns the p-value of Student's one-sided test whether the mean is above a limit: small if
+    it is.
+    """
     return t_cdf(
         (limit - sample.mean) / math.sqrt(sample.variance / sample.count), sample.count - 1
     )
 
 
 def _p_below(sample: MetricSample, limit: float) -> float:
+    """Returns the p-value of Student's one-sided test whether the mean is below a limit."""
     return t_cdf(
         (sample.mean - limit) / math.sqrt(sample.variance / sample.count), sample.count - 1
     )
@@ -168,10 +182,9 @@ def _p_below(sample: MetricSample, limit: float) -> float:
 
 @dataclass(frozen=True)
 class KeyEffect:
-    """Says how far the values of an unknown key move a metric, at the conditions where the effect
-    is largest.
-
-    `low` and `high` are two conditions that differ only in this key; `low` has the smaller mean.
+    """Says how much an unknown key, such as the buffer, changes a metric: the comparison of the two
+    conditions `low` and `high` that differ only in this key and for which the effect is largest.
+    `low` has the smaller mean.
     """
 
     key: str
@@ -217,8 +230,8 @@ class KeyEffect:
 
 
 def effects(span: MetricRange) -> list[KeyEffect]:
-    """Returns the effects of the unknown keys that have several values, the largest effect
-    first.
+    """Returns the effect on the metric of each unknown key that has several values: significant
+    effects first, and the largest of them first.
     """
     keys = dict.fromkeys(key for member in span.members for key, _ in member.unknown)
     found = [effect for key in keys if (effect := _effect(span, key))]
@@ -229,43 +242,47 @@ def _effect(span: MetricRange, key: str) -> KeyEffect | None:
     """Returns the largest significant effect of a key, otherwise its largest effect; None if the
     key has only one value.
     """
-    lines: dict[UnknownValues, list[RangeMember]] = {}
+    by_other_keys: dict[UnknownValues, list[RangeMember]] = {}
     for member in span.members:
-        lines.setdefault(tuple(item for item in member.unknown if item[0] != key), []).append(
-            member
-        )
-    pairs = [_in_order(pair) for line in lines.values() for pair in itertools.combinations(line, 2)]
-    of_all = _ratio(span.lowest, span.highest)
-    found = [_of_pair(key, low, high, of_all, len(pairs)) for low, high in pairs]
+        other_keys = tuple(item for item in member.unknown if item[0] != key)
+        by_other_keys.setdefault(other_keys, []).append(member)
+    pairs = [
+        _in_order(pair)
+        for members in by_other_keys.values()
+        for pair in itertools.combinations(members, 2)
+    ]
+    range_ratio = _ratio(span.lowest, span.highest)
+    found = [_effect_of_pair(key, low, high, range_ratio, len(pairs)) for low, high in pairs]
     return max(found, key=lambda effect: effect.order, default=None)
 
 
-def _of_pair(
-    key: str, low: RangeMember, high: RangeMember, of_all: float | None, pairs: int
+def _effect_of_pair(
+    key: str, low: RangeMember, high: RangeMember, range_ratio: float | None, pairs: int
 ) -> KeyEffect:
+    """Returns the effect of a key as seen in two conditions that differ only in it.
+
+    range_ratio: the highest mean of the whole range over the lowest
+    pairs: the number of such pairs that are tested, for which the p-value is corrected
+    """
     ratio = _ratio(low, high)
-    explains = (
-        None
-        if ratio is None or of_all is None
-        else math.log(ratio) / math.log(of_all)
-        if of_all > 1
-        else 0.0
-    )
+    explains: float | None = None
+    if ratio is not None and range_ratio is not None:
+        explains = math.log(ratio) / math.log(range_ratio) if range_ratio > 1 else 0.0
     testable = low.testable and high.testable
     p = min(1.0, 2 * pairs * p_above(low.sample, high.sample)) if testable else None
     return KeyEffect(key, low, high, ratio, explains, p)
 
 
 def _in_order(pair: Iterable[RangeMember]) -> tuple[RangeMember, RangeMember]:
+    """Returns the condition with the smaller mean first."""
     low, high = sorted(pair, key=lambda member: member.sample.mean)
     return low, high
 
 
 def _ratio(low: RangeMember, high: RangeMember) -> float | None:
-    return (
-        high.sample.mean / low.sample.mean
-        if low.sample.mean > 0
-        else 1.0
-        if high.sample.mean == 0
-        else None
-    )
+    """Returns the mean of `high` over that of `low`. If the latter is not above 0: 1 if the former
+    is 0, otherwise None.
+    """
+    if low.sample.mean > 0:
+        return high.sample.mean / low.sample.mean
+    return 1.0 if high.sample.mean == 0 else None

@@ -1,5 +1,8 @@
-"""Reads the reports of the programs that made the traffic: what they did, to compare that with the
-configuration, and how long each flow took that ends by itself."""
+"""Reads what the programs that made a run's traffic (iperf3, curl, others) report about it.
+
+The reports are compared with the configuration. They also have the completion time of each short
+flow: an http request, or a flow of a workload.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -29,7 +32,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Iperf3TestReport:
-    """Holds the report of iperf3 about a test. Its start is by the wall clock."""
+    """Holds what iperf3 reports about a test, to compare it with the configuration."""
 
     protocol: str  # 'TCP' or 'UDP'
     streams: int
@@ -38,21 +41,22 @@ class Iperf3TestReport:
     lasted_s: float | None  # as counted; None if the result has no sum
     interval_s: float | None  # None: an iperf3 without ccmix's patches doesn't report it
     rate_bps: float  # of each stream of UDP
-    connected_s: float | None
+    connected_s: float | None  # when the client connected, in seconds since 1970
     groups: Mapping[int, int]  # number of the group, from 1, by port; empty without groups
     datagrams: int = 0  # of UDP, the two that connect each stream included
 
 
 @dataclass(frozen=True)
 class ServiceReport:
-    """Holds the report about a source that is not iperf3's. Times are by the wall clock.
+    """Holds what is known about the traffic of a source without iperf3 (http, a workload, or a
+    command), to compare it with the configuration.
 
-    flows: of a workload, when each was to begin after the start, when it began after the first, and
-        its bytes
-    connections: to its server, or of a command, as far as the probe tells sockets apart
+    flows: of a workload: the planned start of each flow that began, in seconds after the start of
+        the source; its actual start, in seconds after the first flow; and its bytes
+    connections: to the source's server, or of a command; 0 if the probe cannot tell sockets apart
     """
 
-    first_s: float | None  # the first sample of a socket that had sent data
+    first_s: float | None  # when a socket was first seen to have sent data, by the wall clock
     ccas: frozenset[str]  # on its sockets
     clients: int = 0
     requests: int = 0  # that the clients were asked to make
@@ -62,8 +66,8 @@ class ServiceReport:
 
 
 def iperf3_report(client: dict[str, Any]) -> Iperf3TestReport | None:
-    """Reads a client's JSON. Returns None if it doesn't describe the test. Raises KeyError,
-    ValueError or TypeError.
+    """Reads the JSON of an iperf3 client. Returns None if it lacks the parameters of the test.
+    Raises KeyError, ValueError or TypeError if it is not what iperf3 writes.
     """
     start, end = client["start"], client["end"]
     test = start.get("test_start")
@@ -101,8 +105,13 @@ def service_report(
     sockets: pl.DataFrame,
     idle_bytes: int,
 ) -> ServiceReport:
-    """Reads the files of a source that is not iperf3's. `sockets` are those of the source;
-    `commands` are by their role.
+    """Reports what a source without iperf3 (http, a workload, or a command) really did, from its
+    sockets and the files of its programs.
+
+    generators: the folder of these files
+    commands: the command lines of the run, by their role, such as 'web clients'
+    sockets: samples of the source's sockets
+    idle_bytes: a socket that has sent no more than this has not sent any data
 
     Raises ValueError or OSError if a file is not what its program writes.
     """
@@ -123,6 +132,9 @@ def service_report(
 def _http(
     source: HttpSource, generators: Path, commands: Mapping[str, list[str]], report: ServiceReport
 ) -> ServiceReport:
+    """Adds to the report how many curl clients ran, how many requests their command lines ask for,
+    and the sizes of the answers with status 200.
+    """
     service = run_files.http(source.label)
     outputs = sorted(generators.glob(f"{service}-client-*.txt"))
     answers = [answer for output in outputs for answer in read_answers(output)]
@@ -138,50 +150,50 @@ def _http(
 
 
 def _workload(source: WorkloadSource, generators: Path, report: ServiceReport) -> ServiceReport:
+    """Adds to the report when each flow that began was to begin and did begin, and its bytes: from
+    the schedule (a line 'seconds bytes' for each flow) and the client's output ('number seconds').
+    """
     service = run_files.workload(source.label)
-    schedule = [
-        line.split() for line in (generators / run_files.schedule(service)).read_text().splitlines()
-    ]
-    begun = [
-        line.split()
-        for line in (generators / run_files.client_output(service)).read_text().splitlines()
-    ]
-    first_s = float(begun[0][1]) if begun else 0.0
-    flows = tuple(
-        (float(schedule[int(number)][0]), float(began_s) - first_s, int(schedule[int(number)][1]))
-        for number, began_s in begun
-    )
-    return replace(report, flows=flows)
+    schedule = _read_rows(generators / run_files.schedule(service))
+    started = _read_rows(generators / run_files.client_output(service))
+    first_s = float(started[0][1]) if started else 0.0
+    flows = []
+    for number, start_s in started:
+        planned_s, size_bytes = schedule[int(number)]
+        flows.append((float(planned_s), float(start_s) - first_s, int(size_bytes)))
+    return replace(report, flows=tuple(flows))
 
 
 def read_completions(run: Run, generators: Path) -> pl.DataFrame:
-    """Returns a row for each flow that began: COLUMNS. `group` is as in the run's metrics.
+    """Reads how long each short flow of a run took: an http request, or a flow of a workload.
+    Returns COLUMNS, a row for each flow that began. `generators` is the folder of their files.
 
-    seconds: for http from the start of the request, including its connection, to the last byte
-        (curl's time_total); for a workload from the start of the connection to the last byte at the
-        receiver; null if the flow was cut off
+    group: the name of the source's group in the run's metrics
     start_s: from the start of the traffic; a client of http begins a request as soon as the
         previous one has ended
     bytes: null if an http request was cut off
-    connect_s, first_byte_s: curl's time_connect and time_starttransfer
+    seconds: the completion time, or null if the flow was cut off: for http from the start of the
+        request, connection included, to the last byte (curl's time_total); for a workload from the
+        start of the connection to the last byte at the receiver
+    connect_s, first_byte_s: curl's time_connect and time_starttransfer; null for a workload
 
     Raises ValueError if a file is not what its program writes.
     """
     rows: list[dict[str, object]] = []
     for source in sources_of_short_flows(run):
-        named = {"group": run.group_name(source), "host": source.host}
-        completed = (
+        source_columns = {"group": run.group_name(source), "host": source.host}
+        flows = (
             _http_completions(source, generators)
             if isinstance(source, HttpSource)
             else _workload_completions(source, generators)
         )
-        rows += (named | row for row in completed)
+        rows += (source_columns | flow for flow in flows)
     return pl.DataFrame(rows, schema=COLUMNS)
 
 
 def sources_of_short_flows(run: Run) -> list[HttpSource | WorkloadSource]:
-    """Returns the sources whose flows are counted together, without a row for each flow in the
-    tables.
+    """Returns the traffic sources that send many short flows: the metrics treat all flows of such a
+    source together, and do not list each of them.
     """
     return [
         source for source in run.traffic.sources if isinstance(source, HttpSource | WorkloadSource)
@@ -189,8 +201,10 @@ def sources_of_short_flows(run: Run) -> list[HttpSource | WorkloadSource]:
 
 
 def _http_completions(source: HttpSource, generators: Path) -> Iterable[dict[str, object]]:
-    """Yields the requests client by client. A client that was ended before its last request had
-    already begun another request, which was cut off.
+    """Returns the columns of each http request, client by client, from the output of curl.
+
+    curl writes a line only for a request that has ended. A client with fewer lines than requests
+    was ended during its next request, for which a row without a completion time is added.
     """
     rows: list[dict[str, object]] = []
     for client, requests in enumerate(source.requests_of_clients):
@@ -216,16 +230,19 @@ def _http_completions(source: HttpSource, generators: Path) -> Iterable[dict[str
 
 
 def _workload_completions(source: WorkloadSource, generators: Path) -> Iterable[dict[str, object]]:
+    """Yields the columns of each flow of a workload that began, from the schedule and the outputs
+    of its client and its server.
+    """
     service = run_files.workload(source.label)
     files = (
         run_files.schedule(service),
         run_files.client_output(service),
         run_files.server_output(service),
     )
-    schedule, begun, received = (_rows_of(generators / file) for file in files)
+    schedule, started, received = (_read_rows(generators / file) for file in files)
     ends_s = {int(number): float(end_s) for number, _, end_s in received}
-    for text, start in begun:
-        number, start_s = int(text), float(start)
+    for number_text, start_text in started:
+        number, start_s = int(number_text), float(start_text)
         yield {
             "number": number,
             "start_s": source.start_s + float(schedule[number][0]),
@@ -234,29 +251,29 @@ def _workload_completions(source: WorkloadSource, generators: Path) -> Iterable[
         }
 
 
-def _rows_of(file: Path) -> list[list[str]]:
+def _read_rows(file: Path) -> list[list[str]]:
     return [row.split() for row in file.read_text().splitlines()]
 
 
 def completion_metrics(run: Run, completions: pl.DataFrame) -> tuple[CompletionMetrics, ...]:
-    """Returns for each source of short flows and host how many flows began and completed, and the
-    times of the completed flows.
+    """Returns for each source of short flows how many of them began and completed, with the mean
+    and percentiles (interpolated linearly) of their completion times in seconds.
 
-    Flows that began in the omitted time are left out. Percentiles are interpolated linearly.
+    Flows that began in the omitted time are left out. `completions` is from read_completions().
     """
     metrics = []
     for source in sources_of_short_flows(run):
-        own = completions.filter(
+        flows = completions.filter(
             pl.col("group") == run.group_name(source), pl.col("start_s") >= run.traffic.omit_s
         )
-        seconds = own["seconds"].drop_nulls()
+        seconds = flows["seconds"].drop_nulls()
         mean_s = seconds.mean()
         metrics.append(
             CompletionMetrics(
                 group=run.group_name(source),
                 host=source.host,
                 cca=source.cca,
-                begun=own.height,
+                begun=flows.height,
                 completed=seconds.len(),
                 mean_s=mean_s if isinstance(mean_s, float) else None,
                 median_s=seconds.quantile(0.5, "linear"),

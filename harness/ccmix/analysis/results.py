@@ -17,8 +17,8 @@ MANY_RUNS = 500  # which would take much memory with all of their details
 
 @dataclass(frozen=True)
 class Result:
-    """Holds a finished run and its folder; with numbers_only, only the parts of the run that
-    archive/campaign.py keeps.
+    """Holds a finished run and its folder. With numbers_only, the run has only the parts that
+    tables of results need, which saves memory if there are many runs.
     """
 
     finished: FinishedRun
@@ -40,7 +40,9 @@ class Result:
         return counts(self.finished)
 
     def whole(self) -> FinishedRun:
-        """Returns the complete run. Raises ArchiveError if its run.json can't be read any more."""
+        """Returns the run with all of its parts, which are read again if this result has only those
+        for tables. Raises ArchiveError if its run.json can't be read any more.
+        """
         if not self.numbers_only:
             return self.finished
         try:
@@ -52,16 +54,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """Holds all finished runs of the campaigns, and how many runs were planned.
+    """Holds all finished runs of one or more campaigns, which a report is made from.
 
-    Runs are in the order of their files: entry by entry, and each entry condition by condition.
-
-    With rtt_buckets, the rows pool all base RTTs below 30 ms, and all from 30 ms on.
+    Runs are in the order of the configuration files: entry by entry, and each entry condition by
+    condition.
     """
 
     runs: tuple[Result, ...]
-    planned: int
-    rtt_buckets: bool = False
+    planned: int  # runs
+    rtt_buckets: bool = False  # rows pool all base RTTs below 30 ms, and all from 30 ms on
     campaigns: tuple[Campaign, ...] = ()
     unread: tuple[
         str, ...
@@ -76,7 +77,9 @@ class Results:
         return {campaign.outdir: campaign.plan.unknown for campaign in self.campaigns}
 
     def unknown_of(self, result: Result) -> tuple[str, ...]:
-        """Returns the swept keys of a run's entry that represent unknown properties of its path."""
+        """Returns the swept keys of a run's entry that stand for unknown properties of its path:
+        properties of a real path that were not measured, so that its emulated twin sweeps them.
+        """
         return self._unknown.get(result.outdir, {}).get(result.run.entry, ())
 
     @functools.cached_property
@@ -86,8 +89,8 @@ class Results:
 
     @functools.cached_property
     def swept(self) -> list[str]:
-        """Returns every swept key, in the order of the files; with RTT buckets, the bucket instead
-        of the keys of the RTT.
+        """Returns the keys that any of the runs' entries sweeps, such as 'rate', in the order of
+        the files. With rtt_buckets, one key for the bucket replaces the keys of the RTT.
         """
         keys = list(dict.fromkeys(key for result in self.runs for key in result.run.condition))
         return [*(key for key in keys if key not in RTT_KEYS), BUCKET] if self.rtt_buckets else keys
@@ -97,18 +100,21 @@ LARGEST_NUMBER = 1e30  # of any metric: sums of larger squares would not be fini
 
 
 def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
-    """Raises ArchiveError if a metric is too large to be a measurement."""
-    metrics, source = finished.metrics, finished.facts.imported
-    _check_of(metrics, OF_RUN, folder)
+    """Raises ArchiveError if a metric in a run.json is too large to be a measurement, because the
+    statistics would then fail or mean nothing. `folder` is that of the run.
+    """
+    metrics, imported = finished.metrics, finished.facts.imported
+    _check_magnitudes_of(metrics, OF_RUN, folder)
     for group in metrics.groups:
-        _check_of(group, (*OF_GROUP, "fair_share"), folder)
-    if source:
-        _check_of(source, ("base_rtt_s", "rate_bps"), folder)
+        _check_magnitudes_of(group, (*OF_GROUP, "fair_share"), folder)
+    if imported:
+        _check_magnitudes_of(imported, ("base_rtt_s", "rate_bps"), folder)
 
 
-def _check_of(
+def _check_magnitudes_of(
     numbers: Metrics | GroupMetrics | ImportFacts, names: Sequence[str], folder: Path
 ) -> None:
+    """Raises ArchiveError if one of the named metrics is above LARGEST_NUMBER."""
     for name in names:
         value = metric(numbers, name)
         if value is not None and abs(value) > LARGEST_NUMBER:
@@ -116,19 +122,19 @@ def _check_of(
 
 
 def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) -> list[Result]:
-    """Loads the finished runs in the order of the conditions in the file, not of their completion.
+    """Loads a campaign's finished runs, in the order of their conditions in the configuration file.
 
-    Adds to `unread` the reasons why runs are left out. With numbers_only, it leaves out the parts
-    of runs that tables of results don't need.
+    Runs whose run.json is damaged are left out; the reason is appended to `unread`. With
+    numbers_only, the parts of runs that tables of results don't need are left out.
     """
-    places: dict[tuple[str, str, str], int] = {}
+    positions: dict[tuple[str, str, str], int] = {}
     for run in campaign.runs_in_file_order:
-        places.setdefault((run.entry, run.condition_name, run.dst), len(places))
+        positions.setdefault((run.entry, run.condition_name, run.dst), len(positions))
     results = []
-    read = campaign.finished(
+    finished_runs = campaign.finished(
         unread=lambda _, error: unread.append(str(error)), numbers_only=numbers_only
     )
-    for finished, folder in read:
+    for finished, folder in finished_runs:
         try:
             _check_magnitudes(finished, folder)
         except ArchiveError as error:
@@ -137,19 +143,20 @@ def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) ->
             results.append(Result(finished, folder, numbers_only))
     return sorted(
         results,
-        key=lambda result: places[result.run.entry, result.run.condition_name, result.run.dst],
+        key=lambda result: positions[result.run.entry, result.run.condition_name, result.run.dst],
     )
 
 
 def load_results(
     outdirs: Sequence[Path], *, numbers_only: bool = False, numbers_of_many: bool = False
 ) -> Results:
-    """Loads campaigns. Leaves out runs whose run.json is damaged, and says so in `unread`.
+    """Loads the finished runs of the campaigns in these folders, for a report or a comparison.
+    Leaves out runs whose run.json is damaged; Results.unread has a sentence for each.
 
-    With numbers_only, runs have only the parts that tables of results need (archive/campaign.py),
-    which saves memory; with numbers_of_many, only runs of campaigns of at least MANY_RUNS do.
+    numbers_only: load only the parts of runs that tables of results need, which saves memory
+    numbers_of_many: do so only for campaigns of at least MANY_RUNS runs
 
-    Raises ArchiveError if a folder is not a campaign, or if none of its runs is finished.
+    Raises ArchiveError if a folder is not a campaign or is named twice, or if no run is finished.
     """
     resolved = [outdir.resolve() for outdir in outdirs]
     for outdir, path in zip(outdirs, resolved, strict=True):

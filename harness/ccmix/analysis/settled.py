@@ -23,7 +23,7 @@ from ccmix.analysis.lengths import (
     LEAST_INTERVALS,
     changes_by_design,
     rounded_up,
-    slowest,
+    slowest_period,
     too_short,
 )
 from ccmix.model import Run
@@ -61,7 +61,7 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
     if why_not := _not_judged(run, flows):
         return Settling(settled=None, reasons=(why_not,))
     names, series = goodputs_of_groups(run, flows)
-    period = slowest(run, groups)
+    period = slowest_period(run, groups)
     measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     trends = tuple(trends_of(names, series, measured_s)) if series.shape[1] >= BATCHES else ()
     short = list(too_short(run, period))

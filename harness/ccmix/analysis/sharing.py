@@ -15,8 +15,8 @@ from ccmix.analysis.counting import (
     goodput_bps,
     imported,
     not_settled,
+    requested_traffic,
     studied_groups,
-    traffic_asked,
 )
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, confidence_interval, t_quantile
 from ccmix.analysis.statistics import Spread
@@ -246,7 +246,7 @@ def place_of(finished: FinishedRun) -> SharedPlace:
     run = finished.run
     condition = tuple(item for item in run.condition.items() if item[0] != CCA)
     path = replace(run.path, name="") if isinstance(run.path, Topology) else run.path
-    asked = traffic_asked(finished)
+    asked = requested_traffic(finished)
     sources = (
         each if each in asked.cross_traffic else _without_cca(each) for each in asked.sources
     )

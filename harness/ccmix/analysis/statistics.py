@@ -14,7 +14,7 @@ from ccmix.analysis.counting import (
     counts,
     not_settled,
     not_valid,
-    traffic_asked,
+    requested_traffic,
 )
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
 from ccmix.model import HostPath, ImportFacts, Run, Topology, Traffic, condition_name
@@ -161,7 +161,7 @@ def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
     ] = {}
     for finished in runs:
         run = shown = finished.run
-        place, traffic = run.path, traffic_asked(finished)
+        place, traffic = run.path, requested_traffic(finished)
         if rtt_buckets:
             shown = replace(run, condition=rtt_bucket(finished), dst="all")
         for group in finished.metrics.groups:

@@ -16,12 +16,12 @@ from ccmix.analysis.iperf3_tables import (
     FLOW_COLUMNS,
     INTERVAL_COLUMNS,
     START_COLUMNS,
+    merge_short_intervals,
     read_flows,
     read_intervals,
     read_reported,
     read_starts,
-    whole_blocks,
-    with_arrived,
+    with_udp_goodput,
 )
 from ccmix.analysis.iperf3_tables import start_s as iperf3_start_s
 from ccmix.analysis.measured import JITTER_S
@@ -252,8 +252,8 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     known = pl.concat(
         [
             pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
-            *(connections.numbered(test.streams, test.flows) for test in tests),
-            connections.numbered(
+            *(connections.join_flows(test.streams, test.flows) for test in tests),
+            connections.join_flows(
                 _streams_of_steps(results, steps.host if steps else ""), of_steps[0]
             ),
             *(own for _, own in of_commands),
@@ -267,7 +267,7 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     ]
 
     def ours(sockets: pl.DataFrame) -> pl.DataFrame:
-        return connections.of_flows(sockets, known)
+        return connections.flow_samples(sockets, known)
 
     sockets = ours(series.sockets)
     short_known = [
@@ -275,11 +275,11 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         *(own for _, own in short),
     ]
     of_short = earlier(
-        {"sockets": connections.of_flows(series.sockets, pl.concat(short_known))}, start_s
+        {"sockets": connections.flow_samples(series.sockets, pl.concat(short_known))}, start_s
     )["sockets"]
     # also connections whose server was not sampled, for instance because a SYN was lost
     to_servers = (
-        series.sockets.filter(connections.of_server(run, number, source))
+        series.sockets.filter(connections.is_with_server(run, number, source))
         for number, source in enumerate(run.traffic.sources)
         if isinstance(source, HttpSource | WorkloadSource)
     )
@@ -355,7 +355,9 @@ def with_counters(
         traffic.sources[0], UdpSource
     ):
         return replace(
-            tables, counters=counters, intervals=whole_blocks(tables.intervals, tables.flows)
+            tables,
+            counters=counters,
+            intervals=merge_short_intervals(tables.intervals, tables.flows),
         )
     flows = pl.concat([tables.flows, tables.short_flows])
 
@@ -395,12 +397,12 @@ def _sockets_of_others(
     sending = sockets.filter(pl.col("end") == "sender")
     for number, source in enumerate(run.traffic.sources):
         if isinstance(source, HttpSource | WorkloadSource):
-            yield source, sending.filter(connections.of_server(run, number, source))
+            yield source, sending.filter(connections.is_with_server(run, number, source))
     of_iperf3 = [
         pl.DataFrame(schema=connections.CONNECTION_COLUMNS),
         *(test.connections for test in tests),
     ]
-    yield from connections.of_commands(run, sending, pl.concat(of_iperf3))
+    yield from connections.command_sockets(run, sending, pl.concat(of_iperf3))
 
 
 def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
@@ -514,7 +516,7 @@ def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _Te
     traffic = run.traffic.of_source(source)
     flows = read_flows(traffic, client, source.host, lambda own: run.group_name(source, own))
     if isinstance(source, UdpSource):
-        flows = with_arrived(flows, server)
+        flows = with_udp_goodput(flows, server)
     drawn_s = run.spread.starts_s[run.traffic.sources.index(source)] if run.spread else ()
     asked_s = drawn_s if isinstance(source, Iperf3Source) else ()  # UDP starts as a whole
     starts_s = [iperf3_start_s(each) for each in (client, server)]
@@ -526,8 +528,8 @@ def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _Te
         read_intervals(traffic, client, server, flows, later_s),
         read_starts(client, source.host, asked_s),
         iperf3_report(client),
-        connections.of_streams(client, source.host),
-        connections.control(run, run.traffic.sources.index(source), server),
+        connections.stream_connections(client, source.host),
+        connections.control_connection(run, run.traffic.sources.index(source), server),
         starts_s[0],
         source.start_s,
     )
@@ -622,10 +624,10 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
         flows = iperf3_tables.pscheduler_flows(run.traffic, result.throughput, SRC)
     else:
         flows = flows_of_sockets(sampled(ours))
-    named = connections.of_streams(client, SRC) if client is not None else None
+    named = connections.stream_connections(client, SRC) if client is not None else None
 
     def of_flows(sockets: pl.DataFrame) -> pl.DataFrame:
-        return connections.of_flows_between_hosts(sockets, flows, named)
+        return connections.flow_samples_between_hosts(sockets, flows, named)
 
     sockets = of_flows(ours)
     start_s = _start_between_hosts_s(measurement, client, sampled(sockets))
@@ -692,7 +694,7 @@ def _steps_between_hosts(
     named = _streams_of_steps(results, SRC)
 
     def of_flows(sockets: pl.DataFrame) -> pl.DataFrame:
-        return connections.of_flows_between_hosts(sockets, flows, named)
+        return connections.flow_samples_between_hosts(sockets, flows, named)
 
     tables = _tables(
         flows, intervals, replace(series, sockets=of_flows(ours)), parts, start_s, of_flows
@@ -702,7 +704,9 @@ def _steps_between_hosts(
 
 def _streams_of_steps(results: Iterable[StepResult], host: str) -> pl.DataFrame:
     """Returns the connections of all steps: connections.CONNECTION_COLUMNS."""
-    every = (connections.of_streams(result.client, host) for result in results if result.client)
+    every = (
+        connections.stream_connections(result.client, host) for result in results if result.client
+    )
     return pl.concat([pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *every]).unique(
         maintain_order=True
     )

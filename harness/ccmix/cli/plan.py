@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from ccmix.analysis.cost import cost, run_seconds, times_as_fast
-from ccmix.analysis.lengths import warnings
+from ccmix.analysis.cost import cost, machine_speed, run_seconds
+from ccmix.analysis.lengths import too_short_warnings
 from ccmix.archive import Campaign
 from ccmix.archive.packed import opened
 from ccmix.cli import lacking, options
@@ -100,7 +100,7 @@ def plan(given: PlanOptions) -> None:
         put(json.dumps([row | costs for row, costs in zip(rows, of_cost, strict=True)]) + "\n")
         return
     put(plan_text.render(entries, runs))
-    for warning in (*unknown_for_sure(runs), *warnings(runs)):
+    for warning in (*unknown_for_sure(runs), *too_short_warnings(runs)):
         tell(warning)
     tell(plan_text.total(span(runs)))
     tell(plan_text.to_write(runs))
@@ -130,6 +130,6 @@ def _faster(given: PlanOptions) -> float:
     if given.cost_from is None:
         return 1.0
     with opened([given.cost_from]) as archives:
-        return times_as_fast(
+        return machine_speed(
             finished for finished, _ in Campaign.load(archives.folders[0]).finished()
         )

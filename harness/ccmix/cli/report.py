@@ -12,8 +12,8 @@ from typing import get_args
 
 import click
 
-from ccmix.analysis.counting import accepting, settling_summary
-from ccmix.analysis.effects import Baseline, against
+from ccmix.analysis.counting import accept_findings, settling_summary
+from ccmix.analysis.effects import Baseline, compare_with_baseline
 from ccmix.analysis.results import Results, load_results
 from ccmix.analysis.sharing import sharing
 from ccmix.archive import ArchiveError, Campaign
@@ -136,7 +136,8 @@ def report(given: ReportOptions) -> None:
         loaded = load_results(archives.folders, numbers_only=not is_page, numbers_of_many=True)
         unread = tuple(map(archives.rename, loaded.unread))
         runs = tuple(
-            replace(result, finished=accepting(result.finished, accepted)) for result in loaded.runs
+            replace(result, finished=accept_findings(result.finished, accepted))
+            for result in loaded.runs
         )
         results = replace(loaded, runs=runs, rtt_buckets=given.rtt_buckets, unread=unread)
         if given.charts:
@@ -199,7 +200,9 @@ def against_baseline(results: Results, baseline: str, metric: str, form: str) ->
             f"'{metric}' is unknown: use one of {', '.join(asked.metrics)}", param_hint="--metric"
         )
     try:
-        compared = against(asked, ((result.outdir, result.finished) for result in results.runs))
+        compared = compare_with_baseline(
+            asked, ((result.outdir, result.finished) for result in results.runs)
+        )
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--against") from error
     if form == "json":

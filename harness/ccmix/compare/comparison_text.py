@@ -5,7 +5,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from ccmix.analysis.comparison import significant
-from ccmix.analysis.counting import longest_settling, would_do
+from ccmix.analysis.counting import longest_settling, needed_duration
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, MOST_ITERATIONS
 from ccmix.analysis.statistics import shown, shown_mean
 from ccmix.compare.differences import Difference
@@ -139,7 +139,7 @@ def _longer(unsettled: Sequence[ComparedCondition]) -> str:
         return ""
     return (
         f". In {format_count(len(unsettled), 'condition')} runs have not settled: longer runs may "
-        f"have other goodputs; {would_do(worst)}"
+        f"have other goodputs; {needed_duration(worst)}"
     )
 
 
@@ -219,7 +219,7 @@ def _not_valid(cell: Cell) -> str:
 def _unsettled(cell: Cell) -> str:
     """Returns ' (2 not settled: duration = 300s would do)', or nothing."""
     worst = cell.longest_unsettled
-    return f" ({cell.not_settled} not settled: {would_do(worst)})" if worst else ""
+    return f" ({cell.not_settled} not settled: {needed_duration(worst)})" if worst else ""
 
 
 def _over(path: KnownPath) -> str:

@@ -12,9 +12,9 @@ from ccmix.analysis.iperf3_tables import (
     BLOCK_BYTES,
     FLOW_COLUMNS,
     INTERVAL_COLUMNS,
+    merge_short_intervals,
     read_intervals,
     read_reported,
-    whole_blocks,
 )
 from ccmix.analysis.series import SRC, read_series
 from ccmix.analysis.tables import RunTables
@@ -479,7 +479,7 @@ class _Test:
                 server = receiver._client("remote_port") if receiver is not None else None
                 table = read_intervals(traffic, sender._client(), server, flows)
                 tables.append(table.filter(pl.col("port").is_in(ports)).cast(INTERVAL_COLUMNS))  # type: ignore[arg-type]
-        return whole_blocks(pl.concat(tables), flows, self.settings.blksize or BLOCK_BYTES)
+        return merge_short_intervals(pl.concat(tables), flows, self.settings.blksize or BLOCK_BYTES)
 
     def _ends(self, other: "_Test | None") -> Row:
         """Returns the names of sender and receiver: the host's own name, and the name that the

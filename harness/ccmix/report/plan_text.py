@@ -50,7 +50,7 @@ def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
         plan.pairs,
         key=lambda pair: tuple(
             of(pair.sender)
-            for of in (path_text.own_path, path_text.sender_queue, path_text.way_back)
+            for of in (path_text.netem_of_data, path_text.sender_queue, path_text.netem_of_acks)
         ),
     ):
         pairs = list(alike)

@@ -4,8 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from ccmix.analysis.comparison import ALIKE
-from ccmix.analysis.counting import MEANINGS, advice, imported, sentences
-from ccmix.analysis.counting import notes as settling_notes
+from ccmix.analysis.counting import (
+    MEANINGS,
+    imported,
+    limit_advice,
+    limit_sentences,
+    settling_notes,
+)
 from ccmix.analysis.effects import Baseline, Comparison, comparison_name
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.results import Results
@@ -71,7 +76,7 @@ def not_valid_sentences(results: Results) -> list[str]:
     to fix or accept these runs.
     """
     runs = [result.finished for result in results.runs]
-    return [*_first(sentences(runs), "conditions"), *advice(runs)]
+    return [*_first(limit_sentences(runs), "conditions"), *limit_advice(runs)]
 
 
 def headings(results: Results, most_swept: int | None = None) -> list[str]:

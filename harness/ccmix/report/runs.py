@@ -261,11 +261,11 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
             yield "bottleneck of ACKs", path_text.ack_bottleneck(path)
         for sender in path.senders:
             yield f"queue of {sender.name}", path_text.sender_queue(sender)
-            yield f"path of {sender.name}", path_text.own_path(sender)
+            yield f"path of {sender.name}", path_text.netem_of_data(sender)
             if sender.receiver_window_bytes is not None:
                 yield f"window of the receiver of {sender.name}", path_text.receiver_window(sender)
             if sender.ack_delay_s is not None:
-                yield f"path of ACKs to {sender.name}", path_text.way_back(sender)
+                yield f"path of ACKs to {sender.name}", path_text.netem_of_acks(sender)
         yield "MTU", f"{path.mtu_bytes} bytes, offloads {'on' if path.offloads else 'off'}"
         for change in path.changes:
             yield f"at {format_time(change.at_s)}", path_text.change(change)

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ccmix.analysis.cost import run_seconds, slower_by, together
+from ccmix.analysis.cost import makespan_s, run_seconds, slowdown
 from ccmix.generators.pscheduler.task import most_sent_bytes
 from ccmix.model import HostPath, Run
 from ccmix.units import format_bytes
@@ -149,7 +149,7 @@ class ExpectedEnd:
         model.
         """
         prior_s = self._mean_s if self._left else 0.0
-        took_s = self._took_s + prior_s * slower_by(self._places)
+        took_s = self._took_s + prior_s * slowdown(self._places)
         times = took_s / (self._expected_s + prior_s) if self._expected_s + prior_s else 1.0
         busy = [
             max(0.0, self._left[name] * times - (now_s - began_s))
@@ -159,4 +159,4 @@ class ExpectedEnd:
         of_each = (each * times + self._pauses_s.get(name, 0.0) for name, each in waiting.items())
         if len(waiting) > MOST_PLACED:
             return (sum(busy) + sum(of_each)) / self._places
-        return together(of_each, self._places, busy)
+        return makespan_s(of_each, self._places, busy)

@@ -11,7 +11,7 @@ from ccmix.analysis.lengths import (
     LIKELY_MTU_BYTES,
     is_steady,
     looks_s,
-    slowest,
+    slowest_period,
     too_short,
 )
 from ccmix.generators.iperf3 import Iperf3Test
@@ -50,7 +50,9 @@ def _has_settled(run: Run, tests: Sequence[Test], look_s: float) -> bool:
         if any(test.ends_within(LOOKS_EACH_S) for _, test in tests):
             return False
         goodputs = _goodputs(measured, tests)
-    if not goodputs or any(too_short(measured, slowest(measured, list(_groups(measured, tests))))):
+    if not goodputs or any(
+        too_short(measured, slowest_period(measured, list(_groups(measured, tests))))
+    ):
         return False
     return is_steady(goodputs)
 
