@@ -15,7 +15,7 @@ from ccmix.analysis.reports import Iperf3TestReport
 from ccmix.analysis.series import Series
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import physics
-from ccmix.analysis.validity.applied import Limits, Observed
+from ccmix.analysis.validity.applied import Observed, Problems
 from ccmix.model import (
     AckBottleneck,
     Buffer,
@@ -38,7 +38,7 @@ RATE_BPS, PACKETS, ACKS = 1514 * 8 * 1000.0, 1000, 500
 SAMPLES = range(5)
 DROPPED, QUEUED = 7, 20  # a second, and in each sample but the first
 ENDS = {"ccmix-h1": "sender", "ccmix-receiver": "receiver"}
-Law = Callable[[Observed], Limits]
+Law = Callable[[Observed], Problems]
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
-"""Reads the recordings of a run's probes: ccmix-sockmon's streams, or instead the samples of ss, tc
-and /proc.
+"""Reads the recordings of a run's probes: ccmix-sockmon's streams, or samples of ss, tc and /proc.
 
 Columns, their names and types are those of the stream (probes/sockmon/README.md). ss, tc and /proc
 give only some of them.
@@ -66,7 +65,9 @@ Tables = Mapping[
 
 @dataclass(frozen=True)
 class Part:
-    """Holds a part of the recordings with all columns; `probes` and `diagnostics` as in Series."""
+    """A part of a run's recordings, because all of them may not fit into memory. Tables have all
+    columns; `probes` and `diagnostics` are as in Series.
+    """
 
     tables: Tables
     probes: Mapping[str, ProbeReport] = field(default_factory=dict)
@@ -130,34 +131,35 @@ COUNTED = (
 def recorded(
     logs: Path, measurement: Measurement, hosts: Sequence[str], cores: str | None
 ) -> Iterator[Part]:
-    """Yields everything in the folder logs/ of a run, in parts that fit into memory; time_s is by
+    """Yields all recordings in a run's folder logs/, in parts that fit into memory. time_s is by
     this machine's wall clock.
 
-    `hosts` are the machine of the sockets and the other machine, if any; `cores` are those of
-    interest, such as '4-5', or None. Raises ValueError if a file is not what a probe writes.
+    `hosts`: ('localhost',) on an emulated path, otherwise ('src', 'dst'). `cores`: the cores whose
+    load is wanted, such as '4-5'; None: all. Raises ValueError if a file is not what a probe
+    writes.
     """
     for host, name in zip(
         hosts, (run_files.SOCKMON_STREAM, run_files.SOCKMON_DESTINATION_STREAM), strict=False
     ):
         if (file := logs / name).exists():
-            yield from _of_stream(file, host, measurement)
-    for host, name in _senders(measurement).items():
+            yield from _read_sockmon(file, host, measurement)
+    for host, name in _ss_files(measurement).items():
         if (file := logs / name).exists():
-            yield from (Part({"sockets": table}) for table in _ss_parts(file, host))
+            yield from (Part({"sockets": table}) for table in _read_ss_samples(file, host))
     if (file := logs / QUEUES_BY_TC).exists():
-        yield Part({"queues": _of_tc(read_samples(file))})
+        yield Part({"queues": _queue_table(read_samples(file))})
     for host in hosts:
         if (file := logs / f"processors-{host}.jsonl").exists():
             yield from (
-                Part({"cpu": _of_proc_stat(samples, host, cores)})
+                Part({"cpu": _cpu_table(samples, host, cores)})
                 for samples in sample_parts(file, SAMPLED_LINES)
             )
     if (logs / run_files.RTT_SAMPLES).exists():
-        yield _of_rtt(logs, measurement.clocks_s.get(hosts[0], 0.0))
+        yield _read_rtt_probe(logs, measurement.clocks_s.get(hosts[0], 0.0))
 
 
-def _senders(measurement: Measurement) -> dict[str, str]:
-    """Returns each sending host with its file of ss's samples."""
+def _ss_files(measurement: Measurement) -> dict[str, str]:
+    """Returns the name of the file with ss's samples of each sending host."""
     senders = list((measurement.series.senders or {"": SRC}).values())
     return {
         host: SOCKETS_BY_SS if len(senders) == 1 else f"sockets-{host}.jsonl" for host in senders
@@ -165,12 +167,14 @@ def _senders(measurement: Measurement) -> dict[str, str]:
 
 
 def read_series(parts: Iterable[Part]) -> Series:
-    """Joins the series of all parts."""
+    """Joins the parts of the recordings into whole tables that keep only the columns and counters
+    that metrics need (NEEDED, COUNTED).
+    """
     tables: dict[str, list[pl.DataFrame]] = {name: [] for name in NEEDED}
     probes: dict[str, ProbeReport] = {}
     diagnostics: list[str] = []
     for part in parts:
-        for name, needed in NEEDED.items():
+        for name, columns_needed in NEEDED.items():
             if name in part.tables:
                 table = part.tables[name]
                 if name == "sockets":
@@ -178,45 +182,53 @@ def read_series(parts: Iterable[Part]) -> Series:
                 elif name == "counters":
                     table = table.filter(pl.col("name").is_in(COUNTED.split()))
                 tables[name].append(
-                    table.select(column for column in needed if column in table.columns)
+                    table.select(column for column in columns_needed if column in table.columns)
                 )
         probes |= part.probes
         diagnostics += part.diagnostics
-    joined = {name: pl.concat(some, how="diagonal") for name, some in tables.items() if some}
-    nothing = with_peers(_of_ss([], SRC))
+    joined_tables = {
+        name: pl.concat(parts_of_table, how="diagonal")
+        for name, parts_of_table in tables.items()
+        if parts_of_table
+    }
+    no_sockets = with_peers(_socket_table([], SRC))
     empty = {
-        "sockets": nothing.select(
-            column for column in NEEDED["sockets"] if column in nothing.columns
+        "sockets": no_sockets.select(
+            column for column in NEEDED["sockets"] if column in no_sockets.columns
         )
     }
-    return Series(**(empty | joined), probes=probes, diagnostics=tuple(diagnostics))
+    return Series(**(empty | joined_tables), probes=probes, diagnostics=tuple(diagnostics))
 
 
 def write_tables(parts: Iterable[Tables], folder: Path) -> None:
-    """Writes NAME.parquet of each table that has rows. Raises OSError."""
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        written: dict[str, parquet.Parts] = {}
+    """Writes NAME.parquet for each table that has rows, joined over all parts. Parts go to
+    temporary files first, because all of them may not fit into memory. Raises OSError.
+    """
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        files: dict[str, parquet.Parts] = {}
         for tables in parts:
             for name, table in tables.items():
                 if not table.is_empty():
-                    written.setdefault(name, parquet.Parts(Path(place), name)).add(table)
-        for name, rows in written.items():
+                    files.setdefault(name, parquet.Parts(Path(temporary), name)).add(table)
+        for name, rows in files.items():
             rows.write(folder / f"{name}.parquet")
 
 
 def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
-    """Reads the samples of all sockets of a run that may have failed. Raises OSError and
-    ValueError.
+    """Yields the samples of all sockets of a run, which may have failed, as tables. Raises OSError
+    or ValueError if the recordings are missing or damaged.
     """
     if (stream := logs / run_files.SOCKMON_STREAM).exists():
         yield from (part.sockets for part in stream_parts(stream))
     else:
         for file in sorted(logs.glob("sockets*.jsonl")):
-            yield from _ss_parts(file, file.stem)
+            yield from _read_ss_samples(file, file.stem)
 
 
 def with_peers(sockets: pl.DataFrame) -> pl.DataFrame:
-    """Adds the columns PEER: port and address of the end that is not the sender's."""
+    """Adds peer_port and peer_address: those of the end that does not send, whichever end was
+    sampled.
+    """
     at_sender = pl.col("end") == "sender"
     port = pl.when(at_sender).then("remote_port").otherwise("local_port")
     address = pl.when(at_sender).then("remote_address").otherwise("local_address")
@@ -227,8 +239,8 @@ def with_peers(sockets: pl.DataFrame) -> pl.DataFrame:
 
 
 def sampled(table: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples of the sender's established sockets in a table, which both ss and the
-    probe see.
+    """Returns the rows of a socket table that are samples of the senders' established sockets.
+    These are the ones that both ss and ccmix-sockmon see, so metrics don't depend on the tool.
     """
     if table.is_empty():
         return table
@@ -238,7 +250,9 @@ def sampled(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def earlier(tables: Tables, by_s: float) -> dict[str, pl.DataFrame]:
-    """Returns the tables with time_s reduced by `by_s`."""
+    """Returns the tables with time_s reduced by `by_s`: to count from the start of the traffic, or
+    to correct a clock.
+    """
     return {
         name: table.with_columns(pl.col("time_s") - by_s)
         for name, table in tables.items()
@@ -246,44 +260,52 @@ def earlier(tables: Tables, by_s: float) -> dict[str, pl.DataFrame]:
     }
 
 
-def _of_stream(file: Path, host: str, measurement: Measurement) -> Iterator[Part]:
-    """Yields the parts of a stream of ccmix-sockmon. `series` of the measurement says which ends,
-    places and senders the namespaces, devices and addresses mean; `clocks_s`, how far a host's
-    clock is ahead.
+def _read_sockmon(file: Path, host: str, measurement: Measurement) -> Iterator[Part]:
+    """Yields the parts of a stream of ccmix-sockmon, whose rows name network namespaces, devices
+    and addresses, with what these mean in the run: the columns end, host, port and place.
+
+    `measurement.series` has these meanings, and `measurement.clocks_s` how far the clock of `host`
+    is ahead.
     """
-    far_end = measurement.series.senders is None and host != SRC
+    at_destination = measurement.series.senders is None and host != SRC
     ends = {
-        netns: "receiver" if far_end else end for netns, end in measurement.series.sockets.items()
+        netns: "receiver" if at_destination else end
+        for netns, end in measurement.series.sockets.items()
     }
     end = pl.col("netns").replace_strict(ends, default=None, return_dtype=pl.String)
     device = pl.concat_str("netns", pl.lit("/"), "device")
-    place = device.replace_strict(measurement.series.queues, default=None, return_dtype=pl.String)
-    of_host = pl.lit(host).alias("host")
-    name = "sockmon" if host == "localhost" else f"sockmon-{host}"
+    place_name = device.replace_strict(
+        measurement.series.queues, default=None, return_dtype=pl.String
+    )
+    host_column = pl.lit(host).alias("host")
+    probe_name = "sockmon" if host == "localhost" else f"sockmon-{host}"
     port = pl.when(end == "sender").then("local_port").otherwise("remote_port")
     address = pl.when(end == "sender").then("local_address").otherwise("remote_address")
     senders = measurement.series.senders
     sender = address.str.strip_prefix(IPV4_IN_IPV6).replace_strict(
         senders or {}, default=None, return_dtype=pl.String
     )
-    sending = pl.lit(SRC) if senders is None else sender
+    sending_host = pl.lit(SRC) if senders is None else sender
     ahead_s = measurement.clocks_s.get(host, 0.0)
     if not file.stat().st_size:  # the probe could not even start
-        yield Part({}, {name: _ended_early(file)})
+        yield Part({}, {probe_name: _report_early_end(file)})
         return
     for stream in stream_parts(file):
         tables = {
-            "sockets": stream.sockets.with_columns(end=end, host=sending, port=port),
-            "queues": stream.queues.with_columns(place=place),
-            "counters": stream.counters.with_columns(of_host),
-            "cpu": stream.cpu.with_columns(of_host),
-            "processes": stream.processes.with_columns(of_host),
+            "sockets": stream.sockets.with_columns(end=end, host=sending_host, port=port),
+            "queues": stream.queues.with_columns(place=place_name),
+            "counters": stream.counters.with_columns(host_column),
+            "cpu": stream.cpu.with_columns(host_column),
+            "processes": stream.processes.with_columns(host_column),
         }
-        diagnostics = tuple(f"{name}: {note}" for note in stream.notes)
-        yield Part(earlier(tables, ahead_s), {name: _report(stream, file)}, diagnostics)
+        diagnostics = tuple(f"{probe_name}: {note}" for note in stream.notes)
+        yield Part(earlier(tables, ahead_s), {probe_name: _probe_report(stream, file)}, diagnostics)
 
 
-def _of_rtt(logs: Path, ahead_s: float) -> Part:
+def _read_rtt_probe(logs: Path, ahead_s: float) -> Part:
+    """Reads the RTTs that ccmix-rtt measured, and reports whether it worked to its end. `ahead_s`:
+    how far the clock of its host is ahead.
+    """
     stderr_line = last_line(logs / run_files.RTT_ERRORS)
     try:
         samples = rtt.read(logs / run_files.RTT_SAMPLES)
@@ -293,9 +315,9 @@ def _of_rtt(logs: Path, ahead_s: float) -> Part:
     return Part(earlier({"rtt": samples.table}, ahead_s), {"rtt": report})
 
 
-def _ended_early(file: Path) -> ProbeReport:
-    """Reports on a stream whose end is missing. The end has the probe's counts, so the number of
-    samples is not known.
+def _report_early_end(file: Path) -> ProbeReport:
+    """Reports that ccmix-sockmon ended too early. Its stream then lacks the final counts, so the
+    number of samples is not known.
     """
     stderr_line = last_line(sockmon.errors_of(file))
     return ProbeReport(
@@ -303,35 +325,38 @@ def _ended_early(file: Path) -> ProbeReport:
     )
 
 
-def _report(stream: Stream, file: Path) -> ProbeReport:
+def _probe_report(stream: Stream, file: Path) -> ProbeReport:
+    """Reports how ccmix-sockmon worked, from the final counts in its stream: samples, missed and
+    lost ones.
+    """
     if stream.report is None:
-        return _ended_early(file)
-    lost = [
+        return _report_early_end(file)
+    failures = [
         f"{name.replace('_', ' ')}: {count}" for name in _FAILURES if (count := stream.report[name])
     ]
     return ProbeReport(
         samples=stream.report["samples"],
         missed=stream.report["missed"],
-        failed=", ".join(lost) or None,
+        failed=", ".join(failures) or None,
         longest_delay_s=stream.report["longest_delay_ns"] / 1e9,
     )
 
 
-def _ss_parts(file: Path, host: str) -> Iterator[pl.DataFrame]:
-    """Yields the output of ss in a run, in tables of some samples each. Raises ValueError if it is
-    too much.
+def _read_ss_samples(file: Path, host: str) -> Iterator[pl.DataFrame]:
+    """Yields socket tables from the samples of ss in a file, some thousand samples at a time.
+    Raises ValueError if ss printed too many lines to be read.
     """
     rows = 0
     for samples in sample_parts(file, SAMPLED_LINES):
         rows += sum(1 for sample in samples for _ in output_lines(sample.output))
         if rows > MOST_SOCKET_SAMPLES:
             raise ValueError(f"{file}: ss printed more than {MOST_SOCKET_SAMPLES} lines")
-        yield _of_ss(samples, host)
+        yield _socket_table(samples, host)
 
 
-def _of_ss(samples: Sequence[Sample], host: str) -> pl.DataFrame:
-    """Returns the samples of COMMAND, which shows only established sockets; it runs on the senders'
-    hosts.
+def _socket_table(samples: Sequence[Sample], host: str) -> pl.DataFrame:
+    """Parses samples of ss into a table like ccmix-sockmon's. ss runs on the sending host and
+    prints only established sockets, so `state`, `end` and `host` are the same in all rows.
     """
     rows = [
         {"time_s": sample.time_s, "took_s": sample.seconds} | asdict(socket)
@@ -347,7 +372,10 @@ def _of_ss(samples: Sequence[Sample], host: str) -> pl.DataFrame:
     )
 
 
-def _of_tc(samples: Sequence[Sample]) -> pl.DataFrame:
+def _queue_table(samples: Sequence[Sample]) -> pl.DataFrame:
+    """Parses samples of `tc -s -j qdisc show` at the bottleneck into a table like
+    ccmix-sockmon's.
+    """
     rows = [
         {
             "time_s": sample.time_s,
@@ -368,7 +396,10 @@ def _of_tc(samples: Sequence[Sample]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_SAMPLE | _TC_COLUMNS).with_columns(place=pl.lit("bottleneck"))
 
 
-def _of_proc_stat(samples: Sequence[Sample], host: str, cores: str | None) -> pl.DataFrame:
+def _cpu_table(samples: Sequence[Sample], host: str, cores: str | None) -> pl.DataFrame:
+    """Parses samples of /proc/stat into a table like ccmix-sockmon's: a row for each core and
+    sample.
+    """
     rows = [
         {"time_s": sample.time_s, "took_s": sample.seconds, "host": host, "core": core}
         | dict(zip(CPU_TIMES, spent_s, strict=False))

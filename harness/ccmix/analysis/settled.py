@@ -1,5 +1,4 @@
-"""Judges whether a run was long enough: whether goodputs and shares still have a trend, and whether
-the run could show a trend.
+"""Judges whether a run was long enough: do goodputs and shares still have a trend?
 
 The test for a trend takes batch means of the measured time, and the likelihood ratio of a trend in
 noise of first order (AR(1)) against only such noise. Both are exact likelihoods of normal values,
@@ -57,57 +56,68 @@ Floats = NDArray[np.float64]
 
 
 def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> Settling:
-    """Judges a run by its dynamics.goodputs() and its groups."""
+    """Judges whether a run has settled, that is, whether its goodputs and shares show no trend and
+    it was long enough to show one. Otherwise says why not, and which duration would probably be
+    enough.
+
+    `flows`: the goodput of each flow in each interval, from dynamics.goodputs().
+    """
     if why_not := _not_judged(run, flows):
         return Settling(settled=None, reasons=(why_not,))
     names, series = goodputs_of_groups(run, flows)
-    period = slowest_period(run, groups)
+    slowest_process = slowest(run, groups)
     measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     trends = tuple(trends_of(names, series, measured_s)) if series.shape[1] >= BATCHES else ()
-    short = list(too_short(run, period))
-    seen = [trend for trend in trends if trend.seen]
-    stepping = any(trend.step_s is not None for trend in seen)
+    too_short_reasons = list(too_short(run, slowest_process))
+    seen_trends = [trend for trend in trends if trend.seen]
+    has_step = any(trend.step_s is not None for trend in seen_trends)
     warm_up = max((mser_5(values) for values in series), default=0)
-    is_early = not stepping or warm_up <= series.shape[1] // 4
-    is_warm_up = bool(seen) and is_early and not _has_trend(names, series[:, warm_up:])
-    enough_s = [enough for _, enough in short]
+    is_early = not has_step or warm_up <= series.shape[1] // 4
+    is_warm_up = bool(seen_trends) and is_early and not _has_trend(names, series[:, warm_up:])
+    enough_s = [seconds for _, seconds in too_short_reasons]
     if is_warm_up:
         enough_s.append(measured_s)
-    elif not stepping:
-        enough_s += [measured_s * abs(trend.change) / LEAST_CHANGE for trend in seen]
+    elif not has_step:
+        enough_s += [measured_s * abs(trend.change) / LEAST_CHANGE for trend in seen_trends]
     return Settling(
-        settled=not (short or seen),
-        reasons=(*(clause for clause, _ in short), *_clauses(seen)),
+        settled=not (too_short_reasons or seen_trends),
+        reasons=(*(clause for clause, _ in too_short_reasons), *_clauses(seen_trends)),
         trends=trends,
         warm_up_s=warm_up * interval_s,
-        slowest=period.name if period else None,
-        slowest_period_s=period.seconds if period else None,
+        slowest=slowest_process.name if slowest_process else None,
+        slowest_period_s=slowest_process.seconds if slowest_process else None,
         enough_s=rounded_up(max(enough_s)) if enough_s else None,
         enough_omit_s=rounded_up(run.traffic.omit_s + warm_up * interval_s) if is_warm_up else None,
     )
 
 
 def goodputs_of_groups(run: Run, flows: pl.DataFrame) -> tuple[list[str], Floats]:
-    """Returns the groups' names, and a row for each group: its goodput in each interval of the
-    measured time, in bits/s.
+    """Returns the names of the groups, and a matrix with a row for each group and a column for each
+    interval of the measured time: the group's goodput in bits/s.
     """
-    first = omitted_intervals(run.traffic, run.traffic.goodput_interval_s)
-    last = flows["interval"].max()
-    count = max(0, (last if isinstance(last, int) else 0) - first + 1)
-    own = flows.filter(pl.col("interval").is_between(first, first + count - 1))
-    names = own["group"].unique(maintain_order=True).to_list()
-    series = np.zeros((len(names), count))
-    for group, interval, goodput_bps in own.select("group", "interval", "goodput_bps").iter_rows():
-        series[names.index(group), interval - first] += goodput_bps
+    first_interval = omitted_intervals(run.traffic, run.traffic.goodput_interval_s)
+    last_interval = flows["interval"].max()
+    intervals = max(
+        0, (last_interval if isinstance(last_interval, int) else 0) - first_interval + 1
+    )
+    measured_flows = flows.filter(
+        pl.col("interval").is_between(first_interval, first_interval + intervals - 1)
+    )
+    names = measured_flows["group"].unique(maintain_order=True).to_list()
+    series = np.zeros((len(names), intervals))
+    for group, interval, goodput_bps in measured_flows.select(
+        "group", "interval", "goodput_bps"
+    ).iter_rows():
+        series[names.index(group), interval - first_interval] += goodput_bps
     return names, series
 
 
 def trends_of(names: Sequence[str], series: Floats, measured_s: float = 1.0) -> Iterator[Trend]:
-    """Yields the trend of each group's goodput and, if there are several groups, of its share;
-    `series` has a row for each group.
+    """Yields the trend of each group's goodput and, with several groups, of its share; `seen` says
+    whether it is large and significant. `series`: a row for each group, a column for each interval.
 
-    A trend that is a step has the time of the step, and its factor: the mean after it over the mean
-    before it.
+    For a step, the trend has the time of the step, and the mean after it divided by the mean before
+    it as its factor. Otherwise the factor compares the last quarter with the first.
     """
     goodputs = batch_means(series)
     quantities: list[tuple[Quantity, Floats]] = [("goodput", goodputs)]
@@ -120,47 +130,51 @@ def trends_of(names: Sequence[str], series: Floats, measured_s: float = 1.0) -> 
             trends_seen(batches, len(names)),
             steps_seen(batches, len(names)),
         )
-        for at, (name, step) in enumerate(zip(names, steps, strict=True)):
+        for row, (name, step) in enumerate(zip(names, steps, strict=True)):
             before, after = (
-                (batches[at, :step], batches[at, step:]) if step else _outer_quarters(batches[at])
+                (batches[row, :step], batches[row, step:])
+                if step
+                else _outer_quarters(batches[row])
             )
             start = float(before.mean())
             yield Trend(
                 name,
                 quantity,
-                float(changes[at]),
+                float(changes[row]),
                 float(after.mean()) / start if start else None,
-                bool(seen[at]) or step is not None,
+                bool(seen[row]) or step is not None,
                 None if step is None else step * measured_s / BATCHES,
             )
 
 
 def _outer_quarters(batches: Floats) -> tuple[Floats, Floats]:
+    """Returns the first and the last quarter of a series of batch means."""
     return batches[:QUARTER], batches[-QUARTER:]
 
 
 def steps_seen(batches: Floats, groups: int) -> list[int | None]:
-    """Returns for each row of batch means after how many of them it has a step that matters; None
-    if it has none.
+    """Returns for each row of batch means where it has a significant step: the number of batches
+    before it; None without a step. `groups` is the number of groups whose tests share the error
+    rate.
     """
-    none = _log_likelihoods(batches, _fits()[0])
-    ratios = np.array([_log_likelihoods(batches, fit) for fit in _step_fits()]) - none
+    without_step = _log_likelihoods(batches, _fits()[0])
+    ratios = np.array([_log_likelihoods(batches, fit) for fit in _step_fits()]) - without_step
     critical = np.maximum(
         CRITICAL_OF_STEP + critical_value(groups) - CRITICAL, likelihood_ratios(batches)
     )
     steps: list[int | None] = []
-    for row, best, is_seen in zip(
+    for row, best_fit, is_seen in zip(
         batches, ratios.argmax(axis=0), ratios.max(axis=0) > critical, strict=True
     ):
-        step = STEPS[int(best)]
+        step = STEPS[int(best_fit)]
         jump = abs(row[step:].mean() - row[:step].mean())
         steps.append(step if is_seen and jump >= LEAST_CHANGE * row.mean() > 0 else None)
     return steps
 
 
 def trends_seen(batches: Floats, groups: int) -> NDArray[np.bool_]:
-    """Returns for each row of batch means whether it has a trend that matters; `groups` is the
-    number of groups of the runs.
+    """Returns for each row of batch means whether it has a trend that is significant and large
+    enough to matter. `groups` is the number of groups whose tests share the error rate.
     """
     return (likelihood_ratios(batches) > critical_value(groups)) & (
         np.abs(changes_of(batches)) >= LEAST_CHANGE
@@ -168,53 +182,59 @@ def trends_seen(batches: Floats, groups: int) -> NDArray[np.bool_]:
 
 
 def changes_of(batches: Floats) -> Floats:
-    """Returns for each row the mean of the last quarter minus that of the first, over the mean; 0
-    if the mean is 0.
+    """Returns for each row of batch means how much it changed: the mean of the last quarter less
+    that of the first, divided by the mean of all; 0 if that is 0.
     """
     means = batches.mean(axis=1)
-    quarters = batches[:, -QUARTER:].mean(axis=1) - batches[:, :QUARTER].mean(axis=1)
-    changes: Floats = quarters / np.where(means > 0, means, np.inf)
+    differences = batches[:, -QUARTER:].mean(axis=1) - batches[:, :QUARTER].mean(axis=1)
+    changes: Floats = differences / np.where(means > 0, means, np.inf)
     return changes
 
 
 def critical_value(groups: int) -> float:
-    """Returns the value that the likelihood ratio of a trend must exceed, so that a trend is seen
-    in at most 5% of the runs without one.
+    """Returns the value that the likelihood ratio of a trend must exceed to be significant, so that
+    a trend is wrongly seen in at most 5% of runs; more groups need a larger value.
     """
     return CRITICAL + CRITICAL_OF_TWICE_AS_MANY * math.log2(groups)
 
 
 def batch_means(series: Floats) -> Floats:
-    """Returns BATCHES means of each row, over equal times; an interval that crosses a border counts
-    in part on both sides.
+    """Averages each row over BATCHES parts of equal length, whatever the number of intervals. An
+    interval on the border of two parts counts in both, in proportion.
     """
-    count = series.shape[1]
+    intervals = series.shape[1]
     sums = np.concatenate([np.zeros((len(series), 1)), np.cumsum(series, axis=1)], axis=1)
-    borders = np.linspace(0, count, BATCHES + 1)
-    at = np.minimum(borders.astype(int), count - 1)
-    until = sums[:, at] + (borders - at) * series[:, at]
-    means: Floats = np.diff(until, axis=1) * BATCHES / count
+    borders = np.linspace(0, intervals, BATCHES + 1)
+    border_intervals = np.minimum(borders.astype(int), intervals - 1)
+    sums_at_borders = (
+        sums[:, border_intervals] + (borders - border_intervals) * series[:, border_intervals]
+    )
+    means: Floats = np.diff(sums_at_borders, axis=1) * BATCHES / intervals
     return means
 
 
 def likelihood_ratios(batches: Floats) -> Floats:
-    """Returns for each row of batch means 2 log(L1 / L0), of the trend that fits best against no
-    trend.
+    """Returns for each row of batch means twice the logarithm of a likelihood ratio: of the best
+    fitting trend against no trend, both with correlated noise.
     """
-    alone, *with_trend = _fits()
-    none = _log_likelihoods(batches, alone)
-    ratios: Floats = np.max([_log_likelihoods(batches, fit) for fit in with_trend], axis=0) - none
+    constant_fit, *trend_fits = _fits()
+    without_trend = _log_likelihoods(batches, constant_fit)
+    ratios: Floats = (
+        np.max([_log_likelihoods(batches, fit) for fit in trend_fits], axis=0) - without_trend
+    )
     return ratios
 
 
 def _log_likelihoods(batches: Floats, fit: Sequence[tuple[Floats, float]]) -> Floats:
-    """Returns twice the largest log-likelihood over CORRELATIONS, up to a constant."""
-    least = BATCHES * (NO_NOISE * np.abs(batches).mean(axis=1)) ** 2 + np.finfo(float).tiny
-    of_each = []
+    """Returns for each row of batch means twice the logarithm of the likelihood of a fit, at the
+    noise correlation that makes it largest, up to a constant. `fit`: from _fit().
+    """
+    smallest = BATCHES * (NO_NOISE * np.abs(batches).mean(axis=1)) ** 2 + np.finfo(float).tiny
+    by_correlation = []
     for residuals, log_determinant in fit:
-        squares = np.maximum(((batches @ residuals.T) ** 2).sum(axis=1), least)
-        of_each.append(-BATCHES * np.log(squares) - log_determinant)
-    largest: Floats = np.max(of_each, axis=0)
+        squares = np.maximum(((batches @ residuals.T) ** 2).sum(axis=1), smallest)
+        by_correlation.append(-BATCHES * np.log(squares) - log_determinant)
+    largest: Floats = np.max(by_correlation, axis=0)
     return largest
 
 
@@ -223,7 +243,9 @@ Fit = list[tuple[Floats, float]]
 
 @functools.lru_cache(maxsize=1)
 def _fits() -> list[Fit]:
-    """Returns the fits of no trend, of a linear trend, and of those of APPROACHES."""
+    """Returns the fit of a constant, then those of a linear trend and of exponential approaches.
+    Computed once.
+    """
     times = (np.arange(BATCHES) + 0.5) / BATCHES
     constant = np.ones(BATCHES)
     trends = [times, *(np.exp(-times / approach) for approach in APPROACHES)]
@@ -235,63 +257,72 @@ def _fits() -> list[Fit]:
 
 @functools.lru_cache(maxsize=1)
 def _step_fits() -> list[Fit]:
-    """Returns the fits of a step after each of STEPS."""
+    """Returns the fits of a step after each number of batches in STEPS. Computed once."""
     return [_fit(np.column_stack([np.ones(BATCHES), np.arange(BATCHES) >= step])) for step in STEPS]
 
 
 def _fit(design: Floats) -> Fit:
-    """Returns for each correlation the matrix that turns batch means into independent residuals,
-    and the logarithm of the determinant of the correlation matrix.
+    """Prepares the least-squares fit of a model to batch means with AR(1) noise.
+
+    `design`: the model's matrix, a row for each batch. Returns for each of CORRELATIONS the matrix
+    that turns batch means into independent residuals, and the log determinant of the correlation
+    matrix.
     """
     lags = np.abs(np.subtract.outer(np.arange(BATCHES), np.arange(BATCHES)))
     fit = []
     for correlation in CORRELATIONS:
-        root = np.linalg.cholesky(correlation**lags)
-        whitened = np.linalg.inv(root)
+        cholesky_factor = np.linalg.cholesky(correlation**lags)
+        whitened = np.linalg.inv(cholesky_factor)
         orthogonal, _ = np.linalg.qr(whitened @ design)
         residuals = whitened - orthogonal @ (orthogonal.T @ whitened)
-        fit.append((residuals, float(2 * np.log(np.diag(root)).sum())))
+        fit.append((residuals, float(2 * np.log(np.diag(cholesky_factor)).sum())))
     return fit
 
 
 def _has_trend(names: Sequence[str], series: Floats) -> bool:
-    """Returns whether any group has a trend, or the series is too short to tell."""
+    """Returns whether any group has a trend in the rest of the measured time, after the warm-up;
+    True also if the rest is too short to tell.
+    """
     return series.shape[1] < BATCHES or any(trend.seen for trend in trends_of(names, series))
 
 
 def mser_5(values: Floats) -> int:
-    """Returns how many values at the start of a series are its warm-up.
+    """Returns how many values at the start of a series are its warm-up, by the method MSER-5.
 
-    MSER-5 leaves out means of 5 values at the start, at most half of them, so that the standard
-    error of the mean of the rest is smallest (White 1997; White, Cobb and Spratt 2000).
+    It averages the series in batches of 5, and leaves out as many of them at the start, at most
+    half, as make the standard error of the mean of the rest smallest (White 1997; White, Cobb and
+    Spratt 2000).
     """
-    count = len(values) // MSER_BATCH
-    batches = values[: count * MSER_BATCH].reshape(count, MSER_BATCH).mean(axis=1)
-    rests = [batches[at:] for at in range(count // 2 + 1)] if count else []
+    batch_count = len(values) // MSER_BATCH
+    batches = values[: batch_count * MSER_BATCH].reshape(batch_count, MSER_BATCH).mean(axis=1)
+    rests = [batches[left_out:] for left_out in range(batch_count // 2 + 1)] if batch_count else []
     return int(np.argmin([rest.var() / len(rest) for rest in rests])) * MSER_BATCH if rests else 0
 
 
-def _clauses(seen: Sequence[Trend]) -> Iterator[str]:
-    """Yields a clause for each group with a trend, about its goodput or otherwise its share."""
-    of_goodput = {trend.group for trend in seen if trend.quantity == "goodput"}
-    for trend in seen:
-        if trend.quantity == "goodput" or trend.group not in of_goodput:
+def _clauses(trends: Sequence[Trend]) -> Iterator[str]:
+    """Yields a clause for each group with a trend, for the report: "cubic's goodput still rises
+    (x1.2 from the first to the last quarter)". A trend of its share is left out if its goodput has
+    one, too.
+    """
+    groups_with_trend = {trend.group for trend in trends if trend.quantity == "goodput"}
+    for trend in trends:
+        if trend.quantity == "goodput" or trend.group not in groups_with_trend:
             rises = trend.change > 0 if trend.factor is None else trend.factor > 1
-            times = "from nothing" if trend.factor is None else f"x{trend.factor:.2g}"
+            ratio = "from nothing" if trend.factor is None else f"x{trend.factor:.2g}"
             if trend.step_s is not None:
-                way = f"steps {'up' if rises else 'down'} after {format_time(trend.step_s)}"
-                yield f"{trend.group}'s {trend.quantity} {way} of the measured time ({times})"
+                moves = f"steps {'up' if rises else 'down'} after {format_time(trend.step_s)}"
+                yield f"{trend.group}'s {trend.quantity} {moves} of the measured time ({ratio})"
             else:
-                way = "rises" if rises else "falls"
+                moves = "rises" if rises else "falls"
                 yield (
-                    f"{trend.group}'s {trend.quantity} still {way} ({times} from the first to "
+                    f"{trend.group}'s {trend.quantity} still {moves} ({ratio} from the first to "
                     "the last quarter)"
                 )
 
 
 def _not_judged(run: Run, flows: pl.DataFrame) -> str | None:
-    """Returns why the goodput of a run is not expected to settle, or is not known; None if the run
-    can be judged.
+    """Returns why it can't be judged whether a run has settled: its goodput changes by design, or
+    is not known; None if it can be judged.
     """
     if run.traffic.steps:
         return "its steps send one after the other, each otherwise than the one before"

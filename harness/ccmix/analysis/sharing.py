@@ -1,6 +1,4 @@
-"""Compares CCAs in separate runs and in the same run: the goodputs of each condition's runs of one
-CCA with those of another, and the shares of groups that compete within a run.
-"""
+"""Compares CCAs: their goodputs in separate runs, and their shares when they compete in a run."""
 
 import math
 import statistics
@@ -45,10 +43,10 @@ _Valid = tuple[Hashable, FinishedRun]  # a run, with a value that distinguishes 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Describes the ratio of the mean of some values to the baseline's mean.
+    """The ratio of a mean to the baseline's mean, with its 95% confidence interval.
 
-    `interval` is None if there are few blocks, if all have the same values, or if the baseline does
-    not differ significantly from 0.
+    `interval` is None if there are few blocks (pairs of runs), if all have the same values, or if
+    the baseline does not differ significantly from 0.
     """
 
     value: float
@@ -56,8 +54,8 @@ class Ratio:
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | None:
-    """Returns the ratio of values to the baseline's values in the same blocks, in the same order;
-    None unless the baseline's mean is above 0.
+    """Returns the ratio of the mean of `values` to that of `baseline`, which has a value of the
+    same block (iteration) at each position; None unless the baseline's mean is above 0.
 
     The interval is Fieller's for paired values (Fieller 1954, with the covariance): all ratios r
     for which Student's paired test of values - r x baseline, with n-1 degrees of freedom, is not
@@ -65,24 +63,26 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | 
     """
     if not values or statistics.fmean(baseline) <= 0:
         return None
-    of_values, of_baseline = statistics.fmean(values), statistics.fmean(baseline)
-    ratio = of_values / of_baseline
+    values_mean, baseline_mean = statistics.fmean(values), statistics.fmean(baseline)
+    ratio = values_mean / baseline_mean
     alike = MetricSample(tuple(values)).alike and MetricSample(tuple(baseline)).alike
     if alike or len(values) < LEAST_FOR_INTERVAL:
         return Ratio(ratio, None)
-    reach = t_quantile(0.975, len(values) - 1) ** 2 / len(values)
-    square = of_baseline**2 - reach * statistics.variance(baseline)
-    if square <= 0:
+    t_squared_over_n = t_quantile(0.975, len(values) - 1) ** 2 / len(values)
+    quadratic = baseline_mean**2 - t_squared_over_n * statistics.variance(baseline)
+    if quadratic <= 0:
         return Ratio(ratio, None)
-    cross = of_values * of_baseline - reach * statistics.covariance(values, baseline)
-    rest = of_values**2 - reach * statistics.variance(values)
-    root = math.sqrt(max(0.0, cross**2 - square * rest))
-    return Ratio(ratio, (max(0.0, (cross - root) / square), (cross + root) / square))
+    linear = values_mean * baseline_mean - t_squared_over_n * statistics.covariance(
+        values, baseline
+    )
+    constant = values_mean**2 - t_squared_over_n * statistics.variance(values)
+    root = math.sqrt(max(0.0, linear**2 - quadratic * constant))
+    return Ratio(ratio, (max(0.0, (linear - root) / quadratic), (linear + root) / quadratic))
 
 
 @dataclass(frozen=True)
 class SharedPlace:
-    """Identifies the properties that compared runs share: all but their CCAs, entry, seed and
+    """What compared runs have in common: everything except their CCAs, entry, seed and
     iteration.
     """
 
@@ -97,7 +97,9 @@ class SharedPlace:
 
 @dataclass(frozen=True)
 class ComparedValue:
-    """A value at one place, which would be `equal` if neither side had more."""
+    """A goodput ratio or a share, measured at one place (SharedPlace), with a significance test.
+    `equal` is the value that it would have if no side had more.
+    """
 
     place: SharedPlace
     result: Paired
@@ -109,7 +111,9 @@ class ComparedValue:
 
     @property
     def side(self) -> int:
-        """Returns 1 for significantly more, -1 for less, 0 for neither or a value close to it."""
+        """Returns 1 if the value is significantly more than equal, -1 if less, 0 if neither or if
+        it is close.
+        """
         apart = self.value - self.equal
         if not significant(self.p_adjusted) or abs(apart) < CLOSE * self.equal:
             return 0
@@ -117,6 +121,9 @@ class ComparedValue:
 
     @property
     def standing(self) -> Standing:
+        """Returns the result of the comparison as a word for the report: 'more', 'less', 'about',
+        ...
+        """
         if self.p_adjusted is None:
             return "not tested"
         if significant(self.p_adjusted):
@@ -124,26 +131,31 @@ class ComparedValue:
         return "undecided" if significant(self.result.p_value) else "no significant difference"
 
     def judged(self, p_adjusted: float | None, iterations_needed: int | None) -> Self:
+        """Returns the comparison with its p-value, adjusted for the number of comparisons (None:
+        not tested).
+        """
         return replace(self, p_adjusted=p_adjusted, iterations_needed=iterations_needed)
 
     @property
     def strength(self) -> tuple[float, float]:
-        """Returns how far the interval and the value are from equality, as logarithms of the
-        factor between flows; an interval that is CLOSE to it or includes it, or none, is 0 from it.
+        """Returns a sort key for the strongest results: how far the confidence interval, then the
+        value, is from equality, as logarithms of the factor between flows. An interval that
+        includes equality, or is close to it, is 0 from it.
         """
         low, high = self.interval or (0.0, math.inf)
-        apart = low > self.equal or high < self.equal
-        nearer = apart * min(self._apart(low), self._apart(high))
-        return max(0.0, nearer - CLOSE), self._apart(self.value)
+        excludes_equal = low > self.equal or high < self.equal
+        nearer_end = excludes_equal * min(self._apart(low), self._apart(high))
+        return max(0.0, nearer_end - CLOSE), self._apart(self.value)
 
     def _apart(self, value: float) -> float:
+        """Returns how far a goodput ratio is from 1, as the absolute value of its logarithm."""
         return abs(math.log(max(value, _LEAST_SHARE)))
 
 
 @dataclass(frozen=True)
 class Alone(ComparedValue):
-    """The goodput of one CCA over that of the baseline at the same place, paired by iteration, in
-    bits/s; infinite if only the baseline has none.
+    """The goodput of one CCA divided by the baseline's, each in runs of its own at the same place,
+    paired by iteration. Infinite if only the baseline has no goodput.
     """
 
     cca: str
@@ -151,13 +163,14 @@ class Alone(ComparedValue):
 
     @property
     def mean_bps(self) -> float:
+        """Returns the mean goodput of the CCA (not of the baseline), in bits/s."""
         return self.result.baseline_mean + self.result.difference
 
 
 @dataclass(frozen=True)
 class Beside(ComparedValue):
-    """The share of a group in the goodput of its runs, against the share of their flows that
-    are its own.
+    """The share of a group's flows in the goodput of runs in which it competes with others,
+    compared with its share of the number of flows.
     """
 
     group: str
@@ -165,6 +178,9 @@ class Beside(ComparedValue):
     others: tuple[tuple[str, int], ...]  # groups and their streams
 
     def _apart(self, value: float) -> float:
+        """Returns how far a share is from the fair one: the absolute logarithm of how many times
+        the goodput of another flow the group's flows have.
+        """
         share = min(max(value, _LEAST_SHARE), 1 - _LEAST_SHARE)
         return abs(math.log(share / (1 - share) * (1 - self.equal) / self.equal))
 
@@ -203,26 +219,30 @@ class Sharing:
 
 
 def sharing(runs: Iterable[_Valid]) -> Sharing:
-    """Compares the runs that count. The other runs are left out, and counted by their first reason.
+    """Compares all CCAs of some campaigns, in separate runs and within runs, and adjusts the
+    p-values for the number of comparisons (Holm).
 
-    The groups of a run that measures its path are steps, one after the other, and so are not
-    compared.
+    `runs`: pairs of a campaign's key and a run. Only runs that count are compared; the others are
+    counted by their first reason. Runs that measure their path are left out: their groups are
+    steps, one after the other.
     """
-    every = list(runs)
-    valid = [(campaign, finished) for campaign, finished in every if counts(finished)]
-    left_out = Counter(_kind(finished) for _, finished in every if not counts(finished))
-    tests = [(campaign, finished) for campaign, finished in valid if not finished.run.traffic.steps]
-    alone, beside = _alone(tests), _beside(tests)
-    found = corrected([comparison.result for comparison in (*alone, *beside)])
-    judged = iter(found)
+    all_runs = list(runs)
+    valid = [(campaign, finished) for campaign, finished in all_runs if counts(finished)]
+    left_out = Counter(_first_reason(finished) for _, finished in all_runs if not counts(finished))
+    tests_only = [
+        (campaign, finished) for campaign, finished in valid if not finished.run.traffic.steps
+    ]
+    alone, beside = _compare_separate_runs(tests_only), _compare_within_runs(tests_only)
+    adjusted = corrected([comparison.result for comparison in (*alone, *beside)])
+    remaining = iter(adjusted)
     return Sharing(
-        alone=tuple(each.judged(*next(judged)) for each in alone),
-        beside=tuple(each.judged(*next(judged)) for each in beside),
-        singles=tuple(_singles(tests)),
-        runs=len(every),
+        alone=tuple(each.judged(*next(remaining)) for each in alone),
+        beside=tuple(each.judged(*next(remaining)) for each in beside),
+        singles=tuple(_goodputs_of_entries(tests_only)),
+        runs=len(all_runs),
         imported=sum(imported(finished) for _, finished in valid),
         left_out=tuple(sorted(left_out.items(), key=lambda item: (-item[1], item[0]))),
-        compared=sum(p is not None for p, _ in found),
+        compared=sum(p_value is not None for p_value, _ in adjusted),
         not_settled=tuple(
             settling
             for _, finished in valid
@@ -234,42 +254,47 @@ def sharing(runs: Iterable[_Valid]) -> Sharing:
     )
 
 
-def _kind(finished: FinishedRun) -> str:
+def _first_reason(finished: FinishedRun) -> str:
+    """Returns the kind of the first finding that makes a run not count, or otherwise its status."""
     reasons = finished.verdict.reasons
     return reasons[0].kind if reasons else finished.verdict.status
 
 
 def place_of(finished: FinishedRun) -> SharedPlace:
-    """Returns the place of a run, which does not depend on the CCAs of the studied traffic. Cross
-    traffic is a part of the path.
+    """Returns the properties that a run shares with those it may be compared with: its destination,
+    swept values, path and traffic, without the CCAs of the studied traffic. Cross traffic is a part
+    of the path, so its CCAs stay.
     """
     run = finished.run
     condition = tuple(item for item in run.condition.items() if item[0] != CCA)
     path = replace(run.path, name="") if isinstance(run.path, Topology) else run.path
-    asked = requested_traffic(finished)
+    planned = traffic_asked(finished)
     sources = (
-        each if each in asked.cross_traffic else _without_cca(each) for each in asked.sources
+        each if each in planned.cross_traffic else _without_cca(each) for each in planned.sources
     )
-    traffic = replace(asked, sources=tuple(sources))
+    traffic = replace(planned, sources=tuple(sources))
     name = run.path.name if isinstance(run.path, Topology) else ""
     return SharedPlace(run.dst, condition, path, traffic, name)
 
 
-def _unnamed(groups: Sequence[Group]) -> tuple[Group, ...]:
+def _groups_without_cca(groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(replace(group, cca="") for group in groups)
 
 
 def _without_cca(source: TrafficSource) -> TrafficSource:
+    """Returns a traffic source with '' instead of its CCA, so that sources with different CCAs are
+    equal.
+    """
     if isinstance(source, GroupedSource):
-        return replace(source, groups=_unnamed(source.groups))
+        return replace(source, groups=_groups_without_cca(source.groups))
     if isinstance(source, HttpSource | WorkloadSource):
         return replace(source, cca="")
     return source
 
 
 def only_cca(finished: FinishedRun) -> str | None:
-    """Returns the CCA of all flows; None if there are several, or if other tests ran at the same
-    time as an imported run.
+    """Returns the CCA that all flows of a run use; None if there are several, or if other tests ran
+    at the same time as an imported run.
     """
     if BESIDE in finished.run.condition:
         return None
@@ -277,52 +302,64 @@ def only_cca(finished: FinishedRun) -> str | None:
     return ccas.pop() if len(ccas) == 1 else None
 
 
-def _alone(valid: Sequence[_Valid]) -> list[Alone]:
-    cells: dict[SharedPlace, dict[tuple[str, str], dict[Hashable, float]]] = {}
+def _compare_separate_runs(valid: Sequence[_Valid]) -> list[Alone]:
+    """Compares the goodput of every CCA with that of the baseline (cubic, or else the first CCA) at
+    each place: path, traffic and swept values. Uses only runs with a single CCA, paired by campaign
+    and iteration.
+    """
+    places: dict[SharedPlace, dict[tuple[str, str], dict[Hashable, float]]] = {}
     for campaign, finished in valid:
         if cca := only_cca(finished):
-            goodputs = cells.setdefault(place_of(finished), {}).setdefault(
+            goodputs = places.setdefault(place_of(finished), {}).setdefault(
                 (cca, finished.run.entry), {}
             )
             goodputs[campaign, finished.run.iteration] = goodput_bps(finished)
     comparisons = []
-    for place, sides in cells.items():
+    for place, sides in places.items():
         if len({cca for cca, _ in sides}) < 2:
             continue
-        against = next((side for side in sides if side[0] == FIRST_BASELINE), next(iter(sides)))
-        baseline = sides[against]
+        baseline_side = next(
+            (side for side in sides if side[0] == FIRST_BASELINE), next(iter(sides))
+        )
+        baseline = sides[baseline_side]
         for side, values in sides.items():
-            if side[0] == against[0]:
+            if side[0] == baseline_side[0]:
                 continue
             blocks = [block for block in values if block in baseline]
-            ours, theirs = (
+            own_bps, baseline_bps = (
                 [values[block] for block in blocks],
                 [baseline[block] for block in blocks],
             )
-            if result := paired(ours, theirs):
-                ratio = paired_ratio(ours, theirs)
+            if result := paired(own_bps, baseline_bps):
+                ratio = paired_ratio(own_bps, baseline_bps)
                 comparisons.append(
                     Alone(
                         place,
                         result,
-                        value=ratio.value if ratio else math.inf if any(ours) else 1.0,
+                        value=ratio.value if ratio else math.inf if any(own_bps) else 1.0,
                         equal=1.0,
                         interval=ratio.interval if ratio else None,
-                        cca=_side_name(side, sides),
-                        baseline=_side_name(against, sides),
+                        cca=_cca_name(side, sides),
+                        baseline=_cca_name(baseline_side, sides),
                     )
                 )
     return comparisons
 
 
-def _side_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
-    """Returns a CCA, with its entry if several have it."""
+def _cca_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
+    """Returns the name of a (CCA, entry) pair: the CCA, with its entry in brackets if several
+    entries have it.
+    """
     cca, entry = side
     return cca if sum(other == cca for other, _ in sides) == 1 else f"{cca} ({entry})"
 
 
-def _beside(valid: Sequence[_Valid]) -> list[Beside]:
-    cells: dict[
+def _compare_within_runs(valid: Sequence[_Valid]) -> list[Beside]:
+    """Compares, in runs whose groups compete, the mean share of each group with its fair share: its
+    part of all flows. Runs are pooled if they have the same entry, place (path, traffic, swept
+    values) and groups. Of two groups, only one is reported, because the other share follows.
+    """
+    runs_by_setup: dict[
         tuple[str, SharedPlace, tuple[tuple[str, int], ...]], list[tuple[GroupMetrics, ...]]
     ] = {}
     for _, finished in valid:
@@ -331,15 +368,17 @@ def _beside(valid: Sequence[_Valid]) -> list[Beside]:
             group.fair_share and group.share is not None for group in groups
         ):
             names = tuple((group.group, group.streams) for group in groups)
-            cells.setdefault((finished.run.entry, place_of(finished), names), []).append(groups)
+            runs_by_setup.setdefault((finished.run.entry, place_of(finished), names), []).append(
+                groups
+            )
     comparisons = []
-    for (_, place, names), runs in cells.items():
-        for at, (group, streams) in enumerate(names):
-            if len(names) == 2 and at != _group_described(names):
-                continue  # the shares of two say the same
+    for (_, place, names), runs in runs_by_setup.items():
+        for index, (group, streams) in enumerate(names):
+            if len(names) == 2 and index != _index_to_report(names):
+                continue
             shares, fair_share = (
-                [groups[at].share or 0.0 for groups in runs],
-                runs[0][at].fair_share or 0.0,
+                [groups[index].share or 0.0 for groups in runs],
+                runs[0][index].fair_share or 0.0,
             )
             result = paired(shares, [fair_share] * len(shares))
             assert result  # of at least one run
@@ -359,18 +398,23 @@ def _beside(valid: Sequence[_Valid]) -> list[Beside]:
     return comparisons
 
 
-def _group_described(names: Sequence[tuple[str, int]]) -> int:
-    """Returns the number of the group of two that is not the baseline; only that is described."""
+def _index_to_report(names: Sequence[tuple[str, int]]) -> int:
+    """Returns the index (0 or 1) of the group to report, of two (name, streams) pairs: the one that
+    is not the baseline.
+    """
     return 0 if names[1][0] == FIRST_BASELINE else 1
 
 
-def _singles(valid: Sequence[_Valid]) -> Iterable[Single]:
-    cells: dict[tuple[str, SharedPlace, tuple[str, ...]], list[float]] = {}
+def _goodputs_of_entries(valid: Sequence[_Valid]) -> Iterable[Single]:
+    """Yields the goodputs of each entry's runs at each place (path, traffic and swept values):
+    mean, deviation and confidence interval.
+    """
+    goodputs_bps: dict[tuple[str, SharedPlace, tuple[str, ...]], list[float]] = {}
     for _, finished in valid:
         names = tuple(group.group for group in studied_groups(finished))
-        cells.setdefault((finished.run.entry, place_of(finished), names), []).append(
+        goodputs_bps.setdefault((finished.run.entry, place_of(finished), names), []).append(
             goodput_bps(finished)
         )
-    for (entry, place, names), values in cells.items():
+    for (entry, place, names), values in goodputs_bps.items():
         if spread := Spread.of(values):
             yield Single(place, entry, names, spread)

@@ -1,12 +1,12 @@
-"""Estimates how much a run will write: the recordings of its probes and its traffic sources.
+"""Estimates how many bytes a run will write: the recordings of its probes and traffic sources.
 
 The sizes were measured on runs in the lab:
-samples: two runs with 8 CUBIC and 8 BBR flows, one of 63 s with an interval of 500 ms, one of 4 s
-    with an interval of 1 ms; compressed tables vary most, and are the smallest part
-tables of packets: 3 s with 8 flows, at 1 ms (9 bytes a row) and 10 ms (32 bytes)
-short flows: 20 s of http and of workloads at 100 Mbit/s
-flows and hosts: ten runs of 1 to 100 flows for 2 to 60 s, two of them with two hosts
-steps: four runs of 60 s
+- samples: two runs with 8 CUBIC and 8 BBR flows, one of 63 s with an interval of 500 ms, one of 4 s
+  with an interval of 1 ms; compressed tables vary most, and are the smallest part
+- tables of packets: 3 s with 8 flows, at 1 ms (9 bytes a row) and 10 ms (32 bytes)
+- short flows: 20 s of http and of workloads at 100 Mbit/s
+- flows and hosts: ten runs of 1 to 100 flows for 2 to 60 s, two of them with two hosts
+- steps: four runs of 60 s
 """
 
 from dataclasses import dataclass
@@ -60,8 +60,10 @@ MOST_LOAD = 0.95  # of a workload: with more, its flows pile up
 
 
 @dataclass(frozen=True)
-class _Recorded:
-    """Holds the amounts that are recorded about a source."""
+class _RecordedAmounts:
+    """How much is recorded about one traffic source; the numbers of sockets and records are means
+    over the run.
+    """
 
     sockets: float = 0.0  # of a sending host, in each sample
     json_records: float = 0.0  # in each interval of iperf3's JSON
@@ -69,38 +71,42 @@ class _Recorded:
 
 
 def written_bytes(run: Run) -> int | None:
-    """Returns the bytes that a run will write; None if its duration is not known.
+    """Estimates how many bytes a run will write to disk, for the plan; None if its duration is not
+    known.
 
-    A capture itself is left out, and so are the flows of commands, whose number is not known.
+    The packets of a capture are left out, and so are the flows of commands, whose number is not
+    known.
     """
     if run.seconds is None:
         return None
-    seconds = max(_ends_s(run, source, run.seconds) for source in run.traffic.sources)
-    recorded = [_recorded(run, source, seconds) for source in run.traffic.sources]
-    sockets, records = (
-        sum(each.sockets for each in recorded),
-        sum(each.json_records for each in recorded),
+    seconds = max(_end_s(run, source, run.seconds) for source in run.traffic.sources)
+    amounts = [_recorded_amounts(run, source, seconds) for source in run.traffic.sources]
+    sockets, json_records = (
+        sum(each.sockets for each in amounts),
+        sum(each.json_records for each in amounts),
     )
     hosts = len(run.path.senders) if isinstance(run.path, Topology) else 1
-    ends = (
+    sampled_ends = (
         2 if isinstance(run.path, Topology) else 1
     )  # on an emulated path the receiver's sockets are sampled too
-    samples_a_second = 1 / run.traffic.interval_s
-    of_a_second = (sockets * ends * SOCKET_BYTES + hosts * QUEUES_BYTES) * samples_a_second
-    of_a_second += records * JSON_BYTES / run.traffic.goodput_interval_s
+    samples_per_s = 1 / run.traffic.interval_s
+    bytes_per_s = (sockets * sampled_ends * SOCKET_BYTES + hosts * QUEUES_BYTES) * samples_per_s
+    bytes_per_s += json_records * JSON_BYTES / run.traffic.goodput_interval_s
     if run.path.capture:
-        of_a_second += sockets * 2 * PACKETS_BYTES / run.traffic.packets_interval_s
-    of_a_second += hosts * SLOW_BYTES * min(samples_a_second, MOST_SLOW_HZ)
+        bytes_per_s += sockets * 2 * PACKETS_BYTES / run.traffic.packets_interval_s
+    bytes_per_s += hosts * SLOW_BYTES * min(samples_per_s, MOST_SLOW_HZ)
     if run.traffic.rtt_probe:
-        of_a_second += run.traffic.rtt_probe.rate_hz * RTT_BYTES
+        bytes_per_s += run.traffic.rtt_probe.rate_hz * RTT_BYTES
     fixed_bytes = (
-        RUN_BYTES + (hosts - 1) * HOST_BYTES + sum(each.of_flows_bytes for each in recorded)
+        RUN_BYTES + (hosts - 1) * HOST_BYTES + sum(each.of_flows_bytes for each in amounts)
     )
-    return round(fixed_bytes + seconds * of_a_second)
+    return round(fixed_bytes + seconds * bytes_per_s)
 
 
 def has_commands(run: Run) -> bool:
-    """Returns whether commands make a part of the traffic, whose number of flows is not known."""
+    """Returns whether users' commands make a part of the traffic; their number of flows is not
+    known.
+    """
     return any(isinstance(source, CommandSource) for source in run.traffic.sources)
 
 
@@ -109,8 +115,10 @@ def captured_bytes(run: Run) -> int:
     return run.path.capture.most_bytes if run.path.capture else 0
 
 
-def _ends_s(run: Run, source: TrafficSource, seconds: float) -> float:
-    """Returns when a source has finished, at most `seconds`, because then the run ends."""
+def _end_s(run: Run, source: TrafficSource, seconds: float) -> float:
+    """Returns when a source will have finished, in seconds after the traffic begins: HTTP may
+    finish before the run ends, after `seconds`.
+    """
     if not isinstance(source, HttpSource):
         return seconds
     return min(
@@ -118,55 +126,68 @@ def _ends_s(run: Run, source: TrafficSource, seconds: float) -> float:
     )
 
 
-def _recorded(run: Run, source: TrafficSource, seconds: float) -> _Recorded:
+def _recorded_amounts(run: Run, source: TrafficSource, seconds: float) -> _RecordedAmounts:
+    """Estimates how many sockets, JSON records and bytes are recorded about a source in a run of
+    `seconds`.
+    """
     if isinstance(source, HttpSource):
-        return _of_http(run, source, seconds)
+        return _http_amounts(run, source, seconds)
     if isinstance(source, WorkloadSource):
-        return _of_workload(run, source, seconds)
+        return _workload_amounts(run, source, seconds)
     if isinstance(source, CommandSource):
-        return _Recorded()
+        return _RecordedAmounts()
     if isinstance(source, PathSource):
-        of_tcp = FILL_SHARE * (FILLING + 2) + REACH_SHARE * (REACHING + 2)
-        of_udp = UDP_SHARE * 2 * UDP_JSON * run.traffic.goodput_interval_s / UDP_INTERVAL_S
-        return _Recorded(sockets=FILLING / 3, json_records=of_tcp + of_udp)
+        tcp_records = FILL_SHARE * (FILLING + 2) + REACH_SHARE * (REACHING + 2)
+        udp_records = UDP_SHARE * 2 * UDP_JSON * run.traffic.goodput_interval_s / UDP_INTERVAL_S
+        return _RecordedAmounts(sockets=FILLING / 3, json_records=tcp_records + udp_records)
     streams, groups = (
         source.streams or 1,
         len(source.groups) if isinstance(source, GroupedSource) else 1,
     )
     # a test also has a control connection
-    return _Recorded(
+    return _RecordedAmounts(
         streams + 1, json_records=streams + groups + 1, of_flows_bytes=streams * FLOW_BYTES
     )
 
 
-def _of_http(run: Run, source: HttpSource, seconds: float) -> _Recorded:
-    each_s = _request_s(run, source)
-    requests = min(source.requests, source.parallel * (seconds - source.start_s) / each_s)
-    return _Recorded(requests * each_s / seconds, of_flows_bytes=requests * SHORT_FLOW_BYTES)
-
-
-def _request_s(run: Run, source: HttpSource) -> float:
-    """Returns how long a request takes if the clients of its source have the bottleneck to
-    themselves.
+def _http_amounts(run: Run, source: HttpSource, seconds: float) -> _RecordedAmounts:
+    """Estimates the recordings of an HTTP source: its mean number of open connections, and its
+    requests.
     """
-    return _least_s(run, source) + source.parallel * source.size_bytes * 8 / run.topology.rate_bps
-
-
-def _of_workload(run: Run, source: WorkloadSource, seconds: float) -> _Recorded:
-    """Estimates a workload. Assumes that each flow gets the part of the bottleneck's rate that the
-    workload leaves free.
-    """
-    rate_bps, size_bytes = run.topology.rate_bps, mean_bytes(source.sizes)
-    left_bps = rate_bps * (1 - min(source.offered_bps / rate_bps, MOST_LOAD))
-    flows_a_second = source.offered_bps / 8 / size_bytes
-    at_a_time = flows_a_second * (_least_s(run, source) + size_bytes * 8 / left_bps)
-    part = (seconds - source.start_s) / seconds
-    return _Recorded(
-        at_a_time * part, of_flows_bytes=flows_a_second * seconds * part * SHORT_FLOW_BYTES
+    request_s = _request_s(run, source)
+    requests = min(source.requests, source.parallel * (seconds - source.start_s) / request_s)
+    return _RecordedAmounts(
+        requests * request_s / seconds, of_flows_bytes=requests * SHORT_FLOW_BYTES
     )
 
 
-def _least_s(run: Run, source: TrafficSource) -> float:
-    """Returns how long a flow without bytes takes on the path of its host."""
+def _request_s(run: Run, source: HttpSource) -> float:
+    """Returns how long an HTTP request takes if only the clients of its source use the
+    bottleneck.
+    """
+    return (
+        _empty_flow_s(run, source) + source.parallel * source.size_bytes * 8 / run.topology.rate_bps
+    )
+
+
+def _workload_amounts(run: Run, source: WorkloadSource, seconds: float) -> _RecordedAmounts:
+    """Estimates the recordings of a workload: its mean number of open flows, and all of its flows.
+    Assumes that each flow gets the rate that the workload leaves free on average.
+    """
+    rate_bps, size_bytes = run.topology.rate_bps, mean_bytes(source.sizes)
+    free_bps = rate_bps * (1 - min(source.offered_bps / rate_bps, MOST_LOAD))
+    flows_per_s = source.offered_bps / 8 / size_bytes
+    open_flows = flows_per_s * (_empty_flow_s(run, source) + size_bytes * 8 / free_bps)
+    active_share = (seconds - source.start_s) / seconds
+    return _RecordedAmounts(
+        open_flows * active_share,
+        of_flows_bytes=flows_per_s * seconds * active_share * SHORT_FLOW_BYTES,
+    )
+
+
+def _empty_flow_s(run: Run, source: TrafficSource) -> float:
+    """Returns how long a flow without data takes on its sender's path: some RTTs for connection and
+    slow start.
+    """
     [sender] = (sender for sender in run.topology.senders if sender.name == source.host)
     return SHORT_FLOW_RTTS * sender.base_rtt_s

@@ -1,6 +1,4 @@
-"""Statistics over the iterations of each condition: the rows of the result table, and metrics
-as text.
-"""
+"""Computes statistics over the iterations of each condition, and formats metrics as text."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -49,8 +47,8 @@ FRACTIONS = ("rate", "loss", "utilisation", "share", "occupancy_mean", "overshoo
 
 @dataclass(frozen=True)
 class Spread:
-    """Describes a metric over the valid runs that have it; docs/reference/metrics.md has its unit
-    and formula.
+    """Mean, deviation and confidence interval of a metric over the valid runs that have it;
+    docs/reference/metrics.md has the metrics' units and formulas.
     """
 
     runs: int
@@ -61,7 +59,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float | None]) -> "Spread | None":
-        """Returns None without any value."""
+        """Computes the statistics of those values that are not None; None if there are none."""
         known = [value for value in values if value is not None]
         if not known:
             return None
@@ -74,8 +72,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Row:
-    """Describes one entry, condition and group over its iterations; means are over the valid runs,
-    None if there are none.
+    """A row of the result table: one entry, condition (one combination of swept values) and group,
+    over its iterations. Means are over the valid runs, None if there are none.
     """
 
     entry: str
@@ -103,8 +101,8 @@ class Row:
 
     @property
     def too_few(self) -> bool:
-        """Returns whether the interval of the goodput is wider than 5% to either side, or there is
-        no interval.
+        """Returns whether there are too few valid runs to know the mean goodput to 5% (half the
+        width of its 95% confidence interval), or too few for an interval.
         """
         return self.iterations_needed is None or self.iterations_needed > self.runs - self.invalid
 
@@ -113,14 +111,15 @@ class Row:
         return condition_name(self.condition)
 
     def to_json(self) -> dict[str, object]:
+        """Returns the row as nested dicts and lists, for JSON."""
         return asdict(self)
 
 
 def metric(
     metrics: Metrics | GroupMetrics | FlowMetrics | ImportFacts, name: str
 ) -> float | int | None:
-    """Returns a metric by its name, such as 'bottleneck.drop_rate'; None if the run does
-    not have it.
+    """Returns a metric by its name, such as 'goodput_bps' or 'bottleneck.drop_rate'; None if the
+    run does not have it.
     """
     if "." not in name:
         return cast("float | int | None", getattr(metrics, name, None))
@@ -132,13 +131,15 @@ def metric(
 
 
 def value_of(metrics: Metrics | GroupMetrics | FlowMetrics, name: str) -> float | None:
-    """Returns a metric as metric() does, for calculations."""
+    """Returns a metric by its name, like metric(), but as a float."""
     value = metric(metrics, name)
     return None if value is None else float(value)
 
 
 def rtt_bucket(finished: FinishedRun) -> dict[str, str]:
-    """Returns the run's condition with the column of Tierney's tables instead of its base RTT."""
+    """Returns the run's condition with its base RTT replaced by '< 30ms' or '≥ 30ms', the columns
+    of the tables in Tierney et al. 2021.
+    """
     rtt_s = base_rtt_s(finished)
     bucket = "unknown" if rtt_s is None else "< 30ms" if rtt_s < SHORT_RTT_S else "≥ 30ms"
     return {key: value for key, value in finished.run.condition.items() if key not in RTT_KEYS} | {
@@ -147,11 +148,11 @@ def rtt_bucket(finished: FinishedRun) -> dict[str, str]:
 
 
 def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
-    """Returns the rows in the order of the plan. In a row, `runs` counts all runs, `invalid` those
-    that are left out, and `not_settled` those that count although they have not settled.
+    """Returns the rows of the result table, one for each entry, condition and group, in the order
+    of the plan. Runs that don't count, and those that have not settled, are counted in each row.
 
-    With rtt_buckets, runs of all destinations and base RTTs of a bucket are pooled, as in Tierney's
-    tables II and III.
+    With rtt_buckets, all destinations and base RTTs of a bucket (< 30 ms, or more) are pooled, as
+    in tables II and III of Tierney et al. 2021.
     """
     # runs with the same name may come from different campaigns: only runs that are alike in all but
     # seed and iteration are pooled
@@ -160,78 +161,93 @@ def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
         list[tuple[Run, FinishedRun, GroupMetrics]],
     ] = {}
     for finished in runs:
-        run = shown = finished.run
-        place, traffic = run.path, requested_traffic(finished)
+        run = pooled_run = finished.run
+        path, traffic = run.path, traffic_asked(finished)
         if rtt_buckets:
-            shown = replace(run, condition=rtt_bucket(finished), dst="all")
+            pooled_run = replace(run, condition=rtt_bucket(finished), dst="all")
         for group in finished.metrics.groups:
             cell = (
                 run.entry,
-                shown.condition_name,
-                "" if rtt_buckets else place,
+                pooled_run.condition_name,
+                "" if rtt_buckets else path,
                 traffic,
                 group.group,
             )
-            cells.setdefault(cell, []).append((shown, finished, group))
-    return [_row(cell) for cell in cells.values()]
+            cells.setdefault(cell, []).append((pooled_run, finished, group))
+    return [_make_row(cell) for cell in cells.values()]
 
 
-def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
-    run, _, first = cell[0]
-    valid = [(finished.metrics, group) for _, finished, group in cell if counts(finished)]
-    of_group = {name: Spread.of([value_of(group, name) for _, group in valid]) for name in OF_GROUP}
-    of_run = {name: Spread.of([value_of(metrics, name) for metrics, _ in valid]) for name in OF_RUN}
+def _make_row(members: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
+    """Computes a row of the result table from its runs: tuples of the run as shown (its condition
+    may be pooled), the run, and the metrics of the row's group.
+    """
+    run, _, first_group = members[0]
+    valid = [(finished.metrics, group) for _, finished, group in members if counts(finished)]
+    group_spreads = {
+        name: Spread.of([value_of(group, name) for _, group in valid]) for name in OF_GROUP
+    }
+    run_spreads = {
+        name: Spread.of([value_of(metrics, name) for metrics, _ in valid]) for name in OF_RUN
+    }
     goodput, retransmitted, fairness = (
-        of_group["goodput_bps"],
-        of_group["retransmission_rate"],
-        of_run["fairness"],
+        group_spreads["goodput_bps"],
+        group_spreads["retransmission_rate"],
+        run_spreads["fairness"],
     )
     return Row(
         entry=run.entry,
         dst=run.dst,
         condition=run.condition,
-        group=first.group,
-        cca=first.cca,
-        streams=min(group.streams for _, _, group in cell),
-        most_streams=max(group.streams for _, _, group in cell),
-        runs=len(cell),
-        invalid=len(cell) - len(valid),
-        not_settled=sum(counts(finished) and not_settled(finished) for _, finished, _ in cell),
+        group=first_group.group,
+        cca=first_group.cca,
+        streams=min(group.streams for _, _, group in members),
+        most_streams=max(group.streams for _, _, group in members),
+        runs=len(members),
+        invalid=len(members) - len(valid),
+        not_settled=sum(counts(finished) and not_settled(finished) for _, finished, _ in members),
         status=min(
-            (finished.verdict.status for _, finished, _ in cell if counts(finished) or not valid),
+            (
+                finished.verdict.status
+                for _, finished, _ in members
+                if counts(finished) or not valid
+            ),
             key=get_args(Status).index,
         ),
-        not_valid=not_valid((finished, group.goodput_bps) for _, finished, group in cell),
+        not_valid=not_valid((finished, group.goodput_bps) for _, finished, group in members),
         goodput_mean_bps=goodput.mean if goodput else None,
         goodput_cv=goodput.cv if goodput else None,
         goodput_ci95_bps=goodput.ci95 if goodput else None,
         retransmission_rate_mean=retransmitted.mean if retransmitted else None,
-        rtt_median_s=rtt.mean if (rtt := of_group["rtt_median_s"]) else None,
+        rtt_median_s=rtt.mean if (rtt := group_spreads["rtt_median_s"]) else None,
         fairness_mean=fairness.mean if fairness else None,
-        fair_share=first.fair_share,
+        fair_share=first_group.fair_share,
         iterations_needed=iterations_for_precision([group.goodput_bps for _, group in valid]),
-        group_metrics=of_group,
-        run_metrics=of_run,
+        group_metrics=group_spreads,
+        run_metrics=run_spreads,
     )
 
 
 def shown(metric: str, value: float | None) -> str:
-    """Returns '110 Mbit/s', '12.5 ms', '0.1%'; a dash if there is no value."""
+    """Formats a metric for people, with the unit that its name's ending implies: '110 Mbit/s'
+    (_bps), '12.5 ms' (_s), '0.1%' (fractions); a dash for None.
+    """
     if value is None:
         return "–"
-    sign, size = "-" if value < 0 else "", abs(value)
+    sign, magnitude = "-" if value < 0 else "", abs(value)
     if metric.endswith("_bps"):
-        return sign + format_rate(size)
+        return sign + format_rate(magnitude)
     if metric.endswith("_bytes"):
-        return sign + format_bytes(size)
+        return sign + format_bytes(magnitude)
     if metric.endswith("_s"):
-        return sign + format_time(float(f"{size:.4g}"))
+        return sign + format_time(float(f"{magnitude:.4g}"))
     if metric.endswith(FRACTIONS):
-        return sign + format_percent(size)
-    return f"{sign}{size:.4g}"
+        return sign + format_percent(magnitude)
+    return f"{sign}{magnitude:.4g}"
 
 
 def shown_mean(metric: str, spread: Spread) -> str:
-    """Returns '961 Mbit/s ± 12 Mbit/s': the mean, and half of its 95% interval if it has one."""
+    """Formats a mean with half of its 95% confidence interval, if it has one: '961 Mbit/s ± 12
+    Mbit/s'.
+    """
     half = f" ± {shown(metric, (spread.ci95[1] - spread.ci95[0]) / 2)}" if spread.ci95 else ""
     return shown(metric, spread.mean) + half

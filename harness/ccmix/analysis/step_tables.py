@@ -1,5 +1,6 @@
-"""Turns the files of the steps of an entry of type path into flows and intervals. Each step is a
-group with its name.
+"""Reads the results of the steps (TCP and UDP tests, packet trains) that measure a path.
+
+Each step becomes a group of flows with the step's name.
 """
 
 from collections.abc import Iterator
@@ -50,8 +51,9 @@ STEP_COLUMNS = {
 
 @dataclass(frozen=True)
 class StepResult:
-    """Holds a step with both ends' JSON, or with the results of its trains; fields are None if the
-    step has none, or failed.
+    """A step that measured a path, with what it found: the JSON of iperf3's both ends, or the
+    results of its packet trains (gaps_of(), bursts_of()). Fields are None if the step has none of
+    this, or failed.
     """
 
     step: Step
@@ -62,14 +64,16 @@ class StepResult:
 
     @property
     def interval_s(self) -> float:
-        """Returns the interval of the step's iperf3."""
+        """Returns the interval at which iperf3 reported in this step."""
         return (
             UDP_INTERVAL_S if self.step.offered_bps and self.step.streams == 1 else TCP_INTERVAL_S
         )
 
 
 def read_steps(generators: Path) -> list[StepResult]:
-    """Reads the steps in their order. Raises GeneratorError if a file is not what it should be."""
+    """Reads the steps of a run, in their order, with their results. `generators` is the folder of
+    these files. Raises GeneratorError if a file is missing or damaged.
+    """
     try:
         steps = [
             Step(**fields)
@@ -77,10 +81,13 @@ def read_steps(generators: Path) -> list[StepResult]:
         ]
     except (OSError, ValueError, TypeError) as error:
         raise GeneratorError(f"{run_files.STEPS} can't be read: {error}") from error
-    return [_result(step, generators) for step in steps]
+    return [_read_result(step, generators) for step in steps]
 
 
-def _result(step: Step, generators: Path) -> StepResult:
+def _read_result(step: Step, generators: Path) -> StepResult:
+    """Reads what a step found, from the file of its kind: packet trains, bursts, or
+    iperf3's JSON.
+    """
     if step.failed or not step.label:
         return StepResult(step)
     if step.name == TRAINS:
@@ -94,30 +101,33 @@ def _result(step: Step, generators: Path) -> StepResult:
 
 
 def gaps_of(output: Path) -> pl.DataFrame:
-    """Reads how far apart the answers to trains of packets arrived.
+    """Reads how far apart the answers to packets of a train arrived, which shows the bottleneck's
+    rate.
 
-    Returns a row for each packet, from the third of its train on, if both its own answer and that
-    of the packet before it came: `arrived_s` (since 1970), `gap_s`. The first two packets may pass
-    a token bucket at once. Raises GeneratorError if the file is not ccmix-rtt's.
+    Returns a row for each packet whose answer, and whose predecessor's, came: `arrived_s` (since
+    1970) and `gap_s`. The first two packets of a train are left out, because they may pass a token
+    bucket at once. Raises GeneratorError if the file is not ccmix-rtt's.
     """
-    table = _answers(output)
-    follows = pl.col("sequence").diff() == 1
-    behind = pl.col("sequence") % TRAIN_PACKETS >= BUCKET_PACKETS
+    table = _read_trains(output)
+    follows_predecessor = pl.col("sequence").diff() == 1
+    past_bucket = pl.col("sequence") % TRAIN_PACKETS >= BUCKET_PACKETS
     gaps = (
-        table.with_columns(gap_ns=pl.col("arrived_ns").diff()).filter(follows, behind).drop_nulls()
+        table.with_columns(gap_ns=pl.col("arrived_ns").diff())
+        .filter(follows_predecessor, past_bucket)
+        .drop_nulls()
     )
     return gaps.select(arrived_s=pl.col("arrived_ns") / 1e9, gap_s=pl.col("gap_ns") / 1e9)
 
 
 def bursts_of(output: Path) -> pl.DataFrame:
-    """Reads the result of each long train of packets.
+    """Reads the result of each long train of packets, whose losses show how much a short queue or a
+    policer holds.
 
-    Returns a row for each train: `sent_s` (since 1970), `seconds` from the arrival of the second
-    packet that came to that of the last (0 if fewer than three came), `lost`, and how many packets
-    came `before_loss` and `after_loss`: before the first and after the last lost packet. Raises
-    GeneratorError if the file is not ccmix-rtt's.
+    Returns a row for each train: `sent_s` (since 1970), `seconds` from the second to the last
+    answer (0 if fewer than three came), `lost`, `before_loss` and `after_loss`: the packets before
+    the first and after the last lost one. Raises GeneratorError if the file is not ccmix-rtt's.
     """
-    table = _answers(output)
+    table = _read_trains(output)
     lost, position = pl.col("arrived_ns").is_null(), pl.col("sequence") % BURST_PACKETS
     second_ns = pl.col("arrived_ns").drop_nulls().get(BUCKET_PACKETS - 1, null_on_oob=True)
     return (
@@ -133,11 +143,9 @@ def bursts_of(output: Path) -> pl.DataFrame:
     )
 
 
-def _answers(output: Path) -> pl.DataFrame:
-    """Reads ccmix-rtt's output, in order: sequence, sent_ns and arrived_ns (since 1970; null if no
-    answer came).
-
-    Raises GeneratorError.
+def _read_trains(output: Path) -> pl.DataFrame:
+    """Reads ccmix-rtt's output, one row a packet: sequence, sent_ns and arrived_ns (nanoseconds
+    since 1970; null if no answer came). Raises GeneratorError if it is not ccmix-rtt's.
     """
     try:
         table = pl.read_csv(
@@ -156,42 +164,46 @@ def _answers(output: Path) -> pl.DataFrame:
 
 
 def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
-    """Returns STEP_COLUMNS: a row for each interval of a step, by the receiver's count, or a single
-    row for a step without intervals.
+    """Returns the table steps.parquet (STEP_COLUMNS): a row for each interval of a step as its
+    receiver counted, or one row for a step without intervals.
 
-    `time_s` is the interval's end; times begin at `start_s`. `packets` and `lost_packets` are those
-    of UDP: the sent packets that the receiver knows of, and those of them that it lacks.
-    `packet_bytes` is the size with all headers.
+    `time_s` is the interval's end; times begin at `start_s`, by the wall clock. `packets` and
+    `lost_packets` are UDP's: the packets that the receiver knows of, and those of them that it
+    lacks. `packet_bytes` includes all headers.
 
-    For trains there is a row for each gap of gaps_of(), at the time when the answer to its packet
-    arrived at the sender; for bursts, a row for each train of bursts_of(), at the time when it was
-    sent.
+    Packet trains have a row for each gap of gaps_of(), at the arrival of its answer; bursts have a
+    row for each train of bursts_of(), at the time when it was sent.
     """
     return pl.concat(
-        [pl.DataFrame(schema=STEP_COLUMNS), *(_rows(result, start_s) for result in results)]
+        [pl.DataFrame(schema=STEP_COLUMNS), *(_rows_of_step(result, start_s) for result in results)]
     )
 
 
-def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
+def _rows_of_step(result: StepResult, start_s: float) -> pl.DataFrame:
+    """Returns the rows of step_rows() for one step. Values that belong to the whole step are in
+    each row.
+    """
     step, server, client = result.step, result.server or {}, result.client or {}
-    ended = [
+    udp_ends = [
         stream["udp"] for stream in server.get("end", {}).get("streams", ()) if "udp" in stream
     ]
-    payload = step.datagram_bytes
-    of_step = {
+    payload_bytes = step.datagram_bytes
+    step_columns = {
         "step": step.name,
         "cca": step.cca,
         "streams": step.streams,
         "offered_bps": _sent_bps(step, client),
-        "packet_bytes": payload and on_wire_bytes(payload),
+        "packet_bytes": payload_bytes and on_wire_bytes(payload_bytes),
         "mss_bytes": client.get("start", {}).get("tcp_mss_default"),
-        "out_of_order": sum(stream.get("out_of_order", 0) for stream in ended) if ended else None,
+        "out_of_order": sum(stream.get("out_of_order", 0) for stream in udp_ends)
+        if udp_ends
+        else None,
         "begin_s": step.began_s - start_s,
         "asked_s": float(step.seconds),
         "end_s": step.ended_s - start_s,
         "failed": step.failed,
     }
-    sums = [interval["sum"] for interval in server.get("intervals", ())]
+    totals = [interval["sum"] for interval in server.get("intervals", ())]
     intervals = [
         {
             "time_s": step.began_s - start_s + each["end"],
@@ -200,26 +212,26 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
             "packets": each.get("packets"),
             "lost_packets": each.get("lost_packets"),
         }
-        for each in sums
+        for each in totals
         if each["seconds"] >= result.interval_s / 2  # the last may be a splinter
     ]
     if result.gaps is not None:
         intervals = [
             {
-                "time_s": at_s - start_s,
+                "time_s": arrived_s - start_s,
                 "seconds": gap_s,
-                "received_bytes": payload,
+                "received_bytes": payload_bytes,
                 "packets": 1,
                 "lost_packets": 0,
             }
-            for at_s, gap_s in result.gaps.iter_rows()
+            for arrived_s, gap_s in result.gaps.iter_rows()
         ]
     if result.bursts is not None:
         intervals = [
             {
                 "time_s": each["sent_s"] - start_s,
                 "seconds": each["seconds"],
-                "received_bytes": (BURST_PACKETS - each["lost"]) * (payload or 0),
+                "received_bytes": (BURST_PACKETS - each["lost"]) * (payload_bytes or 0),
                 "packets": BURST_PACKETS,
                 "lost_packets": each["lost"],
                 "before_loss": each["before_loss"],
@@ -227,51 +239,56 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
             }
             for each in result.bursts.iter_rows(named=True)
         ]
-    return pl.DataFrame([of_step | interval for interval in intervals or [{}]], schema=STEP_COLUMNS)
+    return pl.DataFrame(
+        [step_columns | interval for interval in intervals or [{}]], schema=STEP_COLUMNS
+    )
 
 
 def _sent_bps(step: Step, client: dict[str, Any]) -> float | None:
-    """Returns the rate with all headers at which a step of UDP sent, by its sender's count; if no
-    sender counted, the rate that was asked for.
+    """Returns the rate, with all headers, at which a UDP step really sent, by iperf3's client; None
+    for TCP. If the client did not count, the rate that was asked for.
     """
     sent = client.get("end", {}).get("sum_sent", {})
     if not step.offered_bps or not step.datagram_bytes or not sent.get("seconds"):
         return step.offered_bps
-    on_wire = on_wire_bytes(step.datagram_bytes) / step.datagram_bytes
-    return float(sent["bytes"]) * 8 / float(sent["seconds"]) * on_wire
+    wire_factor = on_wire_bytes(step.datagram_bytes) / step.datagram_bytes
+    return float(sent["bytes"]) * 8 / float(sent["seconds"]) * wire_factor
 
 
 def flows_and_intervals(
     results: list[StepResult], traffic: Traffic, host: str, start_s: float
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns flows and intervals like those of any test; rates of flows refer to the time of their
-    step.
+    """Returns the flows (FLOW_COLUMNS) and intervals (INTERVAL_COLUMNS) of all steps with iperf3,
+    as for any other test. A flow's rates refer only to the time of its step.
     """
-    every = list(_tables(results, traffic, host, start_s))
+    tables = list(_tables_of_steps(results, traffic, host, start_s))
     return (
-        pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in every)]),
-        pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals in every)]),
+        pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in tables)]),
+        pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals in tables)]),
     )
 
 
-def _tables(
+def _tables_of_steps(
     results: list[StepResult], traffic: Traffic, host: str, start_s: float
 ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Yields the flows and the intervals of each step with iperf3. Times count from `start_s` (wall
+    clock).
+    """
     for result in results:
         if result.client is None:
             continue
         step = result.step
-        own = _traffic(result, traffic, host)
+        step_traffic = _traffic_of_step(result, traffic, host)
         begin_s = step.began_s - start_s
-        flows = read_flows(own, result.client, host).with_columns(
+        flows = read_flows(step_traffic, result.client, host).with_columns(
             group=pl.lit(step.name), begin_s=pl.lit(begin_s), end_s=pl.lit(begin_s + step.seconds)
         )
-        intervals = read_intervals(own, result.client, result.server, flows)
+        intervals = read_intervals(step_traffic, result.client, result.server, flows)
         yield flows, intervals.with_columns(pl.col("time_s") + step.began_s - start_s)
 
 
-def _traffic(result: StepResult, traffic: Traffic, host: str) -> Traffic:
-    """Returns the traffic of a single step."""
+def _traffic_of_step(result: StepResult, traffic: Traffic, host: str) -> Traffic:
+    """Returns the traffic that a run would have if it consisted only of this step."""
     step = result.step
     source: Iperf3Source | UdpSource
     if step.offered_bps:

@@ -1,6 +1,4 @@
-"""Turns a run's raw files into tables: flows, goodput and retransmissions per interval, and
-probes' recordings.
-"""
+"""Turns a run's raw files into tables: flows, goodput per interval, and the probes' samples."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -85,10 +83,11 @@ LEAST_SHARE_OF_A_FLOW = (
 
 @dataclass(frozen=True)
 class _TestTables:
-    """Holds the tables of a test of iperf3; `streams` and `control` are its connections.
+    """The tables of one iperf3 test. `streams` and `control` are its TCP connections.
 
-    Times of flows are those of the run, as planned. Times of intervals count from the start of the
-    test, which was at `start_s` by the wall clock, if iperf3 reports it.
+    Times of flows are those planned for the run. Times of intervals count from the start of the
+    test: `start_s` by the wall clock (None if iperf3 doesn't report it), or `planned_s` after the
+    start of the traffic.
     """
 
     flows: pl.DataFrame
@@ -102,12 +101,15 @@ class _TestTables:
 
     @property
     def connections(self) -> pl.DataFrame:
+        """Returns the connections of the streams and of iperf3's control channel."""
         return pl.concat([self.streams, self.control])
 
     def since(self, began_s: float) -> "_TestTables":
-        """Returns the tables with intervals that count from the start of the traffic."""
-        later_s = self.planned_s if self.start_s is None else self.start_s - began_s
-        return replace(self, intervals=self.intervals.with_columns(pl.col("time_s") + later_s))
+        """Returns the tables with intervals that count from the start of the whole traffic, which
+        was at `began_s` by the wall clock.
+        """
+        offset_s = self.planned_s if self.start_s is None else self.start_s - began_s
+        return replace(self, intervals=self.intervals.with_columns(pl.col("time_s") + offset_s))
 
 
 @dataclass(frozen=True)
@@ -175,8 +177,8 @@ class RunTables:
 
     @property
     def policer(self) -> pl.DataFrame:
-        """Returns the samples of clsact at an emulated bottleneck, which counts the packets and the
-        drops of its policer.
+        """Returns the samples of clsact at the emulated bottleneck, whose counters are those of its
+        policer.
         """
         queues = self.series.queues
         if queues.is_empty():
@@ -186,96 +188,108 @@ class RunTables:
         )
 
     def queue(self, place: str) -> pl.DataFrame:
-        """Returns the samples of the root qdisc at a place; those of a shaper have the backlog of
-        the queue in it.
+        """Returns the samples of the root qdisc at a place, such as 'bottleneck' or 'sender-queue
+        h2'. For a shaper, the backlog is that of the queue below it.
 
-        The shaper's own count drifts if the queue drops an older packet for a new one of another
+        The shaper's own backlog drifts if the queue drops an older packet for a new one of another
         size, as hhf does: tbf_enqueue() and htb_enqueue() in the kernel's net/sched/ count neither
         packet, qdisc_tree_reduce_backlog() counts both.
         """
         if self.series.queues.is_empty():
             return self.series.queues
-        there = self.series.queues.filter(pl.col("place") == place)
-        root, leaf = (there.filter(pl.col("parent") == parent) for parent in ("root", LEAF_PARENT))
-        both = root.join(
+        samples = self.series.queues.filter(pl.col("place") == place)
+        root, leaf = (
+            samples.filter(pl.col("parent") == parent) for parent in ("root", LEAF_PARENT)
+        )
+        with_leaf = root.join(
             leaf.select("time_s", *BACKLOGS),
             on="time_s",
             how="left",
             suffix="_own",
             maintain_order="left",
         )
-        least = [pl.min_horizontal(name, f"{name}_own").alias(name) for name in BACKLOGS]
-        return both.with_columns(least).select(root.columns)
+        smaller = [pl.min_horizontal(name, f"{name}_own").alias(name) for name in BACKLOGS]
+        return with_leaf.with_columns(smaller).select(root.columns)
 
     def write(self, folder: Path) -> None:
-        """Writes a file for each series that has rows, with all recordings of the run's own
-        flows.
+        """Writes each table that has rows to a Parquet file in `folder`, with all samples of the
+        run's flows, not only those that metrics need.
         """
         intervals = self.intervals if self.fine_intervals is None else self.fine_intervals
-        ours = {"intervals": intervals, "completions": self.completions, "steps": self.steps}
-        write_tables([ours, *self.recorded()], folder)
+        computed = {"intervals": intervals, "completions": self.completions, "steps": self.steps}
+        write_tables([computed, *self.recorded()], folder)
 
 
 def read_tables(run: Run, folder: Path, measurement: Measurement) -> RunTables:
-    """Reads the raw files of a run.
+    """Reads the raw files of a run (iperf3's JSON, recordings of the probes) into tables; `folder`
+    is the run's folder.
 
     Raises GeneratorError, ValueError, KeyError or TypeError if a file is not what its tool writes.
     """
     if isinstance(run.path, HostPath):
-        return _between_hosts(run, run.path, folder, measurement)
-    return _emulated(run, folder, measurement)
+        return _read_between_hosts(run, run.path, folder, measurement)
+    return _read_emulated(run, folder, measurement)
 
 
-def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
+def _read_emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
+    """Reads the tables of a run on an emulated path. Every sampled socket is assigned to one
+    source: an iperf3 test, short flows (HTTP, workload), a command, or a step that measures the
+    path. Sockets of no source are only counted, as `strangers`.
+    """
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
 
     def parts() -> Iterator[Part]:
+        """Reads all recordings again, part by part: together, they may not fit into memory."""
         return recorded(logs, measurement, ("localhost",), None)
 
     series = read_series(parts())
-    of_iperf3 = [
+    iperf3_sources = [
         source for source in run.traffic.sources if isinstance(source, Iperf3Source | UdpSource)
     ]
-    tests = [_iperf3(run, source, generators) for source in of_iperf3]
-    start_s = _start_s(measurement, zip(of_iperf3, tests, strict=True))
+    tests = [_read_iperf3_test(run, source, generators) for source in iperf3_sources]
+    start_s = _traffic_start_s(measurement, zip(iperf3_sources, tests, strict=True))
     tests = [test.since(start_s) for test in tests]
     flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(test.flows for test in tests)])
-    others = list(_sockets_of_others(run, series.sockets, tests))
+    other_sources = list(_sources_with_sockets(run, series.sockets, tests))
     steps = run.traffic.steps
     results = read_steps(generators) if steps else []
-    of_steps = flows_and_intervals(results, run.traffic, steps.host if steps else "", start_s)
-    of_commands = [
-        _of_command(run, source, own, flows, start_s)
-        for source, own in others
+    step_flows_and_intervals = flows_and_intervals(
+        results, run.traffic, steps.host if steps else "", start_s
+    )
+    command_flows = [
+        _command_flows(run, source, source_sockets, flows, start_s)
+        for source, source_sockets in other_sources
         if isinstance(source, CommandSource)
     ]
-    known = pl.concat(
+    flow_connections = pl.concat(
         [
             pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
-            *(connections.join_flows(test.streams, test.flows) for test in tests),
-            connections.join_flows(
-                _streams_of_steps(results, steps.host if steps else ""), of_steps[0]
+            *(connections.numbered(test.streams, test.flows) for test in tests),
+            connections.numbered(
+                _connections_of_steps(results, steps.host if steps else ""),
+                step_flows_and_intervals[0],
             ),
-            *(own for _, own in of_commands),
+            *(carrying for _, carrying in command_flows),
         ]
     )
-    flows = pl.concat([flows, *(flows for flows, _ in of_commands), of_steps[0]])
-    short = [
-        _short_flow(run, source, own, start_s)
-        for source, own in others
+    flows = pl.concat([flows, *(flows for flows, _ in command_flows), step_flows_and_intervals[0]])
+    short_flows = [
+        _short_flow(run, source, source_sockets, start_s)
+        for source, source_sockets in other_sources
         if not isinstance(source, CommandSource)
     ]
 
-    def ours(sockets: pl.DataFrame) -> pl.DataFrame:
-        return connections.flow_samples(sockets, known)
+    def select_flows(sockets: pl.DataFrame) -> pl.DataFrame:
+        """Returns only the sockets of known flows, with their group and port."""
+        return connections.of_flows(sockets, flow_connections)
 
-    sockets = ours(series.sockets)
-    short_known = [
+    sockets = select_flows(series.sockets)
+    short_connections = [
         pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
-        *(own for _, own in short),
+        *(carrying for _, carrying in short_flows),
     ]
-    of_short = earlier(
-        {"sockets": connections.flow_samples(series.sockets, pl.concat(short_known))}, start_s
+    short_sockets = earlier(
+        {"sockets": connections.of_flows(series.sockets, pl.concat(short_connections))}, start_s
     )["sockets"]
     # also connections whose server was not sampled, for instance because a SYN was lost
     to_servers = (
@@ -283,12 +297,23 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         for number, source in enumerate(run.traffic.sources)
         if isinstance(source, HttpSource | WorkloadSource)
     )
-    of_sources = (known, *short_known, *to_servers, *(test.connections for test in tests))
-    sources = pl.concat(each.select(connections.CONNECTION) for each in of_sources)
-    strangers = series.sockets.join(sources, on=connections.CONNECTION, how="anti")
-    of_tests = (test.intervals for test in tests)
-    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *of_tests, of_steps[1]])
-    tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s, ours)
+    connections_by_source = (
+        flow_connections,
+        *short_connections,
+        *to_servers,
+        *(test.connections for test in tests),
+    )
+    all_connections = pl.concat(
+        each.select(connections.CONNECTION) for each in connections_by_source
+    )
+    strangers = series.sockets.join(all_connections, on=connections.CONNECTION, how="anti")
+    test_intervals = (test.intervals for test in tests)
+    intervals = pl.concat(
+        [pl.DataFrame(schema=INTERVAL_COLUMNS), *test_intervals, step_flows_and_intervals[1]]
+    )
+    tables = _make_tables(
+        flows, intervals, replace(series, sockets=sockets), parts, start_s, select_flows
+    )
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
     tables = replace(
@@ -296,20 +321,22 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         starts=pl.concat([pl.DataFrame(schema=START_COLUMNS), *(test.starts for test in tests)]),
         completions=read_completions(run, generators),
         steps=step_rows(results, start_s),
-        short_flows=pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flow for flow, _ in short)]),
-        short_sockets=of_short,
+        short_flows=pl.concat(
+            [pl.DataFrame(schema=FLOW_COLUMNS), *(flow for flow, _ in short_flows)]
+        ),
+        short_sockets=short_sockets,
         strangers=strangers["segs_out"].max() or 0,  # type: ignore[arg-type]
-        short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
+        short_flows_seen=not short_flows or (logs / run_files.SOCKMON_STREAM).exists(),
         tests={
             source.label: test.report
-            for source, test in zip(of_iperf3, tests, strict=True)
+            for source, test in zip(iperf3_sources, tests, strict=True)
             if test.report
         },
         services={
             source.label: service_report(
-                source, generators, _lines(measurement), own, NO_DATA_BYTES
+                source, generators, _command_lines(measurement), source_sockets, NO_DATA_BYTES
             )
-            for source, own in others
+            for source, source_sockets in other_sources
         },
     )
     return (
@@ -319,9 +346,11 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     )
 
 
-def _start_s(measurement: Measurement, tests: Iterable[tuple[TrafficSource, _TestTables]]) -> float:
-    """Returns when the traffic began by the wall clock: as planned, unless each test of iperf3
-    started later.
+def _traffic_start_s(
+    measurement: Measurement, tests: Iterable[tuple[TrafficSource, _TestTables]]
+) -> float:
+    """Returns when the traffic began, by the wall clock: as planned, unless every iperf3 test
+    started later. Raises ValueError if the plan is not recorded.
     """
     if measurement.began_s is None:
         raise ValueError("the facts don't say when the traffic began")
@@ -333,24 +362,25 @@ def _start_s(measurement: Measurement, tests: Iterable[tuple[TrafficSource, _Tes
 def with_counters(
     traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, end_s: float
 ) -> RunTables:
-    """Adds the counters of flows, and the series made from them.
+    """Adds the counters of all flows at any moment (RunTables.counters), and the intervals computed
+    from them, to the tables.
 
     `sockets` are those of the flows, in all states; `end_s` is the end of the traffic after time 0.
-    If only the generator counted, its intervals are kept.
+    If no socket was sampled, the intervals that iperf3 reports are kept.
     """
-    every = pl.concat([sockets, tables.short_sockets], how="diagonal")
-    closed = every.filter("final").group_by(FLOW).agg(closed_s=pl.col("time_s").max())
+    all_sockets = pl.concat([sockets, tables.short_sockets], how="diagonal")
+    closed = all_sockets.filter("final").group_by(FLOW).agg(closed_s=pl.col("time_s").max())
     tables = replace(
         tables,
         flows=_until_closed(tables.flows, closed),
         short_flows=_until_closed(tables.short_flows, closed),
     )
-    goes_on = traffic.command is not None and traffic.command.kept
+    runs_on = traffic.command is not None and traffic.command.kept
     begins_s = {
-        (host, port): None if goes_on else begin_s or 0.0
+        (host, port): None if runs_on else begin_s or 0.0
         for host, port, begin_s in tables.flows.select(*FLOW, "begin_s").iter_rows()
     }
-    counters = count_flows(every, tables.intervals, begins_s)
+    counters = count_flows(all_sockets, tables.intervals, begins_s)
     if set(counters.counted_by.values()) <= {"generator"} and not isinstance(
         traffic.sources[0], UdpSource
     ):
@@ -362,6 +392,7 @@ def with_counters(
     flows = pl.concat([tables.flows, tables.short_flows])
 
     def series(interval_s: float) -> pl.DataFrame:
+        """Computes the flows' goodput and retransmissions in intervals of this length."""
         return interval_series(counters, flows, traffic, interval_s, end_s)
 
     finer = traffic.interval_s < traffic.goodput_interval_s
@@ -374,47 +405,50 @@ def with_counters(
 
 
 def _until_closed(flows: pl.DataFrame, closed: pl.DataFrame) -> pl.DataFrame:
-    """Returns the flows; if a flow ends by itself, its end_s is when both of its sockets have
-    closed.
+    """Returns the flows with `end_s` moved to when both of their sockets had closed, if a flow ends
+    before the run does. `closed`: host, port and closed_s.
     """
     both = flows.join(closed, on=FLOW, how="left", maintain_order="left")
     end_s = pl.when(pl.col("end_s").is_not_null()).then(pl.max_horizontal("end_s", "closed_s"))
     return both.with_columns(end_s=end_s).drop("closed_s")
 
 
-def _lines(measurement: Measurement) -> dict[str, list[str]]:
-    """Returns the commands that were run, by their role."""
+def _command_lines(measurement: Measurement) -> dict[str, list[str]]:
+    """Returns the shell lines of the commands that were run, by their role, such as 'h1 client'."""
     lines: dict[str, list[str]] = {}
-    for made in measurement.facts.commands:
-        lines.setdefault(made.role, []).append(made.line)
+    for executed in measurement.facts.commands:
+        lines.setdefault(executed.role, []).append(executed.line)
     return lines
 
 
-def _sockets_of_others(
+def _sources_with_sockets(
     run: Run, sockets: pl.DataFrame, tests: Iterable[_TestTables]
 ) -> Iterator[tuple[TrafficSource, pl.DataFrame]]:
-    """Yields the sources that are not iperf3's, each with its sockets at the sending end."""
-    sending = sockets.filter(pl.col("end") == "sender")
+    """Yields the sources other than iperf3 (HTTP, workload, command), each with the samples of its
+    sockets at the sending end. Commands get the sockets that belong to no other source.
+    """
+    at_sender = sockets.filter(pl.col("end") == "sender")
     for number, source in enumerate(run.traffic.sources):
         if isinstance(source, HttpSource | WorkloadSource):
-            yield source, sending.filter(connections.is_with_server(run, number, source))
-    of_iperf3 = [
+            yield source, at_sender.filter(connections.of_server(run, number, source))
+    iperf3_connections = [
         pl.DataFrame(schema=connections.CONNECTION_COLUMNS),
         *(test.connections for test in tests),
     ]
-    yield from connections.command_sockets(run, sending, pl.concat(of_iperf3))
+    yield from connections.of_commands(run, at_sender, pl.concat(iperf3_connections))
 
 
-def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
-    """Returns for each connection (host, port, PEER, cookie) begin_s, end_s (null while it lives),
-    CCA and bytes sent; if it received more than it sent, it is `reverse`, and received bytes count.
+def _connection_lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
+    """Summarises the samples of each connection in one row: CONNECTION, cookie, begin_s, end_s
+    (null while it lives), cca, bytes_sent and reverse.
 
-    A connection began when a search of the probe first saw it, or before its first sample by the
-    time for which it had been busy, whichever is earlier.
+    If a connection received more than it sent, it is `reverse`, and the received bytes count. It
+    began when a search of the probe first saw it, or before its first sample by the time for which
+    it had been busy, whichever is earlier.
     """
     if "age_s" not in sockets.columns:
         sockets = sockets.with_columns(age_s=pl.lit(0.0))
-    if "cookie" not in sockets.columns:  # as where ss sampled them
+    if "cookie" not in sockets.columns:  # ss sampled them, which does not report it
         sockets = sockets.with_columns(cookie=pl.lit(None, pl.UInt64))
     return (
         sockets.sort("time_s", maintain_order=True)
@@ -443,13 +477,13 @@ _FROM_COUNTERS = {
 
 
 def _short_flow(
-    run: Run, source: TrafficSource, own: pl.DataFrame, start_s: float
+    run: Run, source: TrafficSource, sockets: pl.DataFrame, start_s: float
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns the row of a source of short flows, and its connections; its port is that of its
-    server.
+    """Returns the flow of a source of short flows (HTTP, workload), and its connections. However
+    many connections it has, it is one row of FLOW_COLUMNS, whose port is the server's.
     """
     port = iperf3.PORT + run.traffic.sources.index(source)
-    lives = _lives(own, run.traffic.interval_s)
+    lives = _connection_lives(sockets, run.traffic.interval_s)
     group = pl.lit(run.group_name(source)).alias("group")
     row = lives.select(
         **_FROM_COUNTERS,
@@ -463,23 +497,34 @@ def _short_flow(
     )
     if isinstance(source, HttpSource):
         row = row.with_columns(begin_s=pl.lit(source.start_s))
-    ours = group, pl.lit(port, pl.Int64).alias("flow_port"), pl.lit(value=False).alias("reverse")
-    known = lives.select(*connections.CONNECTION, *ours).unique(maintain_order=True)
-    return row.select(*FLOW_COLUMNS).cast(FLOW_COLUMNS), known  # type: ignore[arg-type]
+    flow_columns = (
+        group,
+        pl.lit(port, pl.Int64).alias("flow_port"),
+        pl.lit(value=False).alias("reverse"),
+    )
+    flow_connections = lives.select(*connections.CONNECTION, *flow_columns).unique(
+        maintain_order=True
+    )
+    return row.select(*FLOW_COLUMNS).cast(FLOW_COLUMNS), flow_connections  # type: ignore[arg-type]
 
 
-def _of_command(
-    run: Run, source: CommandSource, own: pl.DataFrame, of_iperf3: pl.DataFrame, start_s: float
+def _command_flows(
+    run: Run,
+    source: CommandSource,
+    sockets: pl.DataFrame,
+    iperf3_flows: pl.DataFrame,
+    start_s: float,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns the flows of a command, one for each of its connections that carried data, and these
-    connections.
+    """Returns the flows of a user's command (FLOW_COLUMNS), one for each of its connections that
+    carried data, and these connections.
 
-    If a flow of iperf3 has the same port, the command's flow gets a number above all ports.
+    A connection with less than 1% of the largest one's bytes is not a flow. If an iperf3 flow has
+    the same port, the command's flow gets a number above all ports.
     """
-    ports = of_iperf3.select(*FLOW, shared=True).unique()
+    iperf3_ports = iperf3_flows.select(*FLOW, shared=True).unique()
     numbered = (
-        _lives(own, run.traffic.interval_s)
-        .join(ports, on=FLOW, how="left", maintain_order="left")
+        _connection_lives(sockets, run.traffic.interval_s)
+        .join(iperf3_ports, on=FLOW, how="left", maintain_order="left")
         .with_columns(
             flow_port=pl.col("port")
             + pl.when(pl.col("shared")).then(connections.SAME_PORT).otherwise(0)
@@ -496,7 +541,7 @@ def _of_command(
         pl.col("bytes_sent") > 0,
     )
     group = pl.lit(run.group_name(source)).alias("group")
-    known = (
+    flow_connections = (
         numbered.join(kept, on=["host", "flow_port"], how="semi", maintain_order="left")
         .select(*connections.CONNECTION, group, "flow_port", "reverse")
         .unique(maintain_order=True)
@@ -507,26 +552,29 @@ def _of_command(
         port="flow_port",
         cca_used="cca",
     ).select(*FLOW_COLUMNS)
-    return rows.cast(FLOW_COLUMNS), known  # type: ignore[arg-type]
+    return rows.cast(FLOW_COLUMNS), flow_connections  # type: ignore[arg-type]
 
 
-def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _TestTables:
+def _read_iperf3_test(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _TestTables:
+    """Reads the JSON of both ends of one iperf3 test. `generators` is the folder of these files."""
     client = load_json(generators / run_files.iperf3_client(source.label))
     server = load_json(generators / run_files.iperf3_server(source.label))
     traffic = run.traffic.of_source(source)
     flows = read_flows(traffic, client, source.host, lambda own: run.group_name(source, own))
     if isinstance(source, UdpSource):
-        flows = with_udp_goodput(flows, server)
-    drawn_s = run.spread.starts_s[run.traffic.sources.index(source)] if run.spread else ()
-    asked_s = drawn_s if isinstance(source, Iperf3Source) else ()  # UDP starts as a whole
+        flows = with_arrived(flows, server)
+    drawn_starts_s = run.spread.starts_s[run.traffic.sources.index(source)] if run.spread else ()
+    asked_starts_s = (
+        drawn_starts_s if isinstance(source, Iperf3Source) else ()
+    )  # UDP starts as a whole
     starts_s = [iperf3_start_s(each) for each in (client, server)]
-    later_s = (
+    server_later_s = (
         starts_s[1] - starts_s[0] if starts_s[0] is not None and starts_s[1] is not None else None
     )
     return _TestTables(
         flows.with_columns(pl.col("begin_s").fill_null(0.0) + source.start_s),
-        read_intervals(traffic, client, server, flows, later_s),
-        read_starts(client, source.host, asked_s),
+        read_intervals(traffic, client, server, flows, server_later_s),
+        read_starts(client, source.host, asked_starts_s),
         iperf3_report(client),
         connections.stream_connections(client, source.host),
         connections.control_connection(run, run.traffic.sources.index(source), server),
@@ -535,36 +583,41 @@ def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _Te
     )
 
 
-def _tables(
+def _make_tables(
     flows: pl.DataFrame,
     intervals: pl.DataFrame,
     series: Series,
     parts: Callable[[], Iterator[Part]],
     start_s: float,
-    ours: Callable[[pl.DataFrame], pl.DataFrame],
+    select_flows: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> RunTables:
-    """Makes the tables of series by the wall clock, which come from `parts`; `ours` selects the
-    flows' sockets.
+    """Makes RunTables from tables by the wall clock: shifts all times so that 0 is `start_s`, the
+    start of the traffic.
+
+    `parts` reads all recordings again, in parts; `select_flows` returns the rows of a socket table
+    that belong to the flows.
     """
 
-    def finished() -> Iterator[Tables]:
+    def shifted_parts() -> Iterator[Tables]:
+        """Yields all recordings again, in parts, with shifted times and only the flows' sockets."""
         for part in parts():
-            of_flows = (
-                {"sockets": ours(with_peers(part.tables["sockets"]))}
+            flow_sockets = (
+                {"sockets": select_flows(with_peers(part.tables["sockets"]))}
                 if "sockets" in part.tables
                 else {}
             )
-            yield earlier({**part.tables, **of_flows}, start_s)
+            yield earlier({**part.tables, **flow_sockets}, start_s)
 
-    moved: dict[str, Any] = earlier({name: getattr(series, name) for name in NEEDED}, start_s)
-    return RunTables(flows, intervals, replace(series, **moved), start_s, finished)
+    shifted: dict[str, Any] = earlier({name: getattr(series, name) for name in NEEDED}, start_s)
+    return RunTables(flows, intervals, replace(series, **shifted), start_s, shifted_parts)
 
 
 def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
-    """Returns the run with the measured time after which it was ended because it had settled, and
-    with the times and the interval that the iperf3 of a src-cmd was really given.
+    """Returns the run with the times that it really had, which may differ from the plan: the
+    measured time of a run that was ended because it had settled, and the omitted time, duration and
+    interval with which a user's command really called iperf3.
 
-    If its raw files are not kept, times and interval are the planned ones.
+    Without its raw files, a run keeps the planned times, but for settled_after_s.
     """
     if settled_after_s is not None:
         run = replace(run, traffic=replace(run.traffic, duration_s=settled_after_s))
@@ -575,16 +628,16 @@ def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
         or not generators.exists()
     ):
         return run
-    client = _result(run, generators).client
+    client = _read_result(run, generators).client
     if client is None:
         return run
-    given = client["start"].get("test_start", {})
+    test_start = client["start"].get("test_start", {})
     omit_s, interval_s = (
-        float(given.get("omit", 0.0)),
-        float(given.get("interval") or run.traffic.interval_s),
+        float(test_start.get("omit", 0.0)),
+        float(test_start.get("interval") or run.traffic.interval_s),
     )
-    asked_s = float(given.get("duration", 0.0)) if settled_after_s is None else 0.0
-    duration_s = asked_s or run.traffic.duration_s
+    iperf3_duration_s = float(test_start.get("duration", 0.0)) if settled_after_s is None else 0.0
+    duration_s = iperf3_duration_s or run.traffic.duration_s
     return replace(
         run,
         traffic=replace(run.traffic, omit_s=omit_s, interval_s=interval_s, duration_s=duration_s),
@@ -592,7 +645,9 @@ def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
 
 
 def as_archived(finished: FinishedRun, folder: Path) -> Run:
-    """Returns as_measured() of a finished run. Raises ArchiveError if its raw files are damaged."""
+    """Returns as_measured() of a finished run in an archive. Raises ArchiveError if its raw files
+    are damaged.
+    """
     try:
         return as_measured(finished.run, folder, finished.settled_after_s)
     except (GeneratorError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -601,39 +656,47 @@ def as_archived(finished: FinishedRun, folder: Path) -> Run:
         ) from error
 
 
-def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
-    """Returns the tables of a run between hosts: flows as iperf3 reports them, otherwise as the
-    source's sockets show them.
+def _read_between_hosts(
+    run: Run, path: HostPath, folder: Path, measurement: Measurement
+) -> RunTables:
+    """Reads the tables of a run between hosts. Flows are those that iperf3 reports, or pScheduler
+    if no host is visible to ccmix; otherwise the connections of the sampled sockets.
+
+    Sockets that existed before the run do not count, unless a command runs on from run to run.
     """
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
     if run.traffic.steps:
-        return _steps_between_hosts(run, path, folder, measurement)
-    result = _result(run, generators)
+        return _read_steps_between_hosts(run, path, folder, measurement)
+    result = _read_result(run, generators)
     client = result.client
-    unseen = measurement.facts.hosts_unseen
-    foreign = () if run.traffic.command and run.traffic.command.kept else measurement.ports_before
+    hosts_unseen = measurement.facts.hosts_unseen
+    foreign_ports = (
+        () if run.traffic.command and run.traffic.command.kept else measurement.ports_before
+    )
 
     def parts() -> Iterator[Part]:
+        """Reads all recordings again, part by part."""
         return recorded(logs, measurement, ("src", "dst"), path.mpstat_cores)
 
     series = read_series(parts())
-    ours = series.sockets.filter(~pl.col("port").is_in(list(foreign)))
+    new_sockets = series.sockets.filter(~pl.col("port").is_in(list(foreign_ports)))
     if client is not None:
         flows = read_flows(run.traffic, client, SRC)
-    elif result.throughput is not None and unseen:
+    elif result.throughput is not None and hosts_unseen:
         flows = iperf3_tables.pscheduler_flows(run.traffic, result.throughput, SRC)
     else:
-        flows = flows_of_sockets(sampled(ours))
-    named = connections.stream_connections(client, SRC) if client is not None else None
+        flows = flows_of_sockets(sampled(new_sockets))
+    named_connections = connections.of_streams(client, SRC) if client is not None else None
 
-    def of_flows(sockets: pl.DataFrame) -> pl.DataFrame:
-        return connections.flow_samples_between_hosts(sockets, flows, named)
+    def select_flows(flow_sockets: pl.DataFrame) -> pl.DataFrame:
+        """Returns only the sockets of the flows, with their group."""
+        return connections.of_flows_between_hosts(flow_sockets, flows, named_connections)
 
-    sockets = of_flows(ours)
-    start_s = _start_between_hosts_s(measurement, client, sampled(sockets))
+    flow_sockets = select_flows(new_sockets)
+    start_s = _start_between_hosts_s(measurement, client, sampled(flow_sockets))
     if client is not None:
         intervals = read_intervals(run.traffic, client, result.server, flows)
-    elif result.throughput is not None and unseen:
+    elif result.throughput is not None and hosts_unseen:
         intervals = iperf3_tables.pscheduler_intervals(run.traffic, result.throughput, flows)
     else:
         intervals = pl.DataFrame(schema=INTERVAL_COLUMNS)
@@ -643,7 +706,9 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
             else pl.lit(0.0)
         )
         flows = flows.with_columns(begin_s=begin_s, end_s=pl.col("end_s") - start_s)
-    tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s, of_flows)
+    tables = _make_tables(
+        flows, intervals, replace(series, sockets=flow_sockets), parts, start_s, select_flows
+    )
     if client is not None and isinstance(run.traffic.test, Iperf3Source):
         report = iperf3_report(client)
         tables = replace(tables, tests={run.traffic.test.label: report} if report else {})
@@ -656,11 +721,11 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
 def _start_between_hosts_s(
     measurement: Measurement, client: dict[str, Any] | None, samples: pl.DataFrame
 ) -> float:
-    """Returns when the traffic began, by this machine's clock.
+    """Returns when the traffic began, by the clock of this machine.
 
-    That is when the patched iperf3 says that its test started. Otherwise it is estimated from the
-    first sample in which a socket has sent data: the sample's time less the growth of
-    tcpi_busy_time, but not before the previous sample. The earliest socket counts.
+    The patched iperf3 says when its test started. Otherwise it is estimated from the first sample
+    in which a socket had sent data: that sample's time less the growth of tcpi_busy_time, but not
+    before the previous sample. The earliest socket decides.
     """
     if client is not None and (start_s := iperf3_start_s(client)) is not None:
         return start_s - measurement.clocks_s.get(SRC, 0.0)
@@ -676,44 +741,51 @@ def _start_between_hosts_s(
     return float(starts_s.min()) if starts_s.len() else measurement.started_s  # type: ignore[arg-type]
 
 
-def _steps_between_hosts(
+def _read_steps_between_hosts(
     run: Run, path: HostPath, folder: Path, measurement: Measurement
 ) -> RunTables:
-    """Returns the tables of the steps that measure a path between hosts; time_s is 0 when the first
-    step begins.
+    """Reads the tables of a run that measures a path between hosts in steps, one after the other.
+    time_s is 0 when the first step begins.
     """
 
     def parts() -> Iterator[Part]:
+        """Reads all recordings again, part by part."""
         return recorded(folder / run_files.LOGS, measurement, ("src", "dst"), path.mpstat_cores)
 
     results = read_steps(folder / run_files.GENERATORS)
     start_s = results[0].step.began_s
     flows, intervals = flows_and_intervals(results, run.traffic, SRC, start_s)
     series = read_series(parts())
-    ours = series.sockets.filter(~pl.col("port").is_in(list(measurement.ports_before)))
-    named = _streams_of_steps(results, SRC)
+    new_sockets = series.sockets.filter(~pl.col("port").is_in(list(measurement.ports_before)))
+    named_connections = _connections_of_steps(results, SRC)
 
-    def of_flows(sockets: pl.DataFrame) -> pl.DataFrame:
-        return connections.flow_samples_between_hosts(sockets, flows, named)
+    def select_flows(sockets: pl.DataFrame) -> pl.DataFrame:
+        """Returns only the sockets of the steps' flows, with their group."""
+        return connections.of_flows_between_hosts(sockets, flows, named_connections)
 
-    tables = _tables(
-        flows, intervals, replace(series, sockets=of_flows(ours)), parts, start_s, of_flows
+    tables = _make_tables(
+        flows,
+        intervals,
+        replace(series, sockets=select_flows(new_sockets)),
+        parts,
+        start_s,
+        select_flows,
     )
     return replace(tables, steps=step_rows(results, start_s))
 
 
-def _streams_of_steps(results: Iterable[StepResult], host: str) -> pl.DataFrame:
-    """Returns the connections of all steps: connections.CONNECTION_COLUMNS."""
-    every = (
-        connections.stream_connections(result.client, host) for result in results if result.client
-    )
-    return pl.concat([pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *every]).unique(
+def _connections_of_steps(results: Iterable[StepResult], host: str) -> pl.DataFrame:
+    """Returns the TCP connections of all steps, with the columns connections.CONNECTION_COLUMNS."""
+    by_step = (connections.of_streams(result.client, host) for result in results if result.client)
+    return pl.concat([pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *by_step]).unique(
         maintain_order=True
     )
 
 
-def _result(run: Run, generators: Path) -> GeneratorResult:
-    """Returns the generator's result. Raises GeneratorError."""
+def _read_result(run: Run, generators: Path) -> GeneratorResult:
+    """Reads what the program that made the traffic between hosts reported: ccmix's iperf3, a user's
+    command, or pScheduler. Raises GeneratorError if its file is missing or damaged.
+    """
     if run.traffic.command:
         return command.of_src_command(generators, run.traffic)
     if run.traffic.task:
@@ -725,8 +797,8 @@ def _result(run: Run, generators: Path) -> GeneratorResult:
 
 
 def bytes_sampled(folder: Path) -> int:
-    """Returns the bytes that the sockets of a run had sent at their last samples; 0 if nothing
-    can be read.
+    """Returns how many bytes the sockets of a run had sent by their last samples; 0 if nothing can
+    be read. Called for runs that failed, whose traffic still counts for the user's budget.
     """
     try:
         sent = pl.concat(
@@ -738,21 +810,22 @@ def bytes_sampled(folder: Path) -> int:
     return bytes_sent(sent, _ENDS)
 
 
-def bytes_sent(samples: pl.DataFrame, of_a_socket: Sequence[str] = FLOW) -> int:
-    """Adds up all sockets, each until its last sample; the columns `of_a_socket`
-    identify a socket.
+def bytes_sent(samples: pl.DataFrame, socket_columns: Sequence[str] = FLOW) -> int:
+    """Returns the sum of the bytes that all sockets in `samples` had sent, each by its last sample.
+    The columns `socket_columns` together identify a socket.
     """
-    return int(samples.group_by(of_a_socket).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
+    return int(samples.group_by(socket_columns).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 
 def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns the connections that carried data, each with the rate that the destination
-    acknowledged.
+    """Returns a flow (FLOW_COLUMNS) for each connection that carried data, from samples of sockets,
+    for traffic of which no program reports flows.
 
-    All rates are over the same time, from the first sample of any connection to the last, so that
-    successive flows don't add up to more than passed.
+    Goodput is what the destination acknowledged. All rates are over the time from the first sample
+    of any connection to the last of any, so that flows one after the other don't add up to more
+    than passed.
     """
-    seen = (
+    with_data = (
         samples.sort("time_s")
         .group_by(FLOW, maintain_order=True)
         .agg(
@@ -766,12 +839,12 @@ def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
         )
         .filter((pl.col("end_s") > pl.col("begin_s")) & (pl.col("acked") > 0))
     )
-    carried = (
-        seen.filter(pl.col("acked") >= LEAST_SHARE_OF_A_FLOW * pl.col("acked").max())
+    flows = (
+        with_data.filter(pl.col("acked") >= LEAST_SHARE_OF_A_FLOW * pl.col("acked").max())
         .with_row_index("stream")
         .with_columns(seconds=pl.col("end_s").max() - pl.col("begin_s").min())
     )
-    return carried.select(
+    return flows.select(
         *FLOW,
         pl.col("stream").cast(pl.Int64),
         group="cca",
@@ -789,7 +862,9 @@ def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns the acknowledged rate and the retransmissions between each two samples of a flow."""
+    """Returns the goodput (acknowledged bits/s) and the retransmissions between each two successive
+    samples of a flow: INTERVAL_COLUMNS.
+    """
     return (
         samples.sort(*FLOW, "time_s")
         .select(

@@ -1,7 +1,7 @@
-"""The plain data that the parts of ccmix exchange: paths, traffic, runs, and the observations of a
-run. It has no behaviour except derived quantities.
+"""The plain data that the parts of ccmix exchange: paths, traffic, runs, and what was measured.
 
-A guest imports this package in each run, so results, which it does not need, are in `results`.
+It has no behaviour except derived quantities. A guest imports this package in each run, so results,
+which it does not need, are in `results`.
 """
 
 from ccmix.model.emulated import (

@@ -1,4 +1,4 @@
-"""Describes an emulated path: the content of a section [topology NAME]."""
+"""Describes an emulated path (bottleneck, senders, changes): an INI section [topology NAME]."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -30,7 +30,9 @@ class Buffer:
     kind: Literal["byte", "packet", "bdp"]
 
     def __str__(self) -> str:
-        """Returns the buffer as written in an INI file: '0.5bdp', '100p', '64kib'."""
+        """Returns the buffer as written in an INI file, in the shortest form: '0.5bdp', '100p',
+        '64kib'.
+        """
         if self.kind != "byte":
             return f"{self.amount:.12g}{self.kind if self.kind == 'bdp' else 'p'}"
         units = [(name, size) for name, size in SIZE_BYTES.items() if size <= max(self.amount, 1)]
@@ -51,9 +53,11 @@ class Queue:
         return " ".join([self.kind, *self.parameters])
 
     def parameter(self, name: str) -> str | None:
-        """Returns the value after a parameter's name; None if it is not given."""
-        at = self.parameters.index(name) if name in self.parameters else -1
-        return self.parameters[at + 1] if 0 <= at < len(self.parameters) - 1 else None
+        """Returns the value that follows a parameter's name: '1000' for 'limit'; None if there is
+        none.
+        """
+        index = self.parameters.index(name) if name in self.parameters else -1
+        return self.parameters[index + 1] if 0 <= index < len(self.parameters) - 1 else None
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,13 @@ class AckBottleneck:
 
     @property
     def counts_packets(self) -> bool:
+        """Returns whether the FIFO counts packets; otherwise it counts bytes."""
         return self.buffer.kind == "packet"
 
     def limit(self, base_rtt_s: float, packet_bytes: int) -> int:
-        """Returns the size of the FIFO in packets, or in bytes, which hold at least one of the
-        largest packets.
+        """Returns the size of the FIFO, at least one full packet: in packets if it counts them,
+        otherwise in bytes. A buffer in BDP needs the base RTT of the path; `packet_bytes` is the
+        size of a full packet.
         """
         if self.counts_packets:
             return max(round(self.buffer.amount), 1)
@@ -117,20 +123,23 @@ class Sender:
 
     @property
     def delay_of_acks_s(self) -> float:
-        """The delay of ACKs."""
+        """The delay of ACKs in seconds, which is that of data unless it is configured."""
         return self.delay_s if self.ack_delay_s is None else self.ack_delay_s
 
     @property
     def delay_of_data_s(self) -> float:
-        """The delay of data including the delay that the run drew."""
+        """The delay of data in seconds, with the random part that the run drew from its seed."""
         return max(0.0, self.delay_s + self.drawn_delay_s)
 
     @property
     def base_rtt_s(self) -> float:
+        """The RTT of an empty path as configured, without the random part that a run adds."""
         return self.delay_s + self.delay_of_acks_s
 
     def delayed(self, data_s: float, acks_s: float) -> "Sender":
-        """Returns the sender with these delays; equal delays become one."""
+        """Returns the sender with other one-way delays. If they are equal, only one is stored, as
+        in INI files.
+        """
         return replace(self, delay_s=data_s, ack_delay_s=None if acks_s == data_s else acks_s)
 
 
@@ -204,11 +213,11 @@ class Topology:
     name: str = ""  # of its section
     kind: Literal["emulated"] = "emulated"
 
-    def device_name(self, what: str, sender: Sender) -> str:
-        """Returns the name of one of a sender's devices: 'data-delay', or 'data-delay h2' with
-        several senders.
+    def device_name(self, purpose: str, sender: Sender) -> str:
+        """Returns the name of one of a sender's emulating devices in results: its purpose, such as
+        'data-delay'; with several senders, the sender is added: 'data-delay h2'.
         """
-        return f"{what} {sender.name}" if len(self.senders) > 1 else what
+        return f"{purpose} {sender.name}" if len(self.senders) > 1 else purpose
 
     @property
     def base_rtt_s(self) -> float:
@@ -217,22 +226,24 @@ class Topology:
 
     @property
     def longest_rtt_s(self) -> float:
-        """The RTT with a full buffer, at the lowest rate and the longest delay of the run."""
+        """The RTT in seconds if all buffers are full, at the lowest rate and the longest delay that
+        the run ever has.
+        """
         slowest_bps = min(phase.rate_bps for _, phase in self.phases)
         longest_s = (
             max(phase.base_rtt_s for _, phase in self.phases) + self.buffer_bytes * 8 / slowest_bps
         )
         if self.ack_bottleneck is None:
             return longest_s
-        acks_bytes = self.ack_limit * (
+        ack_buffer_bytes = self.ack_limit * (
             LARGEST_ACK_BYTES if self.ack_bottleneck.counts_packets else 1
         )
-        return longest_s + acks_bytes * 8 / self.ack_bottleneck.rate_bps
+        return longest_s + ack_buffer_bytes * 8 / self.ack_bottleneck.rate_bps
 
     @property
     def ack_limit(self) -> int:
-        """Returns the size of the ACK bottleneck's queue, in bytes or packets. Raises ValueError if
-        there is no such bottleneck.
+        """The size of the ACK bottleneck's queue, in packets or bytes
+        (AckBottleneck.counts_packets). Raises ValueError if the path has no such bottleneck.
         """
         if self.ack_bottleneck is None:
             raise ValueError("the path has no bottleneck of ACKs")
@@ -240,44 +251,51 @@ class Topology:
 
     @property
     def least_rate_bps(self) -> float:
-        """Returns the rate at which packets of one size come back from a round trip."""
+        """The lower of the two bottlenecks' rates, for data and for ACKs: the rate at which packets
+        come back if the answers are as large as the requests, as with ping.
+        """
         return min(
             [self.rate_bps, *([self.ack_bottleneck.rate_bps] if self.ack_bottleneck else [])]
         )
 
     @property
     def bdp_bytes(self) -> float:
+        """The bandwidth-delay product: the bottleneck's rate times the base RTT."""
         return self.rate_bps * self.base_rtt_s / 8
 
     @property
     def packet_bytes(self) -> int:
-        """The largest packet on the wire."""
+        """The size of the largest packet as tc counts it: the MTU and the Ethernet header."""
         return self.mtu_bytes + ETHERNET_HEADER_BYTES
 
     @property
     def bottleneck_bucket_bytes(self) -> int:
-        """The bytes that the bottleneck's token bucket lets pass at once after a pause."""
+        """The size of the bottleneck's token bucket: as configured, otherwise bucket_bytes() of its
+        rate.
+        """
         return self.bucket_bytes(self.rate_bps) if self.burst_bytes is None else self.burst_bytes
 
     def bucket_bytes(self, rate_bps: float) -> int:
-        """Returns the bytes that a token bucket of `rate_bps` lets pass at once after a pause.
+        """Returns the size of a token bucket for this rate: what it lets pass at once after a
+        pause.
 
-        These are two packets. With offloads on, they are two super-packets, if these take at most a
-        millisecond and the buffer holds more: a bucket that can't hold a super-packet splits it
-        (net/sched/sch_tbf.c), which halves the lab's speed.
+        This is two packets. With offloads on, it is two super-packets of 64 KiB, if these take at
+        most a millisecond and the buffer holds more: a bucket that can't hold a super-packet splits
+        it (net/sched/sch_tbf.c), which halves the lab's speed.
         """
-        packets = BUCKET_PACKETS * self.packet_bytes
+        two_packets_bytes = BUCKET_PACKETS * self.packet_bytes
         if not self.offloads:
-            return packets
-        millisecond = round(rate_bps * BUCKET_OF_SUPER_PACKETS_S / 8)
+            return two_packets_bytes
+        millisecond_bytes = round(rate_bps * BUCKET_OF_SUPER_PACKETS_S / 8)
         return max(
-            packets, min(BUCKET_PACKETS * SUPER_PACKET_BYTES, millisecond, self.buffer_bytes // 2)
+            two_packets_bytes,
+            min(BUCKET_PACKETS * SUPER_PACKET_BYTES, millisecond_bytes, self.buffer_bytes // 2),
         )
 
     @property
     def buffer_bytes(self) -> int:
-        """The buffer in bytes; at least one packet, because a smaller one would let nothing
-        pass.
+        """The buffer in bytes. It holds at least one packet, because a smaller one would let
+        nothing pass.
         """
         unit_bytes = {"byte": 1.0, "packet": float(self.packet_bytes), "bdp": self.bdp_bytes}[
             self.buffer.kind
@@ -291,20 +309,23 @@ class Topology:
 
     @property
     def phases(self) -> tuple[tuple[float, "Topology"], ...]:
-        """Returns the topology after each change and the time of the change, beginning with the
-        start. Buffers keep their first size, in bytes.
+        """The path over time: pairs of a time, in seconds after the traffic begins, and the path as
+        it is from then on. Begins with (0.0, self), and has one more for each time of a change.
+
+        Buffers given in BDP or packets keep their first size in bytes.
         """
         phases = [(0.0, self)]
         acks = self.ack_bottleneck
         if acks and not acks.counts_packets:
             acks = replace(acks, buffer=Buffer(self.ack_limit, "byte"))
-        fixed = replace(self, buffer=Buffer(self.buffer_bytes, "byte"), ack_bottleneck=acks)
+        changed = replace(self, buffer=Buffer(self.buffer_bytes, "byte"), ack_bottleneck=acks)
         for at_s in sorted({change.at_s for change in self.changes}):
-            fixed = fixed._changed(change for change in self.changes if change.at_s == at_s)
-            phases.append((at_s, fixed))
+            changed = changed._changed(change for change in self.changes if change.at_s == at_s)
+            phases.append((at_s, changed))
         return tuple(phases)
 
     def _changed(self, changes: Iterable[Change]) -> "Topology":
+        """Returns the path after some changes of its rate, or of its senders' delays and losses."""
         changed = self
         for change in changes:
             if isinstance(change, RateChange):
@@ -316,6 +337,7 @@ class Topology:
 
 
 def _changed(sender: Sender, change: DelayChange | LossChange) -> Sender:
+    """Returns a sender after a change of delay or loss, which may be meant for another sender."""
     if change.sender not in (None, sender.name):
         return sender
     if isinstance(change, DelayChange):

@@ -1,6 +1,4 @@
-"""Facts about the hosts, tools and probes of a run, which a reader needs to repeat or compare
-it.
-"""
+"""Facts about a run's hosts, tools and probes, which one needs to repeat or compare it."""
 
 from dataclasses import dataclass, field
 
@@ -158,7 +156,7 @@ class Facts:
 
     @property
     def hosts_unseen(self) -> bool:
-        """Returns whether ccmix examined no host of a run between hosts, because it has no shell on
-        them.
+        """Whether ccmix has no shell on any host of a run between hosts, so that no probe could run
+        there.
         """
         return self.hosts == {}

@@ -1,6 +1,4 @@
-"""Describes a measured run before its analysis: the facts, and the observations before and after
-the traffic.
-"""
+"""Describes what was measured of a run, before any analysis: facts, counters, pings and states."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Describes the changes that netem makes to the packets of a path, and its place."""
+"""Describes the delay, loss, rate and limit that netem applies to packets, and its place."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,28 +8,26 @@ from ccmix.units import format_exact_percent
 
 
 def gemodel_parameters(given: Sequence[float]) -> tuple[float, float, float, float]:
-    """Returns p, r, 1-h and 1-k of netem's chain of two states, with tc's defaults for missing ones
-    (tc-netem(8)): the probabilities of becoming bad and of becoming good, and of losing a packet in
-    the bad and in the good state.
+    """Returns all four parameters of netem's Gilbert-Elliott loss model, p, r, 1-h and 1-k, with
+    tc's defaults for those that are not given (tc-netem(8)).
+
+    They are the probabilities of becoming bad and of becoming good, and of losing a packet in the
+    bad and in the good state. `given`: the first one to four of them.
     """
-    to_bad, to_good, loss_in_bad, loss_in_good = (
-        *given,
-        *(1 - given[0], 1.0, 0.0)[len(given) - 1 :],
-    )
+    defaults = 1 - given[0], 1.0, 0.0
+    to_bad, to_good, loss_in_bad, loss_in_good = *given, *defaults[len(given) - 1 :]
     return to_bad, to_good, loss_in_bad, loss_in_good
 
 
 def mean_loss(model: str, parameters: Sequence[float]) -> float:
-    """Returns the share of all packets that is lost in the long run; `parameters` are those of
-    Loss.
-
-    netem's chain of two states begins in the good state.
+    """Returns the share of all packets that a loss model loses in the long run. `model` and
+    `parameters` are those of Loss.
     """
     if model == "random":
         return parameters[0]
     to_bad, to_good, loss_in_bad, loss_in_good = gemodel_parameters(parameters)
-    bad = to_bad / (to_bad + to_good) if to_bad else 0.0
-    return bad * loss_in_bad + (1 - bad) * loss_in_good
+    share_bad = to_bad / (to_bad + to_good) if to_bad else 0.0
+    return share_bad * loss_in_bad + (1 - share_bad) * loss_in_good
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Loss:
             raise ValueError("a loss of 0 is no loss")
 
     def __str__(self) -> str:
-        """Returns the loss as written in an INI file: '0.1%', 'gemodel 1% 10%'."""
+        """Returns the loss as written in an INI file: '0.1%', or 'gemodel 1% 10%'."""
         shares = " ".join(map(format_exact_percent, self.parameters))
         return shares if self.model == "random" else f"{self.model} {shares}"
 
@@ -62,22 +60,25 @@ class Loss:
         return mean_loss(self.model, self.parameters)
 
     def all_lost(self, packets: int) -> float:
-        """Returns the probability that this number of packets in a row is lost, at any time of a
-        long run.
+        """Returns the probability that a number of packets in a row is lost, at any time of a long
+        run.
 
-        It is also the probability of losing a packet and its retransmissions, if nothing else is
-        sent in between.
+        That is also the probability of losing a packet and all of its retransmissions, if nothing
+        else is sent in between. So it says how often a handshake may be lost.
         """
         if self.model == "random":
             return float(self.parameters[0] ** packets)
         to_bad, to_good, loss_in_bad, loss_in_good = gemodel_parameters(self.parameters)
-        bad = to_bad / (to_bad + to_good) if to_bad else 0.0
-        good = 1 - bad
+        in_bad = to_bad / (to_bad + to_good) if to_bad else 0.0
+        in_good = 1 - in_bad
         for packet in range(packets):
             if packet:
-                good, bad = good * (1 - to_bad) + bad * to_good, good * to_bad + bad * (1 - to_good)
-            good, bad = good * loss_in_good, bad * loss_in_bad
-        return good + bad
+                in_good, in_bad = (
+                    in_good * (1 - to_bad) + in_bad * to_good,
+                    in_good * to_bad + in_bad * (1 - to_good),
+                )
+            in_good, in_bad = in_good * loss_in_good, in_bad * loss_in_bad
+        return in_good + in_bad
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,10 @@ class NetemPlace:
     ack_device: str | None
 
     def __str__(self) -> str:
+        """Returns 'HOST:DEVICE' or 'HOST:DEVICE,DEVICE', as in an INI file."""
         return f"{self.host}:{','.join(self.devices)}"
 
     @property
     def devices(self) -> tuple[str, ...]:
+        """The devices that have netem: one, or two if ACKs are delayed, too."""
         return tuple(device for device in (self.data_device, self.ack_device) if device)

@@ -1,6 +1,4 @@
-"""Describes a path between hosts: the content of an entry with src and dst, for one destination and
-one condition.
-"""
+"""Describes a path between real hosts: an INI entry with src and dst, for one destination."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -56,21 +54,23 @@ class ModuleParameter:
     element: int | None = None
 
     def __str__(self) -> str:
-        """Returns 'tcp_bbr2/parameters/pacing_gain, element 1, = 320'."""
+        """Returns 'tcp_bbr2/parameters/pacing_gain, element 1, = 320', for people."""
         element = f", element {self.element}," if self.element else ""
         return f"{self.path}{element} = {self.value}"
 
     @property
     def module(self) -> str:
+        """The kernel module: 'tcp_bbr2'."""
         return self.path.partition("/")[0]
 
     @property
     def name(self) -> str:
+        """The name of the parameter in its module: 'loss_thresh'."""
         return self.path.rpartition("/")[2]
 
     def seen_in(self, text: str) -> str | None:
-        """Returns the part of the parameter's text that the value replaces; None if there is no
-        such element.
+        """Returns the value to compare from the parameter's whole text: all of it, or one element
+        of '320,240,256'. None if it has no such element.
         """
         if self.element is None:
             return text
@@ -78,8 +78,8 @@ class ModuleParameter:
         return elements[self.element - 1] if self.element <= len(elements) else None
 
     def written(self, former: str) -> str:
-        """Returns the text to write if the present one is `former`. Raises ValueError if it has no
-        such element.
+        """Returns the text to write to the parameter: the value, or `former`, its present text,
+        with one element replaced. Raises ValueError if it has no such element.
         """
         if self.element is None:
             return self.value

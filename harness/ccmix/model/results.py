@@ -1,5 +1,6 @@
-"""The plain data of finished runs and campaigns: verdicts, whether a run was long enough, metrics
-(docs/reference/metrics.md), and the contents of run.json and campaign.json.
+"""The plain data of finished runs and campaigns: verdicts, settling, metrics, their JSON files.
+
+docs/reference/metrics.md describes the metrics; run.json and campaign.json contain these classes.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +39,9 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[Finding, ...]:
-        """Returns the findings that the entry does not accept."""
+        """Returns the findings that made the run not valid: those that the entry does not
+        accept.
+        """
         return tuple(finding for finding in self.findings if not finding.accepted)
 
 

@@ -1,4 +1,4 @@
-"""Describes a run: one condition, one destination, one iteration."""
+"""Describes a planned run: one destination, one combination of swept values, one iteration."""
 
 from dataclasses import dataclass, replace
 
@@ -8,7 +8,9 @@ from ccmix.model.traffic import Iperf3Source, Traffic, TrafficSource
 
 
 def condition_name(condition: dict[str, str]) -> str:
-    """Returns a condition as one word for folder names: 'delay=5ms,loss=0.1%'."""
+    """Returns a condition (swept keys and their values) as a word for folder names:
+    'delay=5ms,loss=0.1%', or 'all' if nothing is swept.
+    """
     return ",".join(f"{key}={value}" for key, value in condition.items()) or "all"
 
 
@@ -30,7 +32,7 @@ class RunSpread:
     """
 
     def applied_to(self, path: Topology) -> Topology:
-        """Returns the path with the drawn delays."""
+        """Returns the path with the random delays that the run drew for its senders."""
         senders = zip(path.senders, self.delays_s, strict=True)
         return replace(
             path,
@@ -56,54 +58,61 @@ class Run:
 
     @property
     def topology(self) -> Topology:
-        """Returns the emulated path of a run that has one, with the delays that the run drew from
-        its seed.
-
-        Calling it for another run is a bug.
+        """The emulated path of a run that has one, with the random delays that the run drew from
+        its seed. Calling it for a run between hosts is a bug.
         """
         assert isinstance(self.path, Topology)
         return self.spread.applied_to(self.path) if self.spread else self.path
 
     @property
     def host_path(self) -> HostPath:
-        """The path between hosts of a run that has one. Calling it for another run is a bug."""
+        """The path of a run between hosts. Calling it for another run is a bug."""
         assert isinstance(self.path, HostPath)
         return self.path
 
-    def group_name(self, source: TrafficSource, own: str = "") -> str:
-        """Returns the name of the group of a source's flows: 'web', or 'web@h2' if other hosts send
-        this traffic too.
+    def group_name(self, source: TrafficSource, group_in_test: str = "") -> str:
+        """Returns the name that a source's flows have in results: 'web', or 'web@h2' if other hosts
+        have the same source, too.
 
-        `own` distinguishes the groups of one iperf3 test: 'long@h2 cubic', or 'cubic@h2' for a
-        source without a name.
+        `group_in_test` is the group's name within an iperf3 test, which is added if the test has
+        several groups: 'long@h2 cubic'. It is the whole name of a source without a name:
+        'cubic@h2'.
         """
         hosts = {other.host for other in self.traffic.sources if other.name == source.name}
-        at = f"@{source.host}" if len(hosts) > 1 else ""
+        at_host = f"@{source.host}" if len(hosts) > 1 else ""
         if not source.name:
-            return own + at
-        several = isinstance(source, Iperf3Source) and len(source.groups) > 1
-        return source.name + at + (f" {own}" if several else "")
+            return group_in_test + at_host
+        has_groups = isinstance(source, Iperf3Source) and len(source.groups) > 1
+        return source.name + at_host + (f" {group_in_test}" if has_groups else "")
 
     @property
     def cross_groups(self) -> frozenset[str]:
-        """Returns the names of the groups of cross traffic, if there is one test."""
+        """The names of the groups of cross traffic, which competes with the test but is not
+        studied.
+        """
         return frozenset(self.group_name(source) for source in self.traffic.cross_traffic)
 
     @property
     def has_shell(self) -> bool:
-        """Returns whether anything of the run is done on the source's host."""
+        """Whether ccmix runs commands on the source's host; False only for pScheduler tests on
+        other hosts.
+        """
         return self.traffic.task is None or self.traffic.task.observed
 
     @property
     def needs_dst_host(self) -> bool:
-        """Returns whether a run between hosts needs commands on the destination's host."""
+        """Whether a run between hosts runs commands on the destination's host: iperf3's server, or
+        the user's own.
+        """
         path = self.host_path
-        ours = self.traffic.by_iperf3 and path.server == "ssh"
-        return ours or any((path.commands.dst, path.commands.pre_dst, path.commands.post_dst))
+        starts_server = self.traffic.by_iperf3 and path.server == "ssh"
+        return starts_server or any(
+            (path.commands.dst, path.commands.pre_dst, path.commands.post_dst)
+        )
 
     @property
     def seconds(self) -> float | None:
-        """The length of the traffic in seconds, virtual ones in the lab; None if it is not
+        """The length of the traffic in seconds (of virtual time in the lab); None if it is not
         known.
         """
         return self.traffic.seconds
@@ -114,11 +123,13 @@ class Run:
 
     @property
     def name(self) -> str:
-        """A name that is unique within a plan, for people."""
+        """A name that is unique in its plan, for people: 'ENTRY CONDITION #1'."""
         return f"{self.place} #{self.iteration}"
 
     @property
     def place(self) -> str:
-        """The name that all iterations have in common, for people."""
-        where = f" {self.dst}" if isinstance(self.path, HostPath) else ""
-        return f"{self.entry}{where} {self.condition_name}"
+        """What all iterations of a run have in common in their names, for people: 'ENTRY
+        CONDITION'.
+        """
+        destination = f" {self.dst}" if isinstance(self.path, HostPath) else ""
+        return f"{self.entry}{destination} {self.condition_name}"

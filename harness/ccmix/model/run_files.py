@@ -1,7 +1,7 @@
-"""Names the files of a run's folder. Imports nothing, so that the guest and every reader of an
-archive can share it.
+"""Names the files in a run's folder, for the guest that writes them and all readers of archives.
 
-Files are in the run's folder itself, unless a comment says that they are in `generators` or `logs`.
+It imports nothing, so that all can share it. Files are in the run's folder itself, unless a comment
+says that they are in `generators` or `logs`.
 """
 
 SUMMARY = "run.json"
@@ -44,77 +44,97 @@ SRC_COMMAND_OUTPUT = "src-cmd.out"
 
 
 def iperf3_client(label: str) -> str:
-    """Returns the name of the client's JSON; `label` names the traffic source."""
+    """Returns the name of the file with the JSON of iperf3's client; `label` names the traffic
+    source: 'h1'.
+    """
     return f"{label}-iperf3-client.json"
 
 
 def iperf3_server(label: str) -> str:
-    """Returns the name of the server's JSON."""
+    """Returns the name of the file with the JSON of iperf3's server; `label` names the traffic
+    source.
+    """
     return f"{label}-iperf3-server.json"
 
 
 def iperf3_pid(label: str) -> str:
-    """Returns the name of the file that has the client's process number while it runs."""
+    """Returns the name of the file that has the process number of iperf3's client while it runs."""
     return f"{label}-iperf3.pid"
 
 
 def trains(label: str) -> str:
-    """Returns the name of the file in which ccmix-rtt describes the trains of packets of a step."""
+    """Returns the name of the file in which ccmix-rtt writes the packet trains of a step; `label`
+    names the step.
+    """
     return f"{label}.csv"
 
 
 def trains_errors(label: str) -> str:
-    """Returns the name of its errors."""
+    """Returns the name of the file with ccmix-rtt's standard error for the packet trains of
+    a step.
+    """
     return f"{label}.log"
 
 
 def iperf3_errors(label: str) -> str:
-    """Returns the name of the file with the standard error of both ends."""
+    """Returns the name of the file with the standard error of iperf3's client and server."""
     return f"{label}-iperf3-errors.log"
 
 
 def http(label: str) -> str:
-    """Returns the prefix of the names of an HTTP source's files."""
+    """Returns the prefix of the file names of an HTTP source: 'web.h1-http'."""
     return f"{label}-http"
 
 
 def workload(label: str) -> str:
-    """Returns the prefix of the names of a workload's files."""
+    """Returns the prefix of the file names of a workload: 'mice.h1-workload'."""
     return f"{label}-workload"
 
 
 def client_output(service: str, number: int = 0) -> str:
-    """Returns the name of the file in which a client, counted from 0, describes its flows;
-    `service` is http() or workload().
+    """Returns the name of the file in which a client, counted from 0, lists its flows; `service` is
+    the prefix that http() or workload() returns.
     """
     return f"{service}-client-{number + 1}.txt"
 
 
 def client_errors(service: str) -> str:
-    """Returns the name of the file with the standard error of clients."""
+    """Returns the name of the file with the standard error of all clients of an HTTP source or
+    workload.
+    """
     return f"{service}-client.log"
 
 
 def server_output(service: str) -> str:
-    """Returns the name of the file in which the server describes its flows."""
+    """Returns the name of the file in which the server of an HTTP source or workload lists its
+    flows.
+    """
     return f"{service}-server.txt"
 
 
 def server_errors(service: str) -> str:
-    """Returns the name of the file with the server's standard error."""
+    """Returns the name of the file with the standard error of an HTTP source's or workload's
+    server.
+    """
     return f"{service}-server.log"
 
 
 def schedule(service: str) -> str:
-    """Returns the name of the file that lists the flows of a workload."""
+    """Returns the name of the file that lists the flows of a workload before they are sent: times
+    and sizes.
+    """
     return f"{service}-schedule.txt"
 
 
 def command_output(label: str) -> str:
-    """Returns the name of the standard output of a user's command on an emulated path."""
+    """Returns the name of the file with the standard output of a user's command on an emulated
+    path.
+    """
     return f"{label}-command.out"
 
 
 def command_errors(label: str) -> str:
-    """Returns the name of its standard error."""
+    """Returns the name of the file with the standard error of a user's command on an
+    emulated path.
+    """
     return f"{label}-command.err"

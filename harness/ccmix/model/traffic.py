@@ -1,4 +1,4 @@
-"""Describes the traffic of a run: its sources, and how long they are measured."""
+"""Describes the traffic of a run: its sources (iperf3, HTTP, ...), and its times."""
 
 import itertools
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class RttProbe:
     tcp_port: int | None = None
 
     def __str__(self) -> str:
-        """Returns the probe as written in an INI file: 'icmp@10', 'tcp:22@10'."""
+        """Returns the probe as written in an INI file: 'icmp@10' (10 a second), 'tcp:22@10'."""
         return f"{'icmp' if self.tcp_port is None else f'tcp:{self.tcp_port}'}@{self.rate_hz}"
 
 
@@ -64,7 +64,9 @@ class _Source:
 
     @property
     def label(self) -> str:
-        """A name for files: unique within a run, since neither name has a dot."""
+        """A name for the source's files, unique within a run: 'HOST' or 'NAME.HOST'. Neither has a
+        dot.
+        """
         return f"{self.name}.{self.host}" if self.name else self.host
 
 
@@ -102,8 +104,11 @@ class HttpSource(_Source):
 
     @property
     def requests_of_clients(self) -> tuple[int, ...]:
-        each, more = divmod(self.requests, self.parallel)
-        return tuple(each + (number < more) for number in range(self.parallel))
+        """How many requests each parallel client makes: as equal as possible, the first ones one
+        more.
+        """
+        requests_each, one_more = divmod(self.requests, self.parallel)
+        return tuple(requests_each + (number < one_more) for number in range(self.parallel))
 
 
 @dataclass(frozen=True)
@@ -209,25 +214,31 @@ class Traffic:
 
     @property
     def goodput_interval_s(self) -> float:
-        """Returns the interval of goodput: iperf3 can't report it as often as the probes sample."""
+        """The interval for which goodput is computed, in seconds: iperf3 can't report as often as
+        probes sample.
+        """
         return max(self.interval_s, IPERF3_LEAST_INTERVAL_S)
 
     @property
     def packets_interval_s(self) -> float:
-        """Returns the interval of packets.parquet: a longer one would only lose detail of the
+        """The interval of packets.parquet, at most 0.1 s: a longer one would lose detail of the
         capture.
         """
         return min(self.interval_s, PACKETS_MOST_INTERVAL_S)
 
     @property
     def measured_s(self) -> float:
-        """The measured time of traffic that has one. Calling it for other traffic is a bug."""
+        """The measured time in seconds. Calling it for traffic whose duration is not known is a
+        bug.
+        """
         assert self.duration_s is not None
         return self.duration_s
 
     @property
     def total_s(self) -> float:
-        """The length of traffic that has one. Calling it for other traffic is a bug."""
+        """The omitted and the measured time in seconds. Calling it for traffic of unknown duration
+        is a bug.
+        """
         return self.omit_s + self.measured_s
 
     @property
@@ -237,22 +248,22 @@ class Traffic:
 
     @property
     def test(self) -> GroupedSource | None:
-        """The one test that the entry's cca and streams describe, which several senders repeat;
-        None if there is none.
+        """The source that the entry's own keys (cca, streams) describe, on the first of its
+        senders: the studied traffic. None without these keys.
         """
         first = self.sources[0]
         return first if isinstance(first, GroupedSource) and not first.name else None
 
     @property
     def cross_traffic(self) -> tuple[TrafficSource, ...]:
-        """The sources that compete with the one test, like other people's traffic on a real path;
-        none without a test.
+        """The sources that compete with the test, like other people's traffic on a real path; none
+        without a test.
         """
         return self.named_sources if self.test else ()
 
     def paces(self, host: str) -> bool:
-        """Returns whether fq limits a sender of an emulated path to `pacing_bps`. Cross traffic is
-        limited only on the host of the test.
+        """Returns whether fq limits each flow of a sender (emulated path) to `pacing_bps`. Of cross
+        traffic, only that on the host of the test is limited.
         """
         return self.pacing_bps is not None and (
             not self.cross_traffic or host == self.sources[0].host
@@ -260,19 +271,19 @@ class Traffic:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups of the one test; none without one."""
+        """The groups of streams of the test (each with a CCA); none without a test."""
         return self.test.groups if self.test else ()
 
     @property
     def streams(self) -> int | None:
-        """The streams of the one test on each sender; None without a test, and if they are not
+        """The number of streams of the test on each sender; None without a test, or if it is not
         reported.
         """
         return self.test.streams if self.test else None
 
     @property
     def command(self) -> CommandSource | None:
-        """The user's src-cmd; None if something else makes the traffic."""
+        """The user's own command (src-cmd) that makes the traffic; None if something else does."""
         first = self.sources[0]
         return first if isinstance(first, CommandSource) and not first.name else None
 
@@ -283,7 +294,7 @@ class Traffic:
 
     @property
     def steps(self) -> PathSource | None:
-        """The steps that measure the path, in a run that measures it."""
+        """The steps that measure the path, in a run that measures its path; otherwise None."""
         return next((source for source in self.sources if isinstance(source, PathSource)), None)
 
     @property
@@ -299,32 +310,32 @@ class Traffic:
 
     @property
     def at_the_limit(self) -> "Traffic":
-        """Returns the traffic as requested, although the measured traffic may have ended
-        earlier.
+        """The traffic as it was requested: with the maximum duration, although a run that settles
+        ends earlier.
         """
         return self if self.at_most_s is None else replace(self, duration_s=self.at_most_s)
 
     def of_source(self, source: Iperf3Source | UdpSource) -> "Traffic":
-        """Returns the traffic for iperf3 of one source as a separate test, from its start to the
-        end of the run.
+        """Returns the traffic as one source's iperf3 sees it: only this source, with times that
+        count from its own start to the end of the run.
         """
-        begin_s = max(source.start_s, self.omit_s)
-        alone = replace(source, name="", start_s=0.0)
+        measured_from_s = max(source.start_s, self.omit_s)
+        only_source = replace(source, name="", start_s=0.0)
         return replace(
             self,
-            sources=(alone,),
-            omit_s=begin_s - source.start_s,
-            duration_s=self.total_s - begin_s,
+            sources=(only_source,),
+            omit_s=measured_from_s - source.start_s,
+            duration_s=self.total_s - measured_from_s,
         )
 
     @property
     def ccas(self) -> frozenset[str]:
-        """All CCAs that the senders' kernels must have."""
-        asked = {group.cca for group in self.all_groups}
-        asked |= {
+        """All CCAs that the senders' kernels must have, without the system's default."""
+        names = {group.cca for group in self.all_groups}
+        names |= {
             source.cca for source in self.sources if isinstance(source, HttpSource | WorkloadSource)
         }
-        return frozenset(asked - {DEFAULT_CCA})
+        return frozenset(names - {DEFAULT_CCA})
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -333,13 +344,13 @@ class Traffic:
 
 
 def group_names(groups: Sequence[Group]) -> tuple[str, ...]:
-    """Returns names for tables: a group's CCA if no other group has it, otherwise the whole group,
-    with a number if several are equal.
+    """Returns a name for each group in tables: its CCA if no other group has it ('bbr'), otherwise
+    the whole group ('bbr:2'), with a number if several are equal ('bbr:2 #1').
     """
     ccas = [group.cca for group in groups]
-    specs = [str(group) for group in groups]
+    texts = [str(group) for group in groups]
     names = []
-    for at, (cca, spec) in enumerate(zip(ccas, specs, strict=True)):
-        alike = f" #{specs[:at].count(spec) + 1}" if specs.count(spec) > 1 else ""
-        names.append(cca if ccas.count(cca) == 1 else spec + alike)
+    for index, (cca, text) in enumerate(zip(ccas, texts, strict=True)):
+        number = f" #{texts[:index].count(text) + 1}" if texts.count(text) > 1 else ""
+        names.append(cca if ccas.count(cca) == 1 else text + number)
     return tuple(names)

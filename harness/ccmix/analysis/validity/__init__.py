@@ -1,4 +1,4 @@
-"""Judges a run by the data of its probes: `verdict` collects the findings of the other modules."""
+"""Judges by the data of its probes whether a run is valid; `verdict` collects all findings."""
 
 from ccmix.analysis.validity.verdict import judge
 

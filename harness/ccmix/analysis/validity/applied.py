@@ -1,6 +1,4 @@
-"""Describes what was observed of a run, and reads the actual settings of an emulated path from the
-kernel's reports, whatever was configured.
-"""
+"""Reads from tc's output which settings an emulated path really had, for the validity checks."""
 
 import functools
 import json
@@ -13,7 +11,7 @@ from ccmix.analysis.tables import RunTables
 from ccmix.conditions.qdisc import LEAF_PARENT, POLICER_QDISC
 from ccmix.model import Measurement, PathState, QdiscCounters, Run, Topology
 
-Limits = Iterator[tuple[str, str]]  # keys of terms.LIMITS, and details
+Problems = Iterator[tuple[str, str]]  # pairs (kind, detail): a key of terms.LIMITS, and a clause
 _BITS = {"bit": 1.0, "Kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9, "Tbit": 1e12}  # as tc writes rates
 _CLASS_RATE = re.compile(r"class htb \S+ .*?\brate (\d+)([KMGT]?bit) ceil (\d+)([KMGT]?bit)")
 _CLASS_BURST = re.compile(r"class htb \S+ .*?\bburst (\d+)([KMG]?)b")
@@ -27,25 +25,26 @@ _UNLIMITED_BYTES_PER_S = 2**32 - 1  # fq without a maxrate (net/sched/sch_fq.c)
 Options = Mapping[str, object]
 
 
-def first_of_flows(limits: Limits) -> Limits:
-    """Yields the first of several similar limits of flows, with the number of the other flows;
-    nothing if there is none.
+def first_of_flows(problems: Problems) -> Problems:
+    """Yields only the first of several similar problems of flows, with "and 3 more flows" added to
+    its detail, so that a fault of all flows gives one line in the report. Yields nothing if there
+    is none.
     """
-    every = list(limits)
-    for kind, detail in every[:1]:
-        yield kind, detail + others(len(every))
+    found = list(problems)
+    for kind, detail in found[:1]:
+        yield kind, detail + others(len(found))
 
 
 def others(flows: int) -> str:
-    """Returns ", and 3 more flows", to follow a clause about the first of 4 flows; '' if there is
-    only one.
+    """Returns ", and 3 more flows", which follows a clause about the first of 4 `flows`; '' if
+    there is only one.
     """
     return f", and {flows - 1} more flow{'s' if flows > 2 else ''}" if flows > 1 else ""
 
 
 @dataclass(frozen=True)
 class AppliedQdisc:
-    """Describes a queue discipline of a device as tc reports it, with all of its options."""
+    """A queue discipline (qdisc) of a device as tc reports it, with all of its options."""
 
     kind: str
     parent: str | None  # None: the device's root
@@ -54,7 +53,7 @@ class AppliedQdisc:
 
 @dataclass(frozen=True)
 class AppliedNetem:
-    """Describes the effects of a device's netem, by its options."""
+    """The settings of a device's netem, as tc reports them. Loss and reorder are fractions."""
 
     delay_s: float
     jitter_s: float
@@ -67,22 +66,23 @@ class AppliedNetem:
 
 @dataclass(frozen=True)
 class AppliedDevice:
-    """Holds the queue disciplines of a device at one moment."""
+    """The qdiscs of one network device at one moment, read by `tc -j qdisc show`."""
 
     qdiscs: tuple[AppliedQdisc, ...]
 
     @property
     def root(self) -> AppliedQdisc:
+        """Returns the qdisc at the root of the device. Every device has one."""
         return next(qdisc for qdisc in self.qdiscs if qdisc.parent is None)
 
     @property
     def leaf(self) -> AppliedQdisc | None:
-        """Returns the qdisc below a shaper; None if the shaper uses its built-in queue."""
+        """Returns the qdisc below a shaper (tbf, htb); None if it uses its built-in queue."""
         return next((qdisc for qdisc in self.qdiscs if qdisc.parent == LEAF_PARENT), None)
 
     @property
     def policed(self) -> bool:
-        """Returns whether a policer may drop what leaves the device."""
+        """Returns whether the device has a clsact qdisc, to which ccmix attaches a policer."""
         return any(qdisc.kind == POLICER_QDISC for qdisc in self.qdiscs)
 
     @property
@@ -92,26 +92,28 @@ class AppliedDevice:
 
     @property
     def pacing_bps(self) -> float | None:
-        """Returns the rate to which fq limits each flow; None if there is no limit."""
-        rates = [qdisc.options.get("maxrate") for qdisc in self.qdiscs if qdisc.kind == "fq"]
-        limits = [
-            float(rate) * 8
-            for rate in rates
-            if isinstance(rate, int) and rate < _UNLIMITED_BYTES_PER_S
+        """Returns the rate to which fq limits each flow (its maxrate, in bits/s); None if it has no
+        limit.
+        """
+        maxrates = [qdisc.options.get("maxrate") for qdisc in self.qdiscs if qdisc.kind == "fq"]
+        limits_bps = [
+            float(bytes_per_s) * 8
+            for bytes_per_s in maxrates
+            if isinstance(bytes_per_s, int) and bytes_per_s < _UNLIMITED_BYTES_PER_S
         ]
-        return min(limits, default=None)
+        return min(limits_bps, default=None)
 
     @property
     def bucket_bps(self) -> float | None:
-        """Returns the rate of the device's tbf; None if it has no tbf."""
-        rate = self.root.options.get("rate") if self.root.kind == "tbf" else None
-        return rate * 8.0 if isinstance(rate, int) else None
+        """Returns the rate of the device's token bucket (tbf) in bits/s; None if it has no tbf."""
+        bytes_per_s = self.root.options.get("rate") if self.root.kind == "tbf" else None
+        return bytes_per_s * 8.0 if isinstance(bytes_per_s, int) else None
 
 
 @dataclass(frozen=True)
 class AppliedPolicer:
-    """Describes the policer of a device as tc shows its action; `exceed` is the action for packets
-    above the rate.
+    """The policer of a device, as `tc filter show` prints it. `exceed` is its action for packets
+    above the rate: 'drop'.
     """
 
     rate_bps: float
@@ -121,52 +123,61 @@ class AppliedPolicer:
 
 @dataclass(frozen=True)
 class AppliedPath:
-    """Describes an emulated path as it was read back.
+    """The settings that an emulated path really had, read back from the kernel.
 
-    devices: by the purpose of a device, its states: when the path had been set up, before each
-        change, and at the end
-    changes_s: when changes were made, in seconds after the traffic began
-    states: all other settings, when the path had been set up and at the end; empty if a run did not
-        record them
+    - devices: the states of each device, by its purpose ('bottleneck', 'data-delay h2'): when the
+      path had been set up, before each change, and at the end
+    - changes_s: when tc made the changes, in seconds after the traffic began
+    - states: MTUs, addresses, sysctls and so on, when the path had been set up and at the end;
+      empty if a run did not record them
     """
 
     devices: Mapping[str, tuple[AppliedDevice, ...]]
     changes_s: tuple[float, ...]
     states: tuple[PathState, ...]
 
-    def class_rates_bps(self, place: str) -> list[tuple[float, float]]:
-        """Returns the rate and the ceiling of htb's class on a device, in each of the states."""
-        matches = [_CLASS_RATE.search(state.classes.get(place, "")) for state in self.states]
+    def class_rates_bps(self, device: str) -> list[tuple[float, float]]:
+        """Returns the pairs (rate, ceil) of the htb class on a device, in bits/s: one pair for each
+        of `states`, without those that show no class. `device` is its purpose, such as
+        'bottleneck'.
+        """
+        matches = [_CLASS_RATE.search(state.classes.get(device, "")) for state in self.states]
         return [
             (float(match[1]) * _BITS[match[2]], float(match[3]) * _BITS[match[4]])
             for match in matches
             if match
         ]
 
-    def class_bursts_bytes(self, place: str) -> list[int]:
-        """Returns the bucket size of htb's class on a device, in each of the states."""
-        matches = [_CLASS_BURST.search(state.classes.get(place, "")) for state in self.states]
+    def class_bursts_bytes(self, device: str) -> list[int]:
+        """Returns the bucket size of the htb class on a device in each of `states`. `device` is its
+        purpose, such as 'bottleneck'.
+        """
+        matches = [_CLASS_BURST.search(state.classes.get(device, "")) for state in self.states]
         return [int(match[1]) * _BYTES[match[2]] for match in matches if match]
 
-    def policers(self, place: str) -> list[AppliedPolicer]:
-        """Returns the policers of a device, in each of the states."""
+    def policers(self, device: str) -> list[AppliedPolicer]:
+        """Returns all policers of a device in all of `states`: usually one before and one after the
+        traffic.
+        """
         return [
-            policer for state in self.states for policer in _policers(state.filters.get(place, ""))
+            policer for state in self.states for policer in _policers(state.filters.get(device, ""))
         ]
 
-    def receivers(self, of_address: str) -> set[str]:
-        """Returns the namespaces that have an address."""
+    def receivers(self, address: str) -> set[str]:
+        """Returns the network namespaces that had an IP address, before or after the traffic."""
         return {
-            place.partition("/")[0]
+            netns_and_device.partition("/")[0]
             for state in self.states
-            for place, device in state.devices.items()
-            if of_address in device.addresses
+            for netns_and_device, device in state.devices.items()
+            if address in device.addresses
         }
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Holds a run as it was configured, and what was observed of it."""
+    """A run as it was configured, with the tables of its recordings and everything else that was
+    measured: the input of each check of validity.
+    """
 
     run: Run
     tables: RunTables
@@ -174,34 +185,44 @@ class Observed:
 
     @property
     def topology(self) -> Topology:
+        """The emulated path as configured. Only for runs on an emulated path."""
         return self.run.topology
 
     @functools.cached_property
     def applied(self) -> AppliedPath:
-        """Returns the path as tc, the devices and the sysctls describe it."""
+        """The path's settings as tc, the devices and the sysctls report them; computed once."""
         return applied_path(self.measurement)
 
 
 @dataclass(frozen=True)
 class FieldComparison:
-    """Compares fields of a configuration with what was read back.
+    """Says how some fields of the configuration are checked against what was read back after the
+    run.
 
-    `fields` are 'CLASS.FIELD' of ccmix.model. `read_from` names the source of the applied values,
-    and `equal` says how close they must be; docs/explanation/validity.md has both. `differences`
-    yields the fields that differ.
+    - fields: 'CLASS.FIELD' of ccmix.model, such as 'Sender.delay_s'
+    - read_from: the source of the applied values, and `equal` how close they must be, as text;
+      docs/explanation/validity.md has both
+    - differences: the check itself; yields a problem for each field that differs
     """
 
     fields: tuple[str, ...]
     read_from: str
     equal: str
-    differences: Callable[[Observed], Limits]
+    differences: Callable[[Observed], Problems]
 
 
 def applied_path(measurement: Measurement) -> AppliedPath:
+    """Parses the outputs of tc and others that a run saved before, during and after the traffic, to
+    the settings that its emulated path had.
+    """
     devices = {}
-    for what, before in measurement.before.qdiscs.items():
-        until = [change.qdiscs[what] for change in measurement.changes if what in change.qdiscs]
-        devices[what] = tuple(map(_device, (before, *until, measurement.after.qdiscs[what])))
+    for purpose, at_start in measurement.before.qdiscs.items():
+        before_changes = [
+            change.qdiscs[purpose] for change in measurement.changes if purpose in change.qdiscs
+        ]
+        devices[purpose] = tuple(
+            map(_device, (at_start, *before_changes, measurement.after.qdiscs[purpose]))
+        )
     began_s = measurement.began_s or measurement.started_s
     return AppliedPath(
         devices,
@@ -211,6 +232,7 @@ def applied_path(measurement: Measurement) -> AppliedPath:
 
 
 def _device(qdiscs: Sequence[QdiscCounters]) -> AppliedDevice:
+    """Parses the qdiscs of one device at one moment. Raises an error if it has no root qdisc."""
     root_qdisc(qdiscs)
     return AppliedDevice(
         tuple(AppliedQdisc(qdisc.kind, qdisc.parent, json.loads(qdisc.options)) for qdisc in qdiscs)
@@ -218,18 +240,22 @@ def _device(qdiscs: Sequence[QdiscCounters]) -> AppliedDevice:
 
 
 def _netem(options: Options) -> AppliedNetem:
-    """Reads tc's JSON of netem (iproute2, tc/q_netem.c): it leaves out what is 0."""
+    """Parses the options of a netem qdisc in tc's JSON, which leaves out whatever is 0 (iproute2,
+    tc/q_netem.c).
+    """
     model = next((name for name in ("random", "gemodel") if f"loss-{name}" in options), None)
     loss = _part(options, f"loss-{model}")
-    order = ("loss",) if model == "random" else ("p", "r", "1-h", "1-k")
-    other = [name for name in options if name in ("loss-state", "duplicate", "corrupt", "slot")]
+    names = ("loss",) if model == "random" else ("p", "r", "1-h", "1-k")
+    unexpected = [
+        name for name in options if name in ("loss-state", "duplicate", "corrupt", "slot")
+    ]
     rate = _part(options, "rate").get("rate")
     limit = options.get("limit")
     return AppliedNetem(
         delay_s=_part(options, "delay").get("delay", 0.0),
         jitter_s=_part(options, "delay").get("jitter", 0.0),
-        loss_model=other[0] if other else model,
-        loss_parameters=tuple(loss[name] for name in order if name in loss),
+        loss_model=unexpected[0] if unexpected else model,
+        loss_parameters=tuple(loss[name] for name in names if name in loss),
         reorder=_part(options, "reorder").get("reorder", 0.0),
         rate_bps=None if rate is None else rate * 8,
         limit_packets=limit if isinstance(limit, int) else 0,
@@ -237,17 +263,22 @@ def _netem(options: Options) -> AppliedNetem:
 
 
 def _part(options: Options, name: str) -> Mapping[str, float]:
+    """Returns a nested object of the options, such as {"delay": 0.01, "jitter": 0} for 'delay';
+    empty if there is none.
+    """
     part = options.get(name)
     return part if isinstance(part, Mapping) else {}
 
 
-def _policers(filters: str) -> list[AppliedPolicer]:
-    """Reads the actions of a device's filters (iproute2, tc/m_police.c)."""
+def _policers(tc_output: str) -> list[AppliedPolicer]:
+    """Parses the policers in the output of `tc -s filter show` for a device (iproute2,
+    tc/m_police.c).
+    """
     return [
         AppliedPolicer(
             rate_bps=float(match["rate"]) * _BITS[match["rate_unit"]],
             burst_bytes=float(match["burst"]) * _BYTES[match["burst_unit"]],
             exceed=match["exceed"],
         )
-        for match in _POLICE.finditer(filters)
+        for match in _POLICE.finditer(tc_output)
     ]

@@ -1,5 +1,4 @@
-"""Lists all fields of a configured path and traffic, and how each is compared with the applied
-value.
+"""Lists every field of an emulated path and its traffic, with the check that verifies it.
 
 A test compares this list with the dataclasses of ccmix.model, and docs/explanation/validity.md with
 this list.

@@ -1,5 +1,4 @@
-"""Judges the settings that ccmix added to a path between hosts, and lists all fields of such a path
-and how each is compared.
+"""Checks the settings that ccmix applied for a run between real hosts, and lists these checks.
 
 A test compares the list with the dataclasses of ccmix.model, and docs/explanation/validity.md with
 the list.
@@ -13,11 +12,11 @@ from ccmix.analysis.validity import fields, traffic_fields
 from ccmix.analysis.validity.applied import (
     AppliedDevice,
     FieldComparison,
-    Limits,
     Observed,
+    Problems,
 )
 from ccmix.analysis.validity.path import RATE_FRACTION, RTT_FRACTION, loss, lost_on_return
-from ccmix.analysis.validity.path_fields import DELAY_STEP_S, capture, loss_difference, off
+from ccmix.analysis.validity.path_fields import DELAY_STEP_S, capture, differs, loss_difference
 from ccmix.conditions.qdisc import NEVER_FULL_PACKETS
 from ccmix.model import HostPath, Measurement, Netem
 from ccmix.units import format_rate, format_time
@@ -37,18 +36,20 @@ BETWEEN_HOSTS = (  # comparisons that ccmix's own iperf3, the sockets and tc als
 )
 
 
-def applied(observed: Observed) -> Limits:
-    """Compares the settings applied between hosts, and the report of ccmix's own iperf3, with the
-    configuration.
+def applied(observed: Observed) -> Problems:
+    """Checks everything that ccmix itself set for a run between hosts (netem, CCA parameters, its
+    own iperf3's options), which may differ from the configuration. Settings of the network between
+    the hosts are not known.
     """
-    of_traffic = (
-        comparison for comparison in fields.TRAFFIC if comparison.differences in BETWEEN_HOSTS
-    )
-    for comparison in (*HOST_PATH, *of_traffic):
-        yield from comparison.differences(observed)
+    traffic_checks = (check for check in fields.TRAFFIC if check.differences in BETWEEN_HOSTS)
+    for check in (*HOST_PATH, *traffic_checks):
+        yield from check.differences(observed)
 
 
-def _netem(observed: Observed) -> Limits:
+def _netem(observed: Observed) -> Problems:
+    """Checks the netem that the entry adds on a host, for data and, if it also has a device for
+    them, for ACKs.
+    """
     path, devices = observed.run.host_path, observed.applied.devices
     if path.netem and path.netem_at:
         yield from _netem_of("data", path.netem, devices.get("data-delay", ()))
@@ -56,21 +57,25 @@ def _netem(observed: Observed) -> Limits:
             yield from _netem_of("ACKs", Netem(path.netem.delay_s), devices.get("ack-delay", ()))
 
 
-def _profile(observed: Observed) -> Limits:
+def _profile(observed: Observed) -> Problems:
+    """Checks the netem of the destination's profile: conditions that imitate the path to that
+    destination.
+    """
     path, devices = observed.run.host_path, observed.applied.devices
     if path.profile:
         yield from _netem_of("data by the profile", path.profile, devices.get("profile", ()))
 
 
-def _device(observed: Observed) -> Limits:
+def _device(observed: Observed) -> Problems:
+    """Checks that the device that ccmix watched and paced is the configured one."""
     configured, device = observed.run.host_path.nic, observed.measurement.facts.device
     if configured and device and configured != device:
         yield "path", f"ccmix watched and paced {device}, configured is {configured}"
 
 
-def _parameter(observed: Observed) -> Limits:
-    """Compares a parameter of a CCA that is a BPF program with the value that ccmix-cca read after
-    the traffic.
+def _parameter(observed: Observed) -> Problems:
+    """Checks the configured parameter of a CCA that is a BPF program, as ccmix-cca read it after
+    the traffic. A parameter of a kernel module is checked when it is set.
     """
     configured = observed.run.host_path.module_parameter
     if configured is None:
@@ -85,13 +90,18 @@ def _parameter(observed: Observed) -> Limits:
             )
 
 
-def _netem_of(direction: str, configured: Netem, states: Sequence[AppliedDevice]) -> Limits:
-    for state in states:
-        netem = state.netem
+def _netem_of(
+    direction: str, configured: Netem, applied_states: Sequence[AppliedDevice]
+) -> Problems:
+    """Checks the delay, loss, rate and queue limit of a netem in each state that was read back:
+    before and after the traffic. `direction` ('data', 'ACKs') is for the messages.
+    """
+    for applied in applied_states:
+        netem = applied.netem
         if netem is None:
             yield "path", f"there was no netem for {direction}"
             continue
-        if off(netem.delay_s, configured.delay_s, DELAY_STEP_S):
+        if differs(netem.delay_s, configured.delay_s, DELAY_STEP_S):
             yield (
                 "rtt",
                 f"tc delays {direction} by {format_time(netem.delay_s)}, "
@@ -117,28 +127,28 @@ def _netem_of(direction: str, configured: Netem, states: Sequence[AppliedDevice]
 
 
 def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Judges the RTT that netem adds, and the packets that it lost, on a path that has RTT and loss
-    of its own.
+    """Checks that netem really added its delay to ping's RTT, and lost the configured share of
+    packets. The path has an RTT of its own, so pings before and after netem was set are compared.
     """
     added_s = netem.delay_s * (2 if path.netem_at and path.netem_at.ack_device else 1)
     added_s += path.profile.delay_s if path.profile else 0.0
-    before_s, with_s = (
+    before_s, after_s = (
         min(measurement.ping_before_s, default=None),
         min(measurement.ping_rtt_s.get(SRC, ()), default=None),
     )
-    if before_s is not None and with_s is not None:
-        seen_s = with_s - before_s
-        if abs(seen_s - added_s) > max(PATH_RTT_LEAST_S, RTT_FRACTION * with_s):
+    if before_s is not None and after_s is not None:
+        grown_s = after_s - before_s
+        if abs(grown_s - added_s) > max(PATH_RTT_LEAST_S, RTT_FRACTION * after_s):
             yield (
                 "rtt",
-                f"netem adds {format_time(round(seen_s, 5))} to ping's RTT, configured are "
+                f"netem adds {format_time(round(grown_s, 5))} to ping's RTT, configured are "
                 f"{format_time(added_s)}",
             )
     if netem.loss:
-        if joined := [name for name, on in (measurement.facts.offloads or {}).items() if on]:
+        if offloads_on := [name for name, on in (measurement.facts.offloads or {}).items() if on]:
             yield (
                 "offloads",
-                f"offloads are on ({', '.join(joined)}), so netem loses all packets that they "
+                f"offloads are on ({', '.join(offloads_on)}), so netem loses all packets that they "
                 "joined into one",
             )
         elif (
@@ -148,9 +158,12 @@ def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tu
             yield from lost_on_return(measurement, "ack-delay")
 
 
-def _lost_and_offered(measurement: Measurement, device: str) -> tuple[int, int]:
-    lost = grown_by(measurement, device, "drops")
-    return lost, grown_by(measurement, device, "packets") + lost
+def _lost_and_offered(measurement: Measurement, device_purpose: str) -> tuple[int, int]:
+    """Returns how many packets netem on a device dropped, and how many it received, during the
+    traffic.
+    """
+    lost = grown_by(measurement, device_purpose, "drops")
+    return lost, grown_by(measurement, device_purpose, "packets") + lost
 
 
 HOST_PATH = (

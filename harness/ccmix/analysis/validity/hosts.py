@@ -1,4 +1,4 @@
-"""Judges the hosts: windows, buffers, memory, their own queues, and processors."""
+"""Judges whether hosts limited a run: by windows, buffers, memory, their own queues, or CPUs."""
 
 from collections.abc import Iterator
 
@@ -43,6 +43,10 @@ UNLIMITED = "fq"  # holds as much as a sender can send, unless its parameters se
 
 
 def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+    """Yields problems, (kind, detail), if something on the hosts limited the run: windows and
+    socket buffers, TCP's memory, drops in a sender's own queue, or drops of the backlog between
+    device and IP (softnet).
+    """
     if not run.traffic.steps:  # steps are there to find such limits
         yield from window_limits(run, tables)
     for host, text in measurement.after.netstat.items():
@@ -56,17 +60,20 @@ def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
             run, device, measurement
         )
         if not may_drop and (dropped := grown_by(measurement, device, "drops")):
-            of_limit = _flow_limit_drops(tables, device)
-            by_limit = f", {of_limit} of them by flow_limit" if of_limit else ""
-            yield "sender-queue", f"it dropped {dropped} packets{by_limit}"
+            flow_limit_drops = _flow_limit_drops(tables, device)
+            suffix = f", {flow_limit_drops} of them by flow_limit" if flow_limit_drops else ""
+            yield "sender-queue", f"it dropped {dropped} packets{suffix}"
     for host, text in measurement.after.softnet.items():
         if dropped := _softnet_drops(text) - _softnet_drops(measurement.before.softnet[host]):
             yield "host-backlog", f"{host} dropped {dropped} packets"
 
 
 def _drops_as_configured(run: Run, device: str, measurement: Measurement) -> bool:
-    """Returns whether drops of a sender's device belong to the path, because netem, a host's
-    shaper, or the configured queue may drop.
+    """Returns whether a sender's device may drop packets without making the run invalid: because
+    netem loses packets, the shaper of a real host is the path's bottleneck, or the configured queue
+    has a limit.
+
+    `device` is the purpose of the device, such as 'sender-queue h2'.
     """
     kind = root_qdisc(measurement.after.qdiscs[device]).kind
     if isinstance(run.path, HostPath):
@@ -80,53 +87,64 @@ def _drops_as_configured(run: Run, device: str, measurement: Measurement) -> boo
 
 
 def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields kinds and details of the limits by the hosts' windows and buffers, as the flows'
-    sockets counted them. Limits by receivers' windows count from the last sample within GROWING_S
-    after a flow's first sample.
+    """Yields problems if flows were limited by the receiver's window, by the send buffer, or by an
+    application without data, according to the counters of their sockets (tcpi_rwnd_limited,
+    tcpi_sndbuf_limited).
+
+    A receiver's window is not judged in the first GROWING_S of a flow, because it grows with the
+    data that arrives. All flows are judged together, then each by itself.
     """
     first_s = tables.sockets.group_by(FLOW).agg(first_s=pl.col("time_s").min())
-    in_time = measured(run, tables.sockets).join(first_s, on=FLOW).sort("time_s")
-    in_time = in_time.with_columns(growing=pl.col("time_s") <= pl.col("first_s") + GROWING_S)
+    samples = measured(run, tables.sockets).join(first_s, on=FLOW).sort("time_s")
+    samples = samples.with_columns(growing=pl.col("time_s") <= pl.col("first_s") + GROWING_S)
     for kind, column, growing in (
         ("receiver-window", "receiver_window_limited_s", "growing"),
         ("send-buffer", "send_buffer_limited_s", pl.lit(value=False)),
     ):
-        grown = in_time.group_by(FLOW, maintain_order=True).agg(
+        increases = samples.group_by(FLOW, maintain_order=True).agg(
             pl.col(name).last()
             - pl.coalesce(pl.col(name).filter(growing).last(), pl.col(name).first())
             for name in ("busy_s", column)
         )
         if kind == "receiver-window" and isinstance(run.path, Topology):
-            grown = grown.join(_of_configured_windows(run.path, tables), on=FLOW, how="anti")
-        busy_s, limited_s = float(grown["busy_s"].sum()), float(grown[column].sum())
+            increases = increases.join(
+                _flows_with_full_window(run.path, tables), on=FLOW, how="anti"
+            )
+        busy_s, limited_s = float(increases["busy_s"].sum()), float(increases[column].sum())
         if limited_s > LEAST_LIMITED_S and limited_s / busy_s > LIMITED_FRACTION:
             yield kind, f"{format_percent(limited_s / busy_s)} of the busy time"
             continue
         share = pl.col(column) / pl.col("busy_s")
-        alone = grown.filter(pl.col(column) > LEAST_LIMITED_S, share > FLOW_LIMITED_FRACTION)
-        if not alone.is_empty():
-            host, port, most = (
-                alone.select("host", "port", share).sort(column, descending=True).row(0)
+        limited_flows = increases.filter(
+            pl.col(column) > LEAST_LIMITED_S, share > FLOW_LIMITED_FRACTION
+        )
+        if not limited_flows.is_empty():
+            host, port, largest_share = (
+                limited_flows.select("host", "port", share).sort(column, descending=True).row(0)
             )
             yield (
                 kind,
-                f"{format_percent(most)} of the busy time of port {port} of "
-                f"{host}{others(alone.height)}",
+                f"{format_percent(largest_share)} of the busy time of port {port} of "
+                f"{host}{others(limited_flows.height)}",
             )
     yield from _app_limited(run, tables)
 
 
 def configured_windows(path: Topology) -> dict[str, int]:
-    """Returns the configured largest windows of the senders' receivers, by sender."""
-    windows = {sender.name: sender.receiver_window_bytes for sender in path.senders}
+    """Returns the configured maximum receive window, in bytes, by the name of its sender. Senders
+    without one are left out.
+    """
+    windows_bytes = {sender.name: sender.receiver_window_bytes for sender in path.senders}
     return {
-        name: window_bytes for name, window_bytes in windows.items() if window_bytes is not None
+        name: window_bytes
+        for name, window_bytes in windows_bytes.items()
+        if window_bytes is not None
     }
 
 
 def seen_windows(tables: RunTables) -> pl.DataFrame:
-    """Returns the largest window that each flow's sender saw, `window_bytes`; no rows if no probe
-    reports it.
+    """Returns the largest receive window that each flow's sender was offered, with the columns
+    host, port and window_bytes; no rows if no probe reports windows.
     """
     sockets = tables.sockets
     if "send_window_bytes" not in sockets.columns:
@@ -134,53 +152,56 @@ def seen_windows(tables: RunTables) -> pl.DataFrame:
     return sockets.group_by(FLOW).agg(window_bytes=pl.col("send_window_bytes").max()).drop_nulls()
 
 
-def _of_configured_windows(path: Topology, tables: RunTables) -> pl.DataFrame:
-    """Returns the flows whose window grew to the configured one: if it limits them, that is as
-    configured.
+def _flows_with_full_window(path: Topology, tables: RunTables) -> pl.DataFrame:
+    """Returns the flows (columns host and port) whose window grew to the configured maximum. If
+    that window limits them, the run is still valid.
 
     A window is smaller by the data that has just arrived and is not read yet; with offloads, that
-    may be a super-packet.
+    may be a super-packet of 64 KiB.
     """
-    of_hosts = configured_windows(path)
-    configured = pl.col("host").replace_strict(of_hosts, default=None, return_dtype=pl.Int64)
-    lacks = configured - pl.col("window_bytes").cast(pl.Int64)
+    windows_bytes = configured_windows(path)
+    configured = pl.col("host").replace_strict(windows_bytes, default=None, return_dtype=pl.Int64)
+    missing_bytes = configured - pl.col("window_bytes").cast(pl.Int64)
     unread_bytes = SUPER_PACKET_BYTES if path.offloads else path.packet_bytes
     return (
         seen_windows(tables)
-        .filter(lacks <= WINDOW_FRACTION * configured + unread_bytes)
+        .filter(missing_bytes <= WINDOW_FRACTION * configured + unread_bytes)
         .select(FLOW)
     )
 
 
 def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields flows whose sender had nothing to send, although iperf3 should send as fast as the
-    path allows.
+    """Yields a problem if a sender of iperf3 had nothing to send for more than 10% of a flow's
+    time, although it should send as fast as the path allows.
 
-    Such a sender shows in two ways. Nothing is in flight, and the kernel does not count the time as
-    busy (tcp_chrono_start() in net/ipv4/tcp_output.c). Or the kernel marks the sample of the
-    delivery rate (tcp_rate_check_app_limited() in net/ipv4/tcp_rate.c), which ss does not show. The
-    mark is not enough: the kernel drops a marked sample that is slower than the one before, and so
-    misses senders that pause. A flow whose data no longer arrives keeps an old mark, with unsent
-    data. If pScheduler is asked for a bandwidth, its tool never sends faster.
+    The kernel shows this in two ways. If nothing is in flight, it does not count the time as busy
+    (tcp_chrono_start() in net/ipv4/tcp_output.c). And it marks the sample of the delivery rate
+    (tcp_rate_check_app_limited() in net/ipv4/tcp_rate.c), which ss does not show. The mark is not
+    enough: the kernel drops a marked sample that is slower than the one before, and so misses
+    senders that pause. A flow whose data no longer arrives keeps an old mark, so samples with
+    unsent data do not count. A pScheduler test with a bandwidth never sends faster, so it is not
+    judged.
     """
     task = run.traffic.task
     if task and "bandwidth" in dict(task.spec):
         return
-    asked = tables.flows.filter(pl.col("cca_asked").is_not_null()).select(FLOW)
-    started = pl.col("bytes_sent") > COOKIE_BYTES
-    samples = measured(run, tables.sockets).join(asked, on=FLOW).filter(started).sort("time_s")
-    warm = (
+    iperf3_flows = tables.flows.filter(pl.col("cca_asked").is_not_null()).select(FLOW)
+    sends_data = pl.col("bytes_sent") > COOKIE_BYTES
+    samples = (
+        measured(run, tables.sockets).join(iperf3_flows, on=FLOW).filter(sends_data).sort("time_s")
+    )
+    is_warm = (
         pl.col("time_s") - pl.col("time_s").first() > MARKED_AT_FIRST_RTTS * pl.col("rtt_s").max()
     )
     marked = pl.col("app_limited") & (pl.col("unsent_bytes") == 0)
     marks = (
-        marked.filter(warm)
+        marked.filter(is_warm)
         if {"app_limited", "unsent_bytes"} <= set(samples.columns)
         else pl.lit(None)
     )
-    busy_s, seconds = (pl.col(name).last() - pl.col(name).first() for name in ("busy_s", "time_s"))
+    busy_s, lasted_s = (pl.col(name).last() - pl.col(name).first() for name in ("busy_s", "time_s"))
     flows = samples.group_by(FLOW).agg(
-        seconds.alias("seconds"), idle=1 - busy_s / seconds, marked=marks.mean()
+        lasted_s.alias("seconds"), idle=1 - busy_s / lasted_s, marked=marks.mean()
     )
     shares = flows.select(*FLOW, "seconds", share=pl.max_horizontal("idle", "marked"))
     limited = shares.filter(pl.col("seconds") > 0, pl.col("share") > APP_LIMITED_FRACTION)
@@ -193,36 +214,36 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
 
 
 def _flow_limit_drops(tables: RunTables, place: str) -> int:
-    """Returns the flow_limit drops of all fq on a sending device; 0 if they were sampled by tc,
-    which does not report such drops.
+    """Returns how many packets fq dropped because one flow had too many in its queue (flow_limit),
+    at a sending device; 0 if tc sampled the queues, because it does not report such drops.
     """
     queues = tables.series.queues
     if "flow_limit_drops" not in queues.columns:
         return 0
     counter = pl.col("flow_limit_drops")
-    of_each = queues.filter(pl.col("place") == place).sort("time_s").group_by("queue")
-    return int(of_each.agg(counter.last() - counter.first())["flow_limit_drops"].sum())
+    fq_samples = queues.filter(pl.col("place") == place).sort("time_s").group_by("queue")
+    return int(fq_samples.agg(counter.last() - counter.first())["flow_limit_drops"].sum())
 
 
 def _netstat(text: str, counter: str) -> int:
-    """Returns a TcpExt counter of /proc/net/netstat: a line of names, then one of values."""
+    """Returns a TcpExt counter from the text of /proc/net/netstat, which has a line of names and
+    one of values.
+    """
     lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
     return int(dict(zip(*lines, strict=True))[counter])
 
 
 def _softnet_drops(text: str) -> int:
-    """Returns the packets that were dropped because the backlog was full: the sum of the second
-    column, hexadecimal, of /proc/net/softnet_stat.
+    """Returns how many packets a host dropped because a CPU's backlog was full: the sum of the
+    second column (hexadecimal) of /proc/net/softnet_stat.
     """
     return sum(int(line.split()[1], 16) for line in text.splitlines())
 
 
 def processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields cores, softirqs and threads that used all the processor time that they could get, and
-    so may have limited the run.
-
-    These are a core that was never idle, a core that its hypervisor gave to others, softirqs that
-    always filled some core, and a thread that worked all the time, on whichever cores.
+    """Yields problems for CPUs that may have limited the run: a core that was never idle or that
+    the hypervisor took away, softirqs that always filled some core, a thread that worked all the
+    time.
     """
     if not tables.series.cpu.is_empty():
         yield from _cores(measured(run, tables.series.cpu).sort("time_s"))
@@ -231,6 +252,10 @@ def processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
 
 
 def _cores(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yields problems for cores without idle time, cores that the hypervisor gave to others
+    (steal), and softirqs that always filled one core. `samples`: rows of cpu.parquet, sorted by
+    time.
+    """
     spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)
     cores = _shares(samples.group_by("host", "core", maintain_order=True).agg(spent))
     for host, core, idle in (
@@ -245,21 +270,23 @@ def _cores(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
             f"the hypervisor gave core {core} of {host} to others for "
             f"{format_percent(steal)} of the time",
         )
-    filled = set(cores.filter(pl.col("idle") < LEAST_IDLE)["host"])
+    hosts_reported = set(cores.filter(pl.col("idle") < LEAST_IDLE)["host"])
     for host, share in (
         _busiest_softirq(samples).filter(pl.col("softirq") > 1 - LEAST_IDLE).iter_rows()
     ):
-        if host not in filled:
+        if host not in hosts_reported:
             yield (
                 "cpu",
                 f"softirqs took {format_percent(share)} of the busiest core of {host} each second",
             )
 
 
-def _shares(times: pl.DataFrame) -> pl.DataFrame:
-    """Returns shares of each core's time, which /proc/stat counts in ticks."""
-    counted = times.with_columns(all_s=pl.sum_horizontal(CORE_TIMES)).filter(pl.col("all_s") > 0)
-    return counted.with_columns(
+def _shares(spent: pl.DataFrame) -> pl.DataFrame:
+    """Adds the columns idle, steal and softirq: the shares of each row's CPU time, from the columns
+    of /proc/stat in seconds (CORE_TIMES).
+    """
+    with_total = spent.with_columns(all_s=pl.sum_horizontal(CORE_TIMES)).filter(pl.col("all_s") > 0)
+    return with_total.with_columns(
         idle=(pl.col("idle_s") + pl.col("iowait_s")) / pl.col("all_s"),
         steal=pl.col("steal_s") / pl.col("all_s"),
         softirq=(pl.col("irq_s") + pl.col("softirq_s")) / pl.col("all_s"),
@@ -267,10 +294,10 @@ def _shares(times: pl.DataFrame) -> pl.DataFrame:
 
 
 def _busiest_softirq(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns for each host the share of time that interrupts took, on the core that had most of
-    them in each second.
+    """Returns the columns host and softirq: the share of time that interrupts took on the busiest
+    core of each second, averaged over the run.
 
-    irqbalance and packet steering move interrupts between cores, so that each core is idle at
+    irqbalance and packet steering move interrupts between cores, so each core by itself is idle at
     times.
     """
     second = (pl.col("time_s") / SOFTIRQ_WINDOW_S).floor().alias("second")
@@ -285,26 +312,29 @@ def _busiest_softirq(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _threads(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yields threads, and processes with a single thread, that existed for most of the time and
-    worked without a pause.
+    """Yields a problem for each thread, or process with one thread, that existed for most of the
+    run and worked without a pause. `samples`: rows of processes.parquet, sorted by time; a row is a
+    thread if its column `threads` is 0.
     """
     seconds = pl.col("time_s").last() - pl.col("time_s").first()
     spent_s = pl.col("user_s") + pl.col("system_s")
     identity = ["host", "pid", "parent_pid", "started_s", pl.col("threads") == 0]
-    each = samples.group_by(identity, maintain_order=True).agg(
+    tasks = samples.group_by(identity, maintain_order=True).agg(
         pl.col("name").last(),
         most=pl.col("threads").max(),
         spent_s=spent_s.last() - spent_s.first(),
         lived_s=seconds,
     )
-    looked_into = each.filter("threads").select("host", pid="parent_pid")
-    single = each.filter(~pl.col("threads"), pl.col("most") == 1).join(
-        looked_into, on=["host", "pid"], how="anti"
+    processes_by_thread = tasks.filter("threads").select("host", pid="parent_pid")
+    single_threaded = tasks.filter(~pl.col("threads"), pl.col("most") == 1).join(
+        processes_by_thread, on=["host", "pid"], how="anti"
     )
-    every = pl.concat([each.filter("threads"), single]).join(
+    candidates = pl.concat([tasks.filter("threads"), single_threaded]).join(
         samples.group_by("host").agg(all_s=seconds), on="host"
     )
-    lasting = every.filter(pl.col("lived_s") > 0, pl.col("lived_s") >= LASTING * pl.col("all_s"))
+    lasting = candidates.filter(
+        pl.col("lived_s") > 0, pl.col("lived_s") >= LASTING * pl.col("all_s")
+    )
     busy = lasting.with_columns(share=pl.col("spent_s") / pl.col("lived_s")).filter(
         pl.col("share") > 1 - LEAST_IDLE
     )

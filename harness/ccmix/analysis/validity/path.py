@@ -1,6 +1,4 @@
-"""Judges the RTT, rate, loss and backlog of an emulated path from outside of the devices that
-emulate them.
-"""
+"""Judges an emulated path by measurements: pings, RTTs of sockets, a packet train, losses."""
 
 import bisect
 import itertools
@@ -41,7 +39,10 @@ FQ_FAST_PATH_PACKETS = 8  # not counted by its limit (net/sched/sch_fq.c, fq_fas
 
 
 def loss(configured: Loss | None, lost_and_offered: tuple[int, int]) -> Iterator[tuple[str, str]]:
-    """Tests netem's own count against the distribution of the configured loss."""
+    """Tests whether the number of packets that netem lost fits the configured loss (a binomial
+    test); yields a problem if not. `lost_and_offered`: packets lost, and packets that netem
+    received.
+    """
     lost, offered = lost_and_offered
     if offered == 0:
         yield "loss", "no packet passed netem"
@@ -54,64 +55,78 @@ def loss(configured: Loss | None, lost_and_offered: tuple[int, int]) -> Iterator
 
 
 def loss_p_value(configured: Loss | None, lost: int, offered: int) -> float:
-    """Returns the two-sided p-value: the probability of at most this number of losses, or of at
-    least this number, whichever is smaller, doubled.
+    """Returns the two-sided p-value of a binomial test: how probable it is that a path with the
+    configured loss loses as few, or as many, as `lost` of `offered` packets.
 
-    Losses of gemodel come in bursts, so they count as a smaller number of independent packets, with
-    the same mean.
+    Losses of the gemodel come in bursts, so packets count as a smaller number of independent ones
+    with the same mean loss.
     """
     if configured is None:
         return float(lost == 0)
-    alike = _packets_alike(configured)
-    trials = max(1, round(offered / alike))
-    low, high = min(trials, math.ceil(lost / alike)), min(trials, math.floor(lost / alike))
-    fewer, more = (
-        binomial_cdf(low, trials, configured.mean),
-        binomial_tail(high, trials, configured.mean),
+    packets_per_trial = _packets_per_trial(configured)
+    trials = max(1, round(offered / packets_per_trial))
+    lost_at_most, lost_at_least = (
+        min(trials, math.ceil(lost / packets_per_trial)),
+        min(trials, math.floor(lost / packets_per_trial)),
     )
-    return min(1.0, 2 * min(fewer, more))
+    p_fewer, p_more = (
+        binomial_cdf(lost_at_most, trials, configured.mean),
+        binomial_tail(lost_at_least, trials, configured.mean),
+    )
+    return min(1.0, 2 * min(p_fewer, p_more))
 
 
 def too_few_losses(configured: Loss, offered: int) -> str | None:
-    """Returns a sentence if the test can't distinguish the configured loss from a fifth of it; None
-    if it can.
+    """Returns a sentence if `offered` packets are too few to verify the configured loss; None if
+    they are enough.
 
-    It can if it would report a path with a fifth of the loss in at least 95 of 100 runs of this
-    length.
+    They are enough if a path with only a fifth of that loss would fail the test in 95% of such
+    runs.
     """
-    alike = _packets_alike(configured)
-    trials = max(1, round(offered / alike))
-    wrong = WRONG_SHARE * configured.mean
-    most = bisect.bisect_left(
-        range(trials), POWER, key=lambda losses: binomial_cdf(losses, trials, wrong)
+    packets_per_trial = _packets_per_trial(configured)
+    trials = max(1, round(offered / packets_per_trial))
+    wrong_loss = WRONG_SHARE * configured.mean
+    usually_lost = bisect.bisect_left(
+        range(trials), POWER, key=lambda losses: binomial_cdf(losses, trials, wrong_loss)
     )
-    if loss_p_value(configured, math.floor(most * alike), offered) < LOSS_P_VALUE:
+    if (
+        loss_p_value(configured, math.floor(usually_lost * packets_per_trial), offered)
+        < LOSS_P_VALUE
+    ):
         return None
     return f"loss not verifiable in this run: {configured.mean * offered:.3g} losses expected"
 
 
-def _packets_alike(configured: Loss) -> float:
-    """Returns how many packets count as one packet with independent loss."""
+def _packets_per_trial(configured: Loss) -> float:
+    """Returns how many packets count as one independent trial of the binomial test: 1 for random
+    loss, more for losses in bursts.
+    """
     return 1.0 if configured.model == "random" else BURSTS * _variance_ratio(configured)
 
 
 def _variance_ratio(configured: Loss) -> float:
-    """Returns the variance of the number of losses over that of independent losses with the same
-    mean.
+    """Returns how much more the number of losses varies than if losses were independent: the ratio
+    of the two variances, at least 1.
 
-    The model is a chain of two states, whose autocorrelation falls by the factor 1 - p - r with
+    The gemodel is a chain of two states, whose autocorrelation falls by the factor 1 - p - r with
     each packet (Gilbert 1960; Elliott 1963).
     """
     to_bad, to_good, loss_in_bad, loss_in_good = gemodel_parameters(configured.parameters)
-    bad = to_bad / (to_bad + to_good)
-    kept, mean = 1 - to_bad - to_good, configured.mean
-    between = bad * (1 - bad) * (loss_in_bad - loss_in_good) ** 2
-    if mean in (0.0, 1.0) or kept >= 1:
+    share_bad = to_bad / (to_bad + to_good)
+    autocorrelation, mean = 1 - to_bad - to_good, configured.mean
+    variance_of_states = share_bad * (1 - share_bad) * (loss_in_bad - loss_in_good) ** 2
+    if mean in (0.0, 1.0) or autocorrelation >= 1:
         return 1.0
-    return max(1.0, 1 + 2 * between * kept / (1 - kept) / (mean * (1 - mean)))
+    return max(
+        1.0,
+        1 + 2 * variance_of_states * autocorrelation / (1 - autocorrelation) / (mean * (1 - mean)),
+    )
 
 
 def rtt(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+    """Checks the base RTT of each sender, by pings before the traffic and by the RTTs of its
+    sockets.
+    """
     for sender in run.topology.senders:
         yield from _rtt_of_sender(run, sender, tables, measurement)
 
@@ -119,68 +134,79 @@ def rtt(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple
 def _rtt_of_sender(
     run: Run, sender: Sender, tables: RunTables, measurement: Measurement
 ) -> Iterator[tuple[str, str]]:
-    """Judges a sender's RTT by its pings before the traffic, and by its sockets if it has any (UDP
-    has none).
+    """Checks that the smallest RTT of a sender's pings before the traffic, and of its sockets, is
+    the configured base RTT, up to jitter and a tolerance. UDP has no sockets with RTTs.
+
+    If its flows began after others, they met a filled queue, so their RTT may be too large.
     """
     host = f"{sender.name}: " if len(run.topology.senders) > 1 else ""
     configured_s = sender.base_rtt_s
     tolerance_s = max(RTT_LEAST_S, RTT_FRACTION * configured_s)
-    early_s = 2 * sender.jitter_s + (sender.delay_s if sender.reorder else 0.0)
+    shortened_s = 2 * sender.jitter_s + (sender.delay_s if sender.reorder else 0.0)
     ping_s = min(measurement.ping_rtt_s[sender.name], default=float("inf"))
-    if not -tolerance_s - early_s <= ping_s - configured_s <= tolerance_s + 2 * sender.jitter_s:
+    if not -tolerance_s - shortened_s <= ping_s - configured_s <= tolerance_s + 2 * sender.jitter_s:
         yield (
             "rtt",
             f"{host}ping sees {format_time(ping_s)}, configured are {format_time(configured_s)}",
         )
-    own = tables.sockets.filter(pl.col("host") == sender.name)
-    if own.is_empty():
+    samples = tables.sockets.filter(pl.col("host") == sender.name)
+    if samples.is_empty():
         return
-    socket_s = own["min_rtt_s"].min()
-    begins_s = tables.flows.select("host", pl.col("begin_s").fill_null(0.0)).rows()
-    first_s = min((begin_s for _, begin_s in begins_s), default=0.0)
-    is_first = any(
-        host == sender.name and begin_s <= first_s + sender.base_rtt_s for host, begin_s in begins_s
+    socket_s = samples["min_rtt_s"].min()
+    begins = tables.flows.select("host", pl.col("begin_s").fill_null(0.0)).rows()
+    first_s = min((begin_s for _, begin_s in begins), default=0.0)
+    meets_empty_queue = any(
+        host == sender.name and begin_s <= first_s + sender.base_rtt_s for host, begin_s in begins
     )
-    if not is_first:  # its flows met queues of earlier flows, so pings decide
+    if not meets_empty_queue:  # its flows met queues of earlier flows, so pings decide
         socket_s = (
             min(socket_s, base_rtts_s(run.topology, sender)[1])
             if isinstance(socket_s, float)
             else None
         )
     least_s, most_s = base_rtts_s(run.topology, sender)
-    packets_s = (
+    queueing_s = (
         SOCKET_RTT_PACKETS * run.topology.packet_bytes * 8 / _least_rate_bps(run.topology, sender)
     )
     assert isinstance(socket_s, float | None)
     if socket_s is not None and round(socket_s * 1e6) % TIMESTAMP_US == 0:
-        early_s += TIMESTAMP_US / 1e6
+        shortened_s += TIMESTAMP_US / 1e6
     if (
         socket_s is None
-        or not least_s - tolerance_s - early_s <= socket_s <= most_s + tolerance_s + packets_s
+        or not least_s - tolerance_s - shortened_s <= socket_s <= most_s + tolerance_s + queueing_s
     ):
         seen = "no minimum RTT" if socket_s is None else format_time(socket_s)
         yield "rtt", f"{host}the sockets see {seen}, configured are {format_time(configured_s)}"
 
 
 def base_rtts_s(topology: Topology, sender: Sender) -> tuple[float, float]:
-    """Returns a sender's smallest and largest base RTT during a run; the larger one includes
-    its jitter.
+    """Returns the smallest and the largest base RTT of a sender during a run, in seconds, because
+    the run may change the delay. The largest includes jitter.
     """
-    rtts_s = [own.base_rtt_s for own in own_phases(topology, sender)]
+    rtts_s = [phase.base_rtt_s for phase in own_phases(topology, sender)]
     return min(rtts_s), max(rtts_s) + 2 * sender.jitter_s
 
 
 def _least_rate_bps(topology: Topology, sender: Sender) -> float:
-    rates = [phase.rate_bps for _, phase in topology.phases]
-    return min([*rates, *([sender.rate_bps] if sender.rate_bps else [])])
+    """Returns the lowest rate on a sender's way: of the bottleneck in any phase, or of its own
+    device.
+    """
+    rates_bps = [phase.rate_bps for _, phase in topology.phases]
+    return min([*rates_bps, *([sender.rate_bps] if sender.rate_bps else [])])
 
 
 def loses(run: Run) -> bool:
+    """Returns whether any sender's netem loses packets at any time of the run."""
     return any(sender.loss for _, phase in run.topology.phases for sender in phase.senders)
 
 
 def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Judges the spacing of a train of packets."""
+    """Checks the bottleneck's rate by a train of packets, sent before the traffic: by the time
+    between the first and the last reply that the bottleneck delayed.
+
+    If the path of ACKs is slower, the train shows its rate, because replies are as large as the
+    requests.
+    """
     configured_bps = run.topology.least_rate_bps
     shows_bottleneck = configured_bps == run.topology.rate_bps
     packet_s = run.topology.packet_bytes * 8 / configured_bps
@@ -189,13 +215,15 @@ def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tupl
         if shows_bottleneck
         else BUCKET_PACKETS * run.topology.packet_bytes
     )
-    train_s = _held_back(measurement.train_s, bucket_bytes / run.topology.packet_bytes, packet_s)
+    arrivals_s = _delayed_replies(
+        measurement.train_s, bucket_bytes / run.topology.packet_bytes, packet_s
+    )
     paced = run.topology.queue.kind == "fq" and run.topology.queue.parameter(
         "maxrate"
     )  # then a train shows this rate instead
-    if len(train_s) > 1 and not paced:
-        took_s, expected_s = train_s[-1] - train_s[0], (len(train_s) - 1) * packet_s
-        slowest_s = (len(train_s) - 1) * max(packet_s, TRAIN_READING_S)
+    if len(arrivals_s) > 1 and not paced:
+        took_s, expected_s = arrivals_s[-1] - arrivals_s[0], (len(arrivals_s) - 1) * packet_s
+        slowest_s = (len(arrivals_s) - 1) * max(packet_s, TRAIN_READING_S)
         tolerance_s = RATE_FRACTION * slowest_s + TRAIN_JITTER_S
         if not expected_s - tolerance_s <= took_s <= slowest_s + tolerance_s:
             passed_bps = configured_bps * expected_s / took_s if took_s else float("inf")
@@ -206,14 +234,16 @@ def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tupl
             )
 
 
-def _held_back(train_s: Sequence[float], bucket_packets: float, packet_s: float) -> Sequence[float]:
-    """Returns the arrival times of the replies that the bottleneck delayed, after its bucket was
-    empty; () if the bucket never was.
+def _delayed_replies(
+    train_s: Sequence[float], bucket_packets: float, packet_s: float
+) -> Sequence[float]:
+    """Returns the arrival times of those replies to a train of packets that the bottleneck delayed;
+    () if it delayed none. The first packets pass at once, until its token bucket is empty.
 
-    Before that, packets pass as fast as they come, while the bucket fills at the rate.
+    `train_s`: all arrival times; `packet_s`: the time of one packet at the bottleneck's rate.
     """
-    for number, at_s in enumerate(train_s):
-        if number + PACKETS_ON_CREDIT >= bucket_packets + (at_s - train_s[0]) / packet_s:
+    for number, arrived_s in enumerate(train_s):
+        if number + PACKETS_ON_CREDIT >= bucket_packets + (arrived_s - train_s[0]) / packet_s:
             return train_s[max(number, int(bucket_packets) + PACKETS_ON_CREDIT) :]
     return ()
 
@@ -221,7 +251,9 @@ def _held_back(train_s: Sequence[float], bucket_packets: float, packet_s: float)
 def loss_of_sender(
     topology: Topology, sender: Sender, measurement: Measurement
 ) -> Iterator[tuple[str, str]]:
-    """Judges each span between two changes of the sender's netem separately."""
+    """Tests the losses of a sender's netem, separately for each time between two changes, and that
+    no ACKs were lost.
+    """
     for configured, lost, offered in lost_in_spans(topology, sender, measurement):
         yield from loss(configured, (lost, offered))
     yield from lost_on_return(measurement, topology.device_name("ack-delay", sender))
@@ -230,24 +262,27 @@ def loss_of_sender(
 def lost_in_spans(
     topology: Topology, sender: Sender, measurement: Measurement
 ) -> Iterator[tuple[Loss | None, int, int]]:
-    """Yields the configured loss between two changes of the sender's netem, the packets lost, and
-    those offered.
+    """Yields for each time between two changes of a sender's netem: the configured loss (None: no
+    loss), the packets lost, and the packets that netem received.
     """
     device = topology.device_name("data-delay", sender)
-    counted = [root_qdisc(measurement.before.qdiscs[device])]
-    counted += [
+    counters = [root_qdisc(measurement.before.qdiscs[device])]
+    counters += [
         root_qdisc(change.qdiscs[device])
         for change in measurement.changes
         if device in change.qdiscs
     ]
-    counted.append(root_qdisc(measurement.after.qdiscs[device]))
-    spans = [own for own, _ in itertools.groupby(own_phases(topology, sender))]
-    for own, (first, last) in zip(spans, itertools.pairwise(counted), strict=False):
+    counters.append(root_qdisc(measurement.after.qdiscs[device]))
+    configured = [settings for settings, _ in itertools.groupby(own_phases(topology, sender))]
+    for settings, (first, last) in zip(configured, itertools.pairwise(counters), strict=False):
         lost = last.drops - first.drops
-        yield own.loss, lost, last.packets - first.packets + lost
+        yield settings.loss, lost, last.packets - first.packets + lost
 
 
 def own_phases(topology: Topology, sender: Sender) -> list[Sender]:
+    """Returns the sender's settings in each phase of the path, a phase being the time between two
+    changes.
+    """
     return [
         next(other for other in phase.senders if other.name == sender.name)
         for _, phase in topology.phases
@@ -255,22 +290,25 @@ def own_phases(topology: Topology, sender: Sender) -> list[Sender]:
 
 
 def lost_on_return(measurement: Measurement, device: str) -> Iterator[tuple[str, str]]:
-    if device in measurement.after.qdiscs and (on_return := grown_by(measurement, device, "drops")):
+    """Yields a problem if netem dropped ACKs: no loss is configured for them, so its queue was
+    full. `device` is the purpose of the device, such as 'ack-delay h2'.
+    """
+    if device in measurement.after.qdiscs and (dropped := grown_by(measurement, device, "drops")):
         yield (
             "netem-limit",
-            f"netem dropped {on_return} packets on the way back, although no loss is configured",
+            f"netem dropped {dropped} packets on the way back, although no loss is configured",
         )
 
 
 def backlog(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Judges that no more was queued than the buffer holds, plus a packet, and the packets of fq's
-    fast path.
+    """Checks that the bottleneck's queue never held more bytes than the configured buffer. A packet
+    more is allowed, and the packets of fq's fast path.
     """
-    configured, packet_bytes = run.topology.buffer_bytes, run.topology.packet_bytes
-    beside = 1 + (FQ_FAST_PATH_PACKETS if run.topology.queue.kind == "fq" else 0)
-    most = tables.bottleneck["backlog_bytes"].max()
-    if isinstance(most, int) and most > configured + beside * packet_bytes:
+    buffer_bytes, packet_bytes = run.topology.buffer_bytes, run.topology.packet_bytes
+    extra_packets = 1 + (FQ_FAST_PATH_PACKETS if run.topology.queue.kind == "fq" else 0)
+    most_bytes = tables.bottleneck["backlog_bytes"].max()
+    if isinstance(most_bytes, int) and most_bytes > buffer_bytes + extra_packets * packet_bytes:
         yield (
             "buffer",
-            f"{format_bytes(most)} were queued, configured are {format_bytes(configured)}",
+            f"{format_bytes(most_bytes)} were queued, configured are {format_bytes(buffer_bytes)}",
         )

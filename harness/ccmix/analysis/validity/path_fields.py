@@ -1,4 +1,4 @@
-"""Compares each field of a configured emulated path with the settings that were read back."""
+"""Checks each setting of an emulated path against the value read back from the kernel."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,8 @@ from ccmix.analysis.validity.applied import (
     AppliedDevice,
     AppliedNetem,
     AppliedQdisc,
-    Limits,
     Observed,
+    Problems,
 )
 from ccmix.analysis.validity.hosts import WINDOW_FRACTION, configured_windows, seen_windows
 from ccmix.analysis.validity.queue_options import option_differences, options_of_buffer
@@ -36,153 +36,187 @@ COUNTS_BYTES = ("bfifo", "red", "cake")
 CHANGE_TOLERANCE_S = 0.1  # a thread makes the changes, and tc takes its time on a busy machine
 
 
-def _states(
-    configured: Sequence[object], applied: Sequence[AppliedDevice]
+def _expected_and_applied(
+    configured: Sequence[object], applied_states: Sequence[AppliedDevice]
 ) -> Iterator[tuple[object, AppliedDevice]]:
-    """Yields the expected and the actual state when the path had been set up, before each change,
-    and at the end.
+    """Pairs the expected settings of a device with its states as read back: when the path had been
+    set up, before each change, and at the end.
 
-    If the number of changes differs from the configured one, `changes` reports that, and only the
-    first and last states are compared.
+    `configured` has one value for each phase (the time between two changes); equal neighbours count
+    once, because tc changes nothing then. If the number of states is not the expected one,
+    changes() reports that, and only the first and last ones are paired.
     """
     phases = [phase for phase, _ in itertools.groupby(configured)]
-    expected = [phases[0], *phases]
-    if len(expected) != len(applied):
-        expected, applied = [phases[0], phases[-1]], [applied[0], applied[-1]]
-    yield from zip(expected, applied, strict=True)
+    expected_states = [phases[0], *phases]
+    if len(expected_states) != len(applied_states):
+        expected_states, applied_states = (
+            [phases[0], phases[-1]],
+            [applied_states[0], applied_states[-1]],
+        )
+    yield from zip(expected_states, applied_states, strict=True)
 
 
 def _each_netem(observed: Observed) -> Iterator[tuple[str, str, Sender, AppliedNetem]]:
-    """Yields for each sender, direction and state: the host as named in sentences, the direction,
-    the sender as configured at that time, and the effects of its netem.
+    """Pairs each configured netem with the one that tc reports, for every sender, direction and
+    phase of the path.
+
+    Yields a prefix for messages ('h2: ', or '' with only one sender), 'data' or 'ACKs', a Sender
+    with only the configured values of this direction, and the netem that tc reports.
     """
     topology = observed.topology
     for sender in topology.senders:
         host = f"{sender.name}: " if len(topology.senders) > 1 else ""
         phases = path.own_phases(topology, sender)
-        for direction, device, project in (
-            ("data", "data-delay", _of_data),
-            ("ACKs", "ack-delay", _of_acks),
+        for direction, purpose, settings_in in (
+            ("data", "data-delay", _data_settings),
+            ("ACKs", "ack-delay", _ack_settings),
         ):
-            states = observed.applied.devices.get(topology.device_name(device, sender), ())
-            if states:
-                for then, state in _states([project(phase) for phase in phases], states):
-                    assert isinstance(then, Sender)
-                    yield host, direction, then, state.netem or WITHOUT_NETEM
+            applied_states = observed.applied.devices.get(topology.device_name(purpose, sender), ())
+            if applied_states:
+                for configured, applied in _expected_and_applied(
+                    [settings_in(phase) for phase in phases], applied_states
+                ):
+                    assert isinstance(configured, Sender)
+                    yield host, direction, configured, applied.netem or WITHOUT_NETEM
 
 
-def _of_data(sender: Sender) -> Sender:
+def _data_settings(sender: Sender) -> Sender:
+    """Returns the sender with only the values that netem applies to its data."""
     return Sender(sender.name, sender.delay_of_data_s, sender.loss, sender.jitter_s, sender.reorder)
 
 
-def _of_acks(sender: Sender) -> Sender:
+def _ack_settings(sender: Sender) -> Sender:
+    """Returns the sender with only the values that netem applies to its ACKs, as if they were its
+    data.
+    """
     return Sender(sender.name, sender.delay_of_acks_s, None, sender.jitter_s)
 
 
-def senders(observed: Observed) -> Limits:
-    """Compares the senders' names, by their devices, and their order, by their addresses."""
+def senders(observed: Observed) -> Problems:
+    """Checks that each configured sender had its network namespace, and that the senders' addresses
+    were in the configured order.
+    """
     topology, measurement = observed.topology, observed.measurement
     configured = [sender.name for sender in topology.senders]
     by_address = {pair.sender_address: pair.sender.name for pair in layout(topology).pairs}
     if measurement.series.senders is not None and measurement.series.senders != by_address:
-        seen = list(measurement.series.senders.values())
-        yield "path", f"the senders were {', '.join(seen)}, configured are {', '.join(configured)}"
+        actual = list(measurement.series.senders.values())
+        yield (
+            "path",
+            f"the senders were {', '.join(actual)}, configured are {', '.join(configured)}",
+        )
     for name in configured:
         if not any(
-            place.startswith(f"{NAMESPACE_PREFIX}{name}/")
+            netns_and_device.startswith(f"{NAMESPACE_PREFIX}{name}/")
             for state in observed.applied.states
-            for place in state.devices
+            for netns_and_device in state.devices
         ):
             yield "path", f"there was no host {name}"
 
 
-def delays(observed: Observed) -> Limits:
-    for host, direction, then, netem in _each_netem(observed):
-        if off(netem.delay_s, then.delay_s, DELAY_STEP_S):
+def delays(observed: Observed) -> Problems:
+    """Checks the delay of each sender's netem, as tc reports it for data and for ACKs."""
+    for host, direction, configured, netem in _each_netem(observed):
+        if differs(netem.delay_s, configured.delay_s, DELAY_STEP_S):
             yield (
                 "rtt",
                 f"{host}tc delays {direction} by {format_time(netem.delay_s)}, configured are "
-                f"{format_time(then.delay_s)}",
+                f"{format_time(configured.delay_s)}",
             )
 
 
-def jitter(observed: Observed) -> Limits:
-    for host, direction, then, netem in _each_netem(observed):
-        if off(netem.jitter_s, then.jitter_s, JITTER_STEP_S):
+def jitter(observed: Observed) -> Problems:
+    """Checks the jitter of each sender's netem, as tc reports it for data and for ACKs."""
+    for host, direction, configured, netem in _each_netem(observed):
+        if differs(netem.jitter_s, configured.jitter_s, JITTER_STEP_S):
             yield (
                 "rtt",
                 f"{host}tc varies the delay of {direction} by {format_time(netem.jitter_s)}, "
-                f"configured are {format_time(then.jitter_s)}",
+                f"configured are {format_time(configured.jitter_s)}",
             )
 
 
-def reordering(observed: Observed) -> Limits:
-    for host, direction, then, netem in _each_netem(observed):
-        if off(netem.reorder, then.reorder):
+def reordering(observed: Observed) -> Problems:
+    """Checks the share of reordered packets of each sender's netem, as tc reports it for data and
+    for ACKs.
+    """
+    for host, direction, configured, netem in _each_netem(observed):
+        if differs(netem.reorder, configured.reorder):
             yield (
                 "path",
                 f"{host}tc reorders {format_percent(netem.reorder)} of {direction}, "
-                f"configured are {format_percent(then.reorder)}",
+                f"configured are {format_percent(configured.reorder)}",
             )
 
 
-def loss_parameters(observed: Observed) -> Limits:
-    for host, direction, then, netem in _each_netem(observed):
-        yield from loss_difference(netem, then.loss, direction, host)
+def loss_parameters(observed: Observed) -> Problems:
+    """Checks the loss model and its parameters in each sender's netem, as tc reports them."""
+    for host, direction, configured, netem in _each_netem(observed):
+        yield from loss_difference(netem, configured.loss, direction, host)
 
 
 def loss_difference(
     netem: AppliedNetem, configured: Loss | None, direction: str, host: str = ""
-) -> Limits:
-    """Compares a netem's loss, its model and parameters."""
-    applied, wanted = (netem.loss_model, netem.loss_parameters), _tc_loss(configured)
-    same = applied[0] == wanted[0] and len(applied[1]) == len(wanted[1])
-    if not same or any(map(off, applied[1], wanted[1])):
+) -> Problems:
+    """Yields a problem if the loss model or the parameters of a netem differ from the configured
+    loss. `direction` ('data', 'ACKs') and `host` ('h2: ' or '') are for the message.
+    """
+    applied, expected = (netem.loss_model, netem.loss_parameters), _tc_loss(configured)
+    same = applied[0] == expected[0] and len(applied[1]) == len(expected[1])
+    if not same or any(map(differs, applied[1], expected[1])):
         yield (
             "loss",
             f"{host}tc loses {_loss_text(applied)} of {direction}, configured is "
-            f"{_loss_text(wanted)}",
+            f"{_loss_text(expected)}",
         )
 
 
 def _tc_loss(loss: Loss | None) -> tuple[str | None, tuple[float, ...]]:
-    """Returns a loss as tc reports it, with all four parameters of gemodel (tc-netem(8))."""
+    """Returns a configured loss the way tc reports it: its model and parameters, with the defaults
+    of gemodel filled in (tc-netem(8)). (None, ()) means no loss.
+    """
     if loss is None:
         return None, ()
-    return loss.model, loss.parameters if loss.model == "random" else gemodel_parameters(
-        loss.parameters
-    )
+    if loss.model == "random":
+        return loss.model, loss.parameters
+    return loss.model, gemodel_parameters(loss.parameters)
 
 
-def off(applied: float, configured: float, step: float = SHARE_STEP) -> bool:
-    """Returns whether a number of tc, which has six digits, differs by more than `step`."""
+def differs(applied: float, configured: float, step: float = SHARE_STEP) -> bool:
+    """Returns whether a number in tc's output differs from the configured one by more than `step`
+    plus the error of tc's six digits.
+    """
     return abs(applied - configured) > step + SIX_DIGITS * configured
 
 
 def _loss_text(loss: tuple[str | None, tuple[float, ...]]) -> str:
+    """Formats a loss for messages: 'gemodel 1% 10% 100% 0%', or 'nothing' for (None, ())."""
     model, shares = loss
     return f"{model} {' '.join(format_percent(share) for share in shares)}" if model else "nothing"
 
 
-def rate(observed: Observed) -> Limits:
-    """Compares the kernel's rate in each phase; trains and counters are compared by `path.rate`."""
+def rate(observed: Observed) -> Problems:
+    """Checks the rate of the bottleneck's shaper (tbf, or htb's class), as the kernel has it in
+    each phase. path.rate() measures the rate itself.
+    """
     topology, applied = observed.topology, observed.applied
     rates = [phase.rate_bps for _, phase in topology.phases]
     states = applied.devices[BOTTLENECK]
     if states[0].root.kind == "htb":
-        of_classes = applied.class_rates_bps(BOTTLENECK)
-        if applied.states and not of_classes:
+        class_rates = applied.class_rates_bps(BOTTLENECK)
+        if applied.states and not class_rates:
             yield "rate", "tc shows no class of htb"
-        for configured_bps, pair in zip((rates[0], rates[-1]), of_classes, strict=False):
-            for applied_bps in set(pair):
+        for configured_bps, rate_and_ceil in zip((rates[0], rates[-1]), class_rates, strict=False):
+            for applied_bps in set(rate_and_ceil):
                 yield from _rate_difference(applied_bps, configured_bps)
         return
-    for configured, state in _states(rates, states):
+    for configured, state in _expected_and_applied(rates, states):
         assert isinstance(configured, float | int)
         yield from _rate_difference(state.bucket_bps or 0.0, configured)
 
 
-def _rate_difference(applied_bps: float, configured_bps: float, host: str = "") -> Limits:
+def _rate_difference(applied_bps: float, configured_bps: float, host: str = "") -> Problems:
+    """Yields a problem if two rates differ by more than 1%. `host` begins the message: 'h2: '."""
     if abs(applied_bps - configured_bps) > path.RATE_FRACTION * configured_bps:
         yield (
             "rate",
@@ -191,7 +225,10 @@ def _rate_difference(applied_bps: float, configured_bps: float, host: str = "") 
         )
 
 
-def sender_rates(observed: Observed) -> Limits:
+def sender_rates(observed: Observed) -> Problems:
+    """Checks the rate of the token bucket on each sender's own device, if it is configured to have
+    one.
+    """
     topology, applied = observed.topology, observed.applied
     for sender in topology.senders:
         host = f"{sender.name}'s own device: "
@@ -204,9 +241,9 @@ def sender_rates(observed: Observed) -> Limits:
                 yield from _rate_difference(state.bucket_bps, sender.rate_bps, host)
 
 
-def sender_queues(observed: Observed) -> Limits:
-    """Compares the queue discipline of each sender's device, which is below a token bucket if the
-    device has a rate.
+def sender_queues(observed: Observed) -> Problems:
+    """Checks the qdisc of each sender's own device and its options. It is the root, or the qdisc
+    below a token bucket if the device has a rate.
     """
     topology, applied = observed.topology, observed.applied
     for sender in topology.senders:
@@ -221,17 +258,18 @@ def sender_queues(observed: Observed) -> Limits:
                     f"{kind}",
                 )
                 continue
-            by_pacing = (
+            ignored = (
                 () if "maxrate" in words else ("maxrate",)
             )  # which traffic_fields.pacing() compares
             options = {
-                name: value for name, value in present.options.items() if name not in by_pacing
+                name: value for name, value in present.options.items() if name not in ignored
             }
             for difference in option_differences(configured, topology.packet_bytes, options):
                 yield "sender-queue", f"{sender.name}'s {kind} has {difference}"
 
 
-def shaper(observed: Observed) -> Limits:
+def shaper(observed: Observed) -> Problems:
+    """Checks that the bottleneck's root qdisc is the configured shaper, tbf or htb."""
     for state in observed.applied.devices[BOTTLENECK]:
         if state.root.kind != observed.topology.shaper:
             yield (
@@ -241,7 +279,10 @@ def shaper(observed: Observed) -> Limits:
             )
 
 
-def queue_kind(observed: Observed) -> Limits:
+def queue_kind(observed: Observed) -> Problems:
+    """Checks that the qdisc below the bottleneck's shaper is of the configured kind, such as
+    'fq_codel'.
+    """
     topology = observed.topology
     for state in observed.applied.devices[BOTTLENECK]:
         kind = (
@@ -251,51 +292,61 @@ def queue_kind(observed: Observed) -> Limits:
             yield "queue", f"the bottleneck had {kind}, configured is {topology.queue.kind}"
 
 
-def queue_parameters(observed: Observed) -> Limits:
+def queue_parameters(observed: Observed) -> Problems:
+    """Checks all options of the bottleneck's queue; those that are not configured must have tc's
+    defaults.
+    """
     topology = observed.topology
     for state in observed.applied.devices[BOTTLENECK]:
         if state.leaf and state.leaf.kind == topology.queue.kind:
-            held = options_of_buffer(topology)
+            buffer_options = options_of_buffer(topology)
             for difference in option_differences(
-                topology.queue, topology.packet_bytes, state.leaf.options, held
+                topology.queue, topology.packet_bytes, state.leaf.options, buffer_options
             ):
                 yield "queue", f"the bottleneck's {topology.queue.kind} had {difference}"
 
 
-def mtu(observed: Observed) -> Limits:
+def mtu(observed: Observed) -> Problems:
+    """Checks the MTU of every network device of the path. Reports one device and the number of
+    wrong ones.
+    """
     configured = observed.topology.mtu_bytes
     for state in observed.applied.states:
-        others = {
-            place: device.mtu_bytes
-            for place, device in state.devices.items()
+        wrong = {
+            name: device.mtu_bytes
+            for name, device in state.devices.items()
             if device.mtu_bytes != configured
         }
-        for place, mtu_bytes in list(others.items())[:1]:
+        for name, mtu_bytes in list(wrong.items())[:1]:
             yield (
                 "path",
-                f"the MTU of {len(others)} devices, such as {place}, was {mtu_bytes}, configured "
+                f"the MTU of {len(wrong)} devices, such as {name}, was {mtu_bytes}, configured "
                 f"is {configured}",
             )
 
 
-def offloads(observed: Observed) -> Limits:
-    """Compares the features of every device with the configuration, which may be on or off."""
+def offloads(observed: Observed) -> Problems:
+    """Checks that some device has offloads (TSO, GRO and so on) if they are configured, and
+    otherwise none.
+    """
     topology = observed.topology
     for state in observed.applied.states:
-        on = [place for place, device in state.devices.items() if device.offloads]
+        on = [name for name, device in state.devices.items() if device.offloads]
         if topology.offloads and not on:
             yield "offloads", "all offloads are off, configured is on"
         elif on and not topology.offloads:
-            names = state.devices[on[0]].offloads
+            features = state.devices[on[0]].offloads
             yield (
                 "offloads",
-                f"on are {', '.join(names)} of "
+                f"on are {', '.join(features)} of "
                 f"{on[0]}{f' and {len(on) - 1} more' if on[1:] else ''}",
             )
 
 
-def receivers(observed: Observed) -> Limits:
-    """Compares which namespaces have the addresses that the senders send to."""
+def receivers(observed: Observed) -> Problems:
+    """Checks that the address to which each sender sends belongs to the configured receiver's
+    namespace.
+    """
     topology, applied = observed.topology, observed.applied
     if not applied.states:
         return
@@ -305,39 +356,44 @@ def receivers(observed: Observed) -> Limits:
             NAMESPACE_PREFIX + pair.receiver,
         )
         if seen != {configured}:
-            place = ", ".join(sorted(seen)) or "no host"
-            yield "path", f"{pair.sender.name}'s receiver was {place}, configured is {configured}"
+            actual = ", ".join(sorted(seen)) or "no host"
+            yield "path", f"{pair.sender.name}'s receiver was {actual}, configured is {configured}"
 
 
-def kernel(observed: Observed) -> Limits:
-    """Compares the configured kernel with the file that the guest was started with, and with the
-    guest's own report.
+def kernel(observed: Observed) -> Problems:
+    """Checks that the guest of the lab ran the configured kernel: by the file that it was started
+    with, and by the release that the guest itself reports. Without the lab, only the stock kernel
+    is right.
     """
     configured, facts = observed.topology.kernel, observed.measurement.facts
-    ran = facts.lab_kernel
-    if ran is None:
+    lab = facts.lab_kernel
+    if lab is None:
         if configured != STOCK_KERNEL:
             yield "kernel", f"no guest of the lab ran, configured is {configured}"
-    elif ran.name != configured:
-        yield "kernel", f"the guest was started with {ran.name}, configured is {configured}"
-    elif ran.release != facts.kernel:
+    elif lab.name != configured:
+        yield "kernel", f"the guest was started with {lab.name}, configured is {configured}"
+    elif lab.release != facts.kernel:
         yield (
             "kernel",
-            f"the guest reports kernel {facts.kernel}, but the file of {ran.name} is {ran.release}",
+            f"the guest reports kernel {facts.kernel}, but the file of {lab.name} is {lab.release}",
         )
 
 
-def host_root(observed: Observed) -> Limits:
-    """Compares the configured root with that of the guest, if one ran."""
-    configured, ran = observed.topology.host_root, observed.measurement.facts.guest_root
-    if ran is not None and configured != (ran.userland_sha256 is None):
+def host_root(observed: Observed) -> Problems:
+    """Checks whether the lab's guest ran on the host's root file system or on the lab's own
+    userland.
+    """
+    configured, guest_root = observed.topology.host_root, observed.measurement.facts.guest_root
+    if guest_root is not None and configured != (guest_root.userland_sha256 is None):
         root, other = "this machine's file system", "the lab's userland"
         seen, wanted = (other, root) if configured else (root, other)
         yield "host-root", f"the guest had {seen}, configured is {wanted}"
 
 
-def module_parameter(observed: Observed) -> Limits:
-    """Compares a module's parameter, as /sys/module had it before the traffic and after it."""
+def module_parameter(observed: Observed) -> Problems:
+    """Checks the configured parameter of a kernel module in /sys/module, before and after the
+    traffic; without one, that none was set.
+    """
     configured = observed.topology.module_parameter
     for state in observed.applied.states:
         if configured is None:
@@ -355,8 +411,8 @@ def module_parameter(observed: Observed) -> Limits:
             )
 
 
-def ecn(observed: Observed) -> Limits:
-    """Compares the sysctl tcp_ecn of both ends: 1 asks for ECN, 2 only grants it (ip-sysctl)."""
+def ecn(observed: Observed) -> Problems:
+    """Checks the sysctl tcp_ecn of all senders and receivers: 1 asks for ECN, 2 only grants it."""
     configured = observed.topology.ecn
     for state in observed.applied.states:
         wrong = [
@@ -369,23 +425,23 @@ def ecn(observed: Observed) -> Limits:
             yield "ecn", f"{wrong[0]} {asks} for ECN, configured is {'on' if configured else 'off'}"
 
 
-def receiver_windows(observed: Observed) -> Limits:
-    """Compares the receivers' sysctl, and the largest window that each sender saw, with the
-    configured window.
+def receiver_windows(observed: Observed) -> Problems:
+    """Checks the sysctl tcp_rmem of each receiver, and that no sender saw a window above the
+    configured one.
     """
     topology = observed.topology
-    given = bool(configured_windows(topology))
+    any_configured = bool(configured_windows(topology))
     for state in observed.applied.states:
         for pair in layout(topology).pairs:
             read_back = state.sysctls.get(NAMESPACE_PREFIX + pair.receiver, {}).get(TCP_RMEM)
-            if read_back is None and not given:
+            if read_back is None and not any_configured:
                 continue  # it is read back only if a window is configured
-            seen = (read_back or "not read back").split()
+            actual = (read_back or "not read back").split()
             configured = tcp_rmem(topology, pair.sender.receiver_window_bytes)
-            if seen != configured.split():
+            if actual != configured.split():
                 yield (
                     "receiver-window",
-                    f"tcp_rmem of {pair.sender.name}'s receiver was {' '.join(seen)}, configured "
+                    f"tcp_rmem of {pair.sender.name}'s receiver was {' '.join(actual)}, configured "
                     f"are {configured}",
                 )
     for host, seen_bytes in (
@@ -400,19 +456,21 @@ def receiver_windows(observed: Observed) -> Limits:
             )
 
 
-def capture(observed: Observed) -> Limits:
-    """Compares whether tcpdump captured with the configuration. It counts lost packets itself."""
+def capture(observed: Observed) -> Problems:
+    """Checks that tcpdump captured packets if, and only if, a capture is configured."""
     configured, captured = (
         observed.run.path.capture is not None,
         observed.measurement.facts.capture is not None,
     )
     if configured != captured:
-        seen, asked = ("on" if on else "off" for on in (captured, configured))
-        yield "probe", f"tcpdump was {seen}, configured is {asked}"
+        seen, expected = ("on" if on else "off" for on in (captured, configured))
+        yield "probe", f"tcpdump was {seen}, configured is {expected}"
 
 
-def buffer(observed: Observed) -> Limits:
-    """Compares the limit of the bottleneck's queue, in packets if it counts packets."""
+def buffer(observed: Observed) -> Problems:
+    """Checks the limit of the bottleneck's queue against the configured buffer, in bytes or
+    packets, whichever the qdisc counts.
+    """
     topology = observed.topology
     for state in observed.applied.devices[BOTTLENECK]:
         if state.leaf is None:
@@ -426,8 +484,10 @@ def buffer(observed: Observed) -> Limits:
             yield from _limit_difference(state.leaf, topology.buffer_packets)
 
 
-def burst(observed: Observed) -> Limits:
-    """Compares the bottleneck's token bucket, which tc counts in whole microseconds at the rate."""
+def burst(observed: Observed) -> Problems:
+    """Checks the size of the bottleneck's token bucket, at the start and at the end. tc counts it
+    in whole microseconds at the rate, so some bytes of difference are allowed.
+    """
     topology, applied = observed.topology, observed.applied
     states = applied.devices[BOTTLENECK]
     sizes = [topology.bottleneck_bucket_bytes, topology.phases[-1][1].bottleneck_bucket_bytes]
@@ -447,8 +507,8 @@ def burst(observed: Observed) -> Limits:
             )
 
 
-def policer(observed: Observed) -> Limits:
-    """Compares whether data passes a policer, its rate and burst, and that it drops the packets
+def policer(observed: Observed) -> Problems:
+    """Checks whether the bottleneck has a policer, its rate and burst, and that it drops packets
     above the rate.
     """
     configured, applied = observed.topology.policer, observed.applied
@@ -462,25 +522,25 @@ def policer(observed: Observed) -> Limits:
     policers = applied.policers(BOTTLENECK)
     if len(policers) != len(applied.states):
         yield "policer", f"tc shows {len(policers)} policers in {len(applied.states)} states"
-    for present in policers:
-        if abs(present.rate_bps - configured.rate_bps) > path.RATE_FRACTION * configured.rate_bps:
-            rates = format_rate(present.rate_bps), format_rate(configured.rate_bps)
+    for actual in policers:
+        if abs(actual.rate_bps - configured.rate_bps) > path.RATE_FRACTION * configured.rate_bps:
+            rates = format_rate(actual.rate_bps), format_rate(configured.rate_bps)
             yield "policer", f"the policer passes {rates[0]}, configured are {rates[1]}"
         step_bytes = (
             LATENCY_STEP_S * configured.rate_bps / 8 + BURST_FRACTION * configured.burst_bytes + 1
         )
-        if abs(present.burst_bytes - configured.burst_bytes) > step_bytes:
-            sizes = format_bytes(round(present.burst_bytes)), format_bytes(configured.burst_bytes)
+        if abs(actual.burst_bytes - configured.burst_bytes) > step_bytes:
+            sizes = format_bytes(round(actual.burst_bytes)), format_bytes(configured.burst_bytes)
             yield "policer", f"the policer's burst is {sizes[0]}, configured are {sizes[1]}"
-        if present.exceed != "drop":
+        if actual.exceed != "drop":
             yield (
                 "policer",
-                f"the policer's action above the rate is {present.exceed}, configured is drop",
+                f"the policer's action above the rate is {actual.exceed}, configured is drop",
             )
 
 
-def ack_bottleneck(observed: Observed) -> Limits:
-    """Compares the rate and the limit of the bottleneck of ACKs."""
+def ack_bottleneck(observed: Observed) -> Problems:
+    """Checks the rate and the queue limit of the second bottleneck, which only ACKs pass."""
     topology, acks = observed.topology, observed.topology.ack_bottleneck
     states = observed.applied.devices.get(ACK_BOTTLENECK, ())
     if bool(states) != bool(acks):
@@ -501,12 +561,14 @@ def ack_bottleneck(observed: Observed) -> Limits:
                 yield from _tbf_limit_difference(state.root, topology.ack_limit, "ACKs: ")
 
 
-def control(observed: Observed) -> Limits:
-    """Compares whether each sender has a control link beside the path, and its delays."""
+def control(observed: Observed) -> Problems:
+    """Checks whether each sender has a separate link for iperf3's control connection, which avoids
+    the bottleneck, and the delays of that link.
+    """
     topology = observed.topology
     for sender in topology.senders:
-        for what, delay_s in (("data", sender.delay_s), ("ack", sender.delay_of_acks_s)):
-            device = topology.device_name(f"{CONTROL}-{what}", sender)
+        for direction, delay_s in (("data", sender.delay_s), ("ack", sender.delay_of_acks_s)):
+            device = topology.device_name(f"{CONTROL}-{direction}", sender)
             states = observed.applied.devices.get(device, ())
             if bool(states) != (topology.control == "beside"):
                 yield (
@@ -517,7 +579,7 @@ def control(observed: Observed) -> Limits:
                 break
             for state in states:
                 applied_s = (state.netem or WITHOUT_NETEM).delay_s
-                if off(applied_s, delay_s, DELAY_STEP_S):
+                if differs(applied_s, delay_s, DELAY_STEP_S):
                     yield (
                         "rtt",
                         f"{sender.name}: tc delays control by {format_time(applied_s)}, configured "
@@ -525,83 +587,89 @@ def control(observed: Observed) -> Limits:
                     )
 
 
-def _tbf_limit_difference(root: AppliedQdisc, configured_bytes: int, where: str = "") -> Limits:
-    """Compares the limit of tbf's built-in queue.
+def _tbf_limit_difference(root: AppliedQdisc, configured_bytes: int, host: str = "") -> Problems:
+    """Yields a problem if the limit of tbf's built-in queue is not the configured one.
 
-    tc(8) reports it as a latency in whole microseconds, limit / rate - burst / rate; if it is less
-    than the burst, in bytes (iproute2, tc/q_tbf.c).
+    tc reports the limit as a latency in whole microseconds, (limit - burst) / rate, which loses
+    some bytes; only a limit below the burst is reported in bytes (iproute2, tc/q_tbf.c). `host`
+    begins the message.
     """
-    limit, latency_us, rate, burst = (
+    limit_bytes, latency_us, bytes_per_s, burst_bytes = (
         _number(root.options.get(name)) for name in ("limit", "lat", "rate", "burst")
     )
-    applied_bytes, exact_bytes = limit, 0.0
+    applied_bytes, tolerance_bytes = limit_bytes, 0.0
     if "limit" not in root.options:
-        applied_bytes = latency_us * 1e-6 * rate + burst
-        exact_bytes = LATENCY_STEP_S * rate + BURST_STEP_BYTES
-    if abs(applied_bytes - configured_bytes) > exact_bytes:
-        yield "buffer", _bytes_text(applied_bytes, configured_bytes, where)
+        applied_bytes = latency_us * 1e-6 * bytes_per_s + burst_bytes
+        tolerance_bytes = LATENCY_STEP_S * bytes_per_s + BURST_STEP_BYTES
+    if abs(applied_bytes - configured_bytes) > tolerance_bytes:
+        yield "buffer", _bytes_text(applied_bytes, configured_bytes, host)
 
 
-def _bytes_text(applied_bytes: float, configured_bytes: int, where: str = "") -> str:
+def _bytes_text(applied_bytes: float, configured_bytes: int, host: str = "") -> str:
+    """Formats two sizes for a problem: 'the kernel has 1 MB, configured are 2 MB'."""
     return (
-        f"{where}the kernel has {format_bytes(applied_bytes)}, configured are "
+        f"{host}the kernel has {format_bytes(applied_bytes)}, configured are "
         f"{format_bytes(configured_bytes)}"
     )
 
 
-def _limit_difference(leaf: AppliedQdisc, configured_packets: int, where: str = "") -> Limits:
-    """Compares the limit of a queue that counts packets."""
+def _limit_difference(leaf: AppliedQdisc, configured_packets: int, host: str = "") -> Problems:
+    """Yields a problem if the limit of a queue that counts packets is not the configured one."""
     packets = _number(leaf.options.get("limit"))
     if packets != configured_packets:
         yield (
             "buffer",
-            f"{where}the kernel has {packets:g} packets, configured are {configured_packets}",
+            f"{host}the kernel has {packets:g} packets, configured are {configured_packets}",
         )
 
 
 def _number(value: object) -> float:
+    """Returns a value of tc's JSON as a float; 0 if it is missing or not a number."""
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def changes(observed: Observed) -> Limits:
-    """Compares the number and the times of the changes that were made."""
-    topology, made_s = observed.topology, observed.applied.changes_s
+def changes(observed: Observed) -> Problems:
+    """Checks that the changes of the path (of rate, delay or loss) were made, at the configured
+    times, and on each device as often as configured.
+    """
+    topology, actual_times_s = observed.topology, observed.applied.changes_s
     configured_s = [at_s for at_s, _ in topology.phases[1:]]
-    if len(made_s) != len(configured_s):
-        yield "changes", f"{len(made_s)} were made, configured are {len(configured_s)}"
-    for at_s, seen_s in zip(configured_s, made_s, strict=False):
-        if abs(seen_s - at_s) > CHANGE_TOLERANCE_S:
+    if len(actual_times_s) != len(configured_s):
+        yield "changes", f"{len(actual_times_s)} were made, configured are {len(configured_s)}"
+    for at_s, actual_s in zip(configured_s, actual_times_s, strict=False):
+        if abs(actual_s - at_s) > CHANGE_TOLERANCE_S:
             yield (
                 "changes",
-                f"one was made after {format_time(round(seen_s, 3))}, configured are "
+                f"one was made after {format_time(round(actual_s, 3))}, configured are "
                 f"{format_time(at_s)}",
             )
-    for device, configured_states in _changed_devices(topology):
+    for device, expected_count in _changed_devices(topology):
         states = observed.applied.devices.get(device, ())
-        if states and len(states) - 2 != configured_states - 1:
+        if states and len(states) - 2 != expected_count - 1:
             yield (
                 "changes",
                 f"{device} was changed {len(states) - 2} times, configured are "
-                f"{configured_states - 1}",
+                f"{expected_count - 1}",
             )
 
 
 def _changed_devices(topology: Topology) -> Iterator[tuple[str, int]]:
-    """Yields each device that changes may affect, with the number of its different successive
-    states.
+    """Yields each device that changes of the path may affect, with the number of different settings
+    that it has one after the other during a run.
     """
-    yield BOTTLENECK, _distinct([phase.rate_bps for _, phase in topology.phases])
+    yield BOTTLENECK, _count_runs_of_equal([phase.rate_bps for _, phase in topology.phases])
     for sender in topology.senders:
         phases = path.own_phases(topology, sender)
         yield (
             topology.device_name("data-delay", sender),
-            _distinct([_of_data(phase) for phase in phases]),
+            _count_runs_of_equal([_data_settings(phase) for phase in phases]),
         )
         yield (
             topology.device_name("ack-delay", sender),
-            _distinct([_of_acks(phase) for phase in phases]),
+            _count_runs_of_equal([_ack_settings(phase) for phase in phases]),
         )
 
 
-def _distinct(states: Sequence[object]) -> int:
-    return len(list(itertools.groupby(states)))
+def _count_runs_of_equal(settings: Sequence[object]) -> int:
+    """Counts runs of equal neighbours: 2 for [5, 5, 7], 3 for [5, 7, 5]."""
+    return len(list(itertools.groupby(settings)))

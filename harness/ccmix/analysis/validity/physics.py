@@ -1,5 +1,4 @@
-"""Judges whether a run is physically possible: by conservation laws of an emulated path, for any
-traffic, and by bounds of its metrics, so that a wrong number does not pass as a result.
+"""Judges whether a run is physically possible: conservation laws, and bounds of its metrics.
 
 Each packet that is sent arrives, is dropped where drops are counted, or waits in a configured
 queue. A hidden flow, a policer, duplicates and losses leave a difference, and so does a change that
@@ -16,7 +15,7 @@ import polars as pl
 
 from ccmix.analysis.measured import JITTER_S
 from ccmix.analysis.tables import PARENTS_OF_CLSACT
-from ccmix.analysis.validity.applied import Limits, Observed
+from ccmix.analysis.validity.applied import Observed, Problems
 from ccmix.analysis.validity.path import TIMESTAMP_US, base_rtts_s
 from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK
 from ccmix.model import CommandSource, PathSource, Topology, UdpSource
@@ -95,49 +94,58 @@ ROUNDED_S, ROUNDED = (
 Values = Mapping[str, Any]
 
 
-def conserved_packets(observed: Observed) -> Limits:
-    """Compares the segments that entered each part of the path with those that left it, at each
-    sample of the ends' counters, and the segments that were sent with those of the sources.
+def conserved_packets(observed: Observed) -> Problems:
+    """Checks that no packet was lost or added without a count: for each part of the path, the
+    segments that entered it are those that left it, were dropped, or are still queued.
 
-    Counts are in segments, except for drops and backlogs (held packets), which are in packets. On a
-    sender, and everywhere with offloads, a packet may contain several segments, up to those of the
-    largest packet. Counters are read one after the other, within microseconds of virtual time, in
-    which a packet may pass, and as many more as the rate allows. With offloads, it may be one of
-    the largest packets; on senders, too, but at low rates two successive samples hardly ever meet
-    one. So a difference counts if two successive samples have it, or if that of the last sample
-    exceeds the largest packet. In real time, reading takes longer, so only the last sample is
-    judged, after the traffic has ended. A command may send anything, and so may the steps that
-    measure a path; the probe of RTTs by TCP has its own connections.
+    This finds hidden flows, policers, duplicates and uncounted losses. Counters are read one after
+    the other, so packets that pass in between cause small differences; only one that two successive
+    samples have, or that is left after the traffic, is a problem. On a sender, and everywhere with
+    offloads, a packet may contain many segments. In real time (not in the lab), only the last
+    sample is judged, because reading takes longer.
+
+    Also checks that nothing was sent that belongs to no configured source, except if commands, the
+    steps that measure a path, or RTT probes by TCP may send anything.
     """
     topology, traffic, counts = observed.topology, observed.run.traffic, _counts(observed)
     if not counts or any(
         sender.queue.kind == "noqueue" for sender in topology.senders
     ):  # noqueue counts nothing
         return
-    burst = SUPER_PACKET_BYTES // topology.packet_bytes
-    in_reading = READING_S * topology.rate_bps / (8 * topology.packet_bytes)
-    often = in_reading / burst > SELDOM
+    segments_per_packet = SUPER_PACKET_BYTES // topology.packet_bytes
+    passed_while_reading = READING_S * topology.rate_bps / (8 * topology.packet_bytes)
+    is_fast = passed_while_reading / segments_per_packet > SELDOM
 
     def total(names: str) -> Any:
+        """Returns the sum of several counters at each sample, as an array; `names` are separated by
+        spaces.
+        """
         return sum(counts[name] for name in names.split())
 
-    for way, (entered, left, held, unsure) in WAYS.items():
-        missing = total(entered) - total(left) - total(held)
-        are_joined = topology.offloads or entered == SENT
-        spare = in_reading + (burst if topology.offloads or (are_joined and often) else 1)
-        joined = (burst - 1) * np.maximum(total(held), 0) if are_joined else 0
-        for what, packets in (("more", -missing), ("fewer", missing - joined)):
-            beyond = packets - spare - total(unsure)
-            if beyond[-1] > burst or (np.minimum(beyond[1:], beyond[:-1]) > 0).any():
+    for part, (names_in, names_out, names_held, names_unsure) in WAYS.items():
+        not_yet_out = total(names_in) - total(names_out) - total(names_held)
+        may_be_joined = topology.offloads or names_in == SENT
+        tolerance = passed_while_reading + (
+            segments_per_packet if topology.offloads or (may_be_joined and is_fast) else 1
+        )
+        joined_segments = (
+            (segments_per_packet - 1) * np.maximum(total(names_held), 0) if may_be_joined else 0
+        )
+        for word, packets in (("more", -not_yet_out), ("fewer", not_yet_out - joined_segments)):
+            excess = packets - tolerance - total(names_unsure)
+            if excess[-1] > segments_per_packet or (np.minimum(excess[1:], excess[:-1]) > 0).any():
                 yield (
                     "conservation",
-                    f"{packets.max()} packets {what} than expected came {way}",
+                    f"{packets.max()} packets {word} than expected came {part}",
                 )
-    known = sum(test.datagrams for test in observed.tables.tests.values())
-    datagrams = total("passed_sender.Udp.OutDatagrams passed_receiver.Udp.OutDatagrams")[-1] - known
-    free = traffic.steps or CommandSource in map(type, traffic.sources)
+    iperf3_datagrams = sum(test.datagrams for test in observed.tables.tests.values())
+    datagrams = (
+        total("passed_sender.Udp.OutDatagrams passed_receiver.Udp.OutDatagrams")[-1]
+        - iperf3_datagrams
+    )
+    sends_anything = traffic.steps or CommandSource in map(type, traffic.sources)
     segments = 0 if traffic.rtt_probe and traffic.rtt_probe.tcp_port else observed.tables.strangers
-    if not free and (segments or datagrams > 0):
+    if not sends_anything and (segments or datagrams > 0):
         yield (
             "traffic",
             f"{segments} segments and {max(datagrams, 0)} datagrams were sent for no source",
@@ -145,20 +153,22 @@ def conserved_packets(observed: Observed) -> Limits:
 
 
 def _counts(observed: Observed) -> Mapping[str, Any]:
-    """Returns the growth of counters until each sample of the ends' counters; 0 for a missing key.
+    """Returns how much each counter had grown at each sample, as arrays of equal length; 0 for an
+    unknown name. Empty if the hosts' counters were not sampled.
 
-    Keys are passed_END.COUNTER, where END is sender or receiver, and passed_PLACE and held_PLACE of
-    root qdiscs, without the names of senders. "Passed" counts the packets that left; "held", those
-    that were dropped, also by a policer at that place, or wait.
+    Names are 'passed_END.COUNTER' for the counters of sender and receiver
+    ('passed_sender.Tcp.OutSegs'), and 'passed_PLACE' and 'held_PLACE' for queues
+    ('held_bottleneck'). Passed packets left the queue; held ones were dropped there or still wait.
+    The values of several senders are added up.
     """
     series, policer = observed.tables.series, observed.topology.policer
     if series.counters.is_empty():
         return {}
     end = pl.col("netns").replace_strict(observed.measurement.series.sockets, default=None)
-    of_ends = series.counters.select(
+    end_counters = series.counters.select(
         "time_s", place=pl.concat_str(end, "name", separator="."), passed="value"
     )
-    of_queues = series.queues.filter(
+    queue_counters = series.queues.filter(
         pl.col("parent").is_in(["root", *(PARENTS_OF_CLSACT if policer else ())])
     ).select(
         "time_s",
@@ -167,78 +177,83 @@ def _counts(observed: Observed) -> Mapping[str, Any]:
         held=pl.col("drops") + pl.col("backlog_packets"),
     )
     rows = (
-        pl.concat([of_ends, of_queues], how="diagonal_relaxed")
+        pl.concat([end_counters, queue_counters], how="diagonal_relaxed")
         .group_by("time_s", "place")
         .agg(pl.all().sum())
     )
     wide = rows.pivot("place", index="time_s").sort("time_s").drop("time_s")
     latest = pl.all().forward_fill().fill_null(0).cast(pl.Int64)
-    read = (
+    at_samples = (
         wide.select(latest, read=pl.col("passed_sender.Tcp.OutSegs").is_not_null())
         .filter("read")
         .drop("read")
     )
-    grown = read.select(pl.all() - pl.all().first())
-    judged = grown if observed.measurement.facts.lab_kernel else grown.tail(1)
+    increases = at_samples.select(pl.all() - pl.all().first())
+    judged = increases if observed.measurement.facts.lab_kernel else increases.tail(1)
     return defaultdict(int, {column.name: column.to_numpy() for column in judged})
 
 
-def conserved_rate(observed: Observed) -> Limits:
-    """Compares the bytes that pass a device with a rate, between two samples, with its rate at that
-    time.
+def conserved_rate(observed: Observed) -> Problems:
+    """Checks that the bottlenecks never passed more bytes between two samples than their rate and
+    token bucket allow, and no fewer while packets waited all the time.
 
-    They never exceed the rate and the bucket. If packets waited all the time, they are also no less
-    than the rate, except for the packet that still waits for tokens. The kernel tries to pass
-    packets when one arrives, and when its timer says that the next one may go. Each such attempt
-    ends with a packet that has to wait, which it counts (overlimits), or with an empty queue
-    (tbf_dequeue() in net/sched/sch_tbf.c, htb_dequeue() in net/sched/sch_htb.c). So the queue was
-    never empty if as many packets had to wait as came and passed. htb counts differently, and
-    joined packets count as one; for these, sockmon watches the backlog, which must always have held
-    twice as much as can pass before sockmon looks again.
+    The kernel tries to pass packets when one arrives, and when its timer says that the next one may
+    go. Each attempt ends with a packet that has to wait, which it counts (overlimits), or with an
+    empty queue (tbf_dequeue() in net/sched/sch_tbf.c, htb_dequeue() in net/sched/sch_htb.c). So the
+    queue was never empty if as many packets had to wait as came and passed. htb counts differently,
+    and joined packets count as one; for these, ccmix-sockmon watches the backlog, which must always
+    have held twice as much as can pass before it looks again.
     """
     topology, forever_s = observed.topology, float("inf")
-    untils_s = [*(at_s for at_s, _ in topology.phases[1:]), forever_s]
+    ends_s = [*(begin_s for begin_s, _ in topology.phases[1:]), forever_s]
     rates = [
-        (at_s, until_s + CHANGING_S, phase.rate_bps)
-        for (at_s, phase), until_s in zip(topology.phases, untils_s, strict=True)
+        (begin_s, end_s + CHANGING_S, phase.rate_bps)
+        for (begin_s, phase), end_s in zip(topology.phases, ends_s, strict=True)
     ]
     bucket_bytes = max(phase.bottleneck_bucket_bytes for _, phase in topology.phases)
-    yield from _passed(observed, BOTTLENECK, rates, bucket_bytes)
+    yield from _check_passed_bytes(observed, BOTTLENECK, rates, bucket_bytes)
     if acks := topology.ack_bottleneck:
         rates, bucket_bytes = (
             [(0.0, forever_s, acks.rate_bps)],
             BUCKET_PACKETS * topology.packet_bytes,
         )
-        yield from _passed(observed, ACK_BOTTLENECK, rates, bucket_bytes)
+        yield from _check_passed_bytes(observed, ACK_BOTTLENECK, rates, bucket_bytes)
 
 
-def _passed(
+def _check_passed_bytes(
     observed: Observed, place: str, rates: Sequence[tuple[float, float, float]], bucket_bytes: int
-) -> Limits:
-    """Judges the root qdisc of a place. `rates` are tuples of begin, end, and rate in bits per
-    second.
+) -> Problems:
+    """Yields a problem if the root qdisc at a place passed too many or too few bytes between two of
+    its samples.
+
+    `rates` are tuples (begin, end, bits/s), in seconds after the traffic began; at a change, both
+    rates are allowed for a moment.
     """
     topology = observed.topology
     time_s, queued = pl.col("time_s"), pl.col("backlog_packets").cast(pl.Int64)
-    more = {
+    increases = {
         name: pl.col(name).cast(pl.Int64).diff()
         for name in ("packets", "bytes", "drops", "overlimits")
     }
-    held_bps = [
-        pl.when(time_s > begin_s, time_s.shift() < until_s).then(rate_bps)
-        for begin_s, until_s, rate_bps in rates
+    allowed_bps = [
+        pl.when(time_s > begin_s, time_s.shift() < end_s).then(rate_bps)
+        for begin_s, end_s, rate_bps in rates
     ]
-    most_bps = pl.max_horizontal(held_bps).alias("most_bps")
-    head_bits = 8 * (SUPER_PACKET_BYTES if topology.offloads else topology.packet_bytes)
-    had_to_wait = more["overlimits"] >= 2 * more["packets"] + queued.diff() + more["drops"]
-    watched = 8 * pl.col("least_backlog_bytes") * sockmon.WATCH_HZ >= 2 * most_bps
-    busy = (watched & (topology.queue.parameter("maxrate") is None)) | (
+    most_bps = pl.max_horizontal(allowed_bps).alias("most_bps")
+    packet_bits = 8 * (SUPER_PACKET_BYTES if topology.offloads else topology.packet_bytes)
+    had_to_wait = (
+        increases["overlimits"] >= 2 * increases["packets"] + queued.diff() + increases["drops"]
+    )
+    watched_busy = 8 * pl.col("least_backlog_bytes") * sockmon.WATCH_HZ >= 2 * most_bps
+    busy = (watched_busy & (topology.queue.parameter("maxrate") is None)) | (
         had_to_wait & (queued > 0) & (queued.shift() > 0)
     )
-    unsure_s = pl.col("took_s") + pl.col("took_s").shift() + CLOCK_STEP_S * more["packets"]
-    bits = 8 * more["bytes"]
-    too_many = bits > most_bps * (time_s.diff() + unsure_s) + 8 * bucket_bytes + head_bits
-    too_few = busy & (bits < pl.min_horizontal(held_bps) * (time_s.diff() - unsure_s) - head_bits)
+    uncertain_s = pl.col("took_s") + pl.col("took_s").shift() + CLOCK_STEP_S * increases["packets"]
+    bits = 8 * increases["bytes"]
+    too_many = bits > most_bps * (time_s.diff() + uncertain_s) + 8 * bucket_bytes + packet_bits
+    too_few = busy & (
+        bits < pl.min_horizontal(allowed_bps) * (time_s.diff() - uncertain_s) - packet_bits
+    )
     spans = (
         observed.tables.queue(place)
         .sort("time_s")
@@ -252,36 +267,39 @@ def _passed(
         )
 
 
-def impossible(observed: Observed, metrics: Metrics) -> Limits:
-    """Reports negative metrics, shares and loss rates above 1, and on an emulated path RTTs below
-    the propagation delay and more goodput than the path can carry.
+def impossible(observed: Observed, metrics: Metrics) -> Problems:
+    """Yields a problem for each metric that can't be right: negative values, shares above 1, and on
+    an emulated path RTTs below the propagation delay or more goodput than the path can carry.
     """
     parts = (metrics, metrics.bottleneck, metrics.policer, metrics.rtt_probe)
     for part in (*filter(None, parts), *metrics.groups, *metrics.flows, *metrics.completions):
-        values, carried, rtt_s = vars(part), {}, 0.0
+        values, maxima, rtt_s = vars(part), {}, 0.0
         if isinstance(observed.run.path, Topology):
-            carried, rtt_s = _carried(observed, values), _least_rtt_s(observed.topology, values)
+            maxima, rtt_s = (
+                _largest_possible(observed, values),
+                _least_rtt_s(observed.topology, values),
+            )
         for name, value in values.items():
-            of_answers = "questions" in values and name.endswith("_s")
-            least = rtt_s if of_answers or name.startswith("rtt_") else 0.0
-            most = 1 + ROUNDED if name.endswith(SHARES) else carried.get(name, math.inf)
-            if isinstance(value, int | float) and not least <= value <= most:
-                whose = " ".join(
+            is_probe_rtt = "questions" in values and name.endswith("_s")
+            lower = rtt_s if is_probe_rtt or name.startswith("rtt_") else 0.0
+            upper = 1 + ROUNDED if name.endswith(SHARES) else maxima.get(name, math.inf)
+            if isinstance(value, int | float) and not lower <= value <= upper:
+                owner = " ".join(
                     str(values[key]) for key in ("group", "host", "port") if key in values
                 )
-                of_what = f"{type(part).__name__} {whose}".strip()
+                subject = f"{type(part).__name__} {owner}".strip()
                 yield (
                     "physics",
-                    f"{name} of {of_what} is {value:.6g}, outside of {least:.6g} to {most:.6g}",
+                    f"{name} of {subject} is {value:.6g}, outside of {lower:.6g} to {upper:.6g}",
                 )
 
 
 def _least_rtt_s(topology: Topology, values: Values) -> float:
-    """Returns the smallest possible RTT of packets of the host that the values belong to, or of any
-    host.
+    """Returns the smallest possible RTT, in seconds, of the host that the metrics belong to, or of
+    any host if they belong to none. `values` maps the names of the metrics to their values.
 
-    Jitter may shorten each delay, and reordering may skip the delay of data. TCP measures the RTT
-    of retransmissions in whole milliseconds, rounded down.
+    Jitter may shorten each delay, and reordered packets skip the delay of data. TCP measures the
+    RTT of retransmissions in whole milliseconds, rounded down.
     """
     least_s = (
         base_rtts_s(topology, sender)[0]
@@ -295,15 +313,13 @@ def _least_rtt_s(topology: Topology, values: Values) -> float:
     return min(least_s, default=0.0) - rounded_s
 
 
-def _carried(observed: Observed, values: Values) -> dict[str, float]:
-    """Returns the maximum possible goodput, in bits per second, and the maximum possible
-    utilisation.
+def _largest_possible(observed: Observed, values: Values) -> dict[str, float]:
+    """Returns the largest possible goodput_bps and utilisation of an emulated path; {} with
+    commands, whose data may flow in the other direction.
 
-    In any time, a token bucket passes its rate and its own size, and headers do not count as
-    goodput. TCP delivers only data without a gap before it. So data that arrived before the
-    measured time may count in it, when its gap is filled: the data that was acknowledged out of
-    order, and the data that a path with a full buffer held. A command's data may flow in the other
-    direction, so commands have no maximum.
+    In any time, a token bucket passes its rate and its own size. TCP delivers data when the gap
+    before it is filled. So data that arrived before the measured time may count in it: data that
+    was acknowledged out of order, and data that a full buffer held.
     """
     traffic, topology, sockets = (
         observed.run.traffic,
@@ -315,19 +331,19 @@ def _carried(observed: Observed, values: Values) -> dict[str, float]:
         topology.mtu_bytes - HEADERS_BYTES["UDP" if kinds & {UdpSource, PathSource} else "TCP"]
     )
     rates_bps = [phase.rate_bps for _, phase in topology.phases]
-    more_bits = 8.0 * (
+    extra_bits = 8.0 * (
         max(phase.bottleneck_bucket_bytes for _, phase in topology.phases) + topology.packet_bytes
     )
     if traffic.omit_s and "sacked" in sockets.columns:
-        at_begin = sockets.filter((pl.col("time_s") - traffic.omit_s).abs() < JITTER_S)
-        more_bits += max(rates_bps) * topology.longest_rtt_s + 8 * payload_bytes * float(
-            at_begin["sacked"].sum()
+        first_samples = sockets.filter((pl.col("time_s") - traffic.omit_s).abs() < JITTER_S)
+        extra_bits += max(rates_bps) * topology.longest_rtt_s + 8 * payload_bytes * float(
+            first_samples["sacked"].sum()
         )
     most_bps = max(rates_bps) * payload_bytes / topology.packet_bytes
     if CommandSource in kinds:
         return {}
     seconds = values.get("active_s") or traffic.measured_s
     return {
-        "utilisation": 1 + more_bits / (min(rates_bps) * traffic.measured_s),
-        "goodput_bps": most_bps + more_bits / seconds,
+        "utilisation": 1 + extra_bits / (min(rates_bps) * traffic.measured_s),
+        "goodput_bps": most_bps + extra_bits / seconds,
     }

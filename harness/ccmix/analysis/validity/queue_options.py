@@ -1,5 +1,4 @@
-"""Compares a queue's parameters with the options that tc reports for it. Options without a
-parameter are compared with their defaults.
+"""Compares a queue's configured parameters, and defaults, with the options that tc reports.
 
 Defaults are those of Linux 7.2 (net/sched/sch_*.c) and iproute2 6.1 (tc/q_*.c), as tc reports them
 in the lab. tc reports some options with other names than it takes. Times are in microseconds, rates
@@ -159,7 +158,9 @@ _MILLISECONDS = (
 
 
 def unreported(queue: Queue) -> list[str]:
-    """Returns the parameters that are configured, and that tc doesn't report."""
+    """Returns the configured parameters of a queue that tc never reports, so that they can't be
+    verified.
+    """
     return [name for name in UNREPORTED.get(queue.kind, ()) if name in queue.parameters]
 
 
@@ -167,24 +168,27 @@ def option_differences(
     queue: Queue,
     packet_bytes: int,
     options: Mapping[str, object],
-    of_buffer: Mapping[str, Value] | None = None,
+    buffer_options: Mapping[str, Value] | None = None,
 ) -> Iterator[str]:
-    """Yields a phrase for each of tc's options that differs from the queue's parameter, or from its
-    default if there is no such parameter.
+    """Yields a phrase for each of tc's options that differs from the configured parameter, or from
+    its default if it is not configured: 'target 4999, configured is 10000'.
 
-    `packet_bytes` is the size of the device's largest packet; `of_buffer` are options that follow
-    from the buffer.
+    - packet_bytes: the size of the device's largest packet, from which tc derives defaults
+    - options: the qdisc's options in tc's JSON
+    - buffer_options: options that follow from the configured buffer
     """
-    for name, expected in _expected(queue, packet_bytes, of_buffer or {}).items():
+    for name, expected in _expected(queue, packet_bytes, buffer_options or {}).items():
         applied = options.get(name, ABSENT)
         if not _equal(name, applied, expected):
             yield f"{name} {_text(applied)}, configured is {_text(expected)}"
 
 
 def options_of_buffer(topology: Topology) -> dict[str, Value]:
-    """Returns the options of the bottleneck's queue that follow from the buffer."""
+    """Returns those options of the bottleneck's qdisc that ccmix derives from the configured
+    buffer, as tc reports them: {"flow_limit": 100} for fq.
+    """
     packets, size_bytes = topology.buffer_packets, topology.buffer_bytes
-    of_kind: dict[str, dict[str, Value]] = {
+    options_by_kind: dict[str, dict[str, Value]] = {
         "fq": {"flow_limit": packets},
         "fq_codel": {"memory_limit": max(FQ_MEMORY_BYTES, 4 * size_bytes)},
         "fq_pie": {"memory_limit": max(FQ_MEMORY_BYTES, 4 * size_bytes)},
@@ -192,16 +196,21 @@ def options_of_buffer(topology: Topology) -> dict[str, Value]:
         "red": {"max": size_bytes // 4, "min": size_bytes // 4 // 3},  # iproute2, tc/q_red.c
         "choke": {"max": packets // 4, "min": packets // 4 // 3},  # tc/q_choke.c
     }
-    return of_kind.get(topology.queue.kind, {})
+    return options_by_kind.get(topology.queue.kind, {})
 
 
-def _expected(queue: Queue, packet_bytes: int, of_buffer: Mapping[str, Value]) -> dict[str, Value]:
+def _expected(
+    queue: Queue, packet_bytes: int, buffer_options: Mapping[str, Value]
+) -> dict[str, Value]:
+    """Returns all options that tc should report for a queue: the kernel's defaults, replaced by
+    those of the buffer and by the configured ones.
+    """
     expected = dict(_DEFAULTS.get(queue.kind, {}))
     if queue.kind in ("fq_codel", "fq_pie", "sfq", "hhf"):
         expected["quantum"] = packet_bytes
     elif queue.kind == "fq":  # net/sched/sch_fq.c, fq_init()
         expected |= {"quantum": 2 * packet_bytes, "initial_quantum": 10 * packet_bytes}
-    expected |= of_buffer
+    expected |= buffer_options
     expected |= _configured(queue)
     return {
         name: value
@@ -211,7 +220,9 @@ def _expected(queue: Queue, packet_bytes: int, of_buffer: Mapping[str, Value]) -
 
 
 def _configured(queue: Queue) -> dict[str, Value]:
-    """Returns the parameters of the configuration as tc's JSON has them."""
+    """Converts a queue's configured parameters, tc's words, to what tc's JSON has for them:
+    ('target', '5000us', 'noecn') becomes {"target": 5000, "ecn": False}.
+    """
     words = iter(queue.parameters)
     configured: dict[str, Value] = {}
     for word in words:
@@ -237,7 +248,9 @@ def _configured(queue: Queue) -> dict[str, Value]:
 
 
 def _number(name: str, text: str) -> float:
-    """Returns a value of a tc command in the units of tc's JSON."""
+    """Converts the text of a tc parameter to the number that tc's JSON has: '5000us' to 5000,
+    '8bit' to 1 (bytes/s).
+    """
     if text.endswith("us"):
         microseconds = float(text.removesuffix("us"))
         return (
@@ -249,6 +262,9 @@ def _number(name: str, text: str) -> float:
 
 
 def _equal(name: str, applied: object, expected: Value) -> bool:
+    """Returns whether an option that tc reports has the expected value, up to the rounding of tc
+    and the kernel: microseconds, jiffies, or six digits.
+    """
     if name in ("horizon_cap", "horizon_drop"):  # words without a value, null in JSON
         return (applied is None) == bool(expected)
     if name == "pacing":  # reported only if it is off
@@ -286,6 +302,9 @@ _TIMES = (
 
 
 def _text(value: object) -> str:
+    """Formats the value of an option for messages: 'on', 'given' for a word without a value, 'not
+    given'.
+    """
     if value is None:
         return "given"
     if isinstance(value, bool):

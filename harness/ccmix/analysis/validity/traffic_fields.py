@@ -1,6 +1,4 @@
-"""Compares each field of a configured traffic with the reports of its programs, their sockets and
-the probes.
-"""
+"""Checks the configured traffic against the reports of its programs, sockets and probes."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +10,7 @@ from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import measured
 from ccmix.analysis.reports import Iperf3TestReport, ServiceReport
 from ccmix.analysis.tables import NO_DATA_BYTES, RunTables
-from ccmix.analysis.validity.applied import Limits, Observed, first_of_flows
+from ccmix.analysis.validity.applied import Observed, Problems, first_of_flows
 from ccmix.conditions.layout import BOTTLENECK
 from ccmix.generators.distributions import arrivals
 from ccmix.generators.workload_ends import HEADER
@@ -57,21 +55,29 @@ COOKIE_SEGMENTS = 1  # of a connection's cookie, which iperf3 sends before it se
 LEAST_DRAWN_S = 1e-6  # the unit in which iperf3 and the draw count
 
 
-def _tests(observed: Observed) -> Iterator[tuple[Iperf3Source | UdpSource, Iperf3TestReport]]:
+def _iperf3_reports(
+    observed: Observed,
+) -> Iterator[tuple[Iperf3Source | UdpSource, Iperf3TestReport]]:
+    """Yields each configured iperf3 source (TCP or UDP) with iperf3's own report about it. A source
+    without a report is skipped: sources() reports it.
+    """
     for source in observed.run.traffic.sources:
         if isinstance(source, Iperf3Source | UdpSource) and source.label in observed.tables.tests:
             yield source, observed.tables.tests[source.label]
 
 
-def _services(observed: Observed) -> Iterator[tuple[TrafficSource, ServiceReport]]:
+def _other_reports(observed: Observed) -> Iterator[tuple[TrafficSource, ServiceReport]]:
+    """Yields each source that is not iperf3's (HTTP, workload, command) with the report
+    about it.
+    """
     for source in observed.run.traffic.sources:
         if source.label in observed.tables.services:
             yield source, observed.tables.services[source.label]
 
 
-def sources(observed: Observed) -> Limits:
-    """Compares names, hosts and kinds: each source, and nothing else, left a report, with the right
-    protocol.
+def sources(observed: Observed) -> Problems:
+    """Checks that every configured source left a report, with the right protocol, and that nothing
+    else did. Between hosts, a source may lack a report.
     """
     tables = observed.tables
     labels = {source.label: source for source in observed.run.traffic.sources}
@@ -94,73 +100,83 @@ def sources(observed: Observed) -> Limits:
             yield "traffic", f"iperf3 reports no test of {label}"
 
 
-def streams(observed: Observed) -> Limits:
-    for source, test in _tests(observed):
+def streams(observed: Observed) -> Problems:
+    """Checks the number of parallel streams of each iperf3 test, as iperf3 reports it."""
+    for source, test in _iperf3_reports(observed):
         if test.streams != source.streams:
-            yield _differs(source, f"had {test.streams} streams", source.streams)
+            yield _difference(source, f"had {test.streams} streams", source.streams)
 
 
-def groups(observed: Observed) -> Limits:
-    """Compares the number of streams of each group, which follows from its weight and its place."""
-    for source, test in _tests(observed):
+def groups(observed: Observed) -> Problems:
+    """Checks how many streams of an iperf3 test each group of streams (one CCA each) got. The
+    configured number follows from the group's weight and its position.
+    """
+    for source, test in _iperf3_reports(observed):
         if (
             not isinstance(source, Iperf3Source)
             or len(source.groups) == 1
             or test.streams != source.streams
         ):
             continue
-        seen = Counter(test.groups.values())
-        for number, configured in enumerate(
+        counts = Counter(test.groups.values())
+        for group_number, expected in enumerate(
             streams_of_groups(source.groups, source.streams), start=1
         ):
-            if seen[number] != configured:
+            if counts[group_number] != expected:
                 yield (
                     "traffic",
-                    f"group {number} of {source.label} had {seen[number]} streams, configured "
-                    f"are {configured}",
+                    f"group {group_number} of {source.label} had {counts[group_number]} streams, "
+                    f"configured are {expected}",
                 )
 
 
-def duration(observed: Observed) -> Limits:
-    """Compares the duration that iperf3 was asked for, and the one that its timer counted.
+def duration(observed: Observed) -> Problems:
+    """Checks the duration that iperf3 was asked for, and how long it really sent.
 
-    A run that ends when it has settled asks iperf3 for the maximum duration, and is ended after its
-    measured time.
+    A run that ends once it has settled (its goodput shows no trend) asks iperf3 for the maximum
+    duration, and is ended earlier.
     """
     traffic = observed.run.traffic
-    for source, test in _tests(observed):
+    for source, test in _iperf3_reports(observed):
         configured_s = round(traffic.at_the_limit.of_source(source).measured_s)
         if test.duration_s != configured_s:
             lasts = f"was to last {format_time(test.duration_s)}"
-            yield _differs(source, lasts, format_time(configured_s))
+            yield _difference(source, lasts, format_time(configured_s))
             continue
-        until_s = round(traffic.of_source(source).measured_s)
+        measured_s = round(traffic.of_source(source).measured_s)
         if (
             test.lasted_s is not None
-            and abs(test.lasted_s - until_s) > LASTED_S + LASTED_FRACTION * until_s
+            and abs(test.lasted_s - measured_s) > LASTED_S + LASTED_FRACTION * measured_s
         ):
-            was_to = "configured are" if until_s == configured_s else "it had settled after"
+            reason = "configured are" if measured_s == configured_s else "it had settled after"
             yield (
                 "traffic",
-                f"{source.label} lasted {format_time(test.lasted_s)}, {was_to} "
-                f"{format_time(until_s)}",
+                f"{source.label} lasted {format_time(test.lasted_s)}, {reason} "
+                f"{format_time(measured_s)}",
             )
 
 
-def omit(observed: Observed) -> Limits:
-    for source, test in _tests(observed):
+def omit(observed: Observed) -> Problems:
+    """Checks the omitted time at the start of each iperf3 test (iperf3 -O), as iperf3
+    reports it.
+    """
+    for source, test in _iperf3_reports(observed):
         configured_s = round(observed.run.traffic.of_source(source).omit_s)
         if test.omit_s != configured_s:
-            yield _differs(source, f"omitted {format_time(test.omit_s)}", format_time(configured_s))
+            yield _difference(
+                source, f"omitted {format_time(test.omit_s)}", format_time(configured_s)
+            )
 
 
-def interval(observed: Observed) -> Limits:
-    """Compares the interval that iperf3 reports, and the time between the probe's samples."""
+def interval(observed: Observed) -> Problems:
+    """Checks the interval of iperf3's reports (iperf3 -i), and the time between two samples of the
+    bottleneck's queue.
+    """
     traffic = observed.run.traffic
-    for source, test in _tests(observed):
-        if test.interval_s is not None and _off(test.interval_s, traffic.goodput_interval_s):
+    for source, test in _iperf3_reports(observed):
+        if test.interval_s is not None and _differs(test.interval_s, traffic.goodput_interval_s):
             reported = f"reported each {format_time(test.interval_s)}"
-            yield _differs(source, reported, format_time(traffic.goodput_interval_s))
+            yield _difference(source, reported, format_time(traffic.goodput_interval_s))
     if (
         isinstance(observed.run.path, Topology)
         and observed.tables.bottleneck.height > ENOUGH_SAMPLES
@@ -168,110 +184,128 @@ def interval(observed: Observed) -> Limits:
         samples = measured(
             observed.run, observed.tables.bottleneck
         )  # before, some are not on the grid
-        apart_s = samples["time_s"].sort().diff().median()
-        if isinstance(apart_s, float) and _off(apart_s, traffic.interval_s, 0.1):
+        sample_distance_s = samples["time_s"].sort().diff().median()
+        if isinstance(sample_distance_s, float) and _differs(
+            sample_distance_s, traffic.interval_s, 0.1
+        ):
             yield (
                 "traffic",
-                f"queues were sampled each {format_time(round(apart_s, 6))}, "
+                f"queues were sampled each {format_time(round(sample_distance_s, 6))}, "
                 f"configured are {format_time(traffic.interval_s)}",
             )
 
 
-def _off(seen: float, configured: float, share: float = RATE_FRACTION) -> bool:
-    """Returns whether a value differs from the configured one by more than a share of the
-    latter.
+def _differs(seen: float, configured: float, share: float = RATE_FRACTION) -> bool:
+    """Returns whether a value differs from the configured one by more than `share` of the
+    configured one.
     """
     return abs(seen - configured) > share * configured
 
 
-def _rate_off(applied: float | None, configured: float | None) -> bool:
+def _rate_differs(applied: float | None, configured: float | None) -> bool:
+    """Returns whether two rates differ by more than 1%, or only one of them is None (no rate)."""
     if applied is None or configured is None:
         return applied is not configured
-    return _off(applied, configured)
+    return _differs(applied, configured)
 
 
-def _differs(source: TrafficSource, seen: str, configured: object) -> tuple[str, str]:
+def _difference(source: TrafficSource, seen: str, configured: object) -> tuple[str, str]:
+    """Returns a problem: 'h1 had 3 streams, configured are 4'. `seen` is its middle: 'had 3
+    streams'.
+    """
     return "traffic", f"{source.label} {seen}, configured are {configured}"
 
 
-def pacing(observed: Observed) -> Limits:
-    """Compares fq's maxrate on each sending device, unless it is a parameter of the configured
-    queue, which path_fields.sender_queues() compares.
+def pacing(observed: Observed) -> Problems:
+    """Checks the maxrate of fq on each sending device, to which the entry's pacing limits each
+    flow. A maxrate that belongs to the configured queue is left to path_fields.sender_queues().
     """
-    traffic_asked, path = observed.run.traffic, observed.run.path
-    own, unpaced = set[str](), set[str]()
+    traffic, path = observed.run.traffic, observed.run.path
+    has_own_maxrate, unpaced = set[str](), set[str]()
     for sender in path.senders if isinstance(path, Topology) else ():
         device = observed.topology.device_name("sender-queue", sender)
         if sender.queue.parameter("maxrate"):
-            own.add(device)
-        if not traffic_asked.paces(sender.name):
+            has_own_maxrate.add(device)
+        if not traffic.paces(sender.name):
             unpaced.add(device)
     for device, states in observed.applied.devices.items():
-        if not device.startswith("sender-queue") or device in own:
+        if not device.startswith("sender-queue") or device in has_own_maxrate:
             continue
         applied, configured = (
             states[-1].pacing_bps,
-            None if device in unpaced else traffic_asked.pacing_bps,
+            None if device in unpaced else traffic.pacing_bps,
         )
-        if _rate_off(applied, configured):
+        if _rate_differs(applied, configured):
             yield (
                 "traffic",
-                f"fq of {device} held flows to {_rate(applied)}, configured is {_rate(configured)}",
+                f"fq of {device} held flows to {_rate_text(applied)}, configured is "
+                f"{_rate_text(configured)}",
             )
 
 
-def group_pacing(observed: Observed) -> Limits:
-    """Compares the maximum pacing rate of each socket (SO_MAX_PACING_RATE)."""
-    yield from first_of_flows(_paced_otherwise(observed))
+def group_pacing(observed: Observed) -> Problems:
+    """Checks the pacing rate of each socket (SO_MAX_PACING_RATE) against that of its group. Reports
+    one flow.
+    """
+    yield from first_of_flows(_pacing_problems(observed))
 
 
-def _paced_otherwise(observed: Observed) -> Limits:
+def _pacing_problems(observed: Observed) -> Problems:
+    """Yields a problem for each iperf3 stream whose socket had another maximum pacing rate than its
+    group has. Yields nothing if no probe sampled that rate.
+    """
     sockets = observed.tables.sockets
     if "max_pacing_rate_bps" not in sockets.columns:
         return
-    last = sockets.sort("time_s").group_by(FLOW).agg(pl.col("max_pacing_rate_bps").last())
-    seen = {
-        (host, port): rate
-        for host, port, rate in last.select(*FLOW, "max_pacing_rate_bps").iter_rows()
+    last_rates = sockets.sort("time_s").group_by(FLOW).agg(pl.col("max_pacing_rate_bps").last())
+    rates_bps = {
+        (host, port): rate_bps
+        for host, port, rate_bps in last_rates.select(*FLOW, "max_pacing_rate_bps").iter_rows()
     }
-    for source, group, port in _streams(observed):
-        if (source.host, port) in seen:
-            applied, configured = seen[source.host, port], group.pacing_bps
-            if _rate_off(applied, configured):
+    for source, group, port in _grouped_streams(observed):
+        if (source.host, port) in rates_bps:
+            applied, configured = rates_bps[source.host, port], group.pacing_bps
+            if _rate_differs(applied, configured):
                 yield (
                     "traffic",
-                    f"port {port} was paced at {_rate(applied)}, configured is {_rate(configured)}",
+                    f"port {port} was paced at {_rate_text(applied)}, configured is "
+                    f"{_rate_text(configured)}",
                 )
 
 
-def _streams(observed: Observed) -> Iterator[tuple[Iperf3Source, Group, int]]:
-    """Yields the streams of iperf3's tests with the groups that iperf3 reports for them."""
-    for source, test in _tests(observed):
+def _grouped_streams(observed: Observed) -> Iterator[tuple[Iperf3Source, Group, int]]:
+    """Yields each TCP stream of iperf3: its source, its group, and its port at the sender."""
+    for source, test in _iperf3_reports(observed):
         if isinstance(source, Iperf3Source):
-            for port, number in test.groups.items():
-                if number <= len(source.groups):
-                    yield source, source.groups[number - 1], port
+            for port, group_number in test.groups.items():
+                if group_number <= len(source.groups):
+                    yield source, source.groups[group_number - 1], port
 
 
-def _first_s(observed: Observed) -> dict[tuple[str, int], float]:
-    """Returns the time of each flow's first sample after it had sent data, as in the tables."""
+def _first_data_times_s(observed: Observed) -> dict[tuple[str, int], float]:
+    """Returns when each flow, (host, port), had first sent data according to its socket's samples,
+    in seconds of the tables' time.
+    """
     sending = observed.tables.sockets.filter(pl.col("bytes_sent") > NO_DATA_BYTES)
     first = sending.group_by(FLOW).agg(pl.col("time_s").min())
     return {(host, port): time_s for host, port, time_s in first.iter_rows()}
 
 
-def starts(observed: Observed) -> Limits:
-    """Compares when each stream, and each other source, sent its first data."""
+def starts(observed: Observed) -> Problems:
+    """Checks that each stream, and each source that is not iperf3's, sent its first data at its
+    configured time. Only on emulated paths: between hosts, the start of the traffic is itself
+    estimated from the sockets.
+    """
     began_s = observed.measurement.began_s
     if began_s is None or not isinstance(observed.run.path, Topology):
         return
     zero_s = began_s - observed.tables.began_s  # of the tables' time
-    first_s = _first_s(observed)
+    first_s = _first_data_times_s(observed)
     yield from first_of_flows(
         limit
-        for source, group, port in _streams(observed)
+        for source, group, port in _grouped_streams(observed)
         if (source.host, port) in first_s
-        for limit in _start(
+        for limit in _check_start(
             observed,
             source,
             f"port {port}",
@@ -279,37 +313,46 @@ def starts(observed: Observed) -> Limits:
             source.start_s + group.delay_s,
         )
     )
-    for udp, test in _tests(observed):
+    for udp, test in _iperf3_reports(observed):
         if isinstance(udp, UdpSource) and test.connected_s is not None:
-            yield from _start(observed, udp, udp.label, test.connected_s - began_s, udp.start_s)
-    for other, service in _services(observed):
+            yield from _check_start(
+                observed, udp, udp.label, test.connected_s - began_s, udp.start_s
+            )
+    for other, service in _other_reports(observed):
         if service.first_s is not None and not isinstance(other, CommandSource):
-            yield from _start(
+            yield from _check_start(
                 observed, other, other.label, service.first_s - began_s, other.start_s
             )
 
 
-def _start(
+def _check_start(
     observed: Observed, source: TrafficSource, name: str, seen_s: float, configured_s: float
-) -> Limits:
+) -> Problems:
+    """Yields a problem if the first data of a flow was sent too early or too late; how late it may
+    be depends on handshakes, the sampling interval and lost SYNs.
+
+    `name` is the flow's in the message; both times are in seconds after the traffic began.
+    """
     topology = observed.topology
     sender = next((sender for sender in topology.senders if sender.name == source.host), None)
     if sender is None:
         return
     phases = [phase for _, phase in topology.phases]
     round_trips_s = START_ROUND_TRIPS * max(phase.longest_rtt_s for phase in phases)
-    losses = [
-        own.loss
+    configured_losses = [
+        sender_then.loss
         for phase in phases
-        for own in phase.senders
-        if own.name == sender.name and own.loss
+        for sender_then in phase.senders
+        if sender_then.name == sender.name and sender_then.loss
     ]
     late_s = START_S + round_trips_s + SAMPLES * observed.run.traffic.interval_s
-    if losses or (topology.queue.kind not in FIFOS and _dropped_before(observed, seen_s)):
+    if configured_losses or (
+        topology.queue.kind not in FIFOS and _bottleneck_dropped_before(observed, seen_s)
+    ):
         late_s += lost_handshakes_s(
-            losses, source.streams if isinstance(source, Iperf3Source) else 1
+            configured_losses, source.streams if isinstance(source, Iperf3Source) else 1
         )
-    elif _dropped_before(observed, seen_s):
+    elif _bottleneck_dropped_before(observed, seen_s):
         late_s += LOST_SYN_S
     early_s = START_S + round_trips_s
     if isinstance(source, WorkloadSource):
@@ -325,87 +368,98 @@ def _start(
 
 
 def lost_handshakes_s(losses: Sequence[Loss], streams: int) -> float:
-    """Returns by how much the losses of a path may delay the handshakes of `streams` streams."""
-    lost = LEAST_LOST
-    while lost < MOST_LOST and any(
-        streams * loss.all_lost(lost + 1) > LOST_SHARE for loss in losses
+    """Returns how much later streams may start because their handshakes were lost several times, in
+    seconds: about the sum of TCP's timeouts of 1, 2, 4, ... seconds.
+
+    So many losses in a row are allowed that more are improbable for `losses` and this number of
+    streams.
+    """
+    lost_in_a_row = LEAST_LOST
+    while lost_in_a_row < MOST_LOST and any(
+        streams * loss.all_lost(lost_in_a_row + 1) > LOST_SHARE for loss in losses
     ):
-        lost += 1
-    return 2.0**lost - 0.5
+        lost_in_a_row += 1
+    return 2.0**lost_in_a_row - 0.5
 
 
-def _dropped_before(observed: Observed, seconds: float) -> bool:
-    """Returns whether the bottleneck dropped packets in the first seconds of the traffic: RED may
-    have dropped any packet.
+def _bottleneck_dropped_before(observed: Observed, seconds: float) -> bool:
+    """Returns whether the bottleneck dropped any packet in the first `seconds` of the traffic: it
+    may have been one of a handshake.
     """
-    counted = root_qdisc(observed.measurement.before.qdiscs[BOTTLENECK]).drops
-    zero_s = (observed.measurement.began_s or 0.0) - observed.tables.began_s
-    until = observed.tables.bottleneck.filter(pl.col("time_s") - zero_s <= seconds)
-    return until.filter(pl.col("drops") > counted).height > 0
+    drops_at_start = root_qdisc(observed.measurement.before.qdiscs[BOTTLENECK]).drops
+    offset_s = (observed.measurement.began_s or 0.0) - observed.tables.began_s
+    samples = observed.tables.bottleneck.filter(pl.col("time_s") - offset_s <= seconds)
+    return samples.filter(pl.col("drops") > drops_at_start).height > 0
 
 
-def relative_starts(observed: Observed) -> Limits:
-    """Compares the starts of the streams of one test with each other, since only its client
-    controls them.
+def relative_starts(observed: Observed) -> Problems:
+    """Checks the starts of one test's streams against each other. Even if the start of the traffic
+    is uncertain, one client starts all streams.
     """
-    yield from first_of_flows(_started_otherwise(observed))
+    yield from first_of_flows(_start_problems(observed))
 
 
-def _started_otherwise(observed: Observed) -> Limits:
-    first_s = _first_s(observed)
-    for label in dict.fromkeys(source.label for source, _, _ in _streams(observed)):
-        own = [
+def _start_problems(observed: Observed) -> Problems:
+    """Yields a problem for each stream that began at another time after its test's first stream
+    than its group's delay says.
+    """
+    first_s = _first_data_times_s(observed)
+    for label in dict.fromkeys(source.label for source, _, _ in _grouped_streams(observed)):
+        streams = [
             (port, first_s[source.host, port], group.delay_s)
-            for source, group, port in _streams(observed)
+            for source, group, port in _grouped_streams(observed)
             if source.label == label and (source.host, port) in first_s
         ]
-        if not own:
+        if not streams:
             continue
-        _, zero_s, zero_delay_s = min(own, key=lambda stream: stream[1])
-        for port, seen_s, delay_s in own:
-            apart_s, configured_s = seen_s - zero_s, delay_s - zero_delay_s
+        _, first_seen_s, first_delay_s = min(streams, key=lambda stream: stream[1])
+        for port, seen_s, delay_s in streams:
+            after_first_s, configured_s = seen_s - first_seen_s, delay_s - first_delay_s
             # The maximum; drawn_starts() compares the actual value
-            drawn_s = observed.topology.base_rtt_s if observed.run.spread else 0.0
+            drawn_at_most_s = observed.topology.base_rtt_s if observed.run.spread else 0.0
             if (
-                abs(apart_s - configured_s)
-                > START_S + drawn_s + SAMPLES * observed.run.traffic.interval_s
+                abs(after_first_s - configured_s)
+                > START_S + drawn_at_most_s + SAMPLES * observed.run.traffic.interval_s
             ):
                 yield (
                     "traffic",
-                    f"port {port} began {format_time(round(apart_s, 3))} after the first, "
+                    f"port {port} began {format_time(round(after_first_s, 3))} after the first, "
                     f"configured are {format_time(configured_s)}",
                 )
 
 
-def udp_rates(observed: Observed) -> Limits:
-    for source, test in _tests(observed):
-        if isinstance(source, UdpSource) and _off(test.rate_bps, source.rate_bps):
+def udp_rates(observed: Observed) -> Problems:
+    """Checks the target rate of each UDP test (iperf3 -b), as iperf3 reports it for each stream."""
+    for source, test in _iperf3_reports(observed):
+        if isinstance(source, UdpSource) and _differs(test.rate_bps, source.rate_bps):
             sent = f"sent {format_rate(test.rate_bps)}"
-            yield _differs(source, sent, format_rate(source.rate_bps))
+            yield _difference(source, sent, format_rate(source.rate_bps))
 
 
-def http(observed: Observed) -> Limits:
-    """Compares the clients' files, the requests that they were asked for, and the complete
+def http(observed: Observed) -> Problems:
+    """Checks the number of HTTP clients and of their requests, and the size of the complete
     answers.
     """
-    for source, service in _services(observed):
+    for source, service in _other_reports(observed):
         if isinstance(source, HttpSource):
             clients = min(source.parallel, source.requests)
             if service.clients != clients:
-                yield _differs(source, f"had {service.clients} clients", clients)
+                yield _difference(source, f"had {service.clients} clients", clients)
             if service.requests != source.requests:
-                yield _differs(source, f"asked {service.requests} times", source.requests)
-            others = service.answers_bytes - {source.size_bytes}
-            if others and others == service.answers_bytes:
-                yield _differs(source, f"fetched {max(others)} bytes", source.size_bytes)
+                yield _difference(source, f"asked {service.requests} times", source.requests)
+            other_sizes = service.answers_bytes - {source.size_bytes}
+            if other_sizes and other_sizes == service.answers_bytes:
+                yield _difference(source, f"fetched {max(other_sizes)} bytes", source.size_bytes)
 
 
-def workload(observed: Observed) -> Limits:
-    """Compares the flows that began with those that the seed draws for the configured sizes and
-    load.
+def workload(observed: Observed) -> Problems:
+    """Checks that the flows of a workload had the sizes and start times that its seed draws, and
+    that all of them began.
+
+    The draw is repeated here, so a workload that sent anything else is found.
     """
     run = observed.run
-    for source, service in _services(observed):
+    for source, service in _other_reports(observed):
         if not isinstance(source, WorkloadSource):
             continue
         seconds = run.traffic.total_s - source.start_s
@@ -430,81 +484,94 @@ def workload(observed: Observed) -> Limits:
                 "traffic",
                 f"{source.label} did not offer a load of {format_rate(source.offered_bps)}",
             )
-        due = sum(at_s < seconds - 2 * START_S for at_s, _ in drawn)
-        if len(begun) < due:
-            yield "traffic", f"{source.label} began {len(begun)} of {due} flows"
+        expected = sum(at_s < seconds - 2 * START_S for at_s, _ in drawn)
+        if len(begun) < expected:
+            yield "traffic", f"{source.label} began {len(begun)} of {expected} flows"
 
 
-def service_ccas(observed: Observed) -> Limits:
-    for source, service in _services(observed):
+def service_ccas(observed: Observed) -> Problems:
+    """Checks the CCA on the sockets of HTTP and workload sources. '-', the system's default, is not
+    checked.
+    """
+    for source, service in _other_reports(observed):
         if isinstance(source, HttpSource | WorkloadSource) and source.cca != DEFAULT_CCA:
-            others = sorted(service.ccas - {source.cca})
-            if others:
-                yield "cca", f"{source.label} was to run {source.cca} but ran {', '.join(others)}"
+            other_ccas = sorted(service.ccas - {source.cca})
+            if other_ccas:
+                yield (
+                    "cca",
+                    f"{source.label} was to run {source.cca} but ran {', '.join(other_ccas)}",
+                )
 
 
-def rtt_probe(observed: Observed) -> Limits:
-    """Compares whether there were questions, and how many a second."""
-    probe, asked = observed.run.traffic.rtt_probe, observed.tables.series.rtt
+def rtt_probe(observed: Observed) -> Problems:
+    """Checks whether the RTT probe asked its questions (pings or SYNs) at the configured rate, or
+    not at all.
+    """
+    probe, pings = observed.run.traffic.rtt_probe, observed.tables.series.rtt
     if probe is None:
-        if not asked.is_empty():
+        if not pings.is_empty():
             yield "traffic", "questions measured the RTT, but none are configured"
         return
-    if asked.height <= SAMPLES:
+    if pings.height <= SAMPLES:
         yield (
             "traffic",
-            f"{asked.height} questions measured the RTT, configured are {probe.rate_hz} a second",
+            f"{pings.height} questions measured the RTT, configured are {probe.rate_hz} a second",
         )
         return
-    times = asked["time_s"].sort().diff()
-    apart_s = times.median()
-    if isinstance(apart_s, float) and abs(apart_s * probe.rate_hz - 1) > 0.1:
+    distances_s = pings["time_s"].sort().diff()
+    median_s = distances_s.median()
+    if isinstance(median_s, float) and abs(median_s * probe.rate_hz - 1) > 0.1:
         yield (
             "traffic",
-            f"{1 / apart_s:.4g} questions a second measured the RTT, configured are "
+            f"{1 / median_s:.4g} questions a second measured the RTT, configured are "
             f"{probe.rate_hz}",
         )
 
 
-def negotiated_ecn(observed: Observed) -> Limits:
-    """Compares the ECN that the sockets negotiated; a CCA that needs ECN always asks for it."""
+def negotiated_ecn(observed: Observed) -> Problems:
+    """Checks whether the sockets negotiated ECN as configured. A CCA such as DCTCP asks for it in
+    any case.
+    """
     sockets = observed.tables.sockets
     if not isinstance(observed.run.path, Topology) or "ecn" not in sockets.columns:
         return
-    own = sockets.filter(pl.col("ecn").is_not_null(), ~pl.col("cca").str.starts_with(NEEDS_ECN))
+    checked = sockets.filter(pl.col("ecn").is_not_null(), ~pl.col("cca").str.starts_with(NEEDS_ECN))
     configured = observed.topology.ecn
-    wrong = own.filter(pl.col("ecn") != configured)
+    wrong = checked.filter(pl.col("ecn") != configured)
     if not wrong.is_empty():
-        port, did = wrong["port"][0], "no ECN" if configured else "ECN"
-        yield "ecn", f"port {port} negotiated {did}, configured is {'on' if configured else 'off'}"
+        port, negotiated = wrong["port"][0], "no ECN" if configured else "ECN"
+        yield (
+            "ecn",
+            f"port {port} negotiated {negotiated}, configured is {'on' if configured else 'off'}",
+        )
 
 
-def cca(observed: Observed) -> Limits:
-    """Reports flows for which these CCAs differ: the one that was asked for, the one that iperf3
-    read from the socket, and the one that the probe saw.
+def cca(observed: Observed) -> Problems:
+    """Checks the CCA of each flow: the configured one must be what iperf3 read from the socket, and
+    what the probe saw.
 
-    If no probe could look, compares the CCA that the generator read, if any. If no CCA was asked
-    for, compares only the CCAs that iperf3 read and the probe saw, on a socket that sends more than
-    its cookie. DCTCP without ECN becomes 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
+    Without a probe, only iperf3's own reading counts. If no CCA was configured, iperf3 and the
+    probe must agree; sockets that sent only iperf3's cookie are ignored, because iperf3 sets the
+    CCA later. DCTCP without ECN becomes 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
     """
-    tables, looked = observed.tables, not observed.measurement.facts.hosts_unseen
+    tables, sockets_sampled = observed.tables, not observed.measurement.facts.hosts_unseen
     segments = pl.col("data_segs_out").cast(pl.Int64)
     sending = tables.sockets.filter(
         segments > (segments.max().over(FLOW) - 1).clip(0, COOKIE_SEGMENTS)
     )
-    seen = sending.group_by(FLOW).agg(pl.col("cca").unique())
-    for flow in tables.flows.join(seen, on=FLOW, how="left").iter_rows(named=True):
-        seen_outside = {cca or "one that ss names differently" for cca in flow["cca"] or ()}
+    seen_ccas = sending.group_by(FLOW).agg(pl.col("cca").unique())
+    for flow in tables.flows.join(seen_ccas, on=FLOW, how="left").iter_rows(named=True):
+        seen_by_probe = {cca or "one that ss names differently" for cca in flow["cca"] or ()}
         if flow["cca_asked"] in (None, DEFAULT_CCA):
             known = {cca for cca in flow["cca"] or () if cca}
             used = known | ({flow["cca_used"]} if flow["cca_used"] and known else set())
             if len(used) > 1:
                 yield "cca", f"port {flow['port']} ran {', '.join(sorted(used))}"
             continue
-        if not looked:
+        if not sockets_sampled:
             used = {flow["cca_used"] or flow["cca_asked"]}
         else:
-            used = {flow["cca_used"], *(seen_outside or ("none that the probe saw",))}
+            used = {flow["cca_used"], *(seen_by_probe or ("none that the probe saw",))}
         if used != {flow["cca_asked"]}:
             yield (
                 "cca",
@@ -513,23 +580,32 @@ def cca(observed: Observed) -> Limits:
             )
 
 
-def drawn_starts(observed: Observed) -> Limits:
-    yield from first_of_flows(_drawn_otherwise(observed.tables))
-
-
-def _drawn_otherwise(tables: RunTables) -> Limits:
-    """Reports streams that iperf3 did not start at the time that the run had drawn from its
-    seed.
+def drawn_starts(observed: Observed) -> Problems:
+    """Checks that iperf3 started each stream at the time drawn from the run's seed. Reports one
+    flow.
     """
-    unlike = tables.starts.filter((pl.col("asked_s") - pl.col("used_s")).abs() > LEAST_DRAWN_S / 2)
-    for flow in unlike.iter_rows(named=True):
-        used, asked = (format_time(flow[name]) for name in ("used_s", "asked_s"))
-        yield "spread", f"port {flow['port']} started {used} after its group, drawn were {asked}"
+    yield from first_of_flows(_drawn_start_problems(observed.tables))
+
+
+def _drawn_start_problems(tables: RunTables) -> Problems:
+    """Yields a problem for each stream that iperf3 did not start at the time drawn from the run's
+    seed. The drawn times keep flows from starting in step.
+    """
+    different = tables.starts.filter(
+        (pl.col("asked_s") - pl.col("used_s")).abs() > LEAST_DRAWN_S / 2
+    )
+    for flow in different.iter_rows(named=True):
+        used, drawn = (format_time(flow[name]) for name in ("used_s", "asked_s"))
+        yield "spread", f"port {flow['port']} started {used} after its group, drawn were {drawn}"
 
 
 def flows_with_samples(run: Run, tables: RunTables) -> int:
+    """Returns the number of flows whose sockets were sampled at least twice in the measured
+    time.
+    """
     return measured(run, tables.sockets).group_by(FLOW).len().filter(pl.col("len") > 1).height
 
 
-def _rate(rate_bps: float | None) -> str:
+def _rate_text(rate_bps: float | None) -> str:
+    """Formats a rate for messages; None is 'no rate'."""
     return "no rate" if rate_bps is None else format_rate(rate_bps)

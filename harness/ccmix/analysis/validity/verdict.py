@@ -1,5 +1,4 @@
-"""Judges a run: whether only the path and the CCA limited it, whether the path was the configured
-one, and what the probes could see.
+"""Judges a run: did only the path and CCA limit it, and was the path as configured?
 
 All judgements rest on the data of the run's own probes: a configured value is never trusted without
 a measurement.
@@ -34,11 +33,14 @@ LEAST_SAMPLES = 2  # of a flow, in the measured time: see unseen()
 
 
 def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
+    """Yields a problem for each recording that lacks samples or packets: tcpdump dropped some, a
+    probe failed, or it missed sampling times.
+    """
     if capture := measurement.facts.capture:
         received = capture.packets.get("received by filter", 0)
-        for what in LOST_BY_TCPDUMP:
-            if lost := capture.packets.get(what):
-                yield "probe", f"tcpdump: {lost} of {received} packets {what}"
+        for counter in LOST_BY_TCPDUMP:
+            if lost := capture.packets.get(counter):
+                yield "probe", f"tcpdump: {lost} of {received} packets {counter}"
         for reason in capture.shortened:
             yield "probe", f"tables of the capture: {reason}"
     for name, report in measurement.facts.probes.items():
@@ -55,16 +57,19 @@ def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
 
 
 def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Yields findings about what no probe could see; cca() reports flows that no probe saw."""
+    """Yields problems for observations that a run on an emulated path lacks: flows without samples,
+    traffic that can't be told apart, settings that were not read back. They make the run's verdict
+    'unknown'.
+    """
     if tables.flows.is_empty() and not tables.short_flows["bytes_sent"].sum():
         yield "probe", "no flow was seen"
     else:
-        yield from _not_told_apart(run, tables)
+        yield from _indistinguishable_sources(run, tables)
     if measurement.state_before is None or measurement.state_after is None:
         yield "probe", "the path's devices and sysctls were not read back"
     seen = tables.sockets.select(FLOW).n_unique()
-    if few := seen - flows_with_samples(run, tables):
-        yield "probe", f"{few} of {seen} flows have fewer than two samples in the measured time"
+    if too_few := seen - flows_with_samples(run, tables):
+        yield "probe", f"{too_few} of {seen} flows have fewer than two samples in the measured time"
     if not tables.short_flows_seen:
         yield (
             "probe",
@@ -78,14 +83,14 @@ def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
         )
 
 
-def _not_told_apart(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields a finding for each source whose flows were not seen, or can't be distinguished from
-    those of another source.
+def _indistinguishable_sources(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """Yields a problem for each source whose connections were not seen, or can't be distinguished
+    from those of another source on the same host.
     """
-    sending = {
+    senders = {
         sender.name for sender in run.topology.senders
     }  # on a receiver, a command may be a server
-    firsts: dict[str, CommandSource] = {}
+    first_commands: dict[str, CommandSource] = {}
     for source in run.traffic.sources:
         if isinstance(source, HttpSource | WorkloadSource):
             report = tables.services.get(source.label)
@@ -97,8 +102,8 @@ def _not_told_apart(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
                     f"{seen} connections led to the server of {source.label}, but the source made "
                     f"only {begun}",
                 )
-        elif isinstance(source, CommandSource) and source.host in sending:
-            first = firsts.setdefault(source.host, source)
+        elif isinstance(source, CommandSource) and source.host in senders:
+            first = first_commands.setdefault(source.host, source)
             if first is not source:
                 yield (
                     "probe",
@@ -112,8 +117,8 @@ def _not_told_apart(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
 def unseen_between_hosts(
     run: Run, tables: RunTables, measurement: Measurement
 ) -> Iterator[tuple[str, str]]:
-    """Yields findings about what no probe could see between hosts, where only the ends are visible:
-    above all, their sockets.
+    """Yields problems for observations that a run between hosts lacks. Only the two hosts are
+    visible, so this is about their sockets.
     """
     if measurement.facts.hosts_unseen:
         yield (
@@ -126,12 +131,19 @@ def unseen_between_hosts(
             f"no connection to {run.host_path.dst.address} carried data in view of "
             f"{run.host_path.src}",
         )
-    elif few := (expected := _expected_samples(run, tables)) - flows_with_samples(run, tables):
-        yield "probe", f"{few} of {expected} flows have fewer than two samples in the measured time"
+    elif too_few := (expected := _expected_sampled_flows(run, tables)) - flows_with_samples(
+        run, tables
+    ):
+        yield (
+            "probe",
+            f"{too_few} of {expected} flows have fewer than two samples in the measured time",
+        )
 
 
-def _expected_samples(run: Run, tables: RunTables) -> int:
-    """Returns how many flows have a sender whose sockets could be sampled; UDP flows do not."""
+def _expected_sampled_flows(run: Run, tables: RunTables) -> int:
+    """Returns how many flows should have samples of their sockets. UDP flows have none; of flows
+    from the destination, only those count that were sampled, because ccmix may have no shell there.
+    """
     flows = tables.flows.filter(~pl.col("udp").fill_null(value=False))
     if run.traffic.steps:
         return flows.filter(pl.col("cca_used").is_not_null()).height
@@ -145,17 +157,21 @@ def _expected_samples(run: Run, tables: RunTables) -> int:
 
 
 def not_verified(observed: Observed) -> Iterator[str]:
-    """Yields sentences about settings whose effect is not verified. They make no run invalid: tc
-    has confirmed the settings, if it reports them, but not their effect.
+    """Yields a sentence for each setting whose effect no measurement confirms, such as jitter. The
+    run stays valid: tc has confirmed the setting itself.
     """
     run = observed.run
     if not isinstance(run.path, Topology):
         return
-    joined = run.path.offloads and loses(run)
+    joins_packets = run.path.offloads and loses(run)
     for sender in run.path.senders:
         host = f"{sender.name}: " if len(run.path.senders) > 1 else ""
         for configured, _, offered in lost_in_spans(run.path, sender, observed.measurement):
-            if configured and not joined and (too_few := too_few_losses(configured, offered)):
+            if (
+                configured
+                and not joins_packets
+                and (too_few := too_few_losses(configured, offered))
+            ):
                 yield host + too_few
         if sender.jitter_s:
             yield f"{host}jitter: tc confirms it, no probe sees its effect"
@@ -170,15 +186,15 @@ def not_verified(observed: Observed) -> Iterator[str]:
 
 
 def unknown_for_sure(runs: Iterable[Run]) -> Iterator[str]:
-    """Yields a sentence for each entry whose interval leaves so few samples that its runs will be
-    unknown.
+    """Yields a warning for each entry whose sampling interval is too long for its duration, so that
+    all of its runs would get the verdict 'unknown'. Called before a campaign starts.
     """
-    of_entry: dict[str, tuple[float, float]] = {}
+    too_long: dict[str, tuple[float, float]] = {}
     for run in runs:
         duration_s, interval_s = run.traffic.duration_s, run.traffic.interval_s
         if duration_s is not None and interval_s * LEAST_SAMPLES > duration_s:
-            of_entry.setdefault(run.entry, (interval_s, duration_s))
-    for entry, (interval_s, duration_s) in of_entry.items():
+            too_long.setdefault(run.entry, (interval_s, duration_s))
+    for entry, (interval_s, duration_s) in too_long.items():
         yield (
             f"{entry}: an interval of {format_time(interval_s)} leaves fewer than two samples in "
             f"{format_time(duration_s)}, so runs will be unknown: set interval to at most "
@@ -187,39 +203,46 @@ def unknown_for_sure(runs: Iterable[Run]) -> Iterator[str]:
 
 
 def judge(run: Run, tables: RunTables, measurement: Measurement, metrics: Metrics) -> Verdict:
-    """Returns the verdict; findings of kinds that the entry accepts leave a run valid."""
+    """Returns the verdict on a run: 'limited' if anything but path and CCA limited it, 'unknown' if
+    a necessary observation is missing, otherwise 'valid'.
 
-    def findings(limits_and_details: Iterator[tuple[str, str]]) -> tuple[Finding, ...]:
+    Problems of a kind that the entry accepts (its key accept-limits) are listed, but leave the run
+    valid.
+    """
+
+    def findings(problems: Iterator[tuple[str, str]]) -> tuple[Finding, ...]:
+        """Converts problems (kind, detail) to findings, without repetitions."""
         return tuple(
             Finding(kind, f"{LIMITS[kind]}: {detail}", kind in run.accept_limits)
-            for kind, detail in dict.fromkeys(limits_and_details)
+            for kind, detail in dict.fromkeys(problems)
         )
 
     observed = Observed(run, tables, measurement)
     if isinstance(run.path, HostPath):
-        limits = findings(_between_hosts(observed, run.path))
-        not_seen = findings(unseen_between_hosts(run, tables, measurement))
+        limits = findings(_problems_between_hosts(observed, run.path))
+        unobserved = findings(unseen_between_hosts(run, tables, measurement))
     else:
-        limits = findings(_emulated(observed))
-        not_seen = findings(unseen(run, tables, measurement))
+        limits = findings(_problems_on_emulated_path(observed))
+        unobserved = findings(unseen(run, tables, measurement))
     limits += findings(physics.impossible(observed, metrics))
     status: Status = "valid"
-    if not all(finding.accepted for finding in not_seen):
+    if not all(finding.accepted for finding in unobserved):
         status = "unknown"
     if not all(finding.accepted for finding in limits):
         status = "limited"
-    return Verdict(status, limits + not_seen, tuple(not_verified(observed)))
+    return Verdict(status, limits + unobserved, tuple(not_verified(observed)))
 
 
-def _emulated(observed: Observed) -> Iterator[tuple[str, str]]:
+def _problems_on_emulated_path(observed: Observed) -> Iterator[tuple[str, str]]:
+    """Yields all problems of a run on an emulated path, from all modules of this package."""
     run, tables, measurement = observed.run, observed.tables, observed.measurement
     for comparison in (*fields.TRAFFIC, *fields.PATH):
         yield from comparison.differences(observed)
     yield from path.rtt(run, tables, measurement)
     yield from path.rate(run, tables, measurement)
     if not (run.topology.offloads and path.loses(run)):  # otherwise see unseen()
-        sending = {source.host for source in run.traffic.sources}
-        for sender in (sender for sender in run.topology.senders if sender.name in sending):
+        sending_hosts = {source.host for source in run.traffic.sources}
+        for sender in (sender for sender in run.topology.senders if sender.name in sending_hosts):
             yield from path.loss_of_sender(run.topology, sender, measurement)
     yield from path.backlog(run, tables)
     yield from physics.conserved_packets(observed)
@@ -229,12 +252,15 @@ def _emulated(observed: Observed) -> Iterator[tuple[str, str]]:
     yield from lost_samples(measurement)
 
 
-def _between_hosts(observed: Observed, way: HostPath) -> Iterator[tuple[str, str]]:
+def _problems_between_hosts(observed: Observed, real_path: HostPath) -> Iterator[tuple[str, str]]:
+    """Yields all problems of a run between hosts. The path itself is not known, so only CCAs,
+    ccmix's own settings, hosts and probes are checked.
+    """
     run, tables, measurement = observed.run, observed.tables, observed.measurement
     yield from traffic_fields.cca(observed)
     yield from host_path.applied(observed)
-    if way.netem:
-        yield from host_path.netem(way, way.netem, measurement)
+    if real_path.netem:
+        yield from host_path.netem(real_path, real_path.netem, measurement)
     yield from hosts.limits(run, tables, measurement)
     yield from hosts.processors(run, tables)
     yield from lost_samples(measurement)
