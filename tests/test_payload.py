@@ -42,7 +42,7 @@ def forget() -> None:
     payload.parts.cache_clear()
     payload.unpacked.cache_clear()
     for folder in [*files.held]:
-        files.let_go(folder)
+        files.release(folder)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Defines errors that a user can fix. Each says what failed, the reason, and what to do."""
+"""Defines errors that a user can fix: each says what failed, the reason, and what to do."""
 
 import contextlib
 import errno
@@ -16,30 +16,36 @@ WHAT_TO_DO = {
 
 
 class Failure(Exception):
-    """Ends a command. Its text tells the user what is wrong, where, and what to do."""
+    """Is raised to end a command of `ccmix` with a message for the user and exit status 1.
+
+    The text says what is wrong, where, and what to do; no traceback is shown.
+    """
 
     exit_status = 1
 
 
 class WrongInput(Failure):
-    """Refuses the user's input; nothing was started."""
+    """Is raised for wrong usage or input before anything is started; exit status 2."""
 
     exit_status = 2
 
 
-def located(error: OSError, place: Path | str = "") -> str:
-    """Returns the file, the reason and the remedy of an error. `place` is the file if the error
-    names none, as for a full disk.
+def located(error: OSError, file: Path | str = "") -> str:
+    """Returns the message for an OSError: the file, the reason, and what to do about it.
+
+    Example: '/out/run.json: No space left on device: make room on that disk, or choose another
+    place'. `file` is used if the error names no file, as for a full disk.
     """
-    where = error.filename or place
-    failure = f"{where}: {error.strerror or error}" if where else error.strerror or str(error)
+    named_file = error.filename or file
+    reason = error.strerror or str(error)
+    failure = f"{named_file}: {reason}" if named_file else reason
     return f"{failure}: {WHAT_TO_DO[error.errno]}" if error.errno in WHAT_TO_DO else failure
 
 
 @contextlib.contextmanager
-def naming(place: Path | str) -> Iterator[None]:
-    """Adds this place to an OSError that names no file."""
+def naming(file: Path | str) -> Iterator[None]:
+    """Adds the name of `file` to an OSError in this context that names none, as for a full disk."""
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, error.filename or str(place)) from error
+        raise OSError(error.errno, error.strerror, error.filename or str(file)) from error

@@ -1,11 +1,10 @@
-"""Writes files completely or not at all, protects files in use from other processes, and reads
-files from other people.
+"""Writes files completely or not at all, locks files in use, and reads files from other people.
 
-Links are never followed, neither to write a file, nor within a campaign's folder. That folder may
-come from other people, and they may change it at the same time, so a check of a path would say
-nothing about the file that is opened later. Therefore each folder on the way is opened relative to
-the one above it, and the opened file itself is checked. The campaign's folder itself may be a link,
-because a user who names it means its target.
+Links are never followed, neither to write a file, nor within a campaign's folder (OUTDIR, which
+holds the results of all runs). That folder may come from other people, and they may change it at
+the same time, so a check of a path would say nothing about the file that is opened later. Therefore
+each folder on the way is opened relative to the one above it, and the opened file itself is
+checked. The campaign's folder itself may be a link, because a user who names it means its target.
 """
 
 import contextlib
@@ -41,79 +40,92 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def refuse_links(outdir: Path, path: Path) -> None:
-    """Raises ArchiveError if `path`, or a folder between `outdir` and it, is a link. Used for
-    folders that are not read.
+    """Raises ArchiveError if `path`, or a folder between `outdir` and it, is a link.
+
+    Is used for folders that are not read; open_folder() and open_file() refuse links by themselves.
     """
-    way = outdir
+    partial_path = outdir
     for part in path.relative_to(outdir).parts:
-        way /= part
-        if way.is_symlink():
-            raise _link(way)
+        partial_path /= part
+        if partial_path.is_symlink():
+            raise _link_error(partial_path)
 
 
 def open_folder(outdir: Path, folder: Path) -> int:
-    """Returns a descriptor of `outdir` or a folder below it, to open files relative to it.
+    """Returns a file descriptor of `outdir` or a folder below it, to open files relative to it.
 
-    Raises ArchiveError for a link, and OSError.
+    Opens each folder on the way relative to the one above it, so that nobody can put a link there
+    in between. The caller closes the descriptor. Raises ArchiveError for a link, and OSError.
     """
-    at = os.open(outdir, _FOLDER)
+    descriptor = os.open(outdir, _FOLDER)
     names = folder.parts[len(outdir.parts) :]
     for number, name in enumerate(names, 1):
         try:
-            below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+            next_descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
         except OSError as error:
-            raise _unopened(error, at, outdir.joinpath(*names[:number])) from error
+            raise _why_not_opened(error, descriptor, outdir.joinpath(*names[:number])) from error
         finally:
-            os.close(at)
-        at = below
-    return at
-
-
-def open_file(outdir: Path, file: Path) -> int:
-    """Returns a descriptor of a regular file below `outdir`. Raises ArchiveError for anything
-    else, and OSError.
-    """
-    at = open_folder(outdir, file.parent)
-    try:
-        descriptor = _open_last(at, file.name, file)
-    finally:
-        os.close(at)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise _irregular(file)
+            os.close(descriptor)
+        descriptor = next_descriptor
     return descriptor
 
 
-def _unopened(error: OSError, at: int, way: Path) -> ArchiveError | OSError:
-    """Returns why a folder on the way can't be opened; `at` is the one above it."""
-    with contextlib.suppress(OSError):
-        if stat.S_ISLNK(os.stat(way.name, dir_fd=at, follow_symlinks=False).st_mode):
-            return _link(way)
-    return OSError(error.errno, error.strerror, str(way))
+def open_file(outdir: Path, file: Path) -> int:
+    """Returns a file descriptor of a regular file below `outdir`, to read it.
 
-
-def _open_last(at: int, name: str, file: Path) -> int:
+    The caller closes it. Raises ArchiveError for links, pipes, devices and the like, and OSError.
+    """
+    folder_descriptor = open_folder(outdir, file.parent)
     try:
-        return os.open(name, _FILE, dir_fd=at)
+        descriptor = _open_in_folder(folder_descriptor, file.name, file)
+    finally:
+        os.close(folder_descriptor)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _irregular_file_error(file)
+    return descriptor
+
+
+def _why_not_opened(error: OSError, parent_descriptor: int, folder: Path) -> ArchiveError | OSError:
+    """Returns the exception to raise for a folder that could not be opened: it may be a link.
+
+    `parent_descriptor` is that of the folder above it.
+    """
+    with contextlib.suppress(OSError):
+        if stat.S_ISLNK(
+            os.stat(folder.name, dir_fd=parent_descriptor, follow_symlinks=False).st_mode
+        ):
+            return _link_error(folder)
+    return OSError(error.errno, error.strerror, str(folder))
+
+
+def _open_in_folder(folder_descriptor: int, name: str, file: Path) -> int:
+    """Opens the file `name` in an opened folder. Raises ArchiveError if it is a link or a socket.
+
+    `file` is its whole path, for messages.
+    """
+    try:
+        return os.open(name, _FILE, dir_fd=folder_descriptor)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ArchiveError(f"{file}: can't be read: it {LINK}") from error
         if error.errno == errno.ENXIO:
-            raise _irregular(file) from error
+            raise _irregular_file_error(file) from error
         raise OSError(error.errno, error.strerror, str(file)) from error
 
 
-def _link(way: Path) -> FolderLinkError:
-    return FolderLinkError(f"{way}: {LINK}: replace it by its target")
+def _link_error(folder: Path) -> FolderLinkError:
+    return FolderLinkError(f"{folder}: {LINK}: replace it by its target")
 
 
-def _irregular(file: Path) -> ArchiveError:
+def _irregular_file_error(file: Path) -> ArchiveError:
     return ArchiveError(f"{file}: can't be read: it {IRREGULAR}")
 
 
 def read_bytes(outdir: Path, file: Path, most_bytes: int) -> bytes:
-    """Returns the content of a file below `outdir`. Raises ArchiveError unless it is a regular file
-    of at most `most_bytes`, and OSError.
+    """Returns the content of a file below `outdir`, which may come from other people.
+
+    Raises ArchiveError unless it is a regular file of at most `most_bytes`, and OSError.
     """
     with os.fdopen(open_file(outdir, file), "rb", buffering=0) as content:
         size = os.fstat(content.fileno()).st_size
@@ -136,60 +148,65 @@ MEMORY = "shm"  # below /dev, but has files like any other folder
 
 @contextlib.contextmanager
 def replacing(file: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Yields a new file in the folder of `file`. If the context ends well, it replaces `file`,
-    otherwise it is removed.
+    """Yields a new, temporary file to write to, which replaces `file` when the context ends well.
 
-    If `file` is a link, the link is replaced, and its target does not change. The content is on
-    disk when the context has ended, unless `sync` is false. Raises ArchiveError if `file` is
-    neither a file nor a link, or if another process begins to write it before the context has
-    ended, and OSError.
+    So nobody ever sees half a file; after an exception, the old file stays, and the temporary one
+    is removed. If `file` is a link, the link is replaced, and its target does not change. With
+    `sync`, the content is on the disk when the context has ended.
+
+    Raises ArchiveError if `file` is something other than a file or link, or if another process
+    begins to write it at the same time, and OSError.
     """
-    if _is_direct(file):
+    if _is_stream_or_device(file):
         with naming(file), file.open("wb") as out:
             yield out
         return
-    _check_kind(file)
-    part = file.with_name(file.name + PARTIAL)
-    own: os.stat_result | None = None
+    _refuse_irregular(file)
+    partial = file.with_name(file.name + PARTIAL)
+    opened_status: os.stat_result | None = None
     try:
-        part.unlink(missing_ok=True)  # of a killed process, or a link
-        with open_new(part) as out:
-            own = os.fstat(out.fileno())
+        partial.unlink(missing_ok=True)  # of a killed process, or a link
+        with open_new(partial) as out:
+            opened_status = os.fstat(out.fileno())
             yield out
             out.flush()
             if sync:
                 os.fsync(out.fileno())
-        _put_in_place(part, own, file)
+        _rename_to_final(partial, opened_status, file)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            if own and _is(part, own):
-                part.unlink()
-        if isinstance(error, OSError) and error.filename in (None, str(part)):
+            if opened_status and _is_same_file(partial, opened_status):
+                partial.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(partial)):
             raise OSError(error.errno, error.strerror, str(file)) from error
         raise
 
 
-def _put_in_place(part: Path, own: os.stat_result, file: Path) -> None:
-    """Renames the part to `file`. Raises ArchiveError if another process has replaced the part, and
-    OSError.
+def _rename_to_final(partial: Path, opened_status: os.stat_result, file: Path) -> None:
+    """Renames the temporary file to `file`; raises ArchiveError if another process has replaced it.
+
+    `opened_status` is the fstat() of the file that this process has written. Raises OSError, too.
     """
-    if not _is(part, own):
+    if not _is_same_file(partial, opened_status):
         raise ArchiveError(
             f"{file}: another process is writing it: wait until that ends, and try again"
         )
-    part.rename(file)
+    partial.rename(file)
 
 
-def _is(file: Path, opened: os.stat_result) -> bool:
-    """Returns whether the file is still the opened one, and has not been replaced."""
+def _is_same_file(file: Path, opened_status: os.stat_result) -> bool:
+    """Returns whether the path still leads to the opened file, and nobody has replaced it."""
     try:
-        return os.path.samestat(file.lstat(), opened)
+        return os.path.samestat(file.lstat(), opened_status)
     except FileNotFoundError:
         return False
 
 
 def write_whole(file: Path, text: str, *, sync: bool = True) -> None:
-    """Writes a text as replacing() does. Raises ArchiveError and OSError."""
+    """Writes a text into a file, completely or not at all, as replacing() does.
+
+    Raises ArchiveError and OSError.
+    """
     with replacing(file, sync=sync) as out:
         out.write(text.encode())
 
@@ -199,13 +216,15 @@ def open_new(file: Path) -> IO[bytes]:
     return os.fdopen(os.open(file, _NEW, 0o666), "wb")
 
 
-def write_new(file: Path, content: bytes, at: int | None = None) -> None:
-    """Creates and writes a file without the cost of a Python file object; `at` may be a descriptor
-    of its folder.
+def write_new(file: Path, content: bytes, folder_descriptor: int | None = None) -> None:
+    """Creates a file with this content, faster than with a Python file object.
 
-    Raises OSError if the file exists, even as a link.
+    If `folder_descriptor` is given, it is that of the opened folder of the file. Raises OSError if
+    the file exists, even as a link.
     """
-    descriptor = os.open(file if at is None else file.name, _NEW, 0o666, dir_fd=at)
+    descriptor = os.open(
+        file if folder_descriptor is None else file.name, _NEW, 0o666, dir_fd=folder_descriptor
+    )
     try:
         while content:
             content = content[os.write(descriptor, content) :]
@@ -216,15 +235,18 @@ def write_new(file: Path, content: bytes, at: int | None = None) -> None:
 
 
 def open_to_append(file: Path) -> IO[bytes]:
-    """Opens or creates a file to append to it. Raises OSError, also for a link."""
+    """Opens a file to append to it, or creates it. Raises OSError, also if it is a link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(file, flags, 0o666)
     os.set_blocking(descriptor, True)  # only opening must not block
     return os.fdopen(descriptor, "ab")
 
 
-def own_folder(folder: Path) -> Path:
-    """Makes a folder for results, unless it exists. Raises ArchiveError for a link, and OSError."""
+def make_folder(folder: Path) -> Path:
+    """Makes a folder into which ccmix will write files, unless it exists; returns it.
+
+    Raises ArchiveError for a link or file of that name, and OSError.
+    """
     with contextlib.suppress(FileExistsError):
         folder.mkdir()
     if folder.is_symlink() or not folder.is_dir():
@@ -234,13 +256,17 @@ def own_folder(folder: Path) -> Path:
     return folder
 
 
-def _is_direct(file: Path) -> bool:
+def _is_stream_or_device(file: Path) -> bool:
+    """Returns whether the file is below /dev or /proc, such as /dev/stdout.
+
+    Such files are written to directly, not replaced. /dev/shm has files like any other folder.
+    """
     _, *parts = file.absolute().parts
     return bool(parts) and parts[0] in DIRECT and parts[1:2] != [MEMORY]
 
 
-def _check_kind(file: Path) -> None:
-    """Raises ArchiveError if `file` is something that a file can't replace."""
+def _refuse_irregular(file: Path) -> None:
+    """Raises ArchiveError if `file` exists but is neither a file nor a link, such as a folder."""
     try:
         mode = file.lstat().st_mode
     except OSError:
@@ -256,18 +282,18 @@ TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 @contextlib.contextmanager
 def staged(outdir: Path, purpose: str) -> Iterator[Path]:
-    """Yields a path at which to make a folder. If the context ends well, moves that folder to
-    `outdir`, otherwise removes it.
+    """Yields a path at which to make a folder; when the context ends well, moves it to `outdir`.
 
-    All files are on the disk before the move. Raises ArchiveError if there is something at `outdir`
-    by then, and OSError.
+    So `outdir` appears complete, with all files on the disk, or not at all. `purpose` is part of
+    the temporary folder's name. Raises ArchiveError if something has appeared at `outdir`
+    meanwhile, and OSError.
     """
-    with folder_beside(outdir, purpose) as folder:
-        made = folder / "archive"
-        yield made
-        _put_on_disk(made)
+    with folder_next_to(outdir, purpose) as folder:
+        new_folder = folder / "archive"
+        yield new_folder
+        _sync_files(new_folder)
         try:
-            made.rename(outdir)
+            new_folder.rename(outdir)
         except OSError as error:
             if error.errno not in TAKEN:
                 raise
@@ -276,12 +302,10 @@ def staged(outdir: Path, purpose: str) -> Iterator[Path]:
             ) from error
 
 
-def _put_on_disk(folder: Path) -> None:
-    """Puts all files of the folder on the disk: one by one, or, if they are many, with a sync of
-    the whole system.
-    """
-    found = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
-    files = list(itertools.islice(found, MOST_SYNCED + 1))
+def _sync_files(folder: Path) -> None:
+    """Puts all files of the folder on the disk: one by one, or with sync(2) if they are many."""
+    regular_files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    files = list(itertools.islice(regular_files, MOST_SYNCED + 1))
     if len(files) > MOST_SYNCED:
         os.sync()
         return
@@ -291,36 +315,38 @@ def _put_on_disk(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def folder_beside(place: Path, purpose: str) -> Iterator[Path]:
-    """Yields a private folder on the file system of `place`. Raises OSError."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with private_folder(place.parent, f".{place.name}.{purpose}-") as folder:
+def folder_next_to(target: Path, purpose: str) -> Iterator[Path]:
+    """Yields a temporary folder next to `target`, so that files can be renamed from there to it.
+
+    It is removed at the end; `purpose` is part of its name. Raises OSError.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with private_folder(target.parent, f".{target.name}.{purpose}-") as folder:
         yield folder
 
 
 @contextlib.contextmanager
 def private_folder(parent: Path, prefix: str, settled_s: float = 0.0) -> Iterator[Path]:
-    """Yields a new folder that this process holds. Removes it at the end, and also removes folders
-    of dead processes.
+    """Yields a new folder in `parent` that is locked by this process, and removed at the end.
 
-    A killed process can't remove its own folder. The next process recognises that folder because it
-    is not locked: only a living process holds a lock. Folders younger than `settled_s` are kept,
-    because their process may not have locked them yet. Raises OSError.
+    Also removes the folders that killed processes have left there: those with this `prefix` that
+    nobody has locked. Folders younger than `settled_s` seconds are kept, because their process may
+    not have locked them yet. Raises OSError.
     """
-    for left in parent.glob(f"{glob.escape(prefix)}*"):
-        with contextlib.suppress(OSError), _opened_folder(left) as folder:
-            if time.time() - os.fstat(folder).st_mtime >= settled_s and try_lock(folder):
-                shutil.rmtree(left, ignore_errors=True)
-    place = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    with contextlib.ExitStack() as undo:
-        undo.callback(shutil.rmtree, place, ignore_errors=True)
-        try_lock(undo.enter_context(_opened_folder(place)))
-        yield place
+    for other in parent.glob(f"{glob.escape(prefix)}*"):
+        with contextlib.suppress(OSError), _opened_folder(other) as descriptor:
+            if time.time() - os.fstat(descriptor).st_mtime >= settled_s and try_lock(descriptor):
+                shutil.rmtree(other, ignore_errors=True)
+    new_folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, new_folder, ignore_errors=True)
+        try_lock(cleanup.enter_context(_opened_folder(new_folder)))
+        yield new_folder
 
 
 @contextlib.contextmanager
 def _opened_folder(folder: Path) -> Iterator[int]:
-    """Yields a descriptor of a folder. Raises OSError, also for a link."""
+    """Yields a file descriptor of a folder, to lock it. Raises OSError, also if it is a link."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         yield descriptor
@@ -329,9 +355,9 @@ def _opened_folder(folder: Path) -> Iterator[int]:
 
 
 def try_lock(file: int | IO[bytes]) -> bool:
-    """Tries to lock an open file or folder. Returns False if another process has locked it.
+    """Tries to lock an open file or folder; returns False if another process has locked it.
 
-    The kernel releases the lock when the file is closed, so also when the process ends. Raises
+    The kernel releases the lock when the file is closed, and so also when the process ends. Raises
     OSError.
     """
     try:
@@ -348,9 +374,9 @@ replacement.
 
 
 def hold(path: Path) -> bool:
-    """Locks a file or folder against removal and replacement, until this process ends.
+    """Locks a file or folder of the cache against removal and replacement until this process ends.
 
-    Returns whether it is still there. Raises OSError.
+    Returns whether it is still there: it may have been removed just before. Raises OSError.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -359,26 +385,29 @@ def hold(path: Path) -> bool:
     with contextlib.suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_SH)
     try:
-        here = os.path.samestat(os.fstat(descriptor), path.stat())
+        is_there = os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
-        here = False
-    if here:
-        let_go(path)
+        is_there = False
+    if is_there:
+        release(path)
         held[path] = descriptor
     else:
         os.close(descriptor)
-    return here
+    return is_there
 
 
-def let_go(path: Path) -> None:
-    """Releases a file or folder that this process holds."""
+def release(path: Path) -> None:
+    """Releases a file or folder that this process has locked with hold()."""
     if (descriptor := held.pop(path, None)) is not None:  # two threads may do this
         os.close(descriptor)
 
 
 @contextlib.contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Waits until no other process has locked the file, and locks it. Raises OSError."""
+    """Holds a lock in this context that one process at a time can have; waits for it.
+
+    `file` is created if necessary. Raises OSError.
+    """
     with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,5 +1,6 @@
-"""Reads third-party JSON. Refuses numbers that are not finite or have more than 64 bits, and
-nesting that would exhaust the stack.
+"""Reads third-party JSON safely: refuses NaN, numbers of more than 64 bits, and too deep nesting.
+
+Such numbers break later arithmetic, and such nesting would exhaust the stack.
 """
 
 import contextlib
@@ -15,21 +16,28 @@ LONGEST_NUMBER = 40  # characters; a number of 64 bits has 20
 
 
 class NotFiniteError(ValueError):
-    """Says that the JSON has NaN, an infinite number, or a number that no counter can have."""
+    """Is raised for NaN, an infinite number, or a whole number that no 64-bit counter can have."""
 
 
 def loads(text: str | bytearray) -> Any:
-    """Returns the value. Raises NotFiniteError, and ValueError if the text is not valid JSON or is
-    nested too deeply.
+    """Parses JSON, as json.loads() does.
+
+    Raises NotFiniteError for numbers that are refused, and ValueError if the text is not valid JSON
+    or is nested too deeply.
     """
-    with _bounded():
-        return _flat_enough(
-            json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_of_64_bits)
+    with _explain_recursion_error():
+        return _check_nesting(
+            json.loads(
+                text,
+                parse_constant=_finite_number,
+                parse_float=_finite_number,
+                parse_int=_number_of_64_bits,
+            )
         )
 
 
 def load_object(text: str | bytearray) -> dict[str, Any]:
-    """Returns an object. Raises as loads() does, and ValueError if the value is not an object."""
+    """Parses JSON that must be an object; raises ValueError for other values, and as loads()."""
     value = loads(text)
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004
@@ -37,45 +45,48 @@ def load_object(text: str | bytearray) -> dict[str, Any]:
 
 
 def first(text: str, begin: int) -> Any:
-    """Returns the value that begins at `begin`; ignores text after it. Raises as loads() does."""
-    with _bounded():
+    """Parses the JSON value at position `begin`, ignores text after it. Raises as loads() does."""
+    with _explain_recursion_error():
         decoder = json.JSONDecoder(
-            parse_constant=_finite, parse_float=_finite, parse_int=_of_64_bits
+            parse_constant=_finite_number, parse_float=_finite_number, parse_int=_number_of_64_bits
         )
-        return _flat_enough(decoder.raw_decode(text, begin)[0])
+        return _check_nesting(decoder.raw_decode(text, begin)[0])
 
 
 @contextlib.contextmanager
-def _bounded() -> Iterator[None]:
+def _explain_recursion_error() -> Iterator[None]:
+    """Turns the RecursionError of a deeply nested text into a ValueError."""
     try:
         yield
     except RecursionError as error:
         raise ValueError("its values are nested too deeply") from error
 
 
-def _flat_enough(value: Any) -> Any:
-    """Returns the value. Raises ValueError if it is nested too deeply."""
-    level = [value] if isinstance(value, dict | list) else []
+def _check_nesting(value: Any) -> Any:
+    """Returns the value; raises ValueError if lists and objects are nested too deeply in it."""
+    containers = [value] if isinstance(value, dict | list) else []
     for _ in range(MOST_LEVELS):
-        level = [
-            child
-            for parent in level
+        containers = [
+            child  # a list or object one level below
+            for parent in containers
             for child in (parent.values() if isinstance(parent, dict) else parent)
             if isinstance(child, dict | list)
         ]
-        if not level:
+        if not containers:
             return value
     raise ValueError("its values are nested too deeply")
 
 
-def _finite(number: str) -> float:
+def _finite_number(number: str) -> float:
+    """Reads a number with a fraction or exponent, NaN or Infinity. Raises NotFiniteError."""
     value = float(number)
     if not math.isfinite(value):
         raise NotFiniteError(f"{number[:LONGEST_NUMBER]} is not a finite number")
     return value
 
 
-def _of_64_bits(digits: str) -> int:
+def _number_of_64_bits(digits: str) -> int:
+    """Reads a whole number; raises NotFiniteError if it has more than 64 bits."""
     if len(digits) > LONGEST_NUMBER or not -(2**63) <= (value := int(digits)) < 2**64:
         raise NotFiniteError(f"{digits[:LONGEST_NUMBER]} has more than 64 bits")
     return value

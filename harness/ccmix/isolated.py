@@ -1,8 +1,8 @@
-"""Builds the commands that start Python in isolated mode, so that it imports only the standard
-library and ccmix.
+"""Builds commands that start Python so that it imports only the standard library and ccmix.
 
-Otherwise it would import from the working directory, whose files may come from anybody, and from
-folders that the environment names (https://docs.python.org/3/using/cmdline.html#cmdoption-I).
+Without Python's isolated mode (-I) it would also import from the working directory, whose files may
+come from anybody, and from folders that the environment names
+(https://docs.python.org/3/using/cmdline.html#cmdoption-I).
 """
 
 import sys
@@ -18,10 +18,10 @@ def python_command(
     folder: str | None = None,
     site: bool = False,
 ) -> list[str]:
-    """Returns the command that runs code, by default by the Python of any host.
+    """Returns the command line that runs `code` in an isolated Python, by default that of any host.
 
-    `folder` is ccmix's folder on the host that runs the command; `site` lets it also import
-    installed packages.
+    `arguments` become its sys.argv. `folder` is where ccmix is on the host that runs the command
+    (None: the code does not import ccmix); `site` lets it also import installed packages.
     """
     imports = f"import sys; sys.path.insert(0, {folder!r}); " if folder else ""
     return [
@@ -41,6 +41,9 @@ def module_command(
     folder: str | None = FOLDER,
     site: bool = False,
 ) -> list[str]:
-    """Returns the command that runs a module as `python -m` does."""
+    """Returns the command line that runs a module in an isolated Python, as `python -m` does.
+
+    The arguments are those of python_command().
+    """
     code = f"import runpy; runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
     return python_command(code, *arguments, python=python, folder=folder, site=site)

@@ -1,4 +1,4 @@
-"""Unpacks the programs in a wheel of ccmix, including the lab's kernel and the guest's userland.
+"""Unpacks the programs in an installed wheel of ccmix, such as the lab's kernel, when first used.
 
 packaging/dist puts archives into the package, and a manifest with their SHA-256. An archive is
 unpacked into the cache when it is first used, by one process at a time. A clone has no manifest.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.failures import WrongInput
-from ccmix.files import hold, let_go, locked, try_lock
+from ccmix.files import hold, locked, release, try_lock
 
 FOLDER = Path(__file__).parent / "programs"
 MANIFEST = "manifest.json"
@@ -28,12 +28,12 @@ COMPLETE = "complete"
 
 
 class PayloadError(WrongInput):
-    """Says why a part of the package can't be used, and what to do."""
+    """Says why programs of the installed package can't be used, and what to do."""
 
 
 @dataclass(frozen=True)
 class PackedFile:
-    """Describes a file as it must be when it is unpacked."""
+    """Describes a file as it must be when it is unpacked; `mode` has its permissions."""
 
     mode: int
     bytes: int
@@ -42,8 +42,10 @@ class PackedFile:
 
 @dataclass(frozen=True, eq=False)
 class PackedPart:
-    """Describes an archive and its contents. Paths are relative to the folder into which it is
-    unpacked.
+    """Describes an archive in the package, such as that of the lab's kernel, and what it contains.
+
+    Paths are relative to the folder into which it is unpacked. `links` has the targets of symbolic
+    links by path.
     """
 
     archive: str
@@ -53,7 +55,7 @@ class PackedPart:
     links: Mapping[str, str]
 
     def folder(self, cache: Path) -> Path:
-        """Returns the folder into which the part is unpacked, whether it exists or not."""
+        """Returns the folder of the cache into which the part is unpacked; it may not exist yet."""
         return cache / "package" / f"{self.archive.partition('.')[0]}-{self.sha256[:16]}"
 
     @property
@@ -63,12 +65,13 @@ class PackedPart:
 
 @functools.cache
 def parts() -> tuple[PackedPart, ...]:
-    """Returns the parts in the manifest; () in a clone. Raises PayloadError if the manifest can't
-    be read.
+    """Returns the parts that the package's manifest lists; () in a clone, which has no manifest.
+
+    Raises PayloadError if the manifest can't be read.
     """
     try:
         listed = json.loads((FOLDER / MANIFEST).read_text(encoding="utf-8"))
-        return tuple(_part(**part) for part in listed)
+        return tuple(_part_from_manifest(**part) for part in listed)
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, TypeError) as error:
@@ -78,8 +81,9 @@ def parts() -> tuple[PackedPart, ...]:
 
 
 def manifest_sha256() -> str | None:
-    """Returns the hash of the manifest, which identifies the installed package with all of its
-    parts; None if it has no parts.
+    """Returns the hash of the manifest; None in a clone.
+
+    It identifies the package with all of its programs, because the manifest has their hashes.
     """
     try:
         return _sha256(FOLDER / MANIFEST)
@@ -87,15 +91,15 @@ def manifest_sha256() -> str | None:
         return None
 
 
-def _part(files: Mapping[str, tuple[int, int, str]], **fields: object) -> PackedPart:
+def _part_from_manifest(files: Mapping[str, tuple[int, int, str]], **fields: object) -> PackedPart:
+    """Makes a part from its entry in the manifest; `files` has mode, size and hash by path."""
     return PackedPart(files={path: PackedFile(*file) for path, file in files.items()}, **fields)  # type: ignore[arg-type]
 
 
 def find(name: str, cache: Path) -> Path | None:
-    """Returns a program of the package, unpacked below `cache`; None if the package has no program
-    of this name.
+    """Returns the path of a program of the package; unpacks it below `cache` if necessary.
 
-    Raises PayloadError if it can't be unpacked.
+    None if the package has no program of this name. Raises PayloadError if it can't be unpacked.
     """
     for part in parts():
         if name in part.programs:
@@ -105,67 +109,69 @@ def find(name: str, cache: Path) -> Path | None:
 
 @functools.cache
 def unpacked(part: PackedPart, cache: Path) -> Path:
-    """Returns the folder of the part. Unpacks the part first if it is missing or damaged. Raises
-    PayloadError.
+    """Returns the folder of an unpacked part; unpacks the part if it is missing or damaged.
 
-    Until this process ends, other processes don't change the folder. Only sizes and modes are
-    compared here; `repaired` reads the content.
+    Until this process ends, other processes can't change the folder. Only sizes and modes are
+    compared here, because that is fast; repaired() reads the content. Raises PayloadError.
     """
     folder = part.folder(cache)
-    if _complete(part, folder) and hold(folder / COMPLETE):
+    if _is_complete(part, folder) and hold(folder / COMPLETE):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _refuse_noexec(folder.parent)
         with locked(folder.with_suffix(".lock")):
-            if not (_complete(part, folder) and hold(folder / COMPLETE)):
-                _replace(part, folder)
+            if not (_is_complete(part, folder) and hold(folder / COMPLETE)):
+                _unpack_again(part, folder)
     except OSError as error:
-        raise PayloadError(_sentence(error, part, folder.parent)) from error
+        raise PayloadError(_unpacking_error_text(error, part, folder.parent)) from error
     return folder
 
 
 def repaired(part: PackedPart, cache: Path) -> list[Path]:
-    """Reads all files of a part, and returns those that differ from the package. If there are any,
-    unpacks the part again.
+    """Compares all files of a part with the package, and returns those that differ.
 
-    Raises PayloadError if it can't be unpacked.
+    If there are any, unpacks the part again. Raises PayloadError if it can't be unpacked.
     """
     folder = unpacked(part, cache)
-    found = _damaged(part, folder)
-    if found:
+    damaged = _damaged_files(part, folder)
+    if damaged:
         try:
             with locked(folder.with_suffix(".lock")):
-                if _damaged(part, folder):  # still: another process may have repaired it
-                    _replace(part, folder)
+                if _damaged_files(part, folder):  # still: another process may have repaired it
+                    _unpack_again(part, folder)
         except OSError as error:
-            raise PayloadError(_sentence(error, part, folder)) from error
-    return found
+            raise PayloadError(_unpacking_error_text(error, part, folder)) from error
+    return damaged
 
 
-def _damaged(part: PackedPart, folder: Path) -> list[Path]:
+def _damaged_files(part: PackedPart, folder: Path) -> list[Path]:
+    """Reads all unpacked files, and returns those whose hash differs from the package's."""
     return [
         folder / path for path, file in part.files.items() if _sha256(folder / path) != file.sha256
     ]
 
 
-def _complete(part: PackedPart, folder: Path) -> bool:
+def _is_complete(part: PackedPart, folder: Path) -> bool:
+    """Returns whether all files and links of the part are unpacked, by their sizes and modes."""
     return (
         (folder / COMPLETE).exists()
-        and all(_same_size(folder / path, file) for path, file in part.files.items())
+        and all(_has_size_and_mode(folder / path, file) for path, file in part.files.items())
         and all(_links_to(folder / path, target) for path, target in part.links.items())
     )
 
 
-def _same_size(path: Path, file: PackedFile) -> bool:
+def _has_size_and_mode(path: Path, file: PackedFile) -> bool:
+    """Returns whether the path is a regular file with the size and mode that the package has."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return False
-    return (found.st_mode, found.st_size) == (stat.S_IFREG | file.mode, file.bytes)
+    return (status.st_mode, status.st_size) == (stat.S_IFREG | file.mode, file.bytes)
 
 
 def _links_to(path: Path, target: str) -> bool:
+    """Returns whether the path is a symbolic link with exactly this target."""
     try:
         return os.readlink(path) == target  # noqa: PTH115 - Path would drop a slash at the end
     except OSError:
@@ -178,9 +184,12 @@ def _sha256(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keeps other processes from starting to use the folder. Raises PayloadError if one uses it."""
-    let_go(folder / COMPLETE)
+def _without_other_users(folder: Path) -> Iterator[None]:
+    """Makes sure in this context that no other process uses the folder, so that it can be replaced.
+
+    Processes that use it have locked its file COMPLETE. Raises PayloadError if one has.
+    """
+    release(folder / COMPLETE)
     try:
         mark = (folder / COMPLETE).open("r+b")
     except FileNotFoundError:
@@ -195,24 +204,29 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _replace(part: PackedPart, folder: Path) -> None:
-    """Replaces the folder by the unpacked part, and holds it; the caller has the lock."""
-    with _alone(folder):
+def _unpack_again(part: PackedPart, folder: Path) -> None:
+    """Replaces the folder by a newly unpacked one, and keeps others from changing it.
+
+    The caller has locked the folder's lock file.
+    """
+    with _without_other_users(folder):
         _unpack(part, folder)
     hold(folder / COMPLETE)
 
 
 def _unpack(part: PackedPart, folder: Path) -> None:
-    """Puts the complete folder in place at once; the caller has the lock, and nobody uses the
-    folder.
+    """Unpacks the part into a new folder, and renames it to `folder` when it is complete.
+
+    The caller has the lock, and nobody uses the old folder. Raises PayloadError if the archive is
+    damaged, and OSError.
     """
     archive = FOLDER / part.archive
     if _sha256(archive) != part.sha256:
         raise PayloadError(f"{archive} is damaged: install ccmix again")
-    for left in folder.parent.glob(
+    for leftover in folder.parent.glob(
         f"{folder.name}.new-*"
     ):  # of a killed process, since this process has the lock
-        shutil.rmtree(left)
+        shutil.rmtree(leftover)
     new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.new-", dir=folder.parent))
     try:
         _extract(archive, new)
@@ -222,13 +236,14 @@ def _unpack(part: PackedPart, folder: Path) -> None:
             folder.rename(new.with_name(f"{new.name}-old"))
         new.rename(folder)
     finally:
-        for left in folder.parent.glob(f"{folder.name}.new-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in folder.parent.glob(f"{folder.name}.new-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _extract(archive: Path, folder: Path) -> None:
-    """Makes the folders, files and links of an archive. Its content is known, so no path in it
-    leads out of `folder`.
+    """Extracts folders, files and links of an archive, with their modes and times.
+
+    The archive's hash is known, so no path in it leads out of `folder`.
     """
     with tarfile.open(archive) as members:
         for member in members:
@@ -246,6 +261,7 @@ def _extract(archive: Path, folder: Path) -> None:
 
 
 def _refuse_noexec(folder: Path) -> None:
+    """Raises PayloadError if the folder is mounted noexec, so that no program in it can run."""
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise PayloadError(
             f"{folder} is mounted noexec, so no program in it can run: set CCMIX_CACHE to "
@@ -253,7 +269,8 @@ def _refuse_noexec(folder: Path) -> None:
         )
 
 
-def _sentence(error: OSError, part: PackedPart, folder: Path) -> str:
+def _unpacking_error_text(error: OSError, part: PackedPart, folder: Path) -> str:
+    """Returns the message for an OSError while a part was unpacked, with what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         mib = -(-part.unpacked_bytes >> 20)
         return (
@@ -261,8 +278,8 @@ def _sentence(error: OSError, part: PackedPart, folder: Path) -> str:
             "CCMIX_CACHE to another folder"
         )
     reason = error.strerror or str(error)
-    where = error.filename or folder
+    file = error.filename or folder
     return (
-        f"{where}: ccmix's programs can't be unpacked there: {reason}: set CCMIX_CACHE to a "
+        f"{file}: ccmix's programs can't be unpacked there: {reason}: set CCMIX_CACHE to a "
         "folder that can be written"
     )

@@ -1,5 +1,6 @@
-"""Turns entries into runs: every condition and every iteration, in a seeded order. It uses no
-clock, no network and no root rights.
+"""Plans the runs of an INI file: every condition in every iteration, in an order set by a seed.
+
+It uses no clock, no network and no root rights, so the same file and seed give the same plan.
 """
 
 import hashlib
@@ -15,19 +16,20 @@ RECEIVER = "receiver"  # the destination of a run on an emulated topology
 
 
 def make_plan(entries: Iterable[Entry], seed: int) -> tuple[Run, ...]:
-    """Returns all runs in the order in which they are started.
+    """Returns all runs of the entries (sections of the INI file) in the order in which they start.
 
-    An iteration is a block that has each condition with each destination once, in the order of the
-    file or shuffled by the seed. So changes during a campaign affect all conditions alike.
+    An iteration is a block that has each condition (a combination of swept values) with each
+    destination once, in the order of the file or shuffled by the seed. So changes during a campaign
+    affect all conditions alike.
     """
     return tuple(run for entry in entries for run in _entry_runs(entry, seed))
 
 
 def named(runs: Sequence[Run], names: Sequence[str]) -> tuple[Run, ...]:
-    """Returns the runs with these names, or all runs if there are no names; their seeds stay the
-    same.
+    """Returns the runs whose names are in `names`, for the option --run; all runs if it is empty.
 
-    Raises KeyError with a name that no run has.
+    They keep the seeds that they have in the whole plan. Raises KeyError with a name that no run
+    has.
     """
     by_name = {run.name: run for run in runs}
     for name in names:
@@ -37,32 +39,37 @@ def named(runs: Sequence[Run], names: Sequence[str]) -> tuple[Run, ...]:
 
 
 def file_order(entries: Iterable[Entry], runs: Sequence[Run]) -> tuple[int, ...]:
-    """Returns for each run its position in the order of the INI file; () if the runs are already in
-    this order.
+    """Returns for each run its position if the runs were sorted as in the INI file.
 
-    That order is entry by entry, within an entry iteration by iteration, and within an iteration
-    with the conditions as in the file.
+    () if they already are. That order is entry by entry, within an entry iteration by iteration,
+    and within an iteration with the conditions as in the file. Reports list runs in it, because the
+    runs themselves may be shuffled.
     """
-    places: dict[tuple[str, str, str], tuple[int, int]] = {}
-    for number, entry in enumerate(entries):
-        for at, condition in enumerate(entry.conditions):
+    position_in_file: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for entry_number, entry in enumerate(entries):
+        for condition_number, condition in enumerate(entry.conditions):
             dst = condition.path.dst.name if isinstance(condition.path, HostPath) else RECEIVER
-            places.setdefault((entry.name, condition_name(condition.values), dst), (number, at))
+            position_in_file.setdefault(
+                (entry.name, condition_name(condition.values), dst),
+                (entry_number, condition_number),
+            )
 
-    def place(run: Run) -> tuple[int, int, int]:
-        number, at = places[run.entry, run.condition_name, run.dst]
-        return number, run.iteration, at
+    def sort_key(run: Run) -> tuple[int, int, int]:
+        """Returns the numbers by which a run is sorted: of its entry, iteration and condition."""
+        entry_number, condition_number = position_in_file[run.entry, run.condition_name, run.dst]
+        return entry_number, run.iteration, condition_number
 
-    in_order = sorted(range(len(runs)), key=lambda at: place(runs[at]))
-    if in_order == list(range(len(runs))):
+    sorted_indexes = sorted(range(len(runs)), key=lambda index: sort_key(runs[index]))
+    if sorted_indexes == list(range(len(runs))):
         return ()
-    order = [0] * len(runs)
-    for number, at in enumerate(in_order):
-        order[at] = number
-    return tuple(order)
+    positions = [0] * len(runs)
+    for position, index in enumerate(sorted_indexes):
+        positions[index] = position
+    return tuple(positions)
 
 
 def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
+    """Yields the runs of an entry: for each iteration one block with all conditions."""
     for iteration in range(1, entry.iterations + 1):
         block = list(entry.conditions)
         if entry.repeat_order == "shuffled":
@@ -80,11 +87,15 @@ def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
                 path=path,
                 traffic=condition.traffic,
                 accept_limits=entry.accept_limits,
-                spread=_spread(path, condition.traffic, run_seed),
+                spread=_drawn_spread(path, condition.traffic, run_seed),
             )
 
 
-def _spread(path: Topology | HostPath, traffic: Traffic, run_seed: int) -> RunSpread | None:
+def _drawn_spread(path: Topology | HostPath, traffic: Traffic, run_seed: int) -> RunSpread | None:
+    """Draws how much the delays and start times of a run vary; None if its path sets no spread.
+
+    The run's seed decides, so that a repeated run varies in the same way.
+    """
     return (
         draw_spread(path, traffic, run_seed) if isinstance(path, Topology) and path.spread else None
     )
@@ -93,18 +104,22 @@ def _spread(path: Topology | HostPath, traffic: Traffic, run_seed: int) -> RunSp
 def _run_seed(
     seed: int, entry: str, condition: dict[str, str], dst: str | None, iteration: int
 ) -> int:
-    """Returns the run's seed of 32 bits, which stays the same if other entries or iterations are
-    added.
+    """Returns a seed of 32 bits for a run, from the campaign's seed and what identifies the run.
+
+    So it stays the same if other entries or iterations are added. `dst` is None on an emulated
+    path, which has only one destination.
     """
-    place = () if dst is None else (dst,)  # an emulated path has one destination
-    text = repr((seed, entry, sorted(condition.items()), *place, iteration))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+    dst_if_real = () if dst is None else (dst,)  # an emulated path has one destination
+    identity = repr((seed, entry, sorted(condition.items()), *dst_if_real, iteration))
+    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:4])
 
 
 @dataclass(frozen=True)
 class Span:
-    """Holds how long runs take: `seconds` of traffic as far as they are known, `pauses_s` before
-    runs, and the number of runs of `unknown` duration.
+    """Says how long runs take one after the other.
+
+    `seconds` is the time of traffic as far as it is known, `pauses_s` the time between runs, and
+    `unknown` the number of runs whose duration is not known before.
     """
 
     runs: int
@@ -114,7 +129,7 @@ class Span:
 
 
 def span(runs: Sequence[Run]) -> Span:
-    """Returns how long runs take if they are made one after the other."""
+    """Adds up how long the runs take if they are made one after the other."""
     return Span(
         runs=len(runs),
         seconds=sum(run.seconds or 0.0 for run in runs),

@@ -1,5 +1,4 @@
-"""Writes a pSConfig template: a mesh of perfSONAR hosts that test mixes of CCAs with each other, on
-a schedule.
+"""Makes a pSConfig template: a mesh of perfSONAR hosts that regularly test mixes of CCAs.
 
 Every test is pScheduler's `throughput`. Each mix is a task of the mesh: for instance CUBIC and BBR
 together, only CUBIC, and only BBR. For a mix of a single CCA, pScheduler uses its own iperf3.
@@ -30,15 +29,15 @@ _HOST = re.compile(
 
 
 class MeshError(ValueError):
-    """Says that a mesh is not possible: the text names the parameter and says what would be
-    right.
-    """
+    """Says that a mesh is not possible; the text names the option, and says what would be right."""
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Describes a test of a mesh: its text without blanks, its groups, and the number of streams
-    that they share.
+    """Describes a test of the mesh: the CCAs whose flows share the path, such as 'cubic:8,bbr:8'.
+
+    `text` is this list without blanks, `groups` are its parts, and `streams` is the number of flows
+    in all.
     """
 
     text: str
@@ -47,19 +46,22 @@ class Mix:
 
     @property
     def needs_tool(self) -> bool:
-        """Returns whether the test needs ccmix's tool, because stock iperf3 can't make it."""
+        """Whether the hosts need ccmix's plugin, because stock iperf3 can't mix CCAs."""
         return is_group_list(self.text)
 
     @property
     def name(self) -> str:
-        """Returns the name of its test and its task in the template."""
+        """The name of its test and its task in the template."""
         return "throughput-" + re.sub(r"[^a-zA-Z0-9:._-]", "_", self.text)
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """Describes a mesh. `archive` is the URL that takes results by HTTP, such as Logstash's, or
-    empty.
+    """Describes a mesh of hosts: each pair runs all `mixes` once in `interval_s`, both ways.
+
+    `omit_s` is the time at the beginning that does not count. `archive` is the URL that takes
+    results by HTTP, such as Logstash's ('': none). `ip_version` and `link_rtt_s` are None for
+    pScheduler's defaults.
     """
 
     hosts: tuple[str, ...]
@@ -73,12 +75,16 @@ class Mesh:
     link_rtt_s: float | None = None
 
     def __post_init__(self) -> None:
+        """Raises MeshError if the mesh is not possible.
+
+        For instance, the interval may be too short for all tests of a host.
+        """
         if len(self.hosts) < 2:
             raise MeshError("hosts: a mesh needs at least two")
-        if twice := [host for host in self.hosts if self.hosts.count(host) > 1]:
-            raise MeshError(f"hosts: {twice[0]} is named twice")
+        if repeated_hosts := [host for host in self.hosts if self.hosts.count(host) > 1]:
+            raise MeshError(f"hosts: {repeated_hosts[0]} is named twice")
         for host in self.hosts:
-            if not _is_host(host):
+            if not _is_host_name_or_address(host):
                 raise MeshError(f"hosts: {host!r} is neither a host name nor an address")
         names = [mix.name for mix in self.mixes]
         if not names or len(set(names)) < len(names):
@@ -99,8 +105,9 @@ class Mesh:
 
     @property
     def busy_s(self) -> float:
-        """Returns how long a host is busy in each interval: throughput tests exclude each other,
-        at both ends.
+        """The time in which a host is busy in each interval.
+
+        A host tests with each other host in both directions, one test at a time.
         """
         return (
             2
@@ -111,13 +118,12 @@ class Mesh:
 
 
 def read_mixes(texts: Sequence[str], streams: int | None) -> tuple[Mix, ...]:
-    """Reads mixes of the group grammar, such as `cubic:8,bbr:8`.
+    """Reads mixes in the grammar of groups (CCA:WEIGHT,...), such as 'cubic:8,bbr:8'.
 
-    Without `streams`, each mix has as many as the largest sum of weights.
-
+    `streams` is the number of streams of each test; None stands for the largest sum of weights.
     Raises MeshError.
     """
-    mixes = []
+    parsed = []
     for text in texts:
         compact = "".join(text.split())
         try:
@@ -125,30 +131,32 @@ def read_mixes(texts: Sequence[str], streams: int | None) -> tuple[Mix, ...]:
             check_known(group.cca for group in groups)
         except ValueError as error:
             raise MeshError(f"groups: {about(compact, error)}") from None
-        mixes.append((compact, groups))
-    count = streams or max(sum(group.weight for group in groups) for _, groups in mixes)
+        parsed.append((compact, groups))
+    count = streams or max(sum(group.weight for group in groups) for _, groups in parsed)
     if count > MOST_STREAMS:
         raise MeshError(
             f"groups: the weights add up to {count} streams, more than the {MOST_STREAMS} of "
             "iperf3: give --streams"
         )
-    for compact, groups in mixes:
+    for compact, groups in parsed:
         if 0 in streams_of_groups(groups, count):
             raise MeshError(
                 f"groups: {compact!r} has a group that gets none of the {count} streams"
             )
-    return tuple(Mix(compact, groups, count) for compact, groups in mixes)
+    return tuple(Mix(compact, groups, count) for compact, groups in parsed)
 
 
 def template(mesh: Mesh) -> dict[str, Any]:
-    """Returns the mesh as pSConfig reads it."""
-    interval = _duration(mesh.interval_s)
+    """Returns the mesh as the JSON object that pSConfig reads."""
+    interval = _iso_duration(mesh.interval_s)
     schedule = f"every-{interval}"
-    archives = {"archive": _archive(mesh)} if mesh.archive else {}
+    archives = {"archive": _archive_spec(mesh)} if mesh.archive else {}
     return {
         "addresses": {host: {"address": host} for host in mesh.hosts},
         "groups": {"mesh": {"type": "mesh", "addresses": [{"name": host} for host in mesh.hosts]}},
-        "tests": {mix.name: {"type": "throughput", "spec": _spec(mesh, mix)} for mix in mesh.mixes},
+        "tests": {
+            mix.name: {"type": "throughput", "spec": _test_spec(mesh, mix)} for mix in mesh.mixes
+        },
         # pScheduler may put a test anywhere in the interval, so that not all begin at once
         "schedules": {schedule: {"repeat": interval, "slip": interval, "sliprand": True}},
         "archives": archives,
@@ -166,23 +174,28 @@ def template(mesh: Mesh) -> dict[str, Any]:
     }
 
 
-def _spec(mesh: Mesh, mix: Mix) -> Mapping[str, Any]:
+def _test_spec(mesh: Mesh, mix: Mix) -> Mapping[str, Any]:
+    """Returns the specification of a throughput test, in the form of pScheduler.
+
+    pSConfig replaces {% address[0] %} and [1] by the hosts of each pair.
+    """
     optional = {
-        "omit": _duration(mesh.omit_s) if mesh.omit_s else None,
+        "omit": _iso_duration(mesh.omit_s) if mesh.omit_s else None,
         "ip-version": mesh.ip_version,
-        "link-rtt": _duration(mesh.link_rtt_s) if mesh.link_rtt_s is not None else None,
+        "link-rtt": _iso_duration(mesh.link_rtt_s) if mesh.link_rtt_s is not None else None,
     }
     return {
         "schema": 4,  # the first that takes any text for congestion
         "source": "{% address[0] %}",
         "dest": "{% address[1] %}",
-        "duration": _duration(mesh.duration_s),
+        "duration": _iso_duration(mesh.duration_s),
         "parallel": mix.streams,
         "congestion": mix.text,
     } | {name: value for name, value in optional.items() if value is not None}
 
 
-def _archive(mesh: Mesh) -> dict[str, Any]:
+def _archive_spec(mesh: Mesh) -> dict[str, Any]:
+    """Returns the specification of pScheduler's HTTP archiver, which sends each result to a URL."""
     return {
         "schema": 2,  # the first that has runs
         "runs": "all",  # by default pScheduler sends no failures
@@ -200,7 +213,11 @@ def _archive(mesh: Mesh) -> dict[str, Any]:
     }
 
 
-def _is_host(text: str) -> bool:
+def _is_host_name_or_address(text: str) -> bool:
+    """Returns whether the text is an IP address without a zone (%eth0), or a DNS name.
+
+    Digits and points that are not an IPv4 address are not a name.
+    """
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -208,6 +225,6 @@ def _is_host(text: str) -> bool:
     return "%" not in text
 
 
-def _duration(seconds: float) -> str:
-    """Writes a duration as ISO 8601 has it."""
+def _iso_duration(seconds: float) -> str:
+    """Formats a duration as in ISO 8601, such as 'PT30S'."""
     return f"PT{seconds:.6f}".rstrip("0").rstrip(".") + "S"

@@ -7,7 +7,11 @@ NO_URL = "is not a server's URL: write https://HOST:PORT, such as https://elasti
 
 
 def read_url(text: str) -> str:
-    """Returns an http or https URL without a slash at its end. Raises ValueError."""
+    """Checks the URL of a server, and returns it without a slash at its end.
+
+    It must be http or https, without user, password or query. Raises ValueError, whose text never
+    contains a password.
+    """
     if not text.isprintable() or " " in text:
         raise ValueError("has characters that a URL can't have")
     try:

@@ -1,5 +1,4 @@
-"""Makes temporary folders and files. If their place can't be used, says which folder it is, why,
-and what to do.
+"""Makes temporary folders and files, with clear errors if their place can't be used.
 
 If TMPDIR names a folder that can't be used, Python silently takes another one. But users who set
 TMPDIR want that folder.
@@ -22,9 +21,10 @@ _PROBE = bytes(4096)  # more than a file system stores inline with a file's name
 
 
 class TemporaryFolderError(WrongInput, OSError):
-    """Says that there is no folder for temporary files."""
+    """Says which folder for temporary files can't be used, why, and what to do."""
 
     def __str__(self) -> str:
+        """Returns the message; its remedy depends on TMPDIR and on whether the disk is full."""
         remedy = (
             f"name another folder with {VARIABLE}, or unset it"
             if VARIABLE in os.environ
@@ -36,28 +36,32 @@ class TemporaryFolderError(WrongInput, OSError):
 
 
 def temporary_place() -> Path:
-    """Returns the folder for temporary files. Raises TemporaryFolderError if it can't be used."""
-    named = os.environ.get(VARIABLE)
-    if not named:
+    """Returns the folder for temporary files: $TMPDIR, or Python's default.
+
+    Writes a little there as a test. Raises TemporaryFolderError if that is not possible.
+    """
+    folder = os.environ.get(VARIABLE)
+    if not folder:
         try:
             return Path(tempfile.gettempdir())
         except FileNotFoundError:
-            named = DEFAULT
+            folder = DEFAULT
     try:
-        with tempfile.TemporaryFile(dir=named, buffering=0) as probe:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
             probe.write(_PROBE)
     except OSError as error:
-        raise TemporaryFolderError(error.errno, error.strerror, named) from error
-    return Path(named)
+        raise TemporaryFolderError(error.errno, error.strerror, folder) from error
+    return Path(folder)
 
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yields a new folder, and removes it in the end. Raises TemporaryFolderError, also if the disk
-    becomes full.
+    """Yields a new temporary folder, which is removed at the end of the context.
+
+    Raises TemporaryFolderError, also if the disk becomes full while a file in it is written.
     """
-    place = temporary_place()
-    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place) as folder:
+    parent = temporary_place()
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as folder:
         try:
             yield Path(folder)
         except OSError as error:
@@ -65,7 +69,7 @@ def temporary_folder() -> Iterator[Path]:
                 error.errno == errno.ENOSPC
                 and Path(folder) in Path(os.fsdecode(error.filename or "")).parents
             ):
-                raise TemporaryFolderError(error.errno, error.strerror, str(place)) from error
+                raise TemporaryFolderError(error.errno, error.strerror, str(parent)) from error
             raise
 
 

@@ -1,6 +1,4 @@
-"""Defines names that several packages share: congestion control algorithms, and what can
-limit a run.
-"""
+"""Defines names that several packages share: CCAs, and what can limit a run or make it invalid."""
 
 # CCAs by the names that the kernel knows them by (net/ipv4/Kconfig of Linux 7.2), and the BBR
 # versions that ccmix or Google's tree add. Before a run ccmix asks the host which of them it has.

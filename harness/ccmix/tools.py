@@ -74,7 +74,7 @@ class ToolError(WrongInput):
 
 
 def find_iperf3() -> Path:
-    """Returns the patched iperf3. Raises ToolError, as all find functions do."""
+    """Returns the patched iperf3, which mixes CCAs. Raises ToolError, as all find functions do."""
     return find("ccmix-iperf3", "CCMIX_IPERF3", "the patched iperf3")
 
 
@@ -89,14 +89,17 @@ def find_userland() -> Path:
 
 
 def named_kernels() -> dict[str, Path]:
-    """Returns the other kernels of the lab that lab/build has built, by their names."""
+    """Returns the kernels that the user has built for the lab with lab/build --name, by name."""
     folder = Path(os.environ.get("CCMIX_LAB_KERNELS") or cache_folder() / "lab-kernel" / "named")
     links = sorted(folder.iterdir()) if folder.is_dir() else []
     return {link.name: link.resolve() for link in links if os.access(link, os.X_OK)}
 
 
 def cache_folder() -> Path:
-    """Returns the folder for built programs, the same as tools/cache.sh uses."""
+    """Returns the folder for built programs: $CCMIX_CACHE, or ccmix in the user's cache folder.
+
+    tools/cache.sh uses the same.
+    """
     if cache := os.environ.get("CCMIX_CACHE"):
         return Path(cache)
     caches = os.environ.get("XDG_CACHE_HOME")
@@ -104,7 +107,7 @@ def cache_folder() -> Path:
 
 
 def _home() -> Path:
-    """Returns this user's home. A service or a cron job may have no HOME, or an empty one."""
+    """Returns this user's home, even for a service or a cron job, which may have no HOME."""
     try:
         return Path(os.environ.get("HOME") or pwd.getpwuid(os.geteuid()).pw_dir)
     except KeyError:
@@ -136,25 +139,26 @@ def find_confine() -> Path:
     return find("ccmix-confine", "CCMIX_CONFINE", "ccmix-confine")
 
 
-def find(name: str, variable: str, what: str) -> Path:
-    """Returns a program: the one that the variable names; otherwise the one in the folder of this
-    Python, where `make setup` puts it; otherwise the one of the installed package; otherwise the
-    one on PATH.
+def find(name: str, variable: str, description: str) -> Path:
+    """Returns the path of a program of ccmix; keeps it from being removed until this process ends.
 
-    `what` names the program in the message of ToolError.
+    Looks, in this order, at the environment variable, in the bin folder of this Python (where `make
+    setup` puts programs), in the installed package, and on PATH. `description` names the program in
+    the message of ToolError.
     """
     installed = Path(sys.prefix) / "bin" / name
-    program = os.environ.get(variable) or (
-        installed if os.access(installed, os.X_OK) else _in_package(name) or shutil.which(name)
+    candidate = os.environ.get(variable) or (
+        installed if os.access(installed, os.X_OK) else _find_in_package(name) or shutil.which(name)
     )
-    if not program:
+    if not candidate:
         raise ToolError(
-            f"{what} is not at {installed}: run 'make setup' in ccmix's folder, or set {variable}"
+            f"{description} is not at {installed}: run 'make setup' in ccmix's folder, or set "
+            f"{variable}"
         )
-    found = Path(program).resolve()
+    found = Path(candidate).resolve()
     hold(found)
     if not os.access(found, os.X_OK):
-        raise ToolError(f"{what} at {program} can't be run by this user")
+        raise ToolError(f"{description} at {candidate} can't be run by this user")
     return found
 
 
@@ -165,14 +169,19 @@ def hold(program: Path) -> None:
 
 
 def program_folders() -> list[Path]:
-    """Returns the folders that have ccmix's programs under their own names: that of this Python,
-    and that of the installed package.
+    """Returns the folders to put on PATH so that shells find ccmix's programs by name.
+
+    They are the bin folder of this Python, and the folder of the installed package.
     """
-    brought = _in_package("ccmix-iperf3")
-    return [Path(sys.prefix) / "bin", *([brought.parent] if brought else [])]
+    packaged_iperf3 = _find_in_package("ccmix-iperf3")
+    return [Path(sys.prefix) / "bin", *([packaged_iperf3.parent] if packaged_iperf3 else [])]
 
 
-def _in_package(name: str) -> Path | None:
+def _find_in_package(name: str) -> Path | None:
+    """Returns the program of the installed package, unpacked; None if there is none.
+
+    Raises ToolError if it can't be unpacked.
+    """
     try:
         return payload.find(name, cache_folder())
     except payload.PayloadError as error:
@@ -180,36 +189,38 @@ def _in_package(name: str) -> Path | None:
 
 
 def unpinned(program: Path) -> str | None:
-    """Returns a sentence about a program that was not built from the pinned source by the pinned
-    compiler. Returns None if it was, or if the build.json next to it does not say so.
+    """Returns a warning about a program that was not built from the pinned source and compiler.
+
+    None if it was, or if the build.json next to it does not say so.
     """
     try:
-        noted = json.loads((program.parent / "build.json").read_text(encoding="utf-8"))
+        build_notes = json.loads((program.parent / "build.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if not isinstance(noted, dict):
+    if not isinstance(build_notes, dict):
         return None
-    if noted.get("pinned") is False and "packages" in noted:
-        differs = "built from newer packages instead of what lab/userland/packages.lock pins"
-    elif noted.get("pinned") is False:
-        source = noted.get("source_version", "another source")
-        differs = f"built from {source} instead of what tools/sources.lock pins"
-    elif noted.get("pinned_compiler") is False:
-        compiler = noted.get("compiler", "another compiler")
-        differs = (
+    if build_notes.get("pinned") is False and "packages" in build_notes:
+        difference = "built from newer packages instead of what lab/userland/packages.lock pins"
+    elif build_notes.get("pinned") is False:
+        source = build_notes.get("source_version", "another source")
+        difference = f"built from {source} instead of what tools/sources.lock pins"
+    elif build_notes.get("pinned_compiler") is False:
+        compiler = build_notes.get("compiler", "another compiler")
+        difference = (
             f"built by {compiler} instead of the compiler that tools/toolchain/packages.lock pins"
         )
     else:
         return None
-    return f"{differs}, so numbers may differ from those of other installations"
+    return f"{difference}, so numbers may differ from those of other installations"
 
 
 def fingerprints() -> dict[str, str]:
-    """Returns a hash of the sources of each program that is built here."""
-    return {what: _fingerprint(patterns) for what, patterns in SOURCES.items()}
+    """Returns a hash of the current sources of each program, by the program's name for people."""
+    return {name: _fingerprint(patterns) for name, patterns in SOURCES.items()}
 
 
 def _fingerprint(patterns: tuple[str, ...]) -> str:
+    """Returns a hash of all files that match the patterns, which are relative to the repository."""
     content = hashlib.sha256()
     for file in sorted(file for pattern in patterns for file in REPOSITORY.glob(pattern)):
         content.update(f"{file.relative_to(REPOSITORY)}\n".encode() + file.read_bytes())
@@ -217,30 +228,35 @@ def _fingerprint(patterns: tuple[str, ...]) -> str:
 
 
 def outdated() -> str | None:
-    """Returns a sentence about programs that are older than their sources, as after a pull without
-    set-up; None if there are none.
+    """Returns a warning about programs that are older than their sources, as after a `git pull`.
 
-    Also compiles Python's byte code again if it is old, because a guest can't keep byte code, and
-    would compile during each run.
+    None if there are none. Also compiles Python's byte code again if it is old, because a guest
+    can't write files, and would compile during each run.
     """
     if not SETUP.exists():
         return None  # ccmix is installed without sources
-    kept = Path(sys.prefix) / "built-from"
-    built = (
-        dict(line.split("\t") for line in kept.read_text().splitlines()) if kept.exists() else {}
+    fingerprints_file = Path(sys.prefix) / "built-from"
+    built_from = (
+        dict(line.split("\t") for line in fingerprints_file.read_text().splitlines())
+        if fingerprints_file.exists()
+        else {}
     )
-    old = [what for what, now in fingerprints().items() if built.get(what) != now]
+    outdated_programs = [
+        name for name, current in fingerprints().items() if built_from.get(name) != current
+    ]
     if not compileall.compile_dir(HARNESS, quiet=2):
-        old.append("Python's byte code")
-    if not old:
+        outdated_programs.append("Python's byte code")
+    if not outdated_programs:
         return None
-    are = "is" if len(old) == 1 else "are"
-    return f"{', '.join(old)} {are} older than the sources, so results may differ: run {SETUP}"
+    verb = "is" if len(outdated_programs) == 1 else "are"
+    listed = ", ".join(outdated_programs)
+    return f"{listed} {verb} older than the sources, so results may differ: run {SETUP}"
 
 
 def main() -> None:
-    for what, now in fingerprints().items():
-        print(f"{what}\t{now}")
+    """Prints a line for each program: its name, and the hash of its sources."""
+    for name, fingerprint in fingerprints().items():
+        print(f"{name}\t{fingerprint}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Names the version of ccmix that runs: the release below, with git's commit.
+"""Finds out the version of ccmix that runs: the release number below, with git's commit.
 
     0.3.0+gCOMMIT            a clone at this commit, or a package that was built from it
     0.3.0+gCOMMIT.changed    the same with changed files
@@ -34,7 +34,10 @@ _OF_COMMIT = re.compile(r"[+.]g(?P<commit>[0-9a-f]+)")
 
 @dataclass(frozen=True)
 class Version:
-    """Names a version of ccmix; `commit` is None if it is not known."""
+    """A version of ccmix; `name` is for data, such as '0.3.0+g0123456789ab'.
+
+    `commit` has all 40 digits; None if it is not known.
+    """
 
     name: str
     commit: str | None
@@ -50,35 +53,45 @@ class Version:
 
 @functools.cache
 def version() -> Version:
-    """Returns the version that runs: the current one of sources, or that of an installed
-    package.
-    """
+    """Returns the version that runs: in a clone from git, otherwise the installed package's."""
     if (ROOT / "pyproject.toml").exists():  # metadata names the commit when they were installed
-        return _of_sources()
+        return _version_of_sources()
     try:
         name = importlib.metadata.version("ccmix")
     except importlib.metadata.PackageNotFoundError:
-        return _of_sources()
+        return _version_of_sources()
     commit = _OF_COMMIT.search(name)
     return Version(name, commit["commit"] if commit else None)
 
 
 def of_sources() -> str:
-    """Returns the version for a package that is built from the sources around this module."""
-    return os.environ.get(BUILD_VARIABLE) or _of_sources().name
+    """Returns the name of the version for a package that is built from these sources.
+
+    setuptools calls it. A variable overrides git, which may be missing in the build of an image.
+    """
+    return os.environ.get(BUILD_VARIABLE) or _version_of_sources().name
 
 
-def _of_sources() -> Version:
-    if (described := _of_clone(ROOT)) is not None:
+def _version_of_sources() -> Version:
+    """Returns the version of the sources around this module.
+
+    git knows it in a clone; in an archive of `git archive`, git has written the commit into
+    ARCHIVED.
+    """
+    if (described := _version_of_clone(ROOT)) is not None:
         return described
-    return Version(UNKNOWN, None) if ARCHIVED.startswith("$") else _named(ARCHIVED, changed=False)
+    return (
+        Version(UNKNOWN, None)
+        if ARCHIVED.startswith("$")
+        else _version_at_commit(ARCHIVED, changed=False)
+    )
 
 
-def _of_clone(root: Path) -> Version | None:
-    """Returns the version of a clone's commit; None without a clone, or without git."""
+def _version_of_clone(root: Path) -> Version | None:
+    """Asks git for the commit of a clone; returns None without a clone, or without git."""
     if not (root / ".git").exists():
         return None
-    argv = [
+    describe = [
         "git",
         "-C",
         str(root),
@@ -93,14 +106,19 @@ def _of_clone(root: Path) -> Version | None:
     environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(
-            argv, capture_output=True, text=True, check=True, timeout=GIT_WITHIN_S, env=environment
+            describe,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=GIT_WITHIN_S,
+            env=environment,
         )
     except (OSError, subprocess.SubprocessError):
         return None
     printed = done.stdout.strip()
     commit = printed.removesuffix("-dirty")
-    return _named(commit, changed=commit != printed)
+    return _version_at_commit(commit, changed=commit != printed)
 
 
-def _named(commit: str, *, changed: bool) -> Version:
+def _version_at_commit(commit: str, *, changed: bool) -> Version:
     return Version(f"{RELEASE}+g{commit[:DIGITS]}{'.changed' * changed}", commit)

@@ -104,7 +104,7 @@ def full(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         files.hold(cache.folder / "userland" / OTHER)
         yield Cache(cache.folder.parent, Ccmix(cache.folder.parent / "launch-of-cache"))
-        files.let_go(cache.folder / "userland" / OTHER)
+        files.release(cache.folder / "userland" / OTHER)
 
 
 @contextlib.contextmanager

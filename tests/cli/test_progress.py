@@ -72,7 +72,7 @@ def test_many_runs_at_a_time_have_one_bar(at_a_time: int, bars: int, tmp_path: P
         await asyncio.sleep(0)
         for run in runs:
             watcher.started(run, RunFolder(tmp_path / str(run.iteration)))
-        watcher.look()
+        watcher.update_bars()
         await asyncio.sleep(1.2)
         display.cancel()
         await asyncio.gather(display, return_exceptions=True)

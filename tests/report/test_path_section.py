@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.analysis.results import Results, load_results
-from ccmix.cli.report import _sentences
+from ccmix.cli.report import _answer_text
 from ccmix.report import results_text
 from ccmix.report.heading import MeasuredPath, Station, measured_paths, path_drawing, path_sentence
 from ccmix.report.html import write_report
@@ -96,7 +96,7 @@ def test_the_terminal_has_the_path_above_the_table(results: Results) -> None:
         < text.index("The path: path, emulated (1 run)")
         < text.index("mean goodput of")
     )
-    assert _sentences(results).splitlines()[0] == path_sentence(path)
+    assert _answer_text(results).splitlines()[0] == path_sentence(path)
 
 
 @pytest.mark.parametrize("name", ["real", "emulated"])

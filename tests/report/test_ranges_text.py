@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign, RunFolder
-from ccmix.cli.report import _sentences
+from ccmix.cli.report import _answer_text
 from ccmix.model import Group, Run, UdpSource
 from ccmix.report import results_text
 from ccmix.report.effects_text import range_sentences
@@ -53,7 +53,7 @@ def test_conditions_that_differ_in_what_is_not_known(tmp_path: Path) -> None:
     results = campaign(tmp_path, {"twin": ("buffer",)}, *TWO)
     assert list(range_sentences(results)) == [OF_BUFFER]
     assert OF_BUFFER in results_text.notes(results)
-    first, bullet, *_, more = _sentences(results).splitlines()
+    first, bullet, *_, more = _answer_text(results).splitlines()
     assert first == "Goodput is 40.0 Mbit/s to 90.0 Mbit/s in 2 conditions."
     assert (bullet, more) == (f"- {OF_BUFFER}", "For more, open the report:")
     assert f"<li>{OF_BUFFER}</li>" in write_report(results, tmp_path / "report.html").read_text()

@@ -25,7 +25,7 @@ from ccmix.archive.members import (
     walk,
 )
 from ccmix.failures import naming
-from ccmix.files import ArchiveError, folder_beside, open_file, staged
+from ccmix.files import ArchiveError, folder_next_to, open_file, staged
 from ccmix.model import run_files
 from ccmix.temporary import temporary_folder
 
@@ -267,7 +267,7 @@ def _replacing(file: Path) -> Iterator[IO[bytes]]:
     """
     if (file.is_symlink() or file.exists()) and not file.is_file():
         raise ArchiveError(f"{file}: is not a regular file: give another name with -o")
-    with folder_beside(file, "pack") as folder:
+    with folder_next_to(file, "pack") as folder:
         part = folder / file.name
         with naming(part), part.open("xb") as out:
             yield out

@@ -1,8 +1,8 @@
-"""Runs the command line `ccmix COMMAND`. Results go to standard output, everything else to standard
-error.
+"""Runs the command line `ccmix COMMAND`: the entry point of the program.
 
-The exit status is 0 if all is good, 1 if a run failed or was not valid, 2 for wrong usage or input
-(nothing was started), 130 if the user interrupted it.
+Results go to standard output, everything else to standard error. The exit status is 0 if all is
+good, 1 if a run failed or was not valid, 2 for wrong usage or input (nothing was started), 130 if
+the user interrupted it.
 """
 
 import os
@@ -12,30 +12,33 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Runs the command of sys.argv. Before it begins and after it has ended, Ctrl-C ends this
-    process as if no handler were set.
+    """Runs the command line of sys.argv: the entry point of the program `ccmix`.
+
+    During the slow import of the commands, and after the command has ended, Ctrl-C ends the process
+    silently, as if Python had no handler for SIGINT. In between it raises KeyboardInterrupt as
+    usual.
     """
     _replace_closed_streams()
-    # False if the caller ignores the signal
-    by_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if by_python:
+    # False if the program that started ccmix makes it ignore Ctrl-C, as nohup does
+    python_handles_ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if python_handles_ctrl_c:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from ccmix.cli.main import main as commands  # noqa: PLC0415  # imported late: Ctrl-C now ends the import quietly
+    from ccmix.cli.main import main as run_command  # noqa: PLC0415  # imported late: Ctrl-C now ends the import quietly
 
-    if by_python:
+    if python_handles_ctrl_c:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        commands()
+        run_command()
     finally:
-        if by_python:
+        if python_handles_ctrl_c:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _replace_closed_streams() -> None:
-    """Opens /dev/null for each standard stream that the caller has closed.
+    """Opens /dev/null in place of each standard stream that the caller has closed (`ccmix >&-`).
 
-    Otherwise Python has None for it, which can't be written to, and the next file that is opened
-    would get its descriptor.
+    Python sets sys.stdout to None for a closed stream, so that writing to it fails, and the next
+    file that is opened would get its descriptor number (0, 1 or 2).
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

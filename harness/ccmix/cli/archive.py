@@ -1,5 +1,6 @@
-"""`ccmix archive` packs a campaign into one file, and restores it. `ccmix verify` repeats the runs
-of an archive from the lab, and compares the bytes.
+"""`ccmix archive` packs a campaign (all runs of an INI file) into one file, and unpacks it.
+
+`ccmix verify` repeats the runs of an archive from the lab, and compares the bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from ccmix.tools import find_kernel
 from ccmix.units import format_bytes, format_few
 from ccmix.version import version
 
-MOST_LEFT_OUT = 5  # files that are left out and named
+MOST_LEFT_OUT = 5  # lines about files that are left out
 
 
 @click.group("archive")
@@ -78,7 +79,7 @@ def archive_pack(outdir: Path, output: Path | None, no_raw: bool) -> None:
     """
     named = outdir.resolve() if outdir.name in ("", "..") else outdir
     file = output or Path(f"{named}{packed.SUFFIX}")
-    with _progress("packing") as progress:
+    with _progress_bar("packing") as progress:
         packing = packed.pack(outdir, file, not no_raw, progress)
     for sentence in packing.damaged:
         tell(f"packed although damaged: {sentence}: 'ccmix run --resume' repeats the run")
@@ -108,24 +109,29 @@ def archive_unpack(file: Path, outdir: Path | None) -> None:
     """
     target = outdir or Path("results", packed.folder_name(file))
     left_out: list[str] = []
-    with _progress("unpacking") as progress:
+    with _progress_bar("unpacking") as progress:
         campaign = packed.unpack(file, target, progress, left_out.append)
     _name_left_out("not part of the campaign", [name for name in left_out if not is_report(name)])
     finished = sum(RunFolder.of(target, run).finished for run in campaign.runs)
     tell(f"{finished} of {len(campaign.runs)} runs")
     if REPORT in left_out and finished:
-        _make_report(target)
+        _write_report(target)
     put(f"{target}\n")
 
 
-def _make_report(outdir: Path) -> None:
+def _write_report(outdir: Path) -> None:
+    """Writes report.html into the folder of an unpacked campaign; packed files don't contain it."""
     with naming(outdir):
         write_report(load_results([outdir], numbers_of_many=True), outdir / REPORT)
 
 
 @contextlib.contextmanager
-def _progress(action: str) -> Iterator[Progress]:
-    """Shows a bar on a terminal, which disappears in the end."""
+def _progress_bar(action: str) -> Iterator[Progress]:
+    """Shows a progress bar while the context lasts, if standard error is a terminal.
+
+    Yields a function that moves the bar: it gets the bytes that are done and the bytes in all.
+    `action` is the label, such as 'packing'.
+    """
     columns = (
         progress.TextColumn(action),
         progress.BarColumn(),
@@ -141,6 +147,9 @@ def _progress(action: str) -> Iterator[Progress]:
 
 
 def _name_left_out(why: str, names: Sequence[str]) -> None:
+    """Tells the user which files are not packed or unpacked: a line for each of the first ones, and
+    then the number of the others. `why` is the reason that all of them share.
+    """
     for name in names[:MOST_LEFT_OUT]:
         tell(f"left out ({why}): {printable(name)}")
     if len(names) > MOST_LEFT_OUT:
@@ -152,7 +161,12 @@ MOST_DIFFERING = 4  # differing files that are named for a run
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """Holds the options of `ccmix verify`."""
+    """Holds the options of `ccmix verify`.
+
+    `sample` is the number of runs to repeat (None: all); `jobs` is the number of simultaneous runs
+    (None: one for each core); `commands` allows runs that start commands; without `outdir`, the
+    repeated runs are removed at the end.
+    """
 
     archive: Path
     sample: int | None
@@ -202,13 +216,14 @@ def verify(given: VerifyOptions) -> None:
 
 
 def _verify(given: VerifyOptions) -> int:
-    """Repeats the runs and prints the outcome of each; returns the exit status.
+    """Repeats runs of an archive in the lab, and prints for each whether it gave the same bytes.
 
-    Raises ArchiveError, UsageError or ToolError before anything is started.
+    Returns the exit status of `ccmix verify`. Raises ArchiveError, UsageError or ToolError before
+    anything is started.
     """
 
-    with opened([given.archive]) as archives, _outdir(given) as repeated_outdir:
-        original, runs = _original(archives.folders[0], given)
+    with opened([given.archive]) as archives, _folder_for_repeated_runs(given) as repeated_outdir:
+        original, runs = _campaign_and_runs(archives.folders[0], given)
         try:
             repeated = _repeat(original, runs, repeated_outdir, given)
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -217,7 +232,8 @@ def _verify(given: VerifyOptions) -> int:
 
 
 @contextlib.contextmanager
-def _outdir(given: VerifyOptions) -> Iterator[Path]:
+def _folder_for_repeated_runs(given: VerifyOptions) -> Iterator[Path]:
+    """Yields the folder of --outdir, or a temporary folder that is removed at the end."""
     if given.outdir:
         yield given.outdir
         return
@@ -226,12 +242,14 @@ def _outdir(given: VerifyOptions) -> Iterator[Path]:
         yield folder
 
 
-def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Run]]:
-    """Returns the campaign and the runs to repeat.
+def _campaign_and_runs(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Run]]:
+    """Loads the archived campaign, and returns it with the finished runs that are to be repeated.
 
-    Raises ArchiveError if the campaign was not made in the lab, if no run is finished, or if the
-    runs differ from the plan of the archive's INI text, which is checked like any other INI file.
-    Raises UsageError if the runs start commands and --commands is not given.
+    With --sample, these are drawn at random. An archive may come from anybody, so its runs are only
+    started if this version of ccmix plans the same runs from the archive's INI text.
+
+    Raises ArchiveError if the campaign was not made in the lab, has no finished run, or has a run
+    that differs from that plan, and UsageError if runs start commands without --commands.
     """
     campaign = Campaign.load(outdir)
     if not campaign.origin.lab:
@@ -239,30 +257,30 @@ def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Ru
             f"{given.archive}: was not made in the lab, and only runs in the lab can be repeated "
             "exactly"
         )
-    names = [run.name for run in campaign.runs if RunFolder.of(outdir, run).finished]
-    if not names:
+    chosen_names = [run.name for run in campaign.runs if RunFolder.of(outdir, run).finished]
+    if not chosen_names:
         raise ArchiveError(f"{given.archive}: has no finished run to repeat")
-    if given.sample and given.sample < len(names):
-        names = random.SystemRandom().sample(names, given.sample)
-    drawn = set(names)
-    finished = [result.run for result, _ in campaign.finished(lambda run: run.name in drawn)]
-    planned = _planned(campaign)
+    if given.sample and given.sample < len(chosen_names):
+        chosen_names = random.SystemRandom().sample(chosen_names, given.sample)
+    chosen = set(chosen_names)
+    finished = [result.run for result, _ in campaign.finished(lambda run: run.name in chosen)]
+    planned_now = _runs_planned_now(campaign)
     for run in finished:
-        if run != planned.get(run.name) or isinstance(run.path, HostPath):
+        if run != planned_now.get(run.name) or isinstance(run.path, HostPath):
             raise ArchiveError(
                 f"{given.archive}: {run.name}: can't be repeated: this version of ccmix plans "
                 "another run from the archive's INI text"
             )
-    lines = [
+    command_lines = [
         source.line
         for run in finished
         for source in run.traffic.sources
         if isinstance(source, CommandSource)
     ]
-    if lines and not given.commands:
+    if command_lines and not given.commands:
         raise click.UsageError(
             f"{given.archive}: its runs start commands, which can read all files that you can "
-            f"read, such as {lines[0]!r}: give --commands if you trust their author"
+            f"read, such as {command_lines[0]!r}: give --commands if you trust their author"
         )
     if any(run.topology.host_root for run in finished):
         tell(
@@ -272,9 +290,10 @@ def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Ru
     return campaign, finished
 
 
-def _planned(campaign: Campaign) -> dict[str, Run]:
-    """Plans the campaign's INI text with its seed; returns the runs by name. Raises ArchiveError if
-    this version of ccmix refuses the text.
+def _runs_planned_now(campaign: Campaign) -> dict[str, Run]:
+    """Plans the archive's INI text with the campaign's seed, as `ccmix run` would do it now.
+
+    Returns the runs by name. Raises ArchiveError if this version of ccmix refuses the text.
     """
     seed = campaign.origin.seed
     try:
@@ -289,7 +308,11 @@ def _planned(campaign: Campaign) -> dict[str, Run]:
 def _repeat(
     original: Campaign, runs: Sequence[Run], outdir: Path, given: VerifyOptions
 ) -> Campaign:
-    """Repeats the runs. Raises ArchiveError, UsageError or ToolError before anything is started."""
+    """Makes the `runs` of the `original` campaign again, in the lab, as a new campaign in `outdir`.
+
+    Returns the new campaign. Raises ArchiveError, UsageError or ToolError before anything is
+    started.
+    """
 
     machine = LabMachine(find_kernel(), EmulationPrograms.find(), lacking.found_kernels(runs))
     lacking.refuse_in_lab(runs)
@@ -303,48 +326,56 @@ def _repeat(
 
 
 def _compare(original: Campaign, repeated: Campaign) -> int:
-    """Prints a line for each run and, if bytes differ, the differences in settings and tools.
-    Returns the exit status.
+    """Prints for each repeated run whether its files have the same bytes as the original ones.
+
+    If any differ, also lists the differing settings and tool versions. Returns the exit status.
     """
 
-    same = 0
+    same_count = 0
     for run in repeated.runs:
         if not RunFolder.of(repeated.outdir, run).finished:
             put(f"{run.name}: could not be repeated\n")
             continue
         outcome = compare_run(run, original.outdir, repeated.outdir)
-        same += outcome.same
-        put(f"{run.name}: {_outcome(outcome)}\n")
-    put(f"{same} of {len(repeated.runs)} runs gave the same bytes\n")
-    if same == len(repeated.runs):
+        same_count += outcome.same
+        put(f"{run.name}: {_outcome_text(outcome)}\n")
+    put(f"{same_count} of {len(repeated.runs)} runs gave the same bytes\n")
+    if same_count == len(repeated.runs):
         return output.GOOD
-    for difference in _environment(original, repeated):
+    for difference in _environment_differences(original, repeated):
         tell(
-            f"differs: {difference.what}: {_values(difference.a)} in the archive, "
-            f"{_values(difference.b)} here"
+            f"differs: {difference.what}: {_values_text(difference.a)} in the archive, "
+            f"{_values_text(difference.b)} here"
         )
     return output.BAD
 
 
-def _outcome(outcome: Repetition) -> str:
+def _outcome_text(outcome: Repetition) -> str:
+    """Says how a repetition compares: 'the same (12 files)' or 'differs in run.json, ...'."""
     if outcome.same:
         return f"the same ({outcome.compared} files)"
     return f"differs in {format_few(outcome.differing, MOST_DIFFERING)}"
 
 
-def _environment(original: Campaign, repeated: Campaign) -> list[Difference]:
-    """Returns the differences between the archived runs and their repetitions in versions of
-    tools, kernels and settings.
+def _environment_differences(original: Campaign, repeated: Campaign) -> list[Difference]:
+    """Returns the settings, kernels and tool versions that differ from those of the archive.
+
+    They explain why bytes differ. Empty if no run could be repeated.
     """
 
     if not any(RunFolder.of(repeated.outdir, run).finished for run in repeated.runs):
         return []
-    there, here = (load_results([each.outdir], numbers_only=True) for each in (original, repeated))
-    pairs = match(cells(there.runs), cells(here.runs)).pairs
-    made_by = (original.origin.ccmix or "unknown",), (version().name,)
-    versions = [Difference("ccmix", *made_by)] if made_by[0] != made_by[1] else []
-    return [*versions, *differences(pairs, there, here)]
+    archived, repeated_here = (
+        load_results([campaign.outdir], numbers_only=True) for campaign in (original, repeated)
+    )
+    pairs = match(cells(archived.runs), cells(repeated_here.runs)).pairs
+    ccmix_versions = (original.origin.ccmix or "unknown",), (version().name,)
+    versions = (
+        [Difference("ccmix", *ccmix_versions)] if ccmix_versions[0] != ccmix_versions[1] else []
+    )
+    return [*versions, *differences(pairs, archived, repeated_here)]
 
 
-def _values(values: Sequence[str]) -> str:
+def _values_text(values: Sequence[str]) -> str:
+    """Joins the values of a setting in all runs of a side: '6.1 or 6.12'; 'nothing' if none."""
     return " or ".join(values) or "nothing"

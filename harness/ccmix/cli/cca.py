@@ -1,5 +1,6 @@
-"""`ccmix cca`: loads BBRv2 and BBRv3 into the running kernel of this machine or of another host,
-and shows the state of their connections.
+"""`ccmix cca`: loads BBRv2 and BBRv3 into a running kernel as BPF programs, and shows their state.
+
+The kernel is that of this machine or of another host.
 """
 
 from __future__ import annotations
@@ -57,9 +58,12 @@ CONNECTION = (
 
 
 @dataclass
-class _Program:
-    """Holds ccmix-cca on a host, and the function that starts commands there. `warned` is set when
-    a command has printed a warning.
+class _CcaProgram:
+    """Runs commands on one host, above all ccmix-cca, the program that loads CCAs into the kernel.
+
+    `path` is where ccmix-cca is on that host; `start` starts a process there. `prefix` is put
+    before warnings ('' for this machine). `warned` becomes true when a command has printed a
+    warning.
     """
 
     host: str
@@ -69,24 +73,26 @@ class _Program:
     warned: bool = False
 
     def call(self, *arguments: str) -> str:
-        """Returns the output of ccmix-cca. Raises CommandError."""
+        """Runs ccmix-cca with these arguments, returns its standard output. Raises CommandError."""
         return self.run([self.path, *arguments])
 
     def run(self, argv: Sequence[str]) -> str:
-        """Runs a command and returns its output; prints its standard error as warnings. Raises
-        CommandError.
+        """Runs any command on the host, and returns its standard output.
+
+        Shows each line of its standard error to the user as a warning. Raises CommandError if it
+        fails.
         """
         with temporary_folder() as folder:
             stdout, stderr = folder / "stdout", folder / "stderr"
             with self.start(argv, stdout=stdout, stderr=stderr) as process:
                 exit_status = process.wait(WITHIN_S)
-            output, warnings = (file.read_text(errors="replace") for file in (stdout, stderr))
+            printed, warnings = (file.read_text(errors="replace") for file in (stdout, stderr))
         if exit_status != 0:
-            raise exit_status_error(self.host, argv, exit_status, warnings or output)
+            raise exit_status_error(self.host, argv, exit_status, warnings or printed)
         for line in warnings.splitlines():
             self.warned = True
             tell(self.prefix + shortened(line))
-        return output
+        return printed
 
 
 _name = click.argument("name", metavar="NAME", type=click.Choice(BPF_CCAS))
@@ -140,7 +146,7 @@ def cca_load(name: str, parameters: tuple[str, ...], allow_users: bool, host: st
     ccmix cca load bbr3 --allow-users
     ccmix cca load bbr2 loss_thresh=5 --host dtn@dtn1.example.org
     """
-    with _on(host) as program:
+    with _program_on(host) as program:
         if allow_users:
             check_allowing(program.host, program.run)
         program.call("load", name, *parameters, *(["--keep"] if allow_users else []))
@@ -159,7 +165,7 @@ def cca_set(name: str, parameters: tuple[str, ...], host: str | None) -> None:
     ccmix cca set bbr3 loss_thresh=5
     ccmix cca set bbr2 pacing_gain=320,192,256,256 --host dtn1.example.org
     """
-    with _on(host) as program:
+    with _program_on(host) as program:
         program.call("set", name, *parameters)
 
 
@@ -175,7 +181,7 @@ def cca_unload(name: str, missing_ok: bool, host: str | None) -> None:
     ccmix cca unload bbr3
     ccmix cca unload bbr3 --missing-ok --host dtn1.example.org
     """
-    with _on(host) as program:
+    with _program_on(host) as program:
         program.call("unload", name, *(["--missing-ok"] if missing_ok else []))
 
 
@@ -189,10 +195,10 @@ def cca_list(form: str, host: str | None) -> None:
     ccmix cca list
     ccmix cca list --format json --host dtn1.example.org
     """
-    with _on(host) as program:
-        rows = _rows(program.call("list", "--json"))
+    with _program_on(host) as program:
+        rows = _parsed_rows(program.call("list", "--json"))
     if form == "json" or rows:
-        put(_shown(form, ("CCA", "sockets", "fallbacks", "program"), rows, _listed))
+        put(_formatted(form, ("CCA", "sockets", "fallbacks", "program"), rows, _cca_cells))
     else:
         tell("nothing is loaded as a BPF program: 'ccmix cca load bbr3' loads BBRv3")
 
@@ -209,10 +215,10 @@ def cca_status(name: str | None, form: str, host: str | None) -> None:
     ccmix cca status
     ccmix cca status bbr3 --format json --host dtn1.example.org
     """
-    with _on(host) as program:
-        rows = _rows(program.call("status", *([name] if name else []), "--json"))
+    with _program_on(host) as program:
+        rows = _parsed_rows(program.call("status", *([name] if name else []), "--json"))
     if form == "json" or rows:
-        put(_shown(form, CONNECTION, rows, _connection))
+        put(_formatted(form, CONNECTION, rows, _connection_cells))
     elif not program.warned:
         tell("no connection uses a CCA that is loaded as a BPF program")
 
@@ -228,18 +234,18 @@ def cca_check(form: str, host: str | None) -> None:
     ccmix cca check
     ccmix cca check --host dtn@dtn1.example.org
     """
-    with _on(host) as program:
-        rows = _rows(program.run([*_EITHER_WAY, program.path, "check", "--json"]))
-    put(_shown(form, ("need", "", "seen"), rows, _need))
+    with _program_on(host) as program:
+        rows = _parsed_rows(program.run([*_EITHER_WAY, program.path, "check", "--json"]))
+    put(_formatted(form, ("need", "", "seen"), rows, _need_cells))
     sys.exit(output.GOOD if all(row.get("ok") is True for row in rows) else output.BAD)
 
 
 @contextmanager
-def _on(name: str | None) -> Iterator[_Program]:
-    """Yields ccmix-cca on the host of this name, by default on this machine.
+def _program_on(name: str | None) -> Iterator[_CcaProgram]:
+    """Yields ccmix-cca, ready to run on the host of this name (None: this machine).
 
-    If it fails, prints its message and exits with its status. Raises BadParameter, CommandError or
-    ToolError.
+    If a command fails on the host, prints its message and exits with status 1, or 2 if ccmix-cca
+    refused the arguments. Raises BadParameter, CommandError or ToolError.
     """
     try:
         address = parse_host(name) if name else None
@@ -248,12 +254,12 @@ def _on(name: str | None) -> Iterator[_Program]:
     program = find_cca()
     try:
         if address is None or address.kind is AddressKind.LOCAL:
-            yield _Program(LocalHost.name, str(program), LocalHost().start, "")
+            yield _CcaProgram(LocalHost.name, str(program), LocalHost().start, "")
         else:
-            with _agent(address) as host:
+            with _agent_on(address) as host:
                 as_root = partial(host.start, privileged=True)
-                with sent(host, program) as there:
-                    yield _Program(host.name, there, as_root, f"{name}: ")
+                with sent(host, program) as path_on_host:
+                    yield _CcaProgram(host.name, path_on_host, as_root, f"{name}: ")
     except ExitStatusError as error:
         reason = printable(error.reason.partition(": ")[2] or error.reason)
         tell(f"{name}: {reason}" if name else reason)
@@ -261,8 +267,11 @@ def _on(name: str | None) -> Iterator[_Program]:
 
 
 @contextmanager
-def _agent(address: HostAddress) -> Iterator[AgentHost]:
-    """Connects to a host, even if a campaign holds its lock. Raises ConnectError."""
+def _agent_on(address: HostAddress) -> Iterator[AgentHost]:
+    """Connects by ssh to a host, on which an agent of ccmix then starts commands; yields the agent.
+
+    As an onlooker it also connects while a campaign has locked the host. Raises ConnectError.
+    """
     host = connect(address, "ccmix cca", onlooker=True, tell=tell)
     try:
         yield host
@@ -270,9 +279,12 @@ def _agent(address: HostAddress) -> Iterator[AgentHost]:
         host.close()
 
 
-def _rows(output: str) -> list[Row]:
-    """Parses the JSON of ccmix-cca. Raises ClickException for any other output."""
-    with _understood():
+def _parsed_rows(output: str) -> list[Row]:
+    """Parses the JSON of ccmix-cca: a list of objects, one for each CCA, connection or need.
+
+    Raises ClickException for any other output.
+    """
+    with _explain_unknown_output():
         rows: list[Row] = foreign_json.loads(output)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise ValueError("it is not a list of objects")
@@ -280,8 +292,11 @@ def _rows(output: str) -> list[Row]:
 
 
 @contextmanager
-def _understood() -> Iterator[None]:
-    """Raises ClickException for errors in output that is not from ccmix-cca."""
+def _explain_unknown_output() -> Iterator[None]:
+    """Turns errors of parsing in this context into one message: the output is not from ccmix-cca.
+
+    Raises ClickException in place of KeyError, TypeError and the like.
+    """
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
@@ -290,37 +305,46 @@ def _understood() -> Iterator[None]:
         ) from error
 
 
-def _shown(
+def _formatted(
     form: str, headings: Sequence[str], rows: Sequence[Row], cells: Callable[[Row], Sequence[str]]
 ) -> str:
-    """Formats the rows as JSON or, with the cells of each row, as a table. Raises
-    ClickException for rows that are not from ccmix-cca.
+    """Formats the rows as JSON (form 'json'), or as a table with these headings.
+
+    `cells` returns the cells of the table for one row. Raises ClickException if a row lacks a key.
     """
     if form == "json":
         return json.dumps(rows, indent=2) + "\n"
     table = Table(*headings, box=None, pad_edge=False)
-    with _understood():
+    with _explain_unknown_output():
         for row in rows:
             table.add_row(*(Text(printable(cell)) for cell in cells(row)))
     return plain(table)
 
 
-def _need(row: Row) -> list[str]:
+def _need_cells(row: Row) -> list[str]:
+    """Returns the cells for something that loading needs of a kernel: name, state and details."""
     return [row["need"], "ok" if row["ok"] else "lacks", row["word"]]
 
 
-def _listed(row: Row) -> list[str]:
+def _cca_cells(row: Row) -> list[str]:
+    """Returns the cells for a loaded CCA: name, its sockets, its fallbacks, and the BPF program."""
     counts = (
         UNSET if row[count] is None else str(row[count]) for count in ("sockets", "fallbacks")
     )
     return [row["name"], *counts, row["program"] or UNSET]
 
 
-def _connection(row: Row) -> list[str]:
-    """Returns the cells for the headings of CONNECTION."""
+def _connection_cells(row: Row) -> list[str]:
+    """Returns the cells for a TCP connection and its BBR model, in the order of CONNECTION.
+
+    A value that the CCA has not set yet is null in the JSON, and a dash in the table.
+    """
     return [
         row["name"],
-        *(_end(row[f"{end}_address"], row[f"{end}_port"]) for end in ("local", "remote")),
+        *(
+            _address_and_port(row[f"{end}_address"], row[f"{end}_port"])
+            for end in ("local", "remote")
+        ),
         row["phase"],
         str(row["cycle"]),
         *(
@@ -336,5 +360,5 @@ def _connection(row: Row) -> list[str]:
     ]
 
 
-def _end(address: str, port: int) -> str:
+def _address_and_port(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

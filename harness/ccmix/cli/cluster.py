@@ -1,4 +1,4 @@
-"""Prepares the cluster for `ccmix run --executor`."""
+"""Connects `ccmix run --executor` to a Dask cluster, whose workers then make the runs."""
 
 from __future__ import annotations
 
@@ -27,44 +27,52 @@ PLACES = "dask://HOST:PORT, dask+tls://HOST:PORT, ssh:HOSTS.csv, slurm or slurm:
 
 
 def executor(runs: Sequence[Run], given: RunOptions, kernels: Mapping[str, Path]) -> Executor:
-    """Waits for the cluster's scheduler, and returns the executor of the runs.
+    """Returns the object that makes the runs of `ccmix run --executor` on a Dask cluster.
+
+    Connects to a running cluster or starts one, and waits until its scheduler answers. `kernels`
+    has the files of the lab's kernels that the runs use, by name.
 
     Raises UsageError for options that can't be combined, ConfigError for mistakes in the file of
     hosts, ToolError, and ClusterError if no worker can be used.
     """
-    start = _start(given)
+    address_or_start = _address_or_start(given)
     lacking.refuse_in_lab(runs)
     from ccmix.cluster import messages  # noqa: PLC0415  # Dask is slow
     from ccmix.cluster.executor import DaskExecutor, SchedulerConnection  # noqa: PLC0415  # Dask is slow
 
-    for find in (*messages.PROGRAMS.values(), find_userland):
-        find()
-    needed = messages.parts() | {
+    for find_program in (*messages.PROGRAMS.values(), find_userland):
+        find_program()  # raises ToolError if it is missing here
+    # What each worker must have: programs and kernels by name, with their hashes
+    needed_parts = messages.parts() | {
         name: sha256
         for name, sha256 in messages.kernel_parts().items()
         if name.removeprefix(messages.NAMED_KERNEL) in kernels
     }
     if any(run.topology.host_root for run in runs):
-        needed |= messages.host_parts()
-    started = None
-    if isinstance(start, str):
-        address = start
+        needed_parts |= messages.host_parts()
+    started_cluster = None
+    if isinstance(address_or_start, str):
+        address = address_or_start
     else:
-        started = start()
-        address = started.scheduler_address
-    connection = SchedulerConnection(address, tell, needed, started.security if started else None)
+        started_cluster = address_or_start()
+        address = started_cluster.scheduler_address
+    connection = SchedulerConnection(
+        address, tell, needed_parts, started_cluster.security if started_cluster else None
+    )
     try:
         asyncio.run(connection.check())
     except BaseException:
-        if started:
-            started.close()
+        if started_cluster:
+            started_cluster.close()
         raise
-    return DaskExecutor(connection, given.shared, given.folder, started)
+    return DaskExecutor(connection, given.shared, given.folder, started_cluster)
 
 
-def _start(given: RunOptions) -> str | Callable[[], SpecCluster]:
-    """Returns the scheduler's address in Dask's form, or a function that starts a cluster. Raises
-    UsageError and ConfigError.
+def _address_or_start(given: RunOptions) -> str | Callable[[], SpecCluster]:
+    """Reads --executor: returns the address of a running scheduler, such as 'tcp://HOST:PORT', or a
+    function that starts a cluster by ssh or Slurm.
+
+    Raises UsageError for options that don't fit, and ConfigError for mistakes in the file of hosts.
     """
     assert given.executor
     if not given.in_lab:
@@ -81,23 +89,25 @@ def _start(given: RunOptions) -> str | Callable[[], SpecCluster]:
         )
     if given.executor.startswith(SSH):
         rows = read_hosts(Path(given.executor.removeprefix(SSH)))
-        return lambda: _by_ssh(rows)
-    kind, _, jobs = given.executor.partition(":")
-    if kind == SLURM and (given.executor == SLURM or (jobs.isdecimal() and int(jobs) > 0)):
-        return lambda: _by_slurm(int(jobs or 1))
-    scheme, _, place = given.executor.partition("://")
-    if scheme not in SCHEMES or not place.rpartition(":")[2].isdecimal():
+        return lambda: _start_by_ssh(rows)
+    scheduler, _, jobs = given.executor.partition(":")
+    if scheduler == SLURM and (given.executor == SLURM or (jobs.isdecimal() and int(jobs) > 0)):
+        return lambda: _start_by_slurm(int(jobs or 1))
+    scheme, _, host_and_port = given.executor.partition("://")
+    if scheme not in SCHEMES or not host_and_port.rpartition(":")[2].isdecimal():
         raise click.UsageError(f"--executor {given.executor}: give {PLACES}")
-    return f"{SCHEMES[scheme]}://{place}"
+    return f"{SCHEMES[scheme]}://{host_and_port}"
 
 
-def _by_ssh(rows: Sequence[HostRow]) -> SpecCluster:
+def _start_by_ssh(rows: Sequence[HostRow]) -> SpecCluster:
+    """Starts a Dask cluster with a worker on each host of the list."""
     from ccmix.cluster.started import by_ssh  # noqa: PLC0415  # Dask is slow
 
     return by_ssh(rows, tell)
 
 
-def _by_slurm(jobs: int) -> SpecCluster:
+def _start_by_slurm(jobs: int) -> SpecCluster:
+    """Starts a Dask cluster whose workers are this number of Slurm jobs."""
     from ccmix.cluster.started import by_slurm  # noqa: PLC0415  # Dask is slow
 
     return by_slurm(jobs, tell)

@@ -1,6 +1,4 @@
-"""`ccmix compare` reports the differences between two campaigns. `ccmix twin` describes a measured
-path, and writes its emulated twin.
-"""
+"""`ccmix compare` compares two campaigns; `ccmix twin` describes a measured path for emulation."""
 
 from __future__ import annotations
 
@@ -27,13 +25,14 @@ from ccmix.units import parse_percent
 
 
 class Share(click.ParamType[float]):
-    """Reads '10%' as a fraction."""
+    """Makes click read an option such as '10%' as a fraction between 0 and 1, here 0.1."""
 
     name = "percent"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
+        """Returns the fraction. Also gets values that click has converted before, which stay."""
         if isinstance(value, float):
             return value
         try:
@@ -78,32 +77,49 @@ def compare(outdir_a: Path, outdir_b: Path, form: str, margin: float, output: Pa
 
 
 def compared(outdir_a: Path, outdir_b: Path, margin: float, form: str) -> str:
-    """Compares the campaigns; returns the text to print. Raises ArchiveError."""
-    named = outdir_a, outdir_b
-    with opened(named) as archives:
-        return _compared(archives, named, margin, form)
+    """Compares the campaigns in two folders or packed files, and returns the text to print.
+
+    `margin` is the fraction by which two means may differ and still count as the same; `form` is a
+    value of --format. Raises ArchiveError.
+    """
+    named_paths = outdir_a, outdir_b
+    with opened(named_paths) as archives:
+        return _compare_opened(archives, named_paths, margin, form)
 
 
-def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float, form: str) -> str:
-    a, b = archives.folders
-    made_by = (_version(a), _version(b))
-    results = load_results([a], numbers_only=True), load_results([b], numbers_only=True)
+def _compare_opened(
+    archives: OpenedArchives, named: tuple[Path, Path], margin: float, form: str
+) -> str:
+    """Compares two opened campaigns, and returns the text in the given form.
+
+    `archives` has their folders, temporary ones for packed files; `named` has the paths that
+    the user named. Prints what is left out because it could not be read.
+    """
+    folder_a, folder_b = archives.folders
+    ccmix_versions = (_ccmix_version(folder_a), _ccmix_version(folder_b))
+    results = (
+        load_results([folder_a], numbers_only=True),
+        load_results([folder_b], numbers_only=True),
+    )
     for side in results:
         for sentence in left_out(side.unread):
             tell(archives.rename(sentence))
-    comparison = verdicts.compare(*results, margin, made_by)
+    comparison = verdicts.compare(*results, margin, ccmix_versions)
     for why in comparison.unread:
         tell(archives.rename(f"left out of the distributions: {why}"))
     if form == "json":
         return (
-            json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1)
+            json.dumps(
+                {"a": str(named[0]), "b": str(named[1])} | comparison.to_json(),
+                indent=1,
+            )
             + "\n"
         )
-    names = a.resolve().name, b.resolve().name
-    drawings = specifications(comparison, *names) if form in ("html", "svg") else []
+    campaign_names = folder_a.resolve().name, folder_b.resolve().name
+    drawings = specifications(comparison, *campaign_names) if form in ("html", "svg") else []
     match form:
         case "html":
-            return html_page(comparison, *names, *map(svg, drawings))
+            return html_page(comparison, *campaign_names, *map(svg, drawings))
         case "svg" if not drawings:
             raise ArchiveError(
                 f"{named[0]} and {named[1]}: nothing to draw: they have no condition in common"
@@ -118,7 +134,7 @@ def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float,
             return terminal(comparison)
 
 
-def _version(outdir: Path) -> str:
+def _ccmix_version(outdir: Path) -> str:
     return Campaign.load(outdir).origin.ccmix or "unknown"
 
 
@@ -152,11 +168,11 @@ def twin(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
     if form == "json":
         rows = [
             {
-                "path": each.name,
-                "dst": each.runs[0].run.dst,
-                "estimates": [own.to_json() for own in each.estimates],
+                "path": path_twin.name,
+                "dst": path_twin.runs[0].run.dst,
+                "estimates": [estimate.to_json() for estimate in path_twin.estimates],
             }
-            for each in twins
+            for path_twin in twins
         ]
         put(json.dumps(rows, indent=1) + "\n")
     else:

@@ -1,5 +1,5 @@
-"""`ccmix doctor` examines the hosts of a configuration. `ccmix restore` undoes changes that a
-killed run has left, on this machine or on other hosts.
+"""`ccmix doctor` checks whether hosts are fit for a test; `ccmix restore` undoes what a run has
+left.
 """
 
 from __future__ import annotations
@@ -65,23 +65,24 @@ def _examine(
     in_lab: bool,
     form: str,
 ) -> int:
-    """Prints the report; returns the exit status. Raises ConfigError.
+    """Prints the doctor's report on this machine and on the hosts of the INI file `config`.
 
-    Agents examine the hosts of entries as runs use them: with the same login, PATH and temporary
-    folder.
+    `only` are the names of the entries (sections) to look at; empty means all. `in_lab` checks for
+    runs in the lab. Agents examine the hosts with the same login, PATH and temporary folder as runs
+    have. Returns the exit status: 1 if a check failed. Raises ConfigError.
     """
-    if old := outdated():
-        tell(old)
+    if outdated_programs := outdated():
+        tell(outdated_programs)
     runs = None
     if config:
         runs = make_plan(select(load(config, overrides=overrides).entries, only, config), 0)
         outdir = outdir or Path("results") / config.stem
-    options = DoctorOptions(runs, outdir, in_lab)
+    doctor_options = DoctorOptions(runs, outdir, in_lab)
     if any(isinstance(run.path, HostPath) for run in runs or ()):
         with Hosts(f"ccmix doctor on {socket.gethostname()}", onlooker=True, tell=tell) as hosts:
-            reports = examine(options, lambda name: hosts.get(parse_host(name)))
+            reports = examine(doctor_options, lambda name: hosts.get(parse_host(name)))
     else:
-        reports = examine(options)
+        reports = examine(doctor_options)
     if form == "json":
         put(report.to_json(reports) + "\n")
     else:
@@ -108,27 +109,33 @@ def restore(hosts: tuple[str, ...]) -> None:
 
 
 def _restore(names: Sequence[str]) -> int:
-    """Restores these hosts (this machine if there are none), and prints each change. Returns the
-    exit status.
+    """Undoes what killed runs have left on these hosts (without names: on this machine).
+
+    Without names, also cancels pScheduler tasks that this machine has posted. Prints a line for
+    each change. Returns the exit status: 1 if any change could not be undone.
 
     Raises BadParameter or ConnectError.
     """
     if names:
-        restored, cancelled = list(_on_hosts(names)), []
+        restored, cancelled = list(_restore_hosts(names)), []
     else:
         restored = [(undo.what, reason) for undo, reason in left_journals.restore()]
         cancelled = list(cancel_left())
-    for what, reason in restored:
-        tell(f"{what}: {reason or 'restored'}")
-    for what, reason in cancelled:
-        tell(f"{what}: {reason or 'cancelled'}")
+    for change, reason in restored:
+        tell(f"{change}: {reason or 'restored'}")
+    for change, reason in cancelled:
+        tell(f"{change}: {reason or 'cancelled'}")
     if not restored and not cancelled:
         tell("nothing to restore")
     return output.BAD if any(reason for _, reason in (*restored, *cancelled)) else output.GOOD
 
 
-def _on_hosts(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """Yields each undone change, and why it failed; an agent restores its host when it starts."""
+def _restore_hosts(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Restores the hosts one after the other: an agent does this when it starts on a host.
+
+    Yields for each change its description, and the reason why undoing failed (None if it is
+    undone).
+    """
     try:
         addresses = [parse_host(name) for name in names]
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`ccmix import`: makes an archive of third-party results."""
+"""`ccmix import`: makes an archive of third-party results, such as iperf3 logs and CSV tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ MOST_NAMED = 10  # of files that are left out
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Holds the options of `ccmix import`. RTT in seconds, rate in bit/s."""
+    """Holds the options of `ccmix import`: `rtt` in seconds, `rate` in bit/s, None if not given.
+
+    `kind` is the kind of all files (None: recognised by their content); `columns` renames the
+    columns of a table; `name_pattern` says which values the files' names contain.
+    """
 
     paths: tuple[Path, ...]
     outdir: Path
@@ -47,6 +51,7 @@ class ImportOptions:
 
     @property
     def overrides(self) -> ImportOverrides:
+        """The options that set or replace values of the imported runs."""
         return ImportOverrides(
             self.entry,
             self.src,
@@ -61,7 +66,10 @@ class ImportOptions:
 
 
 class Quantity(click.ParamType[float]):
-    """Reads '88ms' or '10gbit' as an SI number."""
+    """Makes click read an option such as '88ms' or '10gbit' as a number in seconds or bit/s.
+
+    `parse` reads the text, and raises ValueError for a wrong one.
+    """
 
     name = "quantity"
 
@@ -71,6 +79,7 @@ class Quantity(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
+        """Returns the number that the user wrote. Refuses zero, which no RTT and no rate can be."""
         try:
             quantity = self._parse(value)
         except ValueError as error:
@@ -147,7 +156,11 @@ def import_(given: ImportOptions) -> None:
 
 
 def import_into_archive(given: ImportOptions) -> None:
-    """Imports what the options say. Raises ArchiveError before anything is written."""
+    """Imports the files into an archive, and turns errors into messages that name the file.
+
+    Raises SourceError for files that can't be read as results, and ArchiveError before anything is
+    written.
+    """
     try:
         with without_collection():
             _import(given)
@@ -158,6 +171,11 @@ def import_into_archive(given: ImportOptions) -> None:
 
 
 def _import(given: ImportOptions) -> None:
+    """Finds the files, reads them, plans the runs of the archive, and writes it (unless --dry-run).
+
+    Results that several files contain are imported once. Does nothing if the archive already has
+    them.
+    """
     overrides = given.overrides
     listing = sources.listing(
         given.paths, given.kind or ("table" if given.columns is not None else None)
@@ -169,28 +187,37 @@ def _import(given: ImportOptions) -> None:
         return
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        reading = progress.add_task("reading", total=len(listing.sources))
-        read = sources.read(listing.sources, overrides, lambda _: progress.advance(reading))
-        kept, copies = without_copies(read.runs)
-        planned = runs.plan(together(paired(kept, overrides)), overrides)
+        reading_task = progress.add_task("reading", total=len(listing.sources))
+        read_files = sources.read(
+            listing.sources, overrides, lambda _: progress.advance(reading_task)
+        )
+        distinct_runs, copies = without_copies(read_files.runs)
+        planned = runs.plan(together(paired(distinct_runs, overrides)), overrides)
         _print_diagnostics(planned)
-        _name_left_out([f"{source.source}: {source.why}" for source in (*read.left_out, *copies)])
+        _name_left_out(
+            [f"{source.source}: {source.why}" for source in (*read_files.left_out, *copies)]
+        )
         if given.dry_run:
             progress.stop()
-            _list(planned)
+            _print_planned(planned)
             return
-        writing = progress.add_task("writing", total=len(planned))
+        writing_task = progress.add_task("writing", total=len(planned))
         origin = origin_of_this_import(identity)
         write(
-            given.outdir, planned, overrides, origin, lambda count: progress.advance(writing, count)
+            given.outdir,
+            planned,
+            overrides,
+            origin,
+            lambda count: progress.advance(writing_task, count),
         )
-    counted = (
+    counts = (
         f"{format_count(len(planned), 'run')} from {format_count(len(listing.sources), 'file')}"
     )
-    tell(f"{counted}, into {given.outdir}")
+    tell(f"{counts}, into {given.outdir}")
 
 
 def _name_left_out(reasons: Sequence[str]) -> None:
+    """Tells the user why files are left out: the first reasons, and the number of the others."""
     for reason in reasons[:MOST_NAMED]:
         tell(f"left out: {writable(reason)}")
     if len(reasons) > MOST_NAMED:
@@ -198,15 +225,15 @@ def _name_left_out(reasons: Sequence[str]) -> None:
 
 
 def _print_diagnostics(planned: Sequence[runs.Imported]) -> None:
-    """Prints each diagnostic once, even if several runs have it."""
+    """Tells the user what the importers noticed about the files; each message once for all runs."""
     for diagnostic in dict.fromkeys(
         diagnostic for run in planned for diagnostic in run.foreign.diagnostics
     ):
         tell(writable(diagnostic))
 
 
-def _list(planned: list[runs.Imported]) -> None:
-    """Prints what would be imported, a line for each run."""
+def _print_planned(planned: list[runs.Imported]) -> None:
+    """Prints a table of the runs that --dry-run would import, a line for each run."""
     table = Table(box=None)
     for heading in ("entry", "condition", "src", "dst", "run", "goodput", "kind", "source"):
         table.add_column(heading, no_wrap=True)

@@ -1,4 +1,4 @@
-"""`ccmix index`: sets up an Elasticsearch server, and sends archives to it."""
+"""`ccmix index`: sets up an Elasticsearch server, and sends the results of campaigns to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ MOST_OF_A_PROCESSOR = 0.1  # share that looking may take: for 100,000 runs it ta
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """Holds the options of `ccmix index`; `patience` in seconds."""
+    """Holds the options of `ccmix index`; `patience` is in seconds.
+
+    `ca` is a file with CA certificates; `spool` is the folder in which documents wait for the
+    server. `follow` (not shown in the help) is for `ccmix run`: send each run as soon as it has
+    finished.
+    """
 
     outdirs: tuple[Path, ...]
     url: str
@@ -115,8 +120,10 @@ def index(given: IndexOptions) -> None:
 
 
 def _index(given: IndexOptions) -> int:
-    """Indexes the campaigns; returns the exit status. Raises ArchiveError or TargetError before
-    anything is sent.
+    """Sends the campaigns to the server, and returns the exit status of `ccmix index`.
+
+    A server that refuses or does not answer gives status 1. Raises ArchiveError or TargetError
+    before anything is sent.
     """
     target = find_target(given.url, given.credentials, given.ca)
     with opened(given.outdirs) as archives:
@@ -133,7 +140,10 @@ def _index(given: IndexOptions) -> int:
 
 
 def spool_folder(url: str) -> Path:
-    """Returns the server's folder below the state folder, which outlives processes."""
+    """Returns the folder in which documents for this server wait until it accepts them.
+
+    It is in ccmix's state folder, so they are still there after this process has ended.
+    """
     private_folder(state_folder())
     return state_folder() / "index" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
@@ -144,6 +154,11 @@ def _send(
     given: IndexOptions,
     renamed: Callable[[str], str],
 ) -> int:
+    """Does the steps that the options ask for: set up the server, send campaigns, write dashboards.
+
+    `renamed` puts the names of packed files into messages in place of temporary folders. Returns
+    the exit status.
+    """
     server = ElasticsearchServer(target)
     if given.setup:
         lifecycle = server.set_up()
@@ -166,45 +181,60 @@ def _send_campaigns(
     given: IndexOptions,
     renamed: Callable[[str], str],
 ) -> int:
+    """Sends all runs and summaries of the campaigns to the server, and prints the counts.
+
+    Returns the exit status: 1 if the server rejected a document or a run could not be read.
+    `renamed` puts the names of packed files into messages in place of temporary folders.
+    """
     with Spool(given.spool or spool_folder(target.url)) as spool:
         sender = BulkSender(server, spool, given.patience, _WaitingPrinter())
-        sending = _CampaignSender(sender, given.only, renamed)
+        campaign_sender = _CampaignSender(sender, given.only, renamed)
         with sender:
             if given.follow:
-                _follow(server, sending, campaigns[0])
+                _follow(server, campaign_sender, campaigns[0])
             else:
                 server.check_set_up()
                 for campaign in campaigns:
-                    sending.runs(campaign)
-                    sending.campaign(campaign)
+                    campaign_sender.runs(campaign)
+                    campaign_sender.campaign(campaign)
             sender.finish()
-        tell(f"{target.url}: has {sending.whole} runs, {sender.sent} documents")
+        tell(f"{target.url}: has {campaign_sender.whole} runs, {sender.sent} documents")
         if sender.rejected:
-            first = (
+            reason = (
                 f", the first because of '{sender.first_rejection}'"
                 if sender.first_rejection
                 else ""
             )
             tell(
-                f"{sender.rejected} documents were not accepted{first}: see {spool.rejected_folder}"
+                f"{sender.rejected} documents were not accepted{reason}: see "
+                f"{spool.rejected_folder}"
             )
-        return output.BAD if sender.rejected or sending.unread else output.GOOD
+        return output.BAD if sender.rejected or campaign_sender.unread else output.GOOD
 
 
 def _write_dashboards(server: ElasticsearchServer, file: Path) -> None:
-    """Writes the dashboards in the form that Kibana imports. Raises OSError."""
-    ends = server.times_s()
-    times = times_of(*ends, now_s=time.time()) if ends else LAST_YEAR
+    """Writes the Kibana dashboards into a file that Kibana imports.
+
+    They open at the time range of all runs in the index, or at the last year if it is empty. Raises
+    OSError.
+    """
+    first_and_last_s = server.times_s()
+    times = times_of(*first_and_last_s, now_s=time.time()) if first_and_last_s else LAST_YEAR
     put(ndjson(times), file)
     tell(f"{file}: dashboards that open at {times.first} to {times.last}")
 
 
 class _CampaignSender:
-    """Sends each run of campaigns once. Names runs that can't be read, and sends the rest."""
+    """Sends the runs of campaigns to the server; names runs that can't be read, and sends the rest.
+
+    `only` are the names of the entries (sections of the INI file) to send; empty means all.
+    `renamed` puts the names of packed files into messages in place of temporary folders.
+    """
 
     def __init__(
         self, sender: BulkSender, only: Sequence[str], renamed: Callable[[str], str]
     ) -> None:
+        """Prepares sending; see the class for the arguments."""
         self.sender = sender
         self._renamed = renamed  # puts the names of packed files into messages
         self.whole = 0  # runs that were sent completely
@@ -212,70 +242,78 @@ class _CampaignSender:
         self._only = only
 
     def runs(self, campaign: Campaign, but: Container[str] = ()) -> set[str]:
-        """Sends the finished runs except those named in `but`; returns the names of the sent
-        and of the unreadable runs.
-        """
-        names: set[str] = set()
+        """Sends the finished runs of a campaign, except those whose names are in `but`.
 
-        def unread(run: Run, error: ArchiveError) -> None:
-            names.add(run.name)
+        Returns the names of the runs that are done with: sent, or found to be unreadable.
+        """
+        done_names: set[str] = set()
+
+        def note_unreadable(run: Run, error: ArchiveError) -> None:
+            done_names.add(run.name)
             self._print(error)
 
-        for result in finished(campaign, self._only, but, unread):
-            names.add(result.run.name)
+        for result in finished(campaign, self._only, but, note_unreadable):
+            done_names.add(result.run.name)
             try:
                 send_run(self.sender, campaign, result)
                 self.whole += 1
             except ArchiveError as error:
                 self._print(error)
-        return names
+        return done_names
 
     def campaign(self, campaign: Campaign) -> None:
-        """Sends the documents of the campaign itself."""
+        """Sends the documents about a campaign as a whole, such as its summary."""
         try:
             send_campaign(self.sender, campaign, self._only)
         except ArchiveError as error:
             self._print(error)
 
     def _print(self, error: ArchiveError) -> None:
+        """Tells the user why a run is not indexed, each reason once."""
         for sentence in self._renamed(str(error)).splitlines():
             if sentence not in self.unread:
                 self.unread.add(sentence)
                 tell(f"not indexed: {sentence}")
 
 
-def _follow(server: ElasticsearchServer, sending: _CampaignSender, campaign: Campaign) -> None:
-    """Sends each run when it has finished. At the end of standard input, sends the campaign.
-    `ccmix run` starts this.
+def _follow(
+    server: ElasticsearchServer, campaign_sender: _CampaignSender, campaign: Campaign
+) -> None:
+    """Sends each run of a campaign in progress when it has finished, and the campaign at the end.
+
+    `ccmix run` starts `ccmix index --follow` as a child process, and closes its standard input when
+    all runs are done. The time between two looks at the folder grows with the time that a look
+    takes, so that looking does not disturb the runs.
     """
-    ended = threading.Event()
+    campaign_ended = threading.Event()
 
-    def wait_for_end() -> None:
+    def wait_for_end_of_input() -> None:
         sys.stdin.read()
-        ended.set()
+        campaign_ended.set()
 
-    threading.Thread(target=wait_for_end, daemon=True).start()
-    sending.sender.patiently(server.check_set_up)
-    sent: set[str] = set()
-    last, pause_s = False, LOOKS_EACH_S
-    while not last:
-        last = ended.wait(pause_s)
-        began_s = time.process_time()
-        new = sending.runs(campaign, but=sent)
-        sent |= new
-        look_s = 0.0 if new else time.process_time() - began_s
-        pause_s = max(LOOKS_EACH_S, look_s / MOST_OF_A_PROCESSOR)
-    sending.campaign(campaign)
+    threading.Thread(target=wait_for_end_of_input, daemon=True).start()
+    campaign_sender.sender.patiently(server.check_set_up)
+    done_names: set[str] = set()
+    is_last_look, pause_s = False, LOOKS_EACH_S
+    while not is_last_look:
+        is_last_look = campaign_ended.wait(pause_s)
+        cpu_before_s = time.process_time()
+        new_names = campaign_sender.runs(campaign, but=done_names)
+        done_names |= new_names
+        look_took_s = 0.0 if new_names else time.process_time() - cpu_before_s
+        pause_s = max(LOOKS_EACH_S, look_took_s / MOST_OF_A_PROCESSOR)
+    campaign_sender.campaign(campaign)
 
 
 class _WaitingPrinter:
-    """Prints why documents wait, each reason at most once in QUIET_S."""
+    """Tells the user why documents wait for the server, each reason at most once in QUIET_S."""
 
     def __init__(self) -> None:
         self._quiet: dict[str, Deadline] = {}  # by reason
 
     def __call__(self, waiting: Waiting) -> None:
-        quiet = self._quiet.get(waiting.why)
-        if not quiet or quiet.expired:
+        """Prints why documents have to wait; the sender calls this each time when they do."""
+        quiet_until = self._quiet.get(waiting.why)
+        if not quiet_until or quiet_until.expired:
             self._quiet[waiting.why] = Deadline(QUIET_S)
             tell(f"waiting: {waiting.why}")

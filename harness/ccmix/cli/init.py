@@ -24,7 +24,7 @@ NEXT = {  # the two commands to try next, for each kind of file
 
 
 def sample(name: str) -> Path:
-    """Returns the file of this name, without its suffix."""
+    """Returns the path of one of the INI files that come with ccmix; `name` is without '.ini'."""
     return FOLDER / f"{name}.ini"
 
 
@@ -44,38 +44,43 @@ def init(kind: str, name: Path) -> None:
     ccmix init hosts to-geneva
     ccmix init perfsonar tests/mesh
     """
-    file = _file(name)
-    _create(file, _text(kind, file))
+    file = _ini_file(name)
+    _create(file, _sample_text(kind, file))
     put(f"{file}\n")
     tell("read it and change it as you like; then:")
     for command in NEXT[kind]:
         tell(f"    {command.format(shlex.quote(str(file)))}")
 
 
-def _file(name: Path) -> Path:
-    """Returns the file for a name with or without the suffix. Raises BadParameter for names that
-    can't be written in a comment.
+def _ini_file(name: Path) -> Path:
+    """Returns the file to write for a NAME that the user gave with or without '.ini'.
+
+    The name is written into a comment of the file, so it must be printable. Raises BadParameter.
     """
     if name.name in ("", "..") or not str(name).isprintable():
         raise click.BadParameter(f"{str(name)!r} is not a printable file name", param_hint="NAME")
     return name if name.suffix == ".ini" else name.with_name(f"{name.name}.ini")
 
 
-def _text(kind: str, file: Path) -> str:
+def _sample_text(kind: str, file: Path) -> str:
+    """Returns the text of the sample for this kind, with the new file's name in its comments."""
     text = sample(kind).read_text(encoding="utf-8")
     return text.replace("NAME.ini", shlex.quote(file.name)).replace("NAME", file.stem)
 
 
 def _create(file: Path, text: str) -> None:
-    """Writes a new file, either completely or not at all. Raises ConfigError if it can't be
-    created, and OSError.
+    """Creates the file with this text; removes it again if the disk becomes full.
+
+    Raises ConfigError if the file exists or its folder does not, and OSError.
     """
     try:
         new = open_new(file)
     except FileExistsError as error:
-        raise _problem(file, "already exists, and was not changed: choose another name") from error
+        raise _config_error(
+            file, "already exists, and was not changed: choose another name"
+        ) from error
     except FileNotFoundError as error:
-        raise _problem(
+        raise _config_error(
             file, f"the folder {file.parent} does not exist: make it, or choose another name"
         ) from error
     try:
@@ -86,5 +91,5 @@ def _create(file: Path, text: str) -> None:
         raise
 
 
-def _problem(file: Path, message: str) -> ConfigError:
+def _config_error(file: Path, message: str) -> ConfigError:
     return ConfigError([Problem(file, message)])

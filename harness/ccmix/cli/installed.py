@@ -1,6 +1,7 @@
-"""`ccmix version` prints the versions that results depend on: of ccmix, the lab's kernel and
-userland, and the programs. `ccmix cache` lists builds that were kept, and removes those without a
-lock and without a link to them.
+"""`ccmix version` prints the versions that results depend on; `ccmix cache` lists built programs.
+
+These are the versions of ccmix, of the lab's kernel and userland, and of the programs. `ccmix cache
+prune` removes builds from the cache, unless a process has locked them or a link leads to them.
 """
 
 from __future__ import annotations
@@ -50,8 +51,11 @@ PRINT_VERSION = ("ccmix-lab-kernel", "ccmix-iperf3", "ccmix-capflow", "ccmix-cca
 
 
 @dataclass(frozen=True)
-class Found:
-    """Describes a program that was looked for; if it is missing, `missing` says what to do."""
+class ProgramVersion:
+    """Describes one of ccmix's programs on this machine for `ccmix version`.
+
+    If the program is missing, `missing` says what to do, and the other fields are None.
+    """
 
     name: str
     version: str | None = None  # None: it prints no version
@@ -84,22 +88,37 @@ def version(form: str, check: bool) -> None:
     ccmix version --format json
     """
     if check:
-        sys.exit(_check())
-    own = version_here()
-    found = [_found(name, what) for name, what in PROGRAMS.items()]
+        sys.exit(_repair_package())
+    ccmix_version = version_here()
+    programs = [_program_version(name, description) for name, description in PROGRAMS.items()]
     if form == "json":
-        about = {"ccmix": own.name, "commit": own.commit, "python": platform.python_version()}
+        about = {
+            "ccmix": ccmix_version.name,
+            "commit": ccmix_version.commit,
+            "python": platform.python_version(),
+        }
         put(
-            json.dumps(about | {"programs": [asdict(program) for program in found]}, indent=2)
+            json.dumps(about | {"programs": [asdict(program) for program in programs]}, indent=2)
             + "\n"
         )
         return
-    lines = [f"ccmix {own.text}", *([f"  commit   {own.commit}"] if own.commit else [])]
-    put("\n".join([*lines, f"  Python   {platform.python_version()}", *map(_text, found)]) + "\n")
+    lines = [
+        f"ccmix {ccmix_version.text}",
+        *([f"  commit   {ccmix_version.commit}"] if ccmix_version.commit else []),
+    ]
+    put(
+        "\n".join(
+            [*lines, f"  Python   {platform.python_version()}", *map(_program_text, programs)]
+        )
+        + "\n"
+    )
 
 
-def _check() -> int:
-    """Returns the exit status. Raises PayloadError if the package's programs can't be unpacked."""
+def _repair_package() -> int:
+    """Compares all unpacked files of the package with its hashes; unpacks damaged parts again.
+
+    Returns the exit status: 1 if a file was damaged. Raises PayloadError if unpacking fails.
+    """
     damaged = [file for part in payload.parts() for file in payload.repaired(part, cache_folder())]
     for file in damaged:
         tell(f"{file}: differed from the package, and was unpacked again")
@@ -113,16 +132,24 @@ def _check() -> int:
     return output.BAD if damaged else output.GOOD
 
 
-def _found(name: str, what: str) -> Found:
+def _program_version(name: str, description: str) -> ProgramVersion:
+    """Looks for a program, and returns its version, hash and path, or how to install it.
+
+    `description` names the program in the message, such as 'the patched iperf3'.
+    """
     try:
-        file = find(name, name.upper().replace("-", "_"), what)
+        file = find(name, name.upper().replace("-", "_"), description)
     except ToolError as error:
-        return Found(name, missing=str(error))
+        return ProgramVersion(name, missing=str(error))
     try:
         printed = _printed_version(file) if name in PRINT_VERSION else None
-        return Found(name, printed, _sha256(file), str(file), warning=unpinned(file))
+        return ProgramVersion(
+            name, printed, _file_or_tree_sha256(file), str(file), warning=unpinned(file)
+        )
     except OSError as error:
-        return Found(name, path=str(file), missing=f"{file} can't be read: {error.strerror}")
+        return ProgramVersion(
+            name, path=str(file), missing=f"{file} can't be read: {error.strerror}"
+        )
 
 
 def _printed_version(file: Path) -> str | None:
@@ -141,27 +168,34 @@ def _printed_version(file: Path) -> str | None:
     return next(iter(done.stdout.splitlines()), None)
 
 
-def _sha256(path: Path) -> str | None:
-    """Returns the hash of a file. For a folder, returns the hash of the whole tree that its build
-    has noted, None without a note.
+def _file_or_tree_sha256(path: Path) -> str | None:
+    """Returns the hash of a program's file, or of a folder (the userland) as its build noted it.
+
+    Hashing the whole userland would be slow. None if no build.json has the hash.
     """
     if path.is_dir():
-        return _noted(path.parent / BUILD)
+        return _noted_sha256(path.parent / BUILD)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _noted(build: Path) -> str | None:
+def _noted_sha256(build: Path) -> str | None:
+    """Returns the hash that a build script wrote into build.json; None if there is none."""
     try:
-        noted = json.loads(build.read_text(encoding="utf-8"))
+        build_notes = json.loads(build.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return str(noted["sha256"]) if isinstance(noted, dict) and "sha256" in noted else None
+    return (
+        str(build_notes["sha256"])
+        if isinstance(build_notes, dict) and "sha256" in build_notes
+        else None
+    )
 
 
-def _text(found: Found) -> str:
-    facts = {name: value for name, value in asdict(found).items() if value and name != "name"}
-    return "\n".join([found.name, *(f"  {name:<8} {value}" for name, value in facts.items())])
+def _program_text(program: ProgramVersion) -> str:
+    """Returns the lines for a program: its name, and below it each known field, indented."""
+    facts = {name: value for name, value in asdict(program).items() if value and name != "name"}
+    return "\n".join([program.name, *(f"  {name:<8} {value}" for name, value in facts.items())])
 
 
 # Folders of the cache
@@ -198,6 +232,8 @@ RECENT_S = 3600.0
 
 @dataclass(frozen=True)
 class CacheEntry:
+    """Describes a file or folder in the cache; `used_by` says why it must stay, or is None."""
+
     path: Path
     kind: str  # `run`, or `build` if no run needs it
     size_bytes: int  # on the disk
@@ -236,14 +272,14 @@ def cache_list(form: str) -> None:
     ccmix cache list
     ccmix cache list --format json
     """
-    entries = _entries(_folder())
+    entries = _cache_entries(_resolved_cache_folder())
     if form == "json":
         put(
             json.dumps([{**vars(entry), "path": str(entry.path)} for entry in entries], indent=2)
             + "\n"
         )
     else:
-        _show(entries, f"in {_folder()}")
+        _print_entries(entries, f"in {_resolved_cache_folder()}")
 
 
 @cache.command("prune", short_help="Remove entries that are not in use.")
@@ -267,35 +303,41 @@ def cache_prune(dry_run: bool, everything: bool) -> None:
     """
     unused = [
         entry
-        for entry in _entries(_folder())
+        for entry in _cache_entries(_resolved_cache_folder())
         if not entry.used_by and (everything or entry.kind == "run")
     ]
     removed = unused if dry_run else [entry for entry in unused if _remove(entry.path)]
-    _show(removed, "would be removed" if dry_run else "removed")
+    _print_entries(removed, "would be removed" if dry_run else "removed")
     sys.exit(output.GOOD if len(removed) == len(unused) else output.BAD)
 
 
-def _show(entries: list[CacheEntry], what: str) -> None:
+def _print_entries(entries: list[CacheEntry], summary: str) -> None:
+    """Prints a line for each entry, and tells the user their number and size.
+
+    `summary` ends that sentence, such as 'removed'.
+    """
     for entry in entries:
         days = (time.time() - entry.modified_s) / 86400
-        name = ascii(str(entry.path.relative_to(_folder())))[1:-1]
+        name = ascii(str(entry.path.relative_to(_resolved_cache_folder())))[1:-1]
         put(
             f"{entry.kind:5}  {format_bytes(entry.size_bytes):>9}  {days:5.1f} d  "
             f"{entry.used_by or '':18}  {name}\n"
         )
     count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
-    tell(f"{count}, {format_bytes(sum(entry.size_bytes for entry in entries))} {what}")
+    tell(f"{count}, {format_bytes(sum(entry.size_bytes for entry in entries))} {summary}")
 
 
-def _folder() -> Path:
+def _resolved_cache_folder() -> Path:
     return Path(os.path.realpath(cache_folder()))
 
 
-def _entries(folder: Path) -> list[CacheEntry]:
-    """Lists the cache without following links. Guest code comes before the userland that contains
-    it.
+def _cache_entries(folder: Path) -> list[CacheEntry]:
+    """Returns the entries of the cache that ccmix knows, without following links.
+
+    Code for guests is inside a userland but is an entry of its own; it comes before that userland,
+    so that it is removed first.
     """
-    links = _links(folder)
+    links = _linked_entries(folder)
     paths = [*sorted(folder.glob("userland/*/guest-code/*")), *sorted(folder.glob("*/*"))]
     return [
         _entry(path, kind, links)
@@ -305,16 +347,24 @@ def _entries(folder: Path) -> list[CacheEntry]:
 
 
 def _kind(path: Path) -> str | None:
-    """Returns the kind of a path; None if ccmix does not know it."""
-    place, name = path.parent.name, path.name
-    if place not in FOR_RUNS + FOR_BUILDS or LINKS_AND_LOCKS.fullmatch(name):
+    """Returns 'run' for a cache entry that runs may need, 'build' if only builds need it.
+
+    Returns None for locks, links and entries that ccmix does not know, which are never removed.
+    """
+    folder_name, name = path.parent.name, path.name
+    if folder_name not in FOR_RUNS + FOR_BUILDS or LINKS_AND_LOCKS.fullmatch(name):
         return None
-    if place in FOR_BUILDS or ONLY_BUILDS_NEED.fullmatch(name):
+    if folder_name in FOR_BUILDS or ONLY_BUILDS_NEED.fullmatch(name):
         return "build"
     return "run" if KEY.match(name) or name.startswith("build.") else None
 
 
 def _entry(path: Path, kind: str, links: dict[Path, str]) -> CacheEntry:
+    """Measures a cache entry with du, and finds out whether it is in use.
+
+    `links` has the entries to which a link or variable leads, each with the name of that link. An
+    entry is also in use if it changed lately or a process has locked it.
+    """
     du = ["du", "--summarize", "--block-size=1", "--exclude=guest-code", "--", str(path)]
     size_bytes = int(
         subprocess.run(du, capture_output=True, text=True, check=False).stdout.partition("\t")[0]
@@ -330,9 +380,11 @@ def _entry(path: Path, kind: str, links: dict[Path, str]) -> CacheEntry:
     return CacheEntry(path, kind, size_bytes, modified_s, used_by)
 
 
-def _links(folder: Path) -> dict[Path, str]:
-    """Returns the entries to which this installation, its variables and the names of kernels lead,
-    each with the reason.
+def _linked_entries(folder: Path) -> dict[Path, str]:
+    """Returns the cache entries that this installation uses, with the name of what leads to each.
+
+    Links in bin/, variables CCMIX_..., named kernels and an installed package lead to entries.
+    `folder` is the cache.
     """
     targets = [(part.folder(folder), "this package") for part in payload.parts()]
     targets += [(kernel, f"kernel {name}") for name, kernel in named_kernels().items()]
@@ -342,17 +394,20 @@ def _links(folder: Path) -> dict[Path, str]:
         for name, value in os.environ.items()
         if name.startswith("CCMIX_")
     ]
-    inside = [
+    inside_cache = [
         (target.relative_to(folder), reason)
         for target, reason in targets
         if target.is_relative_to(folder)
     ]
-    return {folder.joinpath(*target.parts[:2]): reason for target, reason in inside}
+    return {folder.joinpath(*target.parts[:2]): reason for target, reason in inside_cache}
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Locks an entry against builders and users. Raises OSError if one of them has locked it."""
+    """Locks a cache entry in this context against builders and users, so that it can be removed.
+
+    Takes all locks that build scripts and running processes use. Raises OSError if one is taken.
+    """
     key = KEY.match(path.name)
     locks = [
         path.parent,
@@ -361,18 +416,19 @@ def _locked(path: Path) -> Iterator[None]:
         path,
         path / COMPLETE,
     ]
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as open_locks:
         for lock in locks:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                held.callback(os.close, descriptor)
+                open_locks.callback(os.close, descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 
 def _remove(path: Path) -> bool:
-    """Removes the entry under another name, so that a remaining part is not taken for the whole
-    entry. Explains a failure.
+    """Removes a cache entry; returns whether that worked, and otherwise tells the user why not.
+
+    Renames the entry first, so that nobody takes a half-removed entry for a complete one.
     """
     renamed = path.with_name(f"{path.name}.removed-{os.getpid()}")
     try:

@@ -1,4 +1,7 @@
-"""`ccmix lab`: runs a command or a shell in a guest, optionally on the emulated path of a run."""
+"""`ccmix lab`: runs a command or a shell in a guest (a User-Mode Linux kernel) on this machine.
+
+The guest can have the emulated path of a run.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +50,10 @@ GUEST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # a
 class LabOptions:
     """Holds the options of `ccmix lab exec` and `ccmix lab shell`.
 
-    `run_name` is part of a run's name in the plan of the file `path`; the first matching run is
-    used. Without `path`, the guest has no emulated path. If `kernel` is None, the guest has the
-    kernel of the path, or the stock one. The path can also ask for `host_root`.
+    With `path`, an INI file, the guest gets the emulated path of the first run in the file's plan
+    whose name contains `run_name`. Without it, the guest has no emulated path. If `kernel` is None,
+    the guest has the kernel of that path, or the stock one. `host_root` shows the guest this
+    machine's files; the path can also ask for that.
     """
 
     command: tuple[str, ...]
@@ -63,8 +67,12 @@ class LabOptions:
 
 
 @dataclass(frozen=True)
-class _Brought:
-    """Describes ccmix in a guest: the Python for its code, and the places of code and programs."""
+class _CodeInGuest:
+    """Says how ccmix's own Python code is started in a guest, which needs it to set up a path.
+
+    `python` and `harness` are the paths of the interpreter and of ccmix's code as the guest sees
+    them; `code` is the host's folder to mount there (None: the guest sees the host's files).
+    """
 
     python: str
     harness: str
@@ -78,6 +86,7 @@ def lab() -> None:
 
 
 def _complete_kernel(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Returns the names of kernels that begin with the typed text, for completion in a shell."""
     return [name for name in (STOCK_KERNEL, *named_kernels()) if name.startswith(incomplete)]
 
 
@@ -171,7 +180,7 @@ def lab_shell(given: LabOptions) -> None:
     ccmix lab shell
     ccmix lab shell --path configs/demo.ini --run 'mixed delay=44ms'
     """
-    sys.exit(_shell(given))
+    sys.exit(_run_on_terminal(given))
 
 
 @lab.command("kernels", short_help="List the kernels of the lab, with their CCAs and hashes.")
@@ -195,103 +204,115 @@ def lab_kernels(form: str) -> None:
 
 
 def _run_in_guest(given: LabOptions) -> int:
-    """Prints the command's output and returns its exit status. Raises GuestError, ConfigError,
-    ToolError.
+    """Runs the command of `ccmix lab exec` in a guest, and prints its output.
+
+    Returns the exit status of the command. Raises GuestError, ConfigError, ToolError.
     """
-    with _guest(given.command, given) as (kernel, spec):
+    with _guest_spec(given.command, given) as (kernel, spec):
         result = asyncio.run(run_guest(kernel, spec))
     put(result.console)
     return result.exit_status
 
 
-def _shell(given: LabOptions) -> int:
-    """Runs a guest on this terminal until the command, by default a shell, ends; returns its exit
-    status.
+def _run_on_terminal(given: LabOptions) -> int:
+    """Starts a guest on this terminal for `ccmix lab shell`, until its command or shell ends.
 
-    Raises GuestError, ConfigError, ToolError.
+    Returns the exit status of the command. Raises GuestError, ConfigError, ToolError.
     """
-    with _guest(given.command or SHELL, given) as (kernel, spec):
+    with _guest_spec(given.command or SHELL, given) as (kernel, spec):
         terminal = {"TERM": os.environ.get("TERM", "dumb"), "PS1": "lab# "}
         with_terminal = replace(spec, environment={**spec.environment, **terminal})
         return run_shell(kernel, with_terminal, virtual_time=given.virtual_time)
 
 
 @contextlib.contextmanager
-def _guest(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, GuestSpec]]:
-    """Yields the kernel and the specification of a guest. Raises UsageError if the kernel is
-    not in the lab.
+def _guest_spec(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, GuestSpec]]:
+    """Yields the file of the kernel, and the specification of the guest that runs the command.
+
+    With --path, the guest starts ccmix.run.stage, which sets up the path of the chosen run and then
+    runs the command. The guest's files are removed when the context ends. Raises UsageError if the
+    lab has no such kernel.
     """
-    _end_as_by_ctrl_c()
+    _treat_signals_as_ctrl_c()
     warn_if_not_confined()
     with temporary_folder() as folder:
-        argv, memory_bytes, kernel, host_root = (
-            tuple(command),
-            given.memory * 2**20,
-            STOCK_KERNEL,
-            given.host_root,
+        argv, kernel_name = tuple(command), STOCK_KERNEL
+        memory_bytes, host_root = given.memory * 2**20, given.host_root
+        guest_code_location = (
+            _code_of_host() if host_root else _CodeInGuest("", "", GUEST_ENVIRONMENT)
         )
-        brought = _of_the_host() if host_root else _Brought("", "", GUEST_ENVIRONMENT)
         if given.path:
-            run = _chosen(given.path, given.run_name)
+            run = _chosen_run(given.path, given.run_name)
             (folder / JOB).write_bytes(pickled(run))
             host_root = host_root or run.topology.host_root
-            brought = _of_the_host() if host_root else _of_ccmix()
+            guest_code_location = _code_of_host() if host_root else _code_in_userland()
             stage = ("ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
-            argv = tuple(module_command(*stage, python=brought.python, folder=brought.harness))
-            memory_bytes, kernel = (
-                max(memory_bytes, guest_memory_bytes(run.topology)),
-                run.topology.kernel,
+            argv = tuple(
+                module_command(
+                    *stage, python=guest_code_location.python, folder=guest_code_location.harness
+                )
             )
-            tell(_described(run))
+            memory_bytes = max(memory_bytes, guest_memory_bytes(run.topology))
+            kernel_name = run.topology.kernel
+            tell(_path_description(run))
         spec = GuestSpec(
             argv,
             folder,
             memory_bytes,
             given.seed,
             userland=None if host_root else find_userland(),
-            code=brought.code,
-            environment=brought.environment,
+            code=guest_code_location.code,
+            environment=guest_code_location.environment,
         )
-        yield kernel_named(given.kernel or kernel), spec
+        yield kernel_named(given.kernel or kernel_name), spec
 
 
-def _end_as_by_ctrl_c() -> None:
-    """Makes SIGTERM and SIGHUP clean up, too: the guest dies with this process, but its folders
-    must be removed.
-    """
+def _treat_signals_as_ctrl_c() -> None:
+    """Makes SIGTERM and SIGHUP raise KeyboardInterrupt, so that the guest's folders are removed."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
 
 
-def _chosen(config: Path, wanted: str) -> Run:
+def _chosen_run(config: Path, wanted: str) -> Run:
+    """Returns the first run on an emulated path in the INI file's plan with `wanted` in its name.
+
+    Raises UsageError if there is none.
+    """
     runs = [
         run for run in make_plan(load(config).entries, seed=0) if not isinstance(run.path, HostPath)
     ]
     chosen = next((run for run in runs if wanted in run.name), None)
     if not chosen:
-        what = (
+        description = (
             f"a run on a topology with '{wanted}' in its name" if wanted else "a run on a topology"
         )
-        raise click.UsageError(f"{config}: 'ccmix plan' does not show {what}")
+        raise click.UsageError(f"{config}: 'ccmix plan' does not show {description}")
     return chosen
 
 
-def _of_the_host() -> _Brought:
-    """Returns this Python, and an environment in which ccmix's own programs, such as ccmix-iperf3,
-    are on PATH.
+def _code_of_host() -> _CodeInGuest:
+    """Returns how to start ccmix in a guest that sees this machine's files: with this very Python.
+
+    Programs such as ccmix-iperf3 are on the guest's PATH.
     """
     folders = ":".join(map(str, program_folders()))
-    return _Brought(sys.executable, FOLDER, GUEST_ENVIRONMENT | {"PATH": f"{GUEST_PATH}:{folders}"})
+    return _CodeInGuest(
+        sys.executable, FOLDER, GUEST_ENVIRONMENT | {"PATH": f"{GUEST_PATH}:{folders}"}
+    )
 
 
-def _of_ccmix() -> _Brought:
-    """Returns the same for a guest with the lab's userland. Raises GuestError, ToolError."""
+def _code_in_userland() -> _CodeInGuest:
+    """Returns how to start ccmix in a guest with the lab's own userland, whose Python it uses.
+
+    Raises GuestError, ToolError.
+    """
     code = guest_code(find_userland(), asdict(EmulationPrograms.find()))
     environment = OWN_ROOT_ENVIRONMENT | {"PATH": f"{GUEST_PATH}:{CODE_DIR}"}
-    return _Brought(str(PYTHON_IN_GUEST), HARNESS_IN_GUEST, environment, code)
+    return _CodeInGuest(str(PYTHON_IN_GUEST), HARNESS_IN_GUEST, environment, code)
 
 
-def _described(run: Run) -> str:
+def _path_description(run: Run) -> str:
+    """Returns a drawing of the run's emulated path, and an example of a command to try on it."""
     plan = layout(run.topology)
     pair = plan.pairs[0]
     return (
@@ -302,7 +323,10 @@ def _described(run: Run) -> str:
 
 
 def warn_if_not_confined() -> None:
-    """Warns if a guest on this machine can reach all files of the user. Raises GuestError."""
+    """Warns the user if programs in a guest could reach all of the user's files on this machine.
+
+    That is so if the machine allows no user namespaces. Raises GuestError.
+    """
     if reasons := why_not_confined(way_here()):
         tell(
             f"WARNING: THE LAB'S GUESTS ARE NOT CONFINED ON THIS MACHINE ({reasons}): a program "
@@ -324,8 +348,9 @@ class DescribedKernel:
 
 
 def kernel_named(name: str) -> Path:
-    """Returns a kernel of the lab. Raises UsageError for an unknown name, ToolError if there is no
-    stock kernel.
+    """Returns the file of the lab's kernel with this name, and keeps it from being removed.
+
+    Raises UsageError for an unknown name, and ToolError if there is no stock kernel.
     """
     if name == STOCK_KERNEL:
         return find_kernel()
@@ -337,7 +362,10 @@ def kernel_named(name: str) -> Path:
 
 
 def described_kernels() -> list[DescribedKernel]:
-    """Returns all kernels of the lab, the stock kernel first. Raises ToolError if it is missing."""
+    """Describes all kernels of the lab for `ccmix lab kernels`, the stock kernel first.
+
+    Raises ToolError if the stock kernel is missing.
+    """
     stock = find_kernel()
     stock_key = build_of(stock).get("key")
     described = []
@@ -355,7 +383,7 @@ def described_kernels() -> list[DescribedKernel]:
 
 
 def kernels_text(kernels: Iterable[DescribedKernel]) -> str:
-    """Returns a paragraph for each kernel."""
+    """Returns a paragraph for each kernel: release, hash, CCAs, and what was added to stock."""
     lines = []
     for kernel in kernels:
         lines += [kernel.name, f"  release  {kernel.release}", f"  sha256   {kernel.sha256}"]
@@ -370,6 +398,7 @@ def kernels_text(kernels: Iterable[DescribedKernel]) -> str:
 
 
 def no_kernel(name: str, known: Iterable[str]) -> str:
+    """Returns the message for an unknown kernel, with the `known` names and how to build it."""
     return (
         f"the lab has no kernel named {name} (available: {', '.join(known)}); build it with: "
         f"lab/build --name {name}"

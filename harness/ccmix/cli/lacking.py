@@ -1,5 +1,6 @@
-"""Finds kernels, CCAs and module parameters that the runs of a plan need, but that the lab or the
-kernel of their senders lacks.
+"""Refuses runs early if the kernels that they need lack a CCA or a module parameter.
+
+The kernels are those of the lab, or those of the sending hosts.
 """
 
 from __future__ import annotations
@@ -34,134 +35,155 @@ except OSError as error:
 
 
 @dataclass(frozen=True)
-class _Lack:
-    """Describes the CCAs that a kernel of the lab lacks."""
+class _MissingCcas:
+    """Says which CCAs a kernel of the lab lacks, and has the sentence for the user."""
 
     ccas: tuple[str, ...]
     sentence: str
 
 
 def refuse_in_lab(runs: Sequence[Run]) -> None:
-    """Raises UsageError if a kernel of the lab lacks a CCA or refuses a parameter, ToolError if
-    there is no kernel.
+    """Checks before `ccmix run --lab` that the lab's kernels have the runs' CCAs and parameters.
+
+    Raises UsageError with all that is missing, and ToolError if there is no kernel.
     """
-    lacks = [lack.sentence for lack in _lacks_of_lab(runs).values()]
-    if sentences := lacks or _refusals(runs):
+    missing_ccas = [lack.sentence for lack in _missing_in_lab(runs).values()]
+    if sentences := missing_ccas or _parameter_refusals(runs):
         raise click.UsageError("; ".join(sentences))
 
 
 def warnings_of_lab(runs: Sequence[Run]) -> Iterator[str]:
-    """Yields a sentence on CCAs and a sentence on parameters if the lab would refuse the runs.
+    """Yields sentences for `ccmix plan` on CCAs and parameters for which the lab refuses the runs.
 
-    Raises UsageError if the runs are not possible anywhere.
+    The runs may still be possible on this machine without the lab. Raises UsageError if they are
+    not possible anywhere.
     """
-    yield from filter(None, (warn(runs) for warn in (_warn_of_ccas, _warn_of_parameters)))
+    yield from filter(None, (warn(runs) for warn in (_warning_on_ccas, _warning_on_parameters)))
 
 
 def refuse_on_hosts(runs: Iterable[Run], host_of: Callable[[str], Host]) -> None:
-    """Raises UsageError if a sending host lacks a CCA; for emulated paths, that is this machine.
+    """Checks before runs outside the lab that the kernel of each sending host has their CCAs.
 
-    Each CCA that is not available is set on a socket, as the test itself does; for root, the kernel
-    then loads its module. Hosts on which a command runs before the test are not checked, because
-    the command may load the CCA. Raises ConnectError.
+    `host_of` connects to the host of a name. A CCA that is not listed as available is set on a
+    socket, as the test itself does, because root's socket makes the kernel load the module. Hosts
+    on which the entry runs a command before the test are not checked, because it may load the CCA.
+
+    Raises UsageError if a host lacks a CCA, and ConnectError.
     """
-    by_host: dict[str, list[Run]] = {}
+    runs_by_host: dict[str, list[Run]] = {}
     for run in runs:
-        if name := _sender(run):
-            by_host.setdefault(name, []).append(run)
-    for name, own in by_host.items():
-        loaded = {cca for run in own if isinstance(run.path, HostPath) for cca in run.path.cca_load}
-        wanted, host = _wanted(own) - loaded, host_of(name)
+        if name := _checkable_sender(run):
+            runs_by_host.setdefault(name, []).append(run)
+    for name, host_runs in runs_by_host.items():
+        loaded_by_ccmix = {
+            cca for run in host_runs if isinstance(run.path, HostPath) for cca in run.path.cca_load
+        }
+        wanted, host = _ccas_of_runs(host_runs) - loaded_by_ccmix, host_of(name)
         try:
             available = read_ccas(host, ()).available
-            lacks = [cca for cca in sorted(wanted - set(available)) if _refused(host, cca)]
+            missing = [cca for cca in sorted(wanted - set(available)) if _host_lacks_cca(host, cca)]
         except (CommandError, ValueError):
             continue  # the run itself will report the failure
-        if lacks:
+        if missing:
             raise click.UsageError(
-                f"{_asked(lacks, own)}: the kernel of {name} has {' '.join(sorted(available))}"
+                f"{_request_text(missing, host_runs)}: the kernel of {name} has "
+                f"{' '.join(sorted(available))}"
             )
 
 
-def _warn_of_ccas(runs: Sequence[Run]) -> str | None:
-    """Returns a sentence on CCAs of emulated paths that a kernel of the lab lacks.
+def _warning_on_ccas(runs: Sequence[Run]) -> str | None:
+    """Returns a sentence on CCAs of emulated paths that the lab's kernels lack; None if none.
 
-    Raises UsageError if the runs are not possible anywhere: this machine lacks the CCAs as well, or
-    the runs ask for a kernel other than stock, and only the lab has other kernels.
+    Raises UsageError if no kernel can make the runs: this machine lacks the CCAs as well, or the
+    runs ask for a kernel other than stock, which only the lab has.
     """
     try:
-        lacks = _lacks_of_lab(runs)
+        missing_by_kernel = _missing_in_lab(runs)
     except ToolError:
         return None  # a plan needs no lab
-    if not lacks:
+    if not missing_by_kernel:
         return None
-    asked = "; ".join(lack.sentence for lack in lacks.values())
-    if any(name != STOCK_KERNEL for name in lacks):
-        raise click.UsageError(asked)
-    ccas = lacks[STOCK_KERNEL].ccas
+    problem = "; ".join(lack.sentence for lack in missing_by_kernel.values())
+    if any(name != STOCK_KERNEL for name in missing_by_kernel):
+        raise click.UsageError(problem)
+    ccas = missing_by_kernel[STOCK_KERNEL].ccas
     try:
-        here = read_ccas(ExaminedMachine(), ccas)
-        known = {*here.available, *here.loadable}
-        missing = [cca for cca in ccas if cca not in known and _refused(ExaminedMachine(), cca)]
+        local_ccas = read_ccas(ExaminedMachine(), ccas)
+        known = {*local_ccas.available, *local_ccas.loadable}
+        missing_here_too = [
+            cca for cca in ccas if cca not in known and _host_lacks_cca(ExaminedMachine(), cca)
+        ]
     except (CommandError, ValueError):
-        missing = []
-    if missing:
-        raise click.UsageError(f"{asked}; this machine's kernel lacks {' '.join(missing)} as well")
-    return f"{asked}; 'ccmix run --lab' refuses it"
+        missing_here_too = []
+    if missing_here_too:
+        raise click.UsageError(
+            f"{problem}; this machine's kernel lacks {' '.join(missing_here_too)} as well"
+        )
+    return f"{problem}; 'ccmix run --lab' refuses it"
 
 
-def _refused(host: Host, cca: str) -> bool:
-    """Returns whether the host's kernel says that it has neither the CCA nor its module. Raises
-    CommandError.
+def _host_lacks_cca(host: Host, cca: str) -> bool:
+    """Tries to use the CCA on a socket of the host; returns whether the kernel says ENOENT.
+
+    Then it has neither the CCA nor its module. Raises CommandError.
     """
     return transcript(host, python_command(_ASK, cca))[0] == _NO_SUCH_CCA
 
 
-def _lacks_of_lab(runs: Iterable[Run]) -> dict[str, _Lack]:
-    """Returns the missing CCAs by name of the kernel."""
-    by_kernel: dict[str, list[Run]] = {}
+def _missing_in_lab(runs: Iterable[Run]) -> dict[str, _MissingCcas]:
+    """Returns the CCAs that the runs need and the lab's kernels lack, by the name of the kernel."""
+    runs_by_kernel: dict[str, list[Run]] = {}
     for run in runs:
         if isinstance(run.path, Topology) and run.traffic.ccas:
-            by_kernel.setdefault(run.path.kernel, []).append(run)
-    lacks: dict[str, _Lack] = {}
-    for name, own in by_kernel.items():
+            runs_by_kernel.setdefault(run.path.kernel, []).append(run)
+    missing_by_kernel: dict[str, _MissingCcas] = {}
+    for name, kernel_runs in runs_by_kernel.items():
         built_in = ccas_of_kernel(kernel_named(name))
-        if built_in is not None and (missing := tuple(sorted(_wanted(own) - built_in))):
+        if built_in is not None and (
+            missing := tuple(sorted(_ccas_of_runs(kernel_runs) - built_in))
+        ):
             kernel = "the lab's kernel" if name == STOCK_KERNEL else f"the lab's kernel {name}"
-            lacks[name] = _Lack(
-                missing, f"{_asked(missing, own)}: {kernel} has {' '.join(sorted(built_in))}"
+            missing_by_kernel[name] = _MissingCcas(
+                missing,
+                f"{_request_text(missing, kernel_runs)}: {kernel} has {' '.join(sorted(built_in))}",
             )
-    return lacks
+    return missing_by_kernel
 
 
-def _sender(run: Run) -> str | None:
-    """Returns the host that must have a run's CCAs; None if it can't be known before the run."""
+def _checkable_sender(run: Run) -> str | None:
+    """Returns the name of the host whose kernel must have the run's CCAs.
+
+    For an emulated path that is this machine. None if it can't be checked: ccmix has no shell
+    there, or a command before the test may load the CCA.
+    """
     if not isinstance(run.path, HostPath):
         return "localhost"
     commands = run.path.commands
     return None if not run.has_shell or commands.pre or commands.pre_src else run.path.src
 
 
-def _wanted(runs: Iterable[Run]) -> set[str]:
+def _ccas_of_runs(runs: Iterable[Run]) -> set[str]:
     return {cca for run in runs for cca in run.traffic.ccas}
 
 
-def _asked(lacks: Sequence[str], runs: Iterable[Run]) -> str:
-    """Returns '[mixed] asks for bbr3'."""
-    entries = dict.fromkeys(run.entry for run in runs if run.traffic.ccas & set(lacks))
+def _request_text(ccas: Sequence[str], runs: Iterable[Run]) -> str:
+    """Says which entries (sections of the INI file) need the CCAs: '[mixed] asks for bbr3'."""
+    entries = dict.fromkeys(run.entry for run in runs if run.traffic.ccas & set(ccas))
     names = " ".join(f"[{entry}]" for entry in entries)
-    return f"{names} {'asks' if len(entries) == 1 else 'ask'} for {' '.join(lacks)}"
+    return f"{names} {'asks' if len(entries) == 1 else 'ask'} for {' '.join(ccas)}"
 
 
-def _warn_of_parameters(runs: Sequence[Run]) -> str | None:
-    """Returns a sentence on parameters that the lab's own kernel would refuse.
+def _warning_on_parameters(runs: Sequence[Run]) -> str | None:
+    """Returns a sentence on module parameters that the lab's own kernel would refuse; None if none.
 
     Raises UsageError if this machine does not have the parameter either, because the runs are then
     not possible anywhere.
     """
-    if elsewhere := _refusals(run for run in runs if not _is_here(run)):
-        raise click.UsageError("; ".join(elsewhere))
-    refusals = _refusals(runs)
+    if refused_everywhere := _parameter_refusals(
+        run for run in runs if not _has_parameter_here(run)
+    ):
+        raise click.UsageError("; ".join(refused_everywhere))
+    refusals = _parameter_refusals(runs)
     return (
         f"{'; '.join(refusals)}; 'ccmix run --lab' refuses {'it' if len(refusals) == 1 else 'them'}"
         if refusals
@@ -169,52 +191,59 @@ def _warn_of_parameters(runs: Sequence[Run]) -> str | None:
     )
 
 
-def _is_here(run: Run) -> bool:
+def _has_parameter_here(run: Run) -> bool:
     """Returns whether this machine's kernel has the parameter of a run."""
     wanted = run.path.module_parameter if isinstance(run.path, Topology) else None
     return wanted is not None and Path(FOLDER, wanted.path).exists()
 
 
-def _refusals(runs: Iterable[Run]) -> list[str]:
-    """Returns sentences such as '[sweep]: tcp_bbr2 has no parameter ...', each once."""
-    found: dict[str, None] = {}
+def _parameter_refusals(runs: Iterable[Run]) -> list[str]:
+    """Returns why the lab's own kernel refuses the module parameters of the runs.
+
+    Each sentence appears once, such as '[sweep]: tcp_bbr2 has no parameter ...'.
+    """
+    sentences: dict[str, None] = {}
     for run in runs:
         if isinstance(run.path, Topology) and (reason := refusal(run.path)):
-            found[f"[{run.entry}]: {reason}"] = None
-    return list(found)
+            sentences[f"[{run.entry}]: {reason}"] = None
+    return list(sentences)
 
 
 def refuse_unknown(runs: Iterable[Run]) -> None:
-    """Raises UsageError if runs ask for a kernel that the lab does not have; the stock kernel may
-    be missing.
+    """Checks the keys `kernel = NAME` of the runs: raises UsageError if the lab has no such kernel.
+
+    The stock kernel may be missing: a plan does not need it.
     """
     known = (STOCK_KERNEL, *named_kernels())
-    for name, entry in _kernels_asked(runs).items():
+    for name, entry in _entry_by_kernel(runs).items():
         if name not in known:
             raise click.UsageError(f"[{entry}] asks for kernel = {name}: {no_kernel(name, known)}")
 
 
 def found_kernels(runs: Iterable[Run]) -> dict[str, Path]:
-    """Returns the kernels that the runs ask for, by name.
+    """Returns the files of the kernels that the runs ask for, by name.
 
     Raises UsageError if one is missing, ToolError if there is no kernel at all.
     """
     refuse_unknown(runs)
-    return {name: kernel_named(name) for name in _kernels_asked(runs)}
+    return {name: kernel_named(name) for name in _entry_by_kernel(runs)}
 
 
 def refuse_without_lab(runs: Iterable[Run]) -> None:
-    """Raises UsageError if runs ask for another kernel than this machine's."""
-    for name, entry in _kernels_asked(runs).items():
+    """Raises UsageError if a run without --lab asks for a kernel other than stock.
+
+    Only the lab can start such a kernel.
+    """
+    for name, entry in _entry_by_kernel(runs).items():
         if name != STOCK_KERNEL:
             raise click.UsageError(
                 f"[{entry}] asks for kernel = {name}, which runs only in the lab: give --lab"
             )
 
 
-def _kernels_asked(runs: Iterable[Run]) -> dict[str, str]:
-    """Returns the kernels that runs on emulated paths ask for, each with the first entry that asks
-    for it.
+def _entry_by_kernel(runs: Iterable[Run]) -> dict[str, str]:
+    """Returns the names of the kernels that runs on emulated paths ask for, each with the first
+    entry (section of the INI file) that asks for it.
     """
     names: dict[str, str] = {}
     for run in runs:

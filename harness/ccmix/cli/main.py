@@ -1,4 +1,4 @@
-"""Defines the group of all commands, which imports the module of a command when it needs it."""
+"""Defines the group of all commands of `ccmix`; imports a command's module only when needed."""
 
 import importlib
 import io
@@ -47,12 +47,16 @@ MODULES = {  # in ccmix.cli, for commands whose module has another name
 
 
 class CommandGroup(click.Group):
-    """Finds commands by name, and turns errors into lines on standard error and exit statuses."""
+    """Finds the commands of `ccmix` by name, without importing the modules of all others.
+
+    Turns exceptions into a line on standard error and an exit status.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports the module of the command, and returns the command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"ccmix.cli.{MODULES.get(cmd_name, cmd_name)}")
@@ -61,39 +65,53 @@ class CommandGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of commands for --help from COMMANDS, so that no module is imported."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Returns completions without importing modules: commands from COMMANDS, and options."""
         options = click.Command.shell_complete(self, ctx, incomplete)
         names = [name for name in COMMANDS if name.startswith(incomplete)]
         return [CompletionItem(name, help=COMMANDS[name]) for name in names] + options
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parses the command line; --help and --version already print here.
+
+        That may fail, for instance on a full disk.
+        """
         try:
             return super().make_context(*args, **kwargs)
         except BrokenPipeError:
             raise
         except OSError as error:  # --help and --version are printed here
-            raise click.ClickException(_line_and_status(error)[0]) from error
+            raise click.ClickException(_message_and_status(error)[0]) from error
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; exits with a message for errors that a user can fix, 130 after Ctrl-C.
+
+        click itself handles its own exceptions. A closed pipe (`ccmix ... | head`) ends it quietly.
+        """
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except BrokenPipeError:
-            raise  # click exits quietly when the reader has gone
+            raise
         except KeyboardInterrupt:
             ctx.exit(output.INTERRUPTED)
         except Exception as error:
-            sentence, exit_status = _line_and_status(error)
+            sentence, exit_status = _message_and_status(error)
             output.tell(sentence)
             ctx.exit(exit_status)
 
 
-def _line_and_status(error: Exception) -> tuple[str, int]:
-    """Formats an error for the user and picks the exit status. Raises bugs again."""
+def _message_and_status(error: Exception) -> tuple[str, int]:
+    """Returns the message for the user and the exit status. Raises bugs (all other errors) again.
+
+    An OSError without a file name comes from standard output, because ccmix names files in all
+    others.
+    """
     match error:
         case Failure():
             return str(error), error.exit_status
@@ -110,6 +128,7 @@ def _line_and_status(error: Exception) -> tuple[str, int]:
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Prints the version and exits, if --version is given (a callback of click)."""
     if wanted and not ctx.resilient_parsing:
         from ccmix.version import version  # noqa: PLC0415  # packages' metadata is slow
 
@@ -172,6 +191,6 @@ def completion(shell: str) -> None:
     Bash needs the package bash-completion. Zsh needs the folder on its fpath:
     `fpath+=~/.zfunc; autoload -U compinit; compinit` in ~/.zshrc.
     """
-    kind = get_completion_class(shell)
-    assert kind
-    output.put(kind(main, {}, "ccmix", "_CCMIX_COMPLETE").source().strip() + "\n")
+    completion_class = get_completion_class(shell)
+    assert completion_class
+    output.put(completion_class(main, {}, "ccmix", "_CCMIX_COMPLETE").source().strip() + "\n")

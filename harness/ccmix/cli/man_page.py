@@ -1,4 +1,4 @@
-"""Makes the man page of all commands from their help texts, with the macros of man(7).
+"""Makes the man page ccmix(1) from the help texts of all commands, with the macros of man(7).
 
 `python -m ccmix.cli.man_page` prints it, as `make man` does.
 """
@@ -26,24 +26,24 @@ ROOT = click.Context(main, info_name="ccmix", **main.context_settings)
 
 
 def page() -> str:
-    """Returns the page."""
+    """Returns the source of the man page, in the language of man(7)."""
     lines = [
         f'.TH CCMIX 1 "" "ccmix {version().text}" "User Commands"',
         ".SH NAME",
-        f"ccmix \\- {_text(_first_sentence(main))}",
+        f"ccmix \\- {_with_bold_code(_first_sentence(main))}",
         ".SH SYNOPSIS",
         ".B ccmix",
         r"\fICOMMAND\fR [\fIOPTION\fR]... [\fIARGUMENT\fR]...",
         ".SH DESCRIPTION",
         *help_text(main),
-        *_options(main, ROOT),
+        *_option_lines(main, ROOT),
         ".SH COMMANDS",
-        *(line for words, command in commands(main) for line in _command(words, command)),
+        *(line for words, command in commands(main) for line in _command_section(words, command)),
         ".SH EXIT STATUS",
         *(
             line
             for number, meaning in STATUSES.items()
-            for line in (".TP", f".B {number}", _text(meaning))
+            for line in (".TP", f".B {number}", _with_bold_code(meaning))
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -52,7 +52,10 @@ def page() -> str:
 def commands(
     group: click.Group, words: tuple[str, ...] = ("ccmix",)
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yields each command below the group with its words, and each group before its commands."""
+    """Yields all commands below a group, each with its words, such as ('ccmix', 'lab', 'exec').
+
+    A group is yielded before its commands. `words` lead to the group itself.
+    """
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -62,47 +65,58 @@ def commands(
             yield from commands(command, (*words, name))
 
 
-def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
+def _command_section(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
+    """Yields the lines of the page on one command: heading, usage, help text and options.
+
+    `words` are those of its command line, such as ('ccmix', 'lab', 'exec').
+    """
     name = " ".join(words)
     context = click.Context(command, parent=ROOT, info_name=name)
-    yield f".SS {_text(name)}"
-    yield f".B {_text(name)}"
-    yield _text(" ".join(command.collect_usage_pieces(context)))
+    yield f".SS {_with_bold_code(name)}"
+    yield f".B {_with_bold_code(name)}"
+    yield _with_bold_code(" ".join(command.collect_usage_pieces(context)))
     yield ".PP"
     yield from help_text(command)
-    yield from _options(command, context)
+    yield from _option_lines(command, context)
 
 
 def help_text(command: click.Command) -> Iterator[str]:
-    """Yields the paragraphs of the help text."""
+    """Yields the lines of the page for a command's help text. Examples stay as they are."""
     for number, paragraph in enumerate(inspect.cleandoc(command.help or "").split("\n\n")):
         if number:
             yield ".PP"
         if paragraph.startswith(LITERAL):
-            yield from (".RS 4", ".nf", *map(_literal, paragraph.splitlines()[1:]), ".fi", ".RE")
+            yield from (".RS 4", ".nf", *map(_escaped, paragraph.splitlines()[1:]), ".fi", ".RE")
         else:
-            yield _text(" ".join(paragraph.split()))
+            yield _with_bold_code(" ".join(paragraph.split()))
 
 
-def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+def _option_lines(command: click.Command, context: click.Context) -> Iterator[str]:
+    """Yields the lines of the page for the options of a command, each with its meaning."""
     for parameter in command.get_params(context):
         names, meaning = parameter.get_help_record(context) or ("", "")
         if meaning:
-            yield from (".TP", f".B {_text(names)}", _text(" ".join(meaning.split())))
+            yield from (
+                ".TP",
+                f".B {_with_bold_code(names)}",
+                _with_bold_code(" ".join(meaning.split())),
+            )
 
 
 def _first_sentence(command: click.Command) -> str:
     return (command.help or "").partition(".")[0].lower().replace("tcp", "TCP")
 
 
-def _text(text: str) -> str:
-    """Returns a line of the page; text between backquotes becomes bold."""
-    return re.sub(r"`([^`]*)`", r"\\fB\1\\fR", _literal(text))
+def _with_bold_code(text: str) -> str:
+    """Escapes a text for the page; words between backquotes become bold."""
+    return re.sub(r"`([^`]*)`", r"\\fB\1\\fR", _escaped(text))
 
 
-def _literal(line: str) -> str:
-    """Escapes a line so that man(7) prints it unchanged: backslashes and a leading point are not
-    macros, and each minus stays ASCII.
+def _escaped(line: str) -> str:
+    """Escapes a line so that man(7) prints it unchanged.
+
+    Backslashes, and a point or apostrophe at the beginning, would start a macro; a plain minus
+    could become another dash.
     """
     escaped = line.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

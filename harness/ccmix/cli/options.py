@@ -1,6 +1,4 @@
-"""Defines the arguments and options that several commands share, and a decorator that collects the
-options of a command.
-"""
+"""Defines the command-line arguments and options that several commands of `ccmix` share."""
 
 from __future__ import annotations
 
@@ -27,7 +25,12 @@ Decorator = Callable[[Command], Command]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Holds the options of `ccmix run`."""
+    """Holds the options of `ccmix run`; `ccmix demo` and `ccmix reproduce` also fill them in.
+
+    `only` are names of entries (sections of the INI file), `named` are names of runs; empty means
+    all. `jobs` is the number of simultaneous runs in the lab (None: one for each core). `executor`
+    and `shared` are for a Dask cluster.
+    """
 
     config: Path
     outdir: Path | None
@@ -44,51 +47,59 @@ class RunOptions:
 
     @property
     def folder(self) -> Path:
-        """Returns the folder for the results."""
+        """The folder for the results: OUTDIR, or results/NAME for the file NAME.ini."""
         return self.outdir or Path("results") / self.config.stem
 
     @property
     def at_a_time(self) -> int:
-        """Returns the number of simultaneous runs on this machine."""
+        """The number of simultaneous runs on this machine; outside the lab, one after the other."""
         return (self.jobs or len(os.sched_getaffinity(0))) if self.in_lab else 1
 
 
 class PathType(click.Path):
-    """Reads a Path. Refuses an empty one, as from an unset shell variable, because it would mean
-    the working directory.
+    """Makes click read a Path, and completes it in a shell.
 
-    Also refuses a link that leads to itself, for which Path.resolve() would raise a RuntimeError.
+    Refuses an empty path, as from an unset shell variable, because Path('') is the working
+    directory, and a link that leads to itself, for which Path.resolve() would raise RuntimeError.
 
-    A shell completes it with the files that match `completes`, patterns of names below the folder
-    that was typed. If nothing matches, the shell completes it with all files.
+    A shell offers files that match `completes`, endings of names below the folder that the user has
+    typed, such as '.ini'; if there are none, all files.
     """
 
-    def __init__(self, *, completes: tuple[str, ...] = (), **what: Any) -> None:
-        super().__init__(path_type=Path, **what)
+    def __init__(self, *, completes: tuple[str, ...] = (), **path_options: Any) -> None:
+        super().__init__(path_type=Path, **path_options)
         self._completes = completes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Returns the Path that the user wrote, or fails with a message of click."""
         if value == "":
             self.fail("it is empty", param, ctx)
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if _is_circle(path):
+        if _is_link_to_itself(path):
             self.fail(f"the link '{path}' leads to itself", param, ctx)
         return path
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        folder, slash, begin = incomplete.rpartition("/")
-        found = [
+        """Returns the files, and folders with such files, that begin with the typed text."""
+        folder, slash, typed_name = incomplete.rpartition("/")
+        matching_files = [
             match
             for pattern in self._completes
             for match in Path(folder + slash).glob(f"*{pattern}")
         ]
         names = sorted(
-            {match.relative_to(folder + slash).parts[0] for match in found if match.name != begin}
+            {
+                match.relative_to(folder + slash).parts[0]
+                for match in matching_files
+                if match.name != typed_name
+            }
         )
         items = [
-            CompletionItem(f"{folder}{slash}{name}") for name in names if name.startswith(begin)
+            CompletionItem(f"{folder}{slash}{name}")
+            for name in names
+            if name.startswith(typed_name)
         ]
         return items or super().shell_complete(ctx, param, incomplete)
 
@@ -97,7 +108,8 @@ INI = (".ini",)
 ARCHIVES = (".zip", "/campaign.json")  # packed campaigns, and folders
 
 
-def _is_circle(path: Path) -> bool:
+def _is_link_to_itself(path: Path) -> bool:
+    """Returns whether opening the path fails with ELOOP, as for links that form a circle."""
     try:
         path.stat()
     except OSError as error:
@@ -156,39 +168,51 @@ _netem_at = click.option(
 
 
 def overrides(function: Command) -> Command:
-    """Adds -H, -i and --netem-at, which override keys of the file; the function gets them as
-    `overrides`.
+    """Adds the options -H, -i and --netem-at, which override keys of the INI file, to a command.
+
+    Its function gets them as one argument, `overrides`.
     """
 
     @functools.wraps(function)
-    def command(*, hosts: Path | None, nic: str | None, netem_at: str | None, **others: Any) -> Any:
+    def command(
+        *, hosts: Path | None, nic: str | None, netem_at: str | None, **other_options: Any
+    ) -> Any:
+        """Collects the three options, and calls the command's own function."""
         from ccmix.config import Overrides  # noqa: PLC0415  # slow for --help
 
-        return function(overrides=Overrides(hosts, nic, netem_at), **others)
+        return function(overrides=Overrides(hosts, nic, netem_at), **other_options)
 
     return _hosts(_nic(_netem_at(command)))
 
 
-def collected(kind: Callable[..., Any]) -> Decorator:
-    """Passes all parameters to the function as one `kind`, a dataclass with a field for each."""
+def collected(options_class: Callable[..., Any]) -> Decorator:
+    """Makes a decorator for commands with many options: their function gets them as one object.
+
+    `options_class` is a dataclass with a field for each option of the command.
+    """
 
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
         def command(**parameters: Any) -> Any:
-            return function(kind(**parameters))
+            return function(options_class(**parameters))
 
         return command
 
     return decorate
 
 
-def in_lab(what: str) -> Decorator:
-    return click.option("--lab", "in_lab", is_flag=True, help=what)
+def in_lab(help_text: str) -> Decorator:
+    return click.option("--lab", "in_lab", is_flag=True, help=help_text)
 
 
-def seed(what: str | None = None, most: int | None = None) -> Decorator:
+def seed(help_text: str | None = None, most: int | None = None) -> Decorator:
+    """Adds the option --seed; `most` is the largest seed that the command accepts (None: any)."""
     return click.option(
-        "--seed", type=click.IntRange(0, most), default=DEFAULT_SEED, show_default=True, help=what
+        "--seed",
+        type=click.IntRange(0, most),
+        default=DEFAULT_SEED,
+        show_default=True,
+        help=help_text,
     )
 
 
@@ -197,19 +221,24 @@ of_order = seed(
 )
 
 
-def outdir(what: str, *, required: bool = False) -> Decorator:
+def outdir(help_text: str, *, required: bool = False) -> Decorator:
+    """Adds the option -o/--outdir, the folder for results; its default is the file's name."""
     default = "" if required else "  [default: results/NAME-OF-THE-FILE]"
     return click.option(
-        "-o", "--outdir", type=PathType(file_okay=False), required=required, help=f"{what}{default}"
+        "-o",
+        "--outdir",
+        type=PathType(file_okay=False),
+        required=required,
+        help=f"{help_text}{default}",
     )
 
 
-def output(where: str = "Write to this file instead of standard output.") -> Decorator:
-    return click.option("-o", "--output", type=PathType(dir_okay=False), help=where)
+def output(help_text: str = "Write to this file instead of standard output.") -> Decorator:
+    return click.option("-o", "--output", type=PathType(dir_okay=False), help=help_text)
 
 
 def form(*forms: str) -> Decorator:
-    """Adds --format, the form of the output; the first of `forms` is the default."""
+    """Adds the option --format; `forms` are its values, the first of which is the default."""
     return click.option(
         "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True
     )

@@ -13,32 +13,38 @@ STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 
 
 class Messages:
-    """Writes to standard error. If that fails, drops the rest, because a message must not stop a
-    run.
+    """Replaces sys.stderr. If writing fails, as on a closed terminal, drops all later text.
+
+    Otherwise a message that nobody can read would stop a run of hours.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
+        """Writes text, and returns its length also if it is dropped."""
         try:
             return self._stream.write(text)
         except OSError:
-            _drop(STANDARD_ERROR)
+            _redirect_to_null(STANDARD_ERROR)
             return len(text)
 
     def flush(self) -> None:
+        """Flushes the stream; drops its text if that fails."""
         try:
             self._stream.flush()
         except OSError:
-            _drop(STANDARD_ERROR)
+            _redirect_to_null(STANDARD_ERROR)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
 
 def put(text: str, file: Path | None = None) -> None:
-    """Writes to the file or, without one, to standard output. Raises ArchiveError and OSError."""
+    """Writes the result of a command to the file, or to standard output if `file` is None.
+
+    Raises ArchiveError and OSError.
+    """
     if file:
         from ccmix.files import write_whole  # noqa: PLC0415  # Pydantic is slow
 
@@ -53,11 +59,14 @@ def tell(sentence: object) -> None:
 
 
 def drop_the_rest() -> None:
-    """Drops unwritten text of standard output, which Python would try to write again at exit."""
-    _drop(STANDARD_OUTPUT)
+    """Drops the text that could not be written to standard output.
+
+    Otherwise Python would try again at exit, and print a second error.
+    """
+    _redirect_to_null(STANDARD_OUTPUT)
 
 
-def _drop(descriptor: int) -> None:
+def _redirect_to_null(descriptor: int) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
@@ -69,7 +78,7 @@ INTERRUPTED = 130
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Switches off the search for cycles of objects (garbage collection) in this context.
+    """Switches off Python's garbage collection (the search for cycles of objects) in this context.
 
     A command that makes millions of objects, and needs all of them, would spend a fifth of its time
     on the search.

@@ -1,4 +1,4 @@
-"""`ccmix plan`: prints what a configuration would run."""
+"""`ccmix plan`: prints which runs an INI file would make, in which order, and for how long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ KEYS = ("entry", "condition", "dst", "iteration")
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Holds the options of `ccmix plan`."""
+    """Holds the options of `ccmix plan`.
+
+    `cost_from` is a campaign whose runs show how fast this machine is; `jobs` is the number of
+    simultaneous runs (None: one for each core).
+    """
 
     config: Path
     only: tuple[str, ...]
@@ -43,7 +47,7 @@ class PlanOptions:
 
     @property
     def cores(self) -> int:
-        """Returns the number of simultaneous runs."""
+        """The number of simultaneous runs."""
         return self.jobs or len(os.sched_getaffinity(0))
 
 
@@ -96,8 +100,8 @@ def plan(given: PlanOptions) -> None:
             {key: getattr(run, key) for key in KEYS} | {"seconds": run.seconds or 0.0}
             for run in runs
         ]
-        of_cost = _costs(runs, given) if given.shows_cost else [{}] * len(runs)
-        put(json.dumps([row | costs for row, costs in zip(rows, of_cost, strict=True)]) + "\n")
+        cost_of_runs = _cost_of_each_run(runs, given) if given.shows_cost else [{}] * len(runs)
+        put(json.dumps([row | costs for row, costs in zip(rows, cost_of_runs, strict=True)]) + "\n")
         return
     put(plan_text.render(entries, runs))
     for warning in (*unknown_for_sure(runs), *too_short_warnings(runs)):
@@ -105,27 +109,30 @@ def plan(given: PlanOptions) -> None:
     tell(plan_text.total(span(runs)))
     tell(plan_text.to_write(runs))
     if given.shows_cost:
-        tell(plan_text.cost(cost(runs, given.cores, _faster(given)), given.cores))
+        tell(plan_text.cost(cost(runs, given.cores, _relative_speed(given)), given.cores))
 
 
-def _costs(runs: Sequence[Run], given: PlanOptions) -> Iterator[dict[str, float | None]]:
-    """Yields the cost of each run: a time is None if it is not known; memory is None if the run
-    needs no guest.
+def _cost_of_each_run(runs: Sequence[Run], given: PlanOptions) -> Iterator[dict[str, float | None]]:
+    """Yields for each run its estimated real time and the guest's memory, for --format json.
+
+    The time is None if it is not known. The memory is None for a run between real hosts, which
+    needs no guest; nor does --cost-from change its time.
     """
-    faster = _faster(given)
+    relative_speed = _relative_speed(given)
     for run in runs:
         emulated, real_s = isinstance(run.path, Topology), run_seconds(run)
         yield {
             "real_seconds": None
             if real_s is None
-            else round(real_s / (faster if emulated else 1.0), 2),
+            else round(real_s / (relative_speed if emulated else 1.0), 2),
             "memory_bytes": guest_memory_bytes(run.topology) if emulated else None,
         }
 
 
-def _faster(given: PlanOptions) -> float:
-    """Returns the speed of the machine relative to the model's, from the runs of --cost-from.
-    Raises ArchiveError.
+def _relative_speed(given: PlanOptions) -> float:
+    """Returns how fast the machine of --cost-from makes runs, relative to the cost model (1.0).
+
+    1.0 without --cost-from. Raises ArchiveError if that campaign can't be read.
     """
     if given.cost_from is None:
         return 1.0

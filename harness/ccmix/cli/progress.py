@@ -1,5 +1,6 @@
-"""Runs a campaign that can be interrupted, and shows its progress on standard error: live in a
-terminal, otherwise as a line for each run.
+"""Makes the runs of a campaign so that Ctrl-C can end them, and shows their progress.
+
+On a terminal, bars on standard error show it live; otherwise there is a line for each run.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ SAYS_END = 10  # times in a campaign, if there is no terminal
 
 @dataclass
 class _Running:
+    """Holds what the display needs of a run in progress.
+
+    `bar` is None if only the bar of all runs is shown; `stream` reads the samples of the run's
+    probe.
+    """
+
     run: Run
     bar: TaskID | None
     stream: StreamTail
@@ -48,17 +55,20 @@ class _Running:
 
 
 class ProgressWatcher:
-    """Watches a campaign that has `runs` to make. The bar of a run follows the samples of its
-    probe.
+    """Is told by the campaign when runs start and end, and shows bars for them on a console.
 
-    The bar of all runs counts the real time that each run is expected to take; a run in progress
-    counts in part. Next to that bar is the expected end, which finished runs correct. If more than
-    MOST_BARS runs can be made at a time, it is the only bar.
+    `runs` are all runs to make, `at_a_time` of them simultaneously. The bar of one run follows the
+    samples of its probe. The bar of all runs counts the real time that each run is expected to
+    take; next to it is the expected end, which each finished run corrects. With more than MOST_BARS
+    simultaneous runs, it is the only bar.
     """
 
     def __init__(
         self, console: Console, runs: Sequence[Run], in_lab: bool, at_a_time: int = 1
     ) -> None:
+        """Prepares the bars for the runs to make; `in_lab` says whether they are made in the
+        lab.
+        """
         self._console = console
         self._end = ExpectedEnd(runs, in_lab)
         self._end_text, self._end_at_s = "", 0.0  # as it was expected at a time of the clock
@@ -72,7 +82,7 @@ class ProgressWatcher:
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[counted]}"),
-            _TimeToGo(),
+            _TimeLeftColumn(),
             TextColumn("{task.fields[end]}"),
         )
         self._progress = Progress(*columns, console=console, transient=True, refresh_per_second=2)
@@ -86,9 +96,11 @@ class ProgressWatcher:
         return self._outcomes["skipped"]
 
     def waiting(self, run: Run, why: str) -> None:
+        """Prints why a run has to wait before it starts."""
         self._console.print(f"{escape(run.name)}: {why}", highlight=False, soft_wrap=True)
 
     def started(self, run: Run, folder: RunFolder) -> None:
+        """Adds a bar for a run that starts; it follows the samples that arrive in `folder`."""
         self._end.started(run, time.monotonic())
         bar = None
         if self._shows_each:
@@ -100,6 +112,10 @@ class ProgressWatcher:
         )
 
     def ended(self, run: Run, outcome: Outcome) -> None:
+        """Removes the bar of a run that has ended, counts its outcome, and prints a line about it.
+
+        Without a terminal, sometimes also prints when the campaign is expected to end.
+        """
         running = self._running.pop(run.name, None)
         if running and running.bar is not None:
             self._progress.remove_task(running.bar)
@@ -107,17 +123,17 @@ class ProgressWatcher:
         self._ended_s += self._end.expected_s(run)
         self._end.ended(run, time.monotonic(), finished=outcome.status in FINISHED)
         self._outcomes[outcome.status] += 1
-        bad = [
+        problem_counts = [
             f"{self._outcomes[status]} {name}"
             for status, name in COUNTED.items()
             if self._outcomes[status]
         ]
         self._progress.update(
             self._all,
-            description=f"runs{' (' + ', '.join(bad) + ')' if bad else ''}",
+            description=f"runs{' (' + ', '.join(problem_counts) + ')' if problem_counts else ''}",
             counted=f"{self._ended}/{self._total}",
         )
-        self._show_all()
+        self._update_overall_bar()
         mark = MARKS.get(outcome.status, "[red]failed[/]")
         self._console.print(
             f"{self._ended}/{self._total} {escape(run.name)}: {mark}",
@@ -126,7 +142,7 @@ class ProgressWatcher:
         )
         for reason in outcome.reasons:
             self._console.print(f"    {reason}", highlight=False, markup=False, soft_wrap=True)
-        if not self._console.is_terminal and self._is_a_part():
+        if not self._console.is_terminal and self._completes_a_tenth():
             end = end_text(self._end.left_s(time.monotonic()))
             self._console.print(
                 f"{self._ended}/{self._total}: {end}", highlight=False, soft_wrap=True
@@ -137,32 +153,36 @@ class ProgressWatcher:
         with self._progress:
             while True:
                 await asyncio.sleep(REFRESH_S)
-                self.look()
+                self.update_bars()
 
-    def look(self) -> None:
-        """Moves the bars to where the runs in progress are."""
+    def update_bars(self) -> None:
+        """Moves the bars to the time of the latest sample of each run in progress."""
         for running in self._running.values():
             # The stream may not exist yet, or the run has none
             with contextlib.suppress(OSError, ValueError):
                 running.seconds = min(running.stream.seconds(), running.run.seconds or float("inf"))
                 if running.bar is not None:
-                    of = f"/{running.run.seconds:.0f}" if running.run.seconds else ""
-                    counted = f"{running.seconds:.0f}{of} s"
+                    total = f"/{running.run.seconds:.0f}" if running.run.seconds else ""
+                    counted = f"{running.seconds:.0f}{total} s"
                     self._progress.update(running.bar, completed=running.seconds, counted=counted)
-        self._show_all()
+        self._update_overall_bar()
 
-    def _is_a_part(self) -> bool:
-        """Returns whether the ended runs complete another tenth of all runs, except the
-        last tenth.
+    def _completes_a_tenth(self) -> bool:
+        """Returns whether the run that has just ended completes another tenth of all runs.
+
+        Then a line with the expected end is printed. The last tenth does not count: all is done
+        then.
         """
-        before, now = (
+        tenths_before, tenths = (
             (ended * SAYS_END) // self._total for ended in (self._ended - 1, self._ended)
         )
-        return before < now < SAYS_END
+        return tenths_before < tenths < SAYS_END
 
-    def _show_all(self) -> None:
+    def _update_overall_bar(self) -> None:
+        """Moves the bar of all runs, and every few seconds corrects the expected end next to it."""
         in_progress_s = sum(
-            _part(running) * self._end.expected_s(running.run) for running in self._running.values()
+            _passed_share(running) * self._end.expected_s(running.run)
+            for running in self._running.values()
         )
         now_s = time.monotonic()
         if not self._end_text or now_s - self._end_at_s >= EXPECTS_EACH_S:
@@ -172,43 +192,51 @@ class ProgressWatcher:
         self._progress.update(self._all, completed=self._ended_s + in_progress_s)
 
 
-def _part(running: _Running) -> float:
-    """Returns the share of its traffic time that has passed."""
+def _passed_share(running: _Running) -> float:
+    """Returns the share (0 to 1) of a run's traffic that has passed; 0 if it is not known."""
     return min(running.seconds / running.run.seconds, 1.0) if running.run.seconds else 0.0
 
 
 def end_text(left_s: float) -> str:
-    """Returns 'ends about 14:05 UTC', with the date if it is not today."""
+    """Returns when runs that take `left_s` seconds more will end: 'ends about 14:05 UTC'.
+
+    Has the date, too, if that is not today.
+    """
     now = datetime.datetime.now(datetime.UTC)
     end = now + datetime.timedelta(seconds=left_s)
     day = "" if end.date() == now.date() else f"{end:%Y-%m-%d} "
     return f"ends about {day}{end:%H:%M} UTC"
 
 
-class _TimeToGo(TimeRemainingColumn):
-    """Shows the time to the expected end; for a single run, from the speed of its traffic."""
+class _TimeLeftColumn(TimeRemainingColumn):
+    """Shows the time left next to a bar: for all runs, until the expected end of the campaign.
+
+    For a single run, rich estimates it from the speed of its bar.
+    """
 
     def render(self, task: Task) -> Text:
+        """Returns the text of the column for a bar; only the bar of all runs has `left_s`."""
         left_s = task.fields.get("left_s")
         if left_s is None:
             return super().render(task)
         return Text(str(datetime.timedelta(seconds=round(left_s))), style="progress.remaining")
 
 
-async def run_interruptibly(campaign: Campaign, left: Sequence[Run], executor: Executor) -> int:
-    """Makes the runs with the progress display, and returns how many were skipped.
+async def run_interruptibly(campaign: Campaign, runs: Sequence[Run], executor: Executor) -> int:
+    """Makes the runs of a campaign, with the progress display; returns how many were skipped.
 
-    SIGTERM and SIGHUP have the effect of Ctrl-C. All three work even if the caller ignores them.
+    Ctrl-C, SIGTERM and SIGHUP end the runs and undo changes on hosts, even if the caller ignores
+    these signals; then raises CancelledError.
     """
 
-    main = asyncio.current_task()
-    assert main
+    main_task = asyncio.current_task()
+    assert main_task
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main)
-    watcher = ProgressWatcher(Console(stderr=True), left, bool(campaign.origin.lab), executor.slots)
+        asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main_task)
+    watcher = ProgressWatcher(Console(stderr=True), runs, bool(campaign.origin.lab), executor.slots)
     display = asyncio.create_task(watcher.display())
     try:
-        await run_all(campaign, left, executor, watcher)
+        await run_all(campaign, runs, executor, watcher)
     finally:
         display.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -216,6 +244,7 @@ async def run_interruptibly(campaign: Campaign, left: Sequence[Run], executor: E
     return watcher.skipped
 
 
-def _cancel(main: asyncio.Task[int]) -> None:
+def _cancel(main_task: asyncio.Task[int]) -> None:
+    """Tells the user, and cancels the task that makes the runs: the handler of signals."""
     tell("interrupted: ending the runs, and undoing changes ...")
-    main.cancel()
+    main_task.cancel()

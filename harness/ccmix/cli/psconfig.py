@@ -1,4 +1,4 @@
-"""`ccmix psconfig`: writes a template from parameters in their usual units."""
+"""`ccmix psconfig`: writes a pSConfig template, a mesh of perfSONAR hosts that test CCAs."""
 
 from __future__ import annotations
 
@@ -101,6 +101,7 @@ def psconfig(
 
 
 def _seconds(name: str, text: str) -> float:
+    """Reads the time that an option gives, such as '30s'. Raises MeshError with its name."""
     try:
         return parse_time(text)
     except ValueError as error:
@@ -108,6 +109,7 @@ def _seconds(name: str, text: str) -> float:
 
 
 def _whole_seconds(name: str, text: str) -> int:
+    """Reads a time as _seconds() does, and refuses fractions of a second."""
     seconds = _seconds(name, text)
     if not math.isclose(seconds, round(seconds)):
         raise MeshError(f"{name}: {text!r} is not a whole number of seconds")

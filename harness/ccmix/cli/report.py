@@ -1,5 +1,6 @@
-"""`ccmix report`: prints the results of campaigns as a table, data or a page, or draws charts. Also
-prints the outcome at the end of `ccmix run`.
+"""`ccmix report`: prints results of campaigns as a table, data or an HTML page, or draws charts.
+
+Also prints the outcome at the end of `ccmix run`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ from ccmix.run.campaign import missing
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Holds the options of `ccmix report`; without `kinds`, all suitable charts are drawn."""
+    """Holds the options of `ccmix report`.
+
+    `against` is a baseline KEY=VALUE with which `metric` is compared; `charts` is the folder for
+    charts. Without `kinds`, all suitable charts are drawn. `accept_limits` is a list of kinds of
+    findings that leave a run valid.
+    """
 
     outdirs: tuple[Path, ...]
     form: str
@@ -124,7 +130,7 @@ def report(given: ReportOptions) -> None:
     ccmix report results/a --charts figures --image png  charts as files
     """
     try:
-        accepted = LIMIT_NAMES.read(given.accept_limits)
+        accepted_limits = LIMIT_NAMES.read(given.accept_limits)
     except ValueError as error:
         raise click.BadParameter(
             about(given.accept_limits, error), param_hint="--accept-limits"
@@ -136,7 +142,7 @@ def report(given: ReportOptions) -> None:
         loaded = load_results(archives.folders, numbers_only=not is_page, numbers_of_many=True)
         unread = tuple(map(archives.rename, loaded.unread))
         runs = tuple(
-            replace(result, finished=accept_findings(result.finished, accepted))
+            replace(result, finished=accepting(result.finished, accepted_limits))
             for result in loaded.runs
         )
         results = replace(loaded, runs=runs, rtt_buckets=given.rtt_buckets, unread=unread)
@@ -148,25 +154,32 @@ def report(given: ReportOptions) -> None:
                 results, given.output or _default_page(given.outdirs[0], archives.folders[0])
             )
         else:
-            _put_text(results, given)
+            _print_results(results, given)
 
 
 def _default_page(outdir: Path, folder: Path) -> Path:
-    """Returns the file for the page: in the campaign's folder, or for a packed campaign in the
-    working folder.
+    """Returns the file for the HTML page, without --output.
+
+    It is in the campaign's folder; for a packed campaign, whose `folder` is temporary, in the
+    working folder. `outdir` is the path that the user named.
     """
     return outdir / "report.html" if folder == outdir else Path(f"{folder.name}-report.html")
 
 
 def _write_page(results: Results, page: Path) -> None:
+    """Writes the HTML page, prints its path, and names runs that could not be read."""
     with naming(page):
         write_report(results, page)
     put(f"{page}\n")
-    for sentence in left_out(results.unread):
-        tell(sentence)
+    for warning in left_out(results.unread):
+        tell(warning)
 
 
-def _put_text(results: Results, given: ReportOptions) -> None:
+def _print_results(results: Results, given: ReportOptions) -> None:
+    """Prints the results as a table, JSON or CSV, or their comparison with a baseline (--against).
+
+    Then tells the user what is left out, and for a table also notes on its numbers.
+    """
     if given.against:
         text = against_baseline(results, given.against, given.metric, given.form)
     elif given.form == "json":
@@ -176,89 +189,98 @@ def _put_text(results: Results, given: ReportOptions) -> None:
     else:
         text = results_text.render(results)
     put(text, given.output)
-    sentences = (
+    notes = (
         results_text.notes(results)
         if given.form == "table"
         else results_text.left_out(results.unread)
     )
-    for sentence in sentences:
-        tell(sentence)
+    for note in notes:
+        tell(note)
 
 
 def against_baseline(results: Results, baseline: str, metric: str, form: str) -> str:
-    """Compares the results with a baseline; returns the text to print. Raises click.BadParameter if
-    the results have no such baseline or metric.
+    """Compares the results with a baseline such as 'cca=cubic', and returns the text to print.
+
+    `metric` is the name of a metric in docs/reference/metrics.md; `form` is 'table', 'json', 'csv'
+    or 'html'. Raises click.BadParameter if the results have no such baseline or metric.
     """
     key, equals, value = baseline.partition("=")
     if not equals:
         raise click.BadParameter(
             f"'{baseline}' is not KEY=VALUE, such as cca=cubic", param_hint="--against"
         )
-    asked = Baseline(key, value, metric)
-    if metric not in asked.metrics:
+    wanted_baseline = Baseline(key, value, metric)
+    if metric not in wanted_baseline.metrics:
         raise click.BadParameter(
-            f"'{metric}' is unknown: use one of {', '.join(asked.metrics)}", param_hint="--metric"
+            f"'{metric}' is unknown: use one of {', '.join(wanted_baseline.metrics)}",
+            param_hint="--metric",
         )
     try:
-        compared = compare_with_baseline(
-            asked, ((result.outdir, result.finished) for result in results.runs)
+        comparisons = against(
+            wanted_baseline, ((result.outdir, result.finished) for result in results.runs)
         )
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--against") from error
     if form == "json":
-        rows = [row.to_json() | {"metric": metric, "seen": row.seen} for row in compared]
+        rows = [row.to_json() | {"metric": metric, "seen": row.seen} for row in comparisons]
         return json.dumps(rows, indent=1) + "\n"
-    return {"table": against_table, "csv": against_csv, "html": against_html}[form](asked, compared)
+    return {"table": against_table, "csv": against_csv, "html": against_html}[form](
+        wanted_baseline, comparisons
+    )
 
 
 def _draw(results: Results, given: ReportOptions, folder: Path) -> Iterator[Path]:
-    """Creates the folder and draws the charts into it. The number of charts of single conditions
-    is limited unless their kind is named.
+    """Draws charts of the results into the folder, and yields their files.
 
-    Raises ArchiveError and OSError.
+    If --chart names no kinds, draws all kinds, but only a limited number of charts for single
+    conditions. Raises ArchiveError if no chart fits, and OSError.
     """
     if given.kinds:
-        chosen = choose(results, given.kinds, most=None, steps=given.colours)
+        selection = choose(results, given.kinds, most=None, steps=given.colours)
     else:
-        chosen = choose(results, KINDS, steps=given.colours)
-    if not chosen.charts:
+        selection = choose(results, KINDS, steps=given.colours)
+    if not selection.charts:
         raise ArchiveError(
             f"no chart of the kinds {', '.join(given.kinds or KINDS)} fits these results"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    for chart in chosen.charts:
+    for chart in selection.charts:
         yield write(chart, folder, given.image)
-    for sentence in chosen.left_out:
+    for sentence in selection.left_out:
         tell(sentence)
 
 
 def count_runs(campaign: Campaign, skipped: int) -> tuple[Results | None, bool]:
-    """Prints the number of valid runs. Returns the results of all finished runs, including those of
-    earlier starts (None if no run is finished), and whether all runs are valid.
+    """Tells the user how many runs of the campaign are valid, not valid, failed or skipped.
+
+    Returns the results of all finished runs, including those of earlier starts (None if no run is
+    finished), and whether all runs are valid. `skipped` counts the runs that were not tried now.
     """
     without_result = len(missing(campaign))
-    some = without_result < len(campaign.runs)
-    results = load_results([campaign.outdir], numbers_of_many=True) if some else None
+    some_finished = without_result < len(campaign.runs)
+    results = load_results([campaign.outdir], numbers_of_many=True) if some_finished else None
     valid = sum(result.valid for result in results.runs) if results else 0
     not_valid = len(campaign.runs) - without_result - valid
     skipped_too = f", {skipped} skipped" if skipped else ""
-    runs = "run" if valid == 1 else "runs"
+    noun = "run" if valid == 1 else "runs"
     tell(
-        f"{valid} {runs} valid, {not_valid} not valid, {without_result - skipped} "
+        f"{valid} {noun} valid, {not_valid} not valid, {without_result - skipped} "
         f"failed{skipped_too}"
     )
     return results, valid == len(campaign.runs)
 
 
 def report_outcome(campaign: Campaign, skipped: int, sentences: bool) -> int:
-    """Prints the table of all runs of the campaign, including those of earlier starts, and then the
-    path of the HTML report.
+    """Prints the table of all runs of the campaign, writes its HTML report, and prints its path.
+
+    Is called at the end of `ccmix run`; runs of earlier starts are included. `sentences` also
+    prints the answer in sentences. Returns the exit status: 0 if all runs are valid.
     """
     results, all_valid = count_runs(campaign, skipped)
     if results:
         put(results_text.render(results))
         if sentences:
-            put(_sentences(results))
+            put(_answer_text(results))
         if not_settled := settling_summary(
             [result.finished for result in results.runs if result.valid]
         ):
@@ -269,12 +291,15 @@ def report_outcome(campaign: Campaign, skipped: int, sentences: bool) -> int:
     return output.GOOD if all_valid else output.BAD
 
 
-def _sentences(results: Results) -> str:
-    """Returns the answer that the report begins with, and where the rest of it is."""
-    found = answer(
+def _answer_text(results: Results) -> str:
+    """Returns the answer with which the HTML report begins, as plain text for the terminal.
+
+    It says in sentences how the CCAs shared the path, and ends with a pointer to the report.
+    """
+    report_answer = answer(
         sharing([(result.outdir, result.finished) for result in results.runs]),
         ranges=range_sentences(results),
         paths=map(path_sentence, measured_paths(results)),
     )
-    bullets = "".join(f"- {sentence}\n" for sentence in found.bullets)
-    return f"{found.first}\n{bullets}For more, open the report:\n"
+    bullets = "".join(f"- {sentence}\n" for sentence in report_answer.bullets)
+    return f"{report_answer.first}\n{bullets}For more, open the report:\n"

@@ -1,5 +1,6 @@
-"""`ccmix demo` runs ccmix's own example in the lab. `ccmix reproduce` repeats an experiment of a
-published paper in the lab, and prints measured and published numbers side by side.
+"""`ccmix demo` runs an example in the lab; `ccmix reproduce` repeats a paper's experiment there.
+
+It prints the measured and the published numbers side by side.
 """
 
 from __future__ import annotations
@@ -73,7 +74,11 @@ def demo(quick: bool, outdir: Path | None, jobs: int | None, resume: bool) -> No
 
 @dataclass(frozen=True)
 class ReproduceOptions:
-    """Holds the options of `ccmix reproduce`; without a name, the experiments are listed."""
+    """Holds the options of `ccmix reproduce`; if `name` is None, the experiments are listed.
+
+    `full` runs at the paper's own size; `tried` also runs settings that may explain differences;
+    `statement` limits the runs to those that one statement of the paper needs.
+    """
 
     name: str | None
     full: bool
@@ -89,13 +94,13 @@ class ReproduceOptions:
 
     @property
     def folder(self) -> Path:
-        """Returns the folder for the results."""
+        """The folder for the results; by default its name has the experiment and the options."""
         parts = (self.name, "full" * self.full, "tried" * self.tried, self.statement)
         return self.outdir or Path("results") / "-".join(filter(None, parts))
 
     @property
     def cores(self) -> int:
-        """Returns how many runs are made at the same time."""
+        """The number of simultaneous runs."""
         return self.jobs or len(os.sched_getaffinity(0))
 
 
@@ -134,14 +139,15 @@ def reproduce(given: ReproduceOptions) -> None:
     ccmix reproduce dai-fig1 --full --executor dask://10.0.0.1:8786
     """
     if given.name is None:
-        _list(given)
+        _print_experiments(given)
     else:
         sys.exit(_reproduce(_experiment(given.name, given.statement), given))
 
 
 def _experiment(name: str, statement: str | None) -> Experiment:
-    """Returns the experiment, with only this statement if it is not None. Raises BadParameter if
-    there is no such experiment or statement.
+    """Returns the experiment of this name, limited to one statement of the paper if that is given.
+
+    Raises BadParameter if there is no such experiment or statement.
     """
     experiments = by_name()
     if name not in experiments:
@@ -155,14 +161,15 @@ def _experiment(name: str, statement: str | None) -> Experiment:
     try:
         return experiments[name].only(statement)
     except KeyError:
-        names = [each.name for each in experiments[name].statements]
+        names = [known.name for known in experiments[name].statements]
         raise click.BadParameter(
             f"'{statement}' is not a statement of {name}: write one of {', '.join(names)}",
             param_hint="--statement",
         ) from None
 
 
-def _list(given: ReproduceOptions) -> None:
+def _print_experiments(given: ReproduceOptions) -> None:
+    """Prints the list of all experiments, each with what it costs to run it on this machine."""
     put(
         listing(
             (experiment, costs(experiment, given.seed, given.cores)) for experiment in EXPERIMENTS
@@ -171,19 +178,26 @@ def _list(given: ReproduceOptions) -> None:
 
 
 def _reproduce(experiment: Experiment, given: ReproduceOptions) -> int:
-    """Runs the experiment and prints its outcome; returns the exit status."""
-    text = form(experiment.name, full=given.full)
+    """Runs the experiment, and prints measured and published numbers; returns the exit status.
+
+    With --ini, only prints the INI file that would run.
+    """
+    ini_text = form(experiment.name, full=given.full)
     if given.ini:
-        put(text)
+        put(ini_text)
         return output.GOOD
     return run_text(
         _run_options(experiment, given),
-        text,
-        lambda campaign, skipped: _show(experiment, campaign, skipped),
+        ini_text,
+        lambda campaign, skipped: _print_comparison(experiment, campaign, skipped),
     )
 
 
 def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
+    """Returns the options with which `ccmix run` makes the runs of the experiment.
+
+    With --statement, they name only the runs that the statement needs.
+    """
     runs = planned(experiment.name, given.seed, full=given.full, tried=given.tried)
     return RunOptions(
         config=ini_of(experiment.name),
@@ -191,7 +205,7 @@ def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
         in_lab=True,
         jobs=given.jobs,
         only=tuple(dict.fromkeys(run.entry for run in runs)),
-        named=tuple(run.name for run in _needed(experiment, given, runs))
+        named=tuple(run.name for run in _needed_runs(experiment, given, runs))
         if given.statement
         else (),
         overrides=Overrides(),
@@ -202,9 +216,10 @@ def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
     )
 
 
-def _needed(experiment: Experiment, given: ReproduceOptions, runs: Sequence[Run]) -> list[Run]:
-    """Returns the runs that the experiment's statements need and, with --tried, the runs that try
-    to explain them.
+def _needed_runs(experiment: Experiment, given: ReproduceOptions, runs: Sequence[Run]) -> list[Run]:
+    """Returns those of the planned `runs` that the experiment's statements need.
+
+    With --tried, also those that try to explain why a statement does not hold.
     """
     numbers = [number for statement in experiment.statements for number in statement.numbers]
     if given.tried:
@@ -214,7 +229,11 @@ def _needed(experiment: Experiment, given: ReproduceOptions, runs: Sequence[Run]
     return needed(numbers, runs)
 
 
-def _show(experiment: Experiment, campaign: Campaign, skipped: int) -> int:
+def _print_comparison(experiment: Experiment, campaign: Campaign, skipped: int) -> int:
+    """Prints measured and published numbers side by side; returns the exit status.
+
+    Is called when the campaign has ended; `skipped` is the number of runs that were not tried.
+    """
     results, all_valid = count_runs(campaign, skipped)
     if results:
         put(printed(reproduction(experiment, results.runs)))

@@ -1,4 +1,4 @@
-"""`ccmix run`: makes the runs of a configuration, shows their progress, and prints their table."""
+"""`ccmix run`: makes the runs of an INI file, shows their progress, and prints the results."""
 
 from __future__ import annotations
 
@@ -91,40 +91,47 @@ def run(given: options.RunOptions) -> None:
 
 
 def run_campaign(given: options.RunOptions) -> int:
-    """Runs the campaign, prints its table and the path of its report; returns the exit status.
+    """Makes the runs of `ccmix run`, prints their table and the path of the report.
 
-    Raises what run_text raises.
+    Returns the exit status. Raises the same errors as run_text.
     """
     return run_text(
         given,
         read_text(given.config),
-        lambda campaign, skipped: _report(campaign, skipped, given.sentences),
+        lambda campaign, skipped: _report_outcome(campaign, skipped, given.sentences),
     )
 
 
 def run_text(given: options.RunOptions, ini: str, report: Report) -> int:
-    """Runs the campaign of an INI file's text. Lets `report` print the outcome from the campaign
-    and the number of skipped runs. Returns the exit status.
+    """Plans and makes the runs of an INI file, whose text is `ini`; returns the exit status.
+
+    At the end calls `report` with the campaign and the number of skipped runs, to print the
+    outcome. Hosts stay connected and the campaign's folder stays locked until then.
 
     Raises ConfigError, ArchiveError, TemporaryFolderError, ToolError or GuestError before anything
     is started or written.
     """
-    temporary_place()
+    temporary_place()  # raises TemporaryFolderError now, not during the runs
     loaded = load(given.config, ini, given.overrides)
     entries = select(loaded.entries, given.only, given.config)
-    runs = _selected(make_plan(entries, given.seed), given)
+    runs = _selected_runs(make_plan(entries, given.seed), given)
     for notice in (*loaded.notices, *filter(None, [outdated()])):
         tell(notice)
     kernels = _lab_kernels(runs, given)
     # Other users read this description if they find a host locked
     with Hosts(f"ccmix run into {given.folder.resolve()}", tell=tell) as hosts, ExitStack() as held:
         executor = _executor(runs, given, hosts, kernels)
-        titles = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
-        unknown = {entry.name: entry.unknown for entry in entries if entry.unknown}
+        title = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
+        unknown_keys = {entry.name: entry.unknown for entry in entries if entry.unknown}
         plan = CampaignPlan(
-            _origin(given, kernels), ini, tuple(runs), titles, file_order(entries, runs), unknown
+            _origin(given, kernels),
+            ini,
+            tuple(runs),
+            title,
+            file_order(entries, runs),
+            unknown_keys,
         )
-        campaign = _open(given, plan)
+        campaign = _create_or_resume(given, plan)
         held.enter_context(campaign.locked())
         return _run_all_and_report(campaign, entries, executor, given, report)
 
@@ -136,18 +143,23 @@ def _run_all_and_report(
     given: options.RunOptions,
     report: Report,
 ) -> int:
+    """Makes the runs that have no result yet, and calls `report`; returns the exit status.
+
+    Damaged results are put aside first, so that their runs are repeated. After Ctrl-C, tells the
+    user the command that continues.
+    """
     from ccmix.report import plan_text  # noqa: PLC0415  # Polars is slow: not before the runs
 
     for sentence in put_damaged_aside(campaign):
         tell(sentence)
-    left = missing(campaign)
-    size = f"{len(left)} of {len(campaign.runs)} runs, {_seconds(left)} of traffic"
-    tell(f"{size}, {_place(left, given)}, into {campaign.outdir}")
-    if left and given.in_lab and not given.executor:
-        tell(f"expected: {plan_text.cost(cost(left, given.at_a_time))}")
+    runs = missing(campaign)
+    size = f"{len(runs)} of {len(campaign.runs)} runs, {_traffic_time(runs)} of traffic"
+    tell(f"{size}, {_where_runs_are_made(runs, given)}, into {campaign.outdir}")
+    if runs and given.in_lab and not given.executor:
+        tell(f"expected: {plan_text.cost(cost(runs, given.at_a_time))}")
     try:
-        with sending(campaign.outdir, _indexed(entries), tell):
-            skipped = asyncio.run(run_interruptibly(campaign, left, executor))
+        with sending(campaign.outdir, _entries_by_index_url(entries), tell):
+            skipped = asyncio.run(run_interruptibly(campaign, runs, executor))
     except (KeyboardInterrupt, asyncio.CancelledError):
         again = [*sys.argv, *(() if given.resume else ("--resume",))]
         tell(f"interrupted: finished runs are kept; to continue: {shlex.join(again)}")
@@ -160,9 +172,10 @@ def _run_all_and_report(
         return output.INTERRUPTED
 
 
-def _selected(runs: Sequence[Run], given: options.RunOptions) -> Sequence[Run]:
-    """Returns the runs named by --run, or all runs. Raises ArchiveError if the lab can't make one
-    of them, or if a name is unknown.
+def _selected_runs(runs: Sequence[Run], given: options.RunOptions) -> Sequence[Run]:
+    """Returns the runs named by --run, or all runs.
+
+    Raises ArchiveError for an unknown name, or if --lab is given for a run between real hosts.
     """
     try:
         selected = named(runs, given.named)
@@ -180,8 +193,8 @@ def _selected(runs: Sequence[Run], given: options.RunOptions) -> Sequence[Run]:
     return selected
 
 
-def _indexed(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """Returns the names of the entries that name an Elasticsearch, by its URL."""
+def _entries_by_index_url(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """Returns the names of the entries whose runs go to an Elasticsearch server, by its URL."""
     by_url: dict[str, list[str]] = {}
     for entry in entries:
         if entry.index:
@@ -189,28 +202,28 @@ def _indexed(entries: Sequence[Entry]) -> dict[str, list[str]]:
     return by_url
 
 
-def _seconds(left: Sequence[Run]) -> str:
-    unknown, known_s = (
-        sum(run.seconds is None for run in left),
-        sum(run.seconds or 0.0 for run in left),
-    )
+def _traffic_time(runs: Sequence[Run]) -> str:
+    """Returns how long the runs send: '600 s', or '600 s and 2 runs of unknown length'."""
+    unknown = sum(run.seconds is None for run in runs)
+    known_s = sum(run.seconds or 0.0 for run in runs)
     return f"{known_s:g} s" + (f" and {unknown} runs of unknown length" if unknown else "")
 
 
-def _place(left: Sequence[Run], given: options.RunOptions) -> str:
+def _where_runs_are_made(runs: Sequence[Run], given: options.RunOptions) -> str:
+    """Returns a phrase for the user, such as 'in the lab, 4 at a time' or 'between hosts'."""
     if given.executor:
         return f"in the lab, on {given.executor}"
     if given.in_lab:
         return f"in the lab, {given.at_a_time} at a time"
     places = {
         "between hosts" if isinstance(run.path, HostPath) else "in namespaces of this machine"
-        for run in left
+        for run in runs
     }
     return " and ".join(sorted(places)) or "nothing to do"
 
 
 def _lab_kernels(runs: Sequence[Run], given: options.RunOptions) -> dict[str, Path]:
-    """Returns the kernels that the runs ask for, by name; none without the lab.
+    """Returns the files of the lab's kernels that the runs use, by name; {} outside the lab.
 
     Raises UsageError if a kernel is missing or needs the lab, ToolError if there is no kernel at
     all.
@@ -224,8 +237,10 @@ def _lab_kernels(runs: Sequence[Run], given: options.RunOptions) -> dict[str, Pa
 def _executor(
     runs: Sequence[Run], given: options.RunOptions, hosts: Hosts, kernels: Mapping[str, Path]
 ) -> Executor:
-    """Returns the executor of the runs. Raises UsageError, ClusterError and what
-    _machine() raises.
+    """Returns the object that makes the runs: on a Dask cluster, or on this machine.
+
+    `kernels` are the files of the lab's kernels by name. Raises UsageError, ClusterError, and the
+    same errors as _machine().
     """
 
     if given.executor:
@@ -236,11 +251,12 @@ def _executor(
 def _machine(
     runs: Sequence[Run], given: options.RunOptions, hosts: Hosts, kernels: Mapping[str, Path]
 ) -> Machine:
-    """Returns the machine that measures the runs.
+    """Returns the object that makes single runs: in the lab, in namespaces, or between real hosts.
 
-    Outside the lab, first undoes changes that a killed run has left on this machine. Takes this
-    machine's lock if it emulates paths. Raises ConnectError if another campaign has the lock,
-    UsageError if this machine can't emulate.
+    Outside the lab, first undoes changes that a killed run has left on this machine. If it emulates
+    paths in network namespaces, locks this machine against other campaigns. Raises ConnectError if
+    another campaign has the lock, and UsageError if this machine can't emulate, or if a host lacks
+    a CCA.
     """
 
     if given.in_lab:
@@ -252,38 +268,45 @@ def _machine(
         _check_emulation(runs)
     for undo, reason in left_journals.restore():
         tell(f"left by a dead run: {undo.what}: {reason or 'restored'}")
-    emulated = between_hosts = None
+    namespaces_machine = hosts_machine = None
     if emulates:
-        emulated = ThisMachine(EmulationPrograms.find())
+        namespaces_machine = ThisMachine(EmulationPrograms.find())
         hosts.get(parse_host("localhost"))  # its agent has the lock
-    if real := [run for run in runs if isinstance(run.path, HostPath)]:
-        between_hosts = _hosts_machine(real, given, hosts)
+    if host_runs := [run for run in runs if isinstance(run.path, HostPath)]:
+        hosts_machine = _hosts_machine(host_runs, given, hosts)
     lacking.refuse_on_hosts(runs, lambda name: hosts.get(parse_host(name)))
-    return EachItsOwn(emulated, between_hosts)
+    return EachItsOwn(namespaces_machine, hosts_machine)
 
 
 def _hosts_machine(runs: Sequence[Run], given: options.RunOptions, hosts: Hosts) -> HostsMachine:
+    """Connects to all hosts without which the runs are not possible, and returns their machine.
 
-    cca = _cca_program(runs)
-    patience_s: dict[str, float] = {}  # by hosts that a run can't do without
+    These are the sources that have a shell, and the hosts on which netem emulates the path. Each
+    connection may take as long as the most patient run that uses the host allows.
+    """
+
+    cca_program = _cca_program(runs)
+    connect_within_s: dict[str, float] = {}  # by the host's name
     for run in runs:
         path = run.host_path
-        for name in [
-            *([path.src] if run.has_shell else []),
-            *([path.netem_at.host] if path.netem_at else []),
-        ]:
-            patience_s[name] = max(patience_s.get(name, 0.0), path.connect_timeout_s)
-    for name, within_s in patience_s.items():
+        needed_hosts = [path.src] if run.has_shell else []
+        needed_hosts += [path.netem_at.host] if path.netem_at else []
+        for name in needed_hosts:
+            connect_within_s[name] = max(connect_within_s.get(name, 0.0), path.connect_timeout_s)
+    for name, within_s in connect_within_s.items():
         hosts.get(parse_host(name), within_s)
     needs_iperf3 = any(run.traffic.by_iperf3 for run in runs)
     programs = HostPrograms(
-        find_iperf3() if needs_iperf3 else None, find_sockmon(), find_rtt(), cca
+        find_iperf3() if needs_iperf3 else None, find_sockmon(), find_rtt(), cca_program
     )
     return HostsMachine(hosts, programs, given.folder, tell)
 
 
 def _cca_program(runs: Sequence[Run]) -> Path | None:
-    """Returns ccmix-cca; None if it is not installed and no run loads a CCA. Raises ToolError."""
+    """Returns ccmix-cca, which loads CCAs on hosts; None if it is missing and no run needs it.
+
+    Raises ToolError if a run needs it.
+    """
     try:
         return find_cca()
     except ToolError:
@@ -293,8 +316,9 @@ def _cca_program(runs: Sequence[Run]) -> Path | None:
 
 
 def _check_emulation(runs: Sequence[Run]) -> None:
-    """Raises UsageError if this user, or this machine's kernel, can't build a topology
-    of the runs.
+    """Checks before runs in network namespaces that this machine can emulate their paths.
+
+    Raises UsageError if the user is not root, or if the kernel lacks a queue discipline or policer.
     """
     polices = any(isinstance(run.path, Topology) and run.path.policer for run in runs)
     needed = [*kernel.OF_A_TOPOLOGY, *(kernel.OF_A_POLICER if polices else ())]
@@ -313,6 +337,10 @@ def _check_emulation(runs: Sequence[Run]) -> None:
 
 
 def _origin(given: options.RunOptions, kernels: Mapping[str, Path]) -> CampaignOrigin:
+    """Returns the facts that the campaign records: versions, command line, seed, kernels.
+
+    `kernels` are the files of the lab's kernels by name.
+    """
     return CampaignOrigin(
         ccmix=version().name,
         python=sys.version.split()[0],
@@ -327,8 +355,11 @@ def _origin(given: options.RunOptions, kernels: Mapping[str, Path]) -> CampaignO
     )
 
 
-def _open(given: options.RunOptions, plan: CampaignPlan) -> Campaign:
-    """Creates the campaign's folder, or loads it if the campaign is resumed. Raises
+def _create_or_resume(given: options.RunOptions, plan: CampaignPlan) -> Campaign:
+    """Creates the campaign's folder, or with --resume loads the campaign that is there.
+
+    A campaign can only be resumed with the same runs, in the lab or not as before, and with the
+    same kernels and userland, because its results would otherwise not be comparable. Raises
     ArchiveError.
     """
     if given.resume and (given.folder / "campaign.json").exists():
@@ -343,9 +374,11 @@ def _open(given: options.RunOptions, plan: CampaignPlan) -> Campaign:
                 f"{given.folder}: was started {'without' if given.in_lab else 'with'} --lab: "
                 "resume it in the same way"
             )
-        now = {kernel.name: kernel for kernel in plan.origin.kernels}
+        current_kernels = {kernel.name: kernel for kernel in plan.origin.kernels}
         if changed := [
-            kernel.name for kernel in campaign.origin.kernels if now[kernel.name] != kernel
+            kernel.name
+            for kernel in campaign.origin.kernels
+            if current_kernels[kernel.name] != kernel
         ]:
             raise ArchiveError(
                 f"{given.folder}: was started with another kernel {changed[0]} of the lab (its "
@@ -368,7 +401,8 @@ def _open(given: options.RunOptions, plan: CampaignPlan) -> Campaign:
         raise ArchiveError(f"{located(error, given.folder)}; nothing was started") from error
 
 
-def _report(campaign: Campaign, skipped: int, sentences: bool) -> int:
+def _report_outcome(campaign: Campaign, skipped: int, sentences: bool) -> int:
+    """Prints the outcome of the campaign; imports the slow modules for it only now."""
     from ccmix.cli.report import report_outcome  # noqa: PLC0415  # Polars is slow: not before the runs
 
     return report_outcome(campaign, skipped, sentences)

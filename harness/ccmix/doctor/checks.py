@@ -1,4 +1,4 @@
-"""Runs the checks of one host, in the order of the table."""
+"""Runs the checks of `ccmix doctor` for one host, in the order in which the report lists them."""
 
 import os
 from collections.abc import Iterable
@@ -34,8 +34,10 @@ DEFAULT_QDISC = "/proc/sys/net/core/default_qdisc"  # network namespaces don't s
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """Describes what to examine; `runs` is None without a configuration, `outdir` is None if no
-    results are written.
+    """Says what `ccmix doctor` examines.
+
+    `runs` are the planned runs (None without an INI file: everything that ccmix can do); `outdir`
+    is the folder for results (None: not checked); `in_lab` means that the runs use the lab.
     """
 
     runs: tuple[Run, ...] | None
@@ -44,20 +46,24 @@ class DoctorOptions:
 
 
 class HostChecks:
-    """Runs the checks of one host; `seen` has the measurements of sources towards their
-    destinations, and this host adds its own.
+    """Runs the checks of one host for `ccmix doctor`, and adds their findings to its report.
+
+    `needs` is what the planned runs need there. `seen` has what sources measured towards their
+    destinations (round-trip time, rate); this host adds its own measurements, and destinations use
+    them later.
     """
 
     def __init__(
         self, options: DoctorOptions, report: Report, needs: Needs, seen: dict[Sending, Seen]
     ) -> None:
+        """Prepares the checks of the host of `report`; nothing is asked yet."""
         self._options = options
         self._report = report
         self._needs = needs
         self._seen = seen
-        self._devices: dict[str, device.Device] = {}
-        self._has: dict[str, bool | None] = {}  # parts of the kernel, if asked
-        self._alone = options.runs is None  # nothing is needed, everything may be
+        self._checked_devices: dict[str, device.Device] = {}
+        self._kernel_parts: dict[str, bool | None] = {}  # whether the kernel has them
+        self._without_runs = options.runs is None  # no INI file: nothing is needed, all may be
         self._is_controller = report.host == CONTROLLER
         self._emulated = bool(needs.topologies)
         self._in_namespaces = self._emulated and not options.in_lab
@@ -65,18 +71,22 @@ class HostChecks:
 
     @property
     def works_here(self) -> bool:
-        """Returns whether any part of the runs is done on the host itself, outside the lab."""
+        """Whether any part of the runs is done on the host itself, outside the lab."""
         needs = self._needs
         return (
-            self._alone
+            self._without_runs
             or self._in_namespaces
             or bool(needs.sendings or needs.receives or needs.netem)
         )
 
-    def controller(self) -> None:
-        """Checks the machine that ccmix runs on, before any host."""
+    def check_controller(self) -> None:
+        """Checks what concerns only the machine of ccmix itself, before any connection to a host.
+
+        That is the lab, network namespaces, a container, remains of killed runs, other campaigns,
+        and the room for results.
+        """
         report, needs, outdir = self._report, self._needs, self._options.outdir
-        if self._alone or self._emulated:
+        if self._without_runs or self._emulated:
             report.check(
                 "lab", lambda: this_machine.judge_lab(needs.topologies, self._options.in_lab)
             )
@@ -85,15 +95,17 @@ class HostChecks:
             report.check("lab: parameters", lambda: judge_lab_parameters(needs.topologies))
         if self._in_namespaces:
             report.check("namespaces", lambda: this_machine.judge_namespaces(os.geteuid()))
-        if self._alone or PATCHED_IPERF3 in needs.tools:
-            report.check("patched iperf3", lambda: this_machine.judge_iperf3(not self._alone))
+        if self._without_runs or PATCHED_IPERF3 in needs.tools:
+            report.check(
+                "patched iperf3", lambda: this_machine.judge_iperf3(not self._without_runs)
+            )
         if rights.inside():
-            self._container()
+            self._check_container()
         report.check(
             "left by dead runs",
             lambda: rights.judge_journals([undo.what for undo in left_journals.left()]),
         )
-        needed = self.works_here and not self._alone
+        needed = self.works_here and not self._without_runs
         report.check("other campaigns", lambda: rights.judge_lock(rights.read_sockets(), needed))
         if outdir:
             report.check(
@@ -101,23 +113,24 @@ class HostChecks:
                 lambda: resources.judge_outdir(outdir, needs.runs, needs.all_captures_bytes),
             )
 
-    def _container(self) -> None:
+    def _check_container(self) -> None:
+        """Checks that this container has the rights for the runs, such as NET_ADMIN for queues."""
         report, needs = self._report, self._needs
-        wanted = {
+        wanted_by_use = {
             rights.CAPTURES: "NET_RAW" in needs.root_for.values(),
             rights.QUEUES: "NET_ADMIN" in needs.root_for.values(),
             rights.SYSCTLS: any("sysctl" in text for text in needs.lines),
             rights.PARAMETERS: bool(needs.parameters),
             rights.NAMESPACES: self._in_namespaces,
         }
-        needed = [use for use, wants in wanted.items() if wants]
-        report.check("container", lambda: rights.judge(this_machine.read_rights(), needed))
+        needed_uses = [use for use, wants in wanted_by_use.items() if wants]
+        report.check("container", lambda: rights.judge(this_machine.read_rights(), needed_uses))
         report.check("container", lambda: rights.judge_network(rights.read_devices()))
         if os.geteuid() == 0:  # others change nothing of the host
             report.check("container", lambda: rights.judge_state(journal.state_folder()))
 
-    def look(self, host: Host) -> None:
-        """Runs all other checks."""
+    def check_host(self, host: Host) -> None:
+        """Runs all checks that need a connection: login, kernel, paths, devices, programs."""
         report, needs = self._report, self._needs
         if isinstance(host, AgentHost) and not self._is_controller:
             report.check(
@@ -126,146 +139,180 @@ class HostChecks:
             report.check(
                 "other campaigns", lambda: rights.judge_lock(host.read(rights.SOCKETS), needed=True)
             )
-        who = report.read("login", lambda: rights.read_login(host))
-        if who:
-            self._rights(who)
-        self._ccas(host, privileged=who is not None and who.is_privileged)
-        if needs.loads or self._alone:
+        login = report.read("login", lambda: rights.read_login(host))
+        if login:
+            self._check_rights(login)
+        self._check_ccas(host, privileged=login is not None and login.is_privileged)
+        if needs.loads or self._without_runs:
             report.check(
                 "BPF",
                 lambda: kernel.judge_needs(
-                    kernel.read_needs(host, who is not None and who.sudo), sorted(needs.loads)
+                    kernel.read_needs(host, login is not None and login.sudo), sorted(needs.loads)
                 ),
             )
-        self._kernel(host)
+        self._check_kernel(host)
         for sending in needs.sendings:
-            self._way(host, sending)
+            self._check_path(host, sending)
         for sending in needs.receives:
-            self._receiving_device(host, sending)
-        if self._alone:
-            self._default_device(host)
+            self._check_receiving_device(host, sending)
+        if self._without_runs:
+            self._check_default_device(host)
         for name in needs.netem:
-            self._device(host, name)
-            self._netem(host, name)
-        self._buffers(host)
-        self._processors(host)
-        if self._alone or needs.sendings or needs.receives:
+            self._check_device(host, name)
+            self._check_netem(host, name)
+        self._check_buffers(host)
+        self._check_processors(host)
+        if self._without_runs or needs.sendings or needs.receives:
             report.check("clock", lambda: resources.judge_clock(resources.read_clock(host)))
-        self._programs(host)
+        self._check_programs(host)
         if needs.capture_bytes:
             folder = host.temporary if isinstance(host, AgentHost) else resources.TEMPORARY
-            report.check("room for captures", lambda: self._room(host, folder))
+            report.check("room for captures", lambda: self._judge_room(host, folder))
 
-    def _rights(self, who: rights.Login) -> None:
+    def _check_rights(self, login: rights.Login) -> None:
+        """Checks that the login has the rights that the runs need on this host, by sudo or as
+        root.
+        """
         report, needs = self._report, self._needs
-        report.uid = who.uid
+        report.uid = login.uid
         if self._is_controller and rights.inside():
-            report.findings.append(ok("privileges", f"{who.user}, in a container: see above"))
+            report.findings.append(ok("privileges", f"{login.user}, in a container: see above"))
             return
         report.check(
-            "privileges", lambda: rights.judge_privileges(who, needs.root_for, self._in_namespaces)
+            "privileges",
+            lambda: rights.judge_privileges(login, needs.root_for, self._in_namespaces),
         )
         sysctls = self._in_namespaces or any("sysctl" in text for text in needs.lines)
         report.check(
-            "/proc/sys", lambda: rights.judge_writable(who, bool(needs.parameters), sysctls)
+            "/proc/sys", lambda: rights.judge_writable(login, bool(needs.parameters), sysctls)
         )
 
-    def _ccas(self, host: Host, privileged: bool) -> None:
-        if not (self._alone or self._in_namespaces or self._needs.sendings):
+    def _check_ccas(self, host: Host, privileged: bool) -> None:
+        """Checks that the kernel has the CCAs of the runs, and that this login may use them.
+
+        `privileged` means that the login may use every available CCA, as root may. Also checks that
+        the module parameters exist that the runs set.
+        """
+        if not (self._without_runs or self._in_namespaces or self._needs.sendings):
             return
-        wanted = self._needs.ccas
-        host_ccas = self._report.read("CCAs", lambda: kernel.read_ccas(host, wanted))
+        needed_ccas = self._needs.ccas
+        host_ccas = self._report.read("CCAs", lambda: kernel.read_ccas(host, needed_ccas))
         if host_ccas:
             self._report.check(
                 "CCAs",
-                lambda: kernel.judge_ccas(host_ccas, wanted, privileged, self._patched_iperf3()),
+                lambda: kernel.judge_ccas(
+                    host_ccas, needed_ccas, privileged, self._patched_iperf3()
+                ),
             )
         for path in self._needs.parameters:
-            self._report.findings.append(_parameter(host, path))
+            self._report.findings.append(_judge_parameter(host, path))
 
     def _patched_iperf3(self) -> str | None:
+        """Returns the path of ccmix's iperf3 on this machine; None on other hosts or if missing."""
         try:
             return str(find_iperf3()) if self._is_controller else None
         except ToolError:
             return None
 
-    def _kernel(self, host: Host) -> None:
+    def _check_kernel(self, host: Host) -> None:
+        """Checks that the kernel has what pacing and emulation need: fq, netem, tbf, a policer.
+
+        Without runs, all of them are checked, but none is needed.
+        """
         needs = self._needs
         paced = any(sending.paced for sending in needs.sendings)
-        wanted = {
+        is_needed = {
             "fq": paced or self._in_namespaces,
             "netem": bool(needs.netem) or self._in_namespaces,
             "tbf": self._in_namespaces,
             **dict.fromkeys(kernel.OF_A_POLICER, self._polices),
         }
-        shown = {name for name in wanted if wanted[name] or self._alone}
-        if not shown and not needs.sendings:
+        checked_parts = {name for name in is_needed if self._without_runs or is_needed[name]}
+        if not checked_parts and not needs.sendings:
             return
-        self._has = self._report.read("kernel", lambda: kernel.read_kernel(host)) or {}
-        has = {name: there for name, there in self._has.items() if name in shown}
-        needed = {name for name in wanted if wanted[name]}
-        self._report.check("kernel", lambda: kernel.judge_kernel(has, needed, self._in_namespaces))
+        self._kernel_parts = self._report.read("kernel", lambda: kernel.read_kernel(host)) or {}
+        found_parts = {
+            name: is_there for name, is_there in self._kernel_parts.items() if name in checked_parts
+        }
+        needed_parts = {name for name in is_needed if is_needed[name]}
+        self._report.check(
+            "kernel", lambda: kernel.judge_kernel(found_parts, needed_parts, self._in_namespaces)
+        )
 
-    def _way(self, host: Host, sending: Sending) -> None:
-        """Checks the path to one destination: answers, round-trip time, path MTU and the sending
-        device.
+    def _check_path(self, host: Host, sending: Sending) -> None:
+        """Checks the path to one destination: pings, round-trip time, path MTU, sending device.
+
+        Stores what it measures, because the buffers of both ends are judged by it.
         """
-        report, name = self._report, sending.path.dst.address
-        why = "Nothing can be sent to a destination whose name has no address."
+        report, destination = self._report, sending.path.dst.address
+        why_needed = "Nothing can be sent to a destination whose name has no address."
         addresses = report.read(
-            f"name {name}",
-            lambda: paths.read_addresses(host, name),
-            why,
-            (line("getent", "ahosts", name),),
+            f"name {destination}",
+            lambda: paths.read_addresses(host, destination),
+            why_needed,
+            (line("getent", "ahosts", destination),),
         )
         if not addresses:
             return
-        pings = {
+        ping_outputs = {
             address: report.read(f"ping {address}", partial(paths.read_ping, host, address)) or ""
             for address in addresses
         }
-        answers = [
+        rtt_and_address = [
             (rtt_s, address)
-            for address, output in pings.items()
+            for address, output in ping_outputs.items()
             if (rtt_s := paths.base_rtt_s(output)) is not None
         ]
-        silent = (
-            None if answers else report.read(f"TCP {name}", lambda: unreachable(host, sending.path))
+        why_silent = (
+            None
+            if rtt_and_address
+            else report.read(f"TCP {destination}", lambda: unreachable(host, sending.path))
         )
         report.findings += [
-            paths.judge_family(address, output, silent) for address, output in pings.items()
+            paths.judge_family(address, output, why_silent)
+            for address, output in ping_outputs.items()
         ]
-        sends_by = self._sending_device(host, sending, addresses[0])
-        if answers and sends_by:
-            self._path_mtu(host, sends_by, answers[0][1])
-        rtt_s = min(answers)[0] if answers else None
-        self._seen[sending] = Seen(
-            rtt_s, sends_by.speed_bps if sends_by else None, tuple(addresses)
-        )
+        nic = self._check_sending_device(host, sending, addresses[0])
+        if rtt_and_address and nic:
+            self._check_path_mtu(host, nic, rtt_and_address[0][1])
+        rtt_s = min(rtt_and_address)[0] if rtt_and_address else None
+        self._seen[sending] = Seen(rtt_s, nic.speed_bps if nic else None, tuple(addresses))
 
-    def _path_mtu(self, host: Host, sends_by: device.Device, address: str) -> None:
+    def _check_path_mtu(self, host: Host, nic: device.Device, address: str) -> None:
+        """Finds the largest packet that reaches the address, and compares it with the NIC's MTU."""
+
         def judge() -> Iterable[DoctorFinding]:
-            size, reported = paths.path_mtu(paths.probe(host, address), sends_by.mtu_bytes)
-            return paths.judge_path_mtu(sends_by, address, size, reported)
+            mtu_bytes, reported = paths.path_mtu(paths.probe(host, address), nic.mtu_bytes)
+            return paths.judge_path_mtu(nic, address, mtu_bytes, reported)
 
         self._report.check(f"path MTU {address}", judge)
 
-    def _sending_device(self, host: Host, sending: Sending, address: str) -> device.Device | None:
+    def _check_sending_device(
+        self, host: Host, sending: Sending, address: str
+    ) -> device.Device | None:
+        """Checks the NIC by which traffic to this address leaves: the entry's, or the route's.
+
+        Returns it; None if it can't be found or read.
+        """
         route = ["ip", "-j", "route", "get", address]
         name = sending.path.nic or self._report.read(
             "network device", lambda: device.route_device(ask(host, route))
         )
         if not name:
             return None
-        rates = [
+        paced_rates_bps = [
             load.flow_bps * load.streams for load in sending.loads if load.flow_bps is not None
         ]
-        sends_by = self._device(host, name, max(rates, default=None))
-        if sends_by:
-            self._fq(host, name, sending.paced)
-        return sends_by
+        nic = self._check_device(host, name, max(paced_rates_bps, default=None))
+        if nic:
+            self._check_fq(host, name, sending.paced)
+        return nic
 
-    def _receiving_device(self, host: Host, sending: Sending) -> None:
+    def _check_receiving_device(self, host: Host, sending: Sending) -> None:
+        """Checks the NIC of a destination: the one that has an address to which the source sends.
+
+        Does nothing if the source could not find these addresses.
+        """
         seen = self._seen.get(sending)
         if seen is None:
             return
@@ -274,22 +321,25 @@ class HostChecks:
             "network device", lambda: device.device_with(ask(host, addresses), seen.addresses)
         )
         if name:
-            self._device(host, name)
+            self._check_device(host, name)
 
-    def _default_device(self, host: Host) -> None:
+    def _check_default_device(self, host: Host) -> None:
+        """Checks the NIC of the default route. Without an INI file, nothing else names a NIC."""
         routes = ["ip", "-j", "route", "show", "default"]
         name = self._report.read("network device", lambda: device.default_device(ask(host, routes)))
-        if name and self._device(host, name):
-            self._fq(host, name, paced=False)
+        if name and self._check_device(host, name):
+            self._check_fq(host, name, paced=False)
 
-    def _device(
+    def _check_device(
         self, host: Host, name: str, needed_bps: float | None = None
     ) -> device.Device | None:
-        """Runs all checks of a device, except those of its queue, once. `needed_bps` is the sum of
-        the entries' pacing.
+        """Checks a NIC once: link, MTU, rings and offloads, but not its queue disciplines.
+
+        `needed_bps` is the rate to which the entries pace all flows together (None: no pacing).
+        Returns the NIC; None if it can't be read.
         """
-        if name in self._devices:
-            return self._devices[name]
+        if name in self._checked_devices:
+            return self._checked_devices[name]
         report = self._report
         nic = report.read(
             f"NIC {name}",
@@ -299,40 +349,52 @@ class HostChecks:
         )
         if nic is None:
             return None
-        self._devices[name] = nic
+        self._checked_devices[name] = nic
         report.check(f"NIC {name}", lambda: device.judge_link(nic, needed_bps))
         report.check(f"MTU {name}", lambda: device.judge_mtu(nic))
         rings = report.read(f"rings {name}", lambda: device.read_rings(host, name))
         if rings is not None:
             report.check(f"rings {name}", lambda: device.judge_rings(nic, rings))
-        loses = self._needs.netem.get(name)
+        netem_with_loss = self._needs.netem.get(name)
         offloads = ["ethtool", "-k", name]
         report.check(
-            f"offloads {name}", lambda: device.judge_offloads(nic, ask(host, offloads), loses)
+            f"offloads {name}",
+            lambda: device.judge_offloads(nic, ask(host, offloads), netem_with_loss),
         )
         return nic
 
-    def _fq(self, host: Host, name: str, paced: bool) -> None:
-        if self._has.get("fq") is False:
+    def _check_fq(self, host: Host, name: str, paced: bool) -> None:
+        """Checks that the sending NIC has the queue discipline fq, which paces flows.
+
+        `paced` means that an entry sets a pacing rate.
+        """
+        if self._kernel_parts.get("fq") is False:
             return  # the check of the kernel reports it
-        bbr = any(cca.startswith("bbr") for cca in self._needs.ccas)
+        has_bbr = any(cca.startswith("bbr") for cca in self._needs.ccas)
 
         def judge() -> Iterable[DoctorFinding]:
             default = files(host, DEFAULT_QDISC).get(DEFAULT_QDISC, "")
-            return device.judge_sending(name, device.read_qdiscs(host, name), default, paced, bbr)
+            return device.judge_sending(
+                name, device.read_qdiscs(host, name), default, paced, has_bbr
+            )
 
         self._report.check(f"fq {name}", judge)
 
-    def _netem(self, host: Host, name: str) -> None:
+    def _check_netem(self, host: Host, name: str) -> None:
+        """Checks that netem may replace the queue discipline of this NIC during runs."""
         self._report.check(
             f"queue {name}", lambda: device.judge_netem(name, device.read_qdiscs(host, name))
         )
 
-    def _buffers(self, host: Host) -> None:
+    def _check_buffers(self, host: Host) -> None:
+        """Checks that the kernel's limits of socket buffers hold the BDP of the planned flows.
+
+        That needs the rate and the round-trip time of the path, which may not be known.
+        """
         needs, report = self._needs, self._report
         if not needs.sendings and not needs.receives:
             return
-        sends, receives = self._demand(needs.sendings), self._demand(needs.receives)
+        sends, receives = self._largest_demand(needs.sendings), self._largest_demand(needs.receives)
         if sends is None and receives is None:
             why = (
                 "ccmix needs pacing or a device that reports its speed, and a destination "
@@ -348,11 +410,14 @@ class HostChecks:
             ),
         )
 
-    def _demand(self, ways: Iterable[Sending]) -> paths.Demand | None:
-        """Returns the largest demand of all paths."""
+    def _largest_demand(self, sendings: Iterable[Sending]) -> paths.Demand | None:
+        """Returns the demand of the path whose flow has the most bytes in flight.
+
+        A demand says how many bytes socket buffers must hold. None if no path's demand is known.
+        """
         demands = [
             paths.demand(sending.loads, seen.rtt_s, seen.speed_bps)
-            for sending in ways
+            for sending in sendings
             if (seen := self._seen.get(sending))
         ]
         return max(
@@ -361,13 +426,14 @@ class HostChecks:
             default=None,
         )
 
-    def _processors(self, host: Host) -> None:
+    def _check_processors(self, host: Host) -> None:
+        """Checks CPU governors and cores; for fast NICs also NUMA node and irqbalance."""
         report = self._report
         report.check(
             "CPU governor", lambda: resources.judge_governors(resources.read_governors(host))
         )
         report.check("cores", lambda: resources.judge_cores(resources.read_cores(host)))
-        for nic in self._devices.values():
+        for nic in self._checked_devices.values():
             if nic.numa_node is not None:
                 report.check(f"cores near {nic.name}", partial(resources.look_near, host, nic))
             if (
@@ -377,7 +443,11 @@ class HostChecks:
             ):
                 report.check("irqbalance", partial(resources.look_at_irqbalance, host, nic))
 
-    def _programs(self, host: Host) -> None:
+    def _check_programs(self, host: Host) -> None:
+        """Checks that the programs that runs start on this host are installed and new enough.
+
+        The programs include those of the entries' own shell commands.
+        """
         needs = self._needs
         used_by = {name: use for name, use in needs.tools.items() if name != PATCHED_IPERF3}
         if self._in_namespaces:
@@ -388,17 +458,20 @@ class HostChecks:
                 for name in programs_in(text)
                 if name not in used_by
             }
-        if self._alone:
+        if self._without_runs:
             used_by = dict.fromkeys(TOPOLOGY_TOOLS, "ccmix")
         installed = self._report.read("programs", lambda: resources.read_programs(host, used_by))
         if installed:
             red_hat = bool(self._report.read("programs", lambda: resources.is_red_hat(host)))
             self._report.check(
                 "programs",
-                lambda: resources.judge_programs(installed, used_by, red_hat, not self._alone),
+                lambda: resources.judge_programs(
+                    installed, used_by, red_hat, not self._without_runs
+                ),
             )
 
-    def _room(self, host: Host, folder: str) -> Iterable[DoctorFinding]:
+    def _judge_room(self, host: Host, folder: str) -> Iterable[DoctorFinding]:
+        """Judges whether the folder for captures has room for the largest capture of a run."""
         return resources.judge_temporary(
             folder,
             resources.free_bytes(resources.read_free(host, folder)),
@@ -406,8 +479,8 @@ class HostChecks:
         )
 
 
-def _parameter(host: Host, path: str) -> DoctorFinding:
-    """Returns a finding on whether a parameter below /sys/module exists, and on its value."""
+def _judge_parameter(host: Host, path: str) -> DoctorFinding:
+    """Judges whether the module parameter that entries set exists; `path` is below /sys/module."""
     try:
         value = host.read(f"/sys/module/{path}").strip()
     except CommandError as error:

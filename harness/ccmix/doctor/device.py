@@ -1,4 +1,4 @@
-"""Checks the network device through which traffic leaves or enters, and its queue disciplines."""
+"""Checks a network device (NIC) by which test traffic leaves or enters a host, and its queues."""
 
 import re
 from collections.abc import Sequence
@@ -45,8 +45,10 @@ _DRIVER = re.compile(r"^driver: (\S{1,60})$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Device:
-    """Describes a network device. `speed_bps` is None if the device reports no speed, like virtual
-    devices; `numa_node` is None if there is only one node.
+    """Describes a network device.
+
+    `speed_bps` is None if it reports no speed, as virtual devices do; `numa_node` is None if the
+    host has only one node.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Device:
 
 
 def read_device(host: Host, name: str) -> Device:
-    """Reads a device. Raises CommandError if no device has this name, and ValueError."""
+    """Reads a device of the host. Raises ValueError, and CommandError if there is none."""
     name = device_name(name)
     link = ask(host, ["ip", "-j", "link", "show", "dev", name])
     folder = f"/sys/class/net/{name}"
@@ -80,7 +82,11 @@ def read_device(host: Host, name: str) -> Device:
 
 
 def device_of(link: str, speed: str, driver: str, numa_node: str, nodes: str) -> Device:
-    """Reads a device from `ip -j link`, the files of /sys and `ethtool -i`. Raises ValueError."""
+    """Reads the answer for read_device() from texts. Raises ValueError.
+
+    They are the output of `ip -j link` and `ethtool -i`, and three files of /sys ('' if one is
+    missing).
+    """
     links = objects(link, "ip's answer")
     if len(links) != 1:
         raise ValueError("ip does not describe the device")
@@ -99,8 +105,9 @@ def device_of(link: str, speed: str, driver: str, numa_node: str, nodes: str) ->
 
 
 def read_rings(host: Host, name: str) -> str | None:
-    """Returns ethtool's text on the rings; None if the device has no settable rings. Raises
-    CommandError.
+    """Returns the output of `ethtool -g`, the sizes of the NIC's rings; None if it has none to set.
+
+    Raises CommandError, and ValueError if ethtool fails.
     """
     status, output = transcript(host, ["ethtool", "-g", name])
     if "not supported" in output:
@@ -111,69 +118,82 @@ def read_rings(host: Host, name: str) -> str | None:
 
 
 def judge_link(device: Device, needed_bps: float | None) -> Findings:
-    """Judges the link; `needed_bps` is the sum of the entries' pacing."""
-    what = f"NIC {device.name}"
+    """Judges whether the device is up, and fast enough for the pacing of the entries.
+
+    `needed_bps` is the rate to which they pace all flows together (None: no pacing).
+    """
+    check_name = f"NIC {device.name}"
     node = f", NUMA node {device.numa_node}" if device.numa_node is not None else ""
     speed = format_rate(device.speed_bps) if device.speed_bps else "speed not known"
     seen = f"{device.driver}, {speed}{node}"
     if not device.up:
         yield fail(
-            what,
+            check_name,
             f"{seen}, down",
             "No traffic passes a device that is down or has no carrier.",
             line("ip", "link", "set", "dev", device.name, "up"),
         )
     elif needed_bps and device.speed_bps and needed_bps > device.speed_bps:
         yield warn(
-            what,
+            check_name,
             seen,
             f"The entries pace their flows to {format_rate(needed_bps)} in all, more than the "
             "device has, so pacing does not limit them: reduce the rate, or use fewer streams.",
         )
     else:
-        yield ok(what, seen)
+        yield ok(check_name, seen)
 
 
 def judge_mtu(device: Device) -> Findings:
-    what, seen = f"MTU {device.name}", f"{device.mtu_bytes} bytes"
+    """Judges the MTU: small packets cost processor time; fast NICs should use jumbo frames."""
+    check_name, seen = f"MTU {device.name}", f"{device.mtu_bytes} bytes"
     if device.mtu_bytes < ETHERNET_MTU:
-        short = device.mtu_bytes < LEAST_MTU
-        also = "; IPv6 does not work below 1280" if short else ""
+        ipv6 = "; IPv6 does not work below 1280" if device.mtu_bytes < LEAST_MTU else ""
         yield warn(
-            what,
+            check_name,
             f"{seen}, less than Ethernet's {ETHERNET_MTU}",
-            f"Smaller packets, as in tunnels, take more processor time for the same rate{also}.",
+            f"Smaller packets, as in tunnels, take more processor time for the same rate{ipv6}.",
             line("ip", "link", "set", "dev", device.name, "mtu", str(ETHERNET_MTU)),
         )
     elif device.fast and device.mtu_bytes < JUMBO_MTU and device.driver != VIRTUAL:
         yield warn(
-            what,
+            check_name,
             seen,
             "From 10 Gbit/s on, frames of 9000 bytes save much processor time; the whole path must "
             "carry them.",
             line("ip", "link", "set", "dev", device.name, "mtu", str(JUMBO_MTU)),
         )
     else:
-        yield ok(what, seen)
+        yield ok(check_name, seen)
 
 
 def judge_rings(device: Device, output: str) -> Findings:
-    """Judges `ethtool -g`: larger rings keep the packets of bursts that arrive while the processor
-    is busy. Raises ValueError.
+    """Judges the sizes of the NIC's rings, from the output of `ethtool -g`.
+
+    Larger rings keep the packets of bursts that arrive while the processor is busy. Raises
+    ValueError.
     """
     rings = _RING.findall(output)
     if len(rings) != 4 or [name for name, _ in rings] != ["RX", "TX"] * 2:
         raise ValueError(f"ethtool -g {device.name} does not report two sizes of RX and TX")
-    most, now = dict(rings[:2]), dict(rings[2:])
-    known = [name for name in most if most[name].isdigit() and now[name].isdigit()]
-    small = [name for name in known if int(now[name]) < int(most[name])]
-    seen = ", ".join(f"{name} {now[name]} of {most[name]}" for name in known)
-    if not known:
+    maximum_by_ring, size_by_ring = dict(rings[:2]), dict(rings[2:])
+    known_rings = [
+        name
+        for name in maximum_by_ring
+        if maximum_by_ring[name].isdigit() and size_by_ring[name].isdigit()
+    ]
+    enlargeable_rings = [
+        name for name in known_rings if int(size_by_ring[name]) < int(maximum_by_ring[name])
+    ]
+    seen = ", ".join(
+        f"{name} {size_by_ring[name]} of {maximum_by_ring[name]}" for name in known_rings
+    )
+    if not known_rings:
         return
-    if not small:
+    if not enlargeable_rings:
         yield ok(f"rings {device.name}", seen)
         return
-    sizes = [word for name in small for word in (name.lower(), most[name])]
+    sizes = [word for name in enlargeable_rings for word in (name.lower(), maximum_by_ring[name])]
     yield DoctorFinding(
         f"rings {device.name}",
         Status.WARN if device.fast else Status.OK,
@@ -187,69 +207,56 @@ def judge_rings(device: Device, output: str) -> Findings:
 
 
 def judge_offloads(device: Device, output: str, netem_with_loss: bool | None) -> Findings:
-    """Judges `ethtool -k`; `netem_with_loss` is None if netem is not on this device, and False if
-    netem loses nothing.
+    """Judges the offloads of the device (TSO, GSO, GRO, LRO), from the output of `ethtool -k`.
 
-    If netem loses packets, a packet that GRO or LRO has joined from many is lost as a whole. Raises
-    ValueError.
+    They save processor time on fast NICs. But if netem is on the device and loses packets, it loses
+    all packets at once that GRO or LRO has joined. `netem_with_loss` is None if netem is not on
+    this device, and False if it loses nothing. Raises ValueError.
     """
-    states = {
+    state_and_fixed = {
         OFFLOADS[name]: (state, fixed)
         for name, state, fixed in _OFFLOAD.findall(output)
         if name in OFFLOADS
     }
-    if "tso" not in states:
+    if "tso" not in state_and_fixed:
         raise ValueError(f"ethtool -k {device.name} does not say what the device offloads")
-    seen = ", ".join(f"{name} {state}" for name, (state, _) in states.items())
+    seen = ", ".join(f"{name} {state}" for name, (state, _) in state_and_fixed.items())
     if netem_with_loss is not None:
-        joining = [name for name in ("gro", "lro") if states.get(name, ("off",))[0] == "on"]
-        if joining:
+        joining_offloads = [
+            name for name in ("gro", "lro") if state_and_fixed.get(name, ("off",))[0] == "on"
+        ]
+        if joining_offloads:
+            switched_off = [word for name in joining_offloads for word in (name, "off")]
             yield DoctorFinding(
                 f"offloads {device.name}",
                 Status.FAIL if netem_with_loss else Status.WARN,
                 seen,
                 "netem handles packets that the device has joined as one packet, so one loss hits "
                 "many of them.",
-                (
-                    line(
-                        "ethtool",
-                        "-K",
-                        device.name,
-                        *(word for name in joining for word in (name, "off")),
-                    ),
-                ),
+                (line("ethtool", "-K", device.name, *switched_off),),
             )
             return
-    elif off := [
-        name for name in ("tso", "gso", "gro") if states.get(name, ("on", ""))[0] == "off"
+    elif missing_offloads := [
+        name for name in ("tso", "gso", "gro") if state_and_fixed.get(name, ("on", ""))[0] == "off"
     ]:
-        settable = [name for name in off if not states[name][1]]
+        settable = [name for name in missing_offloads if not state_and_fixed[name][1]]
+        switched_on = [word for name in settable for word in (name, "on")]
         if device.fast and device.driver != VIRTUAL:
             yield warn(
                 f"offloads {device.name}",
                 seen,
                 "Without them the processor handles each packet separately, which limits a flow "
                 "to a few Gbit/s.",
-                *(
-                    (
-                        line(
-                            "ethtool",
-                            "-K",
-                            device.name,
-                            *(word for name in settable for word in (name, "on")),
-                        ),
-                    )
-                    if settable
-                    else ()
-                ),
+                *((line("ethtool", "-K", device.name, *switched_on),) if settable else ()),
             )
             return
     yield ok(f"offloads {device.name}", seen)
 
 
 def default_device(routes: str) -> str | None:
-    """Returns the device of the default route with the lowest metric, from
-    `ip -j route show default`. Raises ValueError.
+    """Returns the device of the default route with the lowest metric; None without such a route.
+
+    `routes` is the output of `ip -j route show default`. Raises ValueError.
     """
     defaults = [
         route
@@ -261,7 +268,7 @@ def default_device(routes: str) -> str | None:
 
 
 def route_device(routes: str) -> str:
-    """Returns the device of `ip -j route get ADDRESS`. Raises ValueError."""
+    """Returns the device by which packets leave, from `ip -j route get`. Raises ValueError."""
     answer = objects(routes, "ip's answer")
     if not answer or "dev" not in answer[0]:
         raise ValueError("ip knows no route to the destination")
@@ -269,13 +276,16 @@ def route_device(routes: str) -> str:
 
 
 def device_with(addresses: str, wanted: Sequence[str]) -> str:
-    """Returns the device with one of the addresses, from `ip -j addr show`. Raises
-    ValueError.
+    """Returns the device that has one of the `wanted` addresses.
+
+    `addresses` is the output of `ip -j addr show`. Raises ValueError if there is none, as behind
+    NAT.
     """
     for device in objects(addresses, "ip's answer"):
-        infos = device.get("addr_info", [])
-        if isinstance(infos, list) and any(
-            isinstance(info, dict) and info.get("local") in wanted for info in infos
+        device_addresses = device.get("addr_info", [])
+        if isinstance(device_addresses, list) and any(
+            isinstance(address, dict) and address.get("local") in wanted
+            for address in device_addresses
         ):
             return device_name(device.get("ifname"))
     raise ValueError(
@@ -290,25 +300,29 @@ FLOW_LIMIT_PACKETS = (
 
 
 def read_qdiscs(host: Host, device: str) -> str:
-    """Reads tc's statistics, as JSON. Raises CommandError."""
+    """Reads the queue disciplines of a device and their statistics with tc, as JSON.
+
+    Raises CommandError.
+    """
     return ask(host, statistics_command(device))
 
 
 def judge_sending(device: str, qdiscs: str, default: str, paced: bool, bbr: bool) -> Findings:
-    """Judges the sending device's queue. `qdiscs` is from read_qdiscs(); `default` is
-    net.core.default_qdisc; `paced` means that an entry paces by fq. Raises ValueError.
+    """Judges whether the sending device has fq, the queue discipline that paces flows.
 
-    tcp_bbr paces by itself since Linux 4.13, with a timer for each socket; fq needs less processor
-    time for this.
+    `qdiscs` is the JSON of read_qdiscs(); `default` is net.core.default_qdisc ('' if not known);
+    `paced` means that an entry paces by fq; `bbr` that flows use BBR, which paces by itself since
+    Linux 4.13, but with a timer for each socket, which takes more processor time. Raises
+    ValueError.
     """
-    root, leaves = _tree(qdiscs)
+    root, leaves = _root_and_leaves(qdiscs)
     kind = text_of(root, "kind", "the root qdisc")
-    fq = [qdisc for qdisc in (root, *leaves) if qdisc.get("kind") == "fq"]
+    fq_qdiscs = [qdisc for qdisc in (root, *leaves) if qdisc.get("kind") == "fq"]
     seen = described([root, *leaves])
-    what = f"fq {device}"
-    if kind == "fq" or (leaves and len(fq) == len(leaves)):
-        yield ok(what, seen)
-        yield from _flow_limit(device, root if kind == "fq" else None, fq)
+    check_name = f"fq {device}"
+    if kind == "fq" or (leaves and len(fq_qdiscs) == len(leaves)):
+        yield ok(check_name, seen)
+        yield from _judge_flow_limit(device, root if kind == "fq" else None, fq_qdiscs)
         return
     if kind == "mq":
         # The kernel gives each queue of a new mq its default qdisc.
@@ -320,42 +334,49 @@ def judge_sending(device: str, qdiscs: str, default: str, paced: bool, bbr: bool
         remedy = (line("tc", "qdisc", "replace", "dev", device, "root", "fq"),)
     if paced and not _replaceable(root):
         yield fail(
-            what,
+            check_name,
             seen,
             "ccmix replaces a queue only if it can restore it, and it could not restore this one.",
             *remedy,
         )
     elif paced:
-        yield ok(what, f"{seen}; replaced by fq for the time of each run")
+        yield ok(check_name, f"{seen}; replaced by fq for the time of each run")
     else:
-        more = "BBR then paces each socket with its own timer. " if bbr else ""
+        bbr_text = "BBR then paces each socket with its own timer. " if bbr else ""
         default = f", default_qdisc {default}" if default else ""
         yield warn(
-            what,
+            check_name,
             f"{seen}{default}",
-            f"{more}Senders that fq paces lose less in the buffers of the path.",
+            f"{bbr_text}Senders that fq paces lose less in the buffers of the path.",
             *remedy,
         )
 
 
 def judge_netem(device: str, qdiscs: str) -> Findings:
-    """Judges whether netem may replace the device's queue for a while. Raises ValueError."""
-    root, _ = _tree(qdiscs)
+    """Judges whether netem may replace the device's root queue discipline during runs.
+
+    `qdiscs` is the JSON of read_qdiscs(). Raises ValueError.
+    """
+    root, _ = _root_and_leaves(qdiscs)
     kind = text_of(root, "kind", "the root qdisc")
     if _replaceable(root):
         yield ok(f"queue {device}", f"{kind}; replaced by netem for the time of each run")
         return
-    dead = " A killed run may have left it." if kind in ("netem", "tbf") else ""
+    origin_text = " A killed run may have left it." if kind in ("netem", "tbf") else ""
     yield fail(
         f"queue {device}",
         kind,
         "ccmix replaces a queue only if it can restore it, and it could not restore this "
-        f"one.{dead}",
+        f"one.{origin_text}",
         line("tc", "qdisc", "del", "dev", device, "root"),
     )
 
 
-def _tree(answer: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _root_and_leaves(answer: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Returns the root queue discipline of a device and those below it, from tc's JSON.
+
+    The hooks clsact and ingress, which queue nothing, are left out. Raises ValueError.
+    """
     qdiscs = objects(answer, "tc's answer")
     if any(
         not isinstance(qdisc.get("kind"), str) or not isinstance(qdisc.get("handle"), str)
@@ -373,31 +394,37 @@ def _tree(answer: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _replaceable(root: dict[str, Any]) -> bool:
+    """Returns whether ccmix can restore this root queue discipline after it has replaced it."""
     return root["handle"] == "0:" or root["kind"] in RESTORABLE
 
 
-def _flow_limit(device: str, root: dict[str, Any] | None, queues: list[dict[str, Any]]) -> Findings:
-    """Judges drops by flow_limit: fq drops packets of a flow beyond this limit in its queue
-    (tc-fq(8)); a sender sees this as loss.
+def _judge_flow_limit(
+    device: str, root: dict[str, Any] | None, queues: list[dict[str, Any]]
+) -> Findings:
+    """Judges drops by fq's flow_limit: the number of packets of one flow that fq queues (tc-fq(8)).
+
+    Packets beyond it are dropped, which the sender takes for loss of the path. `root` is fq if it
+    is the root queue discipline, otherwise None; `queues` are all fq of the device.
     """
     dropped = sum(count_of(fq, "flows_plimit", 0, "fq") for fq in queues)
     if not dropped:
         return
-    what, seen = f"fq {device} flow_limit", f"{dropped} packets dropped by it so far"
-    if all(_flow_limit_of(fq) >= FLOW_LIMIT_PACKETS for fq in queues):
-        yield ok(what, f"{seen}; it is {FLOW_LIMIT_PACKETS} now")
+    check_name, seen = f"fq {device} flow_limit", f"{dropped} packets dropped by it so far"
+    if all(_flow_limit_packets(fq) >= FLOW_LIMIT_PACKETS for fq in queues):
+        yield ok(check_name, f"{seen}; it is {FLOW_LIMIT_PACKETS} now")
         return
-    places = (
+    parents = (
         [["root"]]
         if root is not None
         else [["parent", text_of(fq, "parent", "fq")] for fq in queues]
     )
     change = ["tc", "qdisc", "change", "dev", device]
     limits = ["fq", "flow_limit", str(FLOW_LIMIT_PACKETS)]
-    remedy = tuple(line(*change, *place, *limits) for place in places)
-    yield warn(what, seen, "Packets that fq drops here look like loss of the path.", *remedy)
+    remedy = tuple(line(*change, *parent, *limits) for parent in parents)
+    yield warn(check_name, seen, "Packets that fq drops here look like loss of the path.", *remedy)
 
 
-def _flow_limit_of(fq: dict[str, Any]) -> int:
+def _flow_limit_packets(fq: dict[str, Any]) -> int:
+    """Returns the flow_limit of an fq; 100 is the kernel's default, 0 if tc shows no options."""
     options = fq.get("options")
     return count_of(options, "flow_limit", 100, "fq") if isinstance(options, dict) else 0

@@ -1,5 +1,6 @@
-"""Examines all hosts that the runs of a plan need. Sources come first, because their measurements
-decide the needs of destinations.
+"""Examines all hosts of the planned runs for `ccmix doctor`, and the pScheduler servers.
+
+Sources come before destinations: what a source measures decides what a destination needs.
 """
 
 import json
@@ -32,8 +33,9 @@ Connect = Callable[[str], Host]  # by a host's name in an entry; raises CommandE
 
 
 class ExaminedMachine(LocalHost):
-    """Represents this machine with its administrator's PATH: an ordinary user's PATH may lack the
-    folders of tc and ethtool.
+    """Represents this machine. Commands also find the programs of administrators, such as tc.
+
+    An ordinary user's PATH may lack their folders.
     """
 
     def command(self, argv: Sequence[str]) -> list[str]:
@@ -41,7 +43,10 @@ class ExaminedMachine(LocalHost):
 
 
 def without_agent(name: str) -> Host:
-    """Returns this machine, or 'netns:NAME'. Raises CommandError for other hosts."""
+    """Returns a host that needs no connection: this machine, or the namespace 'netns:NAME'.
+
+    Raises CommandError for other hosts, which only an agent over ssh can examine.
+    """
     if name == CONTROLLER:
         return ExaminedMachine()
     if name.startswith(NAMESPACE):
@@ -50,8 +55,9 @@ def without_agent(name: str) -> Host:
 
 
 def examine(options: DoctorOptions, connect: Connect = without_agent) -> list[Report]:
-    """Returns the reports of this machine, of each host of the runs in their order, and of
-    pSchedulers.
+    """Runs all checks, and returns the reports: this machine, each host of the runs, pSchedulers.
+
+    `connect` returns a connected host for the name that an entry uses.
     """
     all_needs = needs_of(options.runs or ())
     seen: dict[Sending, Seen] = {}
@@ -59,49 +65,61 @@ def examine(options: DoctorOptions, connect: Connect = without_agent) -> list[Re
     checks = {
         name: HostChecks(options, reports[name], needs, seen) for name, needs in all_needs.items()
     }
-    checks[CONTROLLER].controller()  # before any connection, which other campaigns would see
-    for name in sorted(all_needs, key=lambda name: not all_needs[name].sendings):
+    checks[CONTROLLER].check_controller()  # before any connection, which other campaigns would see
+    sources_first = sorted(all_needs, key=lambda name: not all_needs[name].sendings)
+    for name in sources_first:
         if not checks[name].works_here:
             continue
-        way = (
+        remedy = (
             () if name == CONTROLLER or name.startswith(NAMESPACE) else (line("ssh", name, "true"),)
         )
         why = "ccmix starts and ends all processes on a host through its connection."
-        host = reports[name].read("connection", partial(connect, name), why, way)
+        host = reports[name].read("connection", partial(connect, name), why, remedy)
         if host is not None:
-            checks[name].look(host)
+            checks[name].check_host(host)
     return [*reports.values(), *_examine_pschedulers(options.runs or ())]
 
 
-API = "6"  # since then the list of tools includes refusing tools, with their reasons
+# The version of pScheduler's interface since which the list of tools also has those that can't run
+# the test, with their reasons
+API = "6"
 MOST_AHEAD_S = 1.0
 
 
 def _examine_pschedulers(runs: Iterable[Run]) -> list[Report]:
-    """Returns a report for each participant of the runs' tests with a pScheduler, leads
-    first.
+    """Returns a report on each pScheduler server that takes part in tests of the runs, leads first.
+
+    The lead of a test is the server to which ccmix posts the task.
     """
-    asked: dict[tuple[str, str | None], tuple[bool, dict[str, PschedulerTask]]] = {}
+    leads = set()
+    # By name and CA file of the server: the tasks by their test's specification
+    tests_by_server: dict[tuple[str, str | None], dict[str, PschedulerTask]] = {}
     for run in runs:
         if isinstance(run.path, HostPath) and (task := run.traffic.task):
             spec = throughput_spec(run.path, run.traffic)
             for number, name in enumerate(participants(spec, task.lead)):
-                leads, tests = asked.setdefault((name, task.tls_ca), (number == 0, {}))
-                asked[name, task.tls_ca] = (leads or number == 0, tests | {json.dumps(spec): task})
-    ordered = sorted(asked.items(), key=lambda item: not item[1][0])
-    return [_report(name, ca_file, leads, tests) for (name, ca_file), (leads, tests) in ordered]
+                server = name, task.tls_ca
+                tests_by_server.setdefault(server, {})[json.dumps(spec)] = task
+                if number == 0:
+                    leads.add(server)
+    leads_first = sorted(tests_by_server, key=lambda server: server not in leads)
+    return [
+        _examine_pscheduler(*server, server in leads, tests_by_server[server])
+        for server in leads_first
+    ]
 
 
-def _report(
-    name: str, ca_file: str | None, leads: bool, tests: dict[str, PschedulerTask]
+def _examine_pscheduler(
+    name: str, ca_file: str | None, is_lead: bool, tests: dict[str, PschedulerTask]
 ) -> Report:
-    """Examines one pScheduler server: whether it answers, its clock, and whether it has the tests
-    and tools of the tasks, which are given by the specification of the test. `leads` is true if
-    ccmix would post tasks to it.
+    """Examines one pScheduler server: does it answer, is its clock right, can it run the tests?
+
+    `ca_file` verifies its certificate (None: the system's CAs); `is_lead` is true if ccmix posts
+    tasks to it; `tests` has the tasks by their test's specification in JSON.
     """
     report = Report(f"pScheduler at {name}")
-    why = "ccmix posts tasks to the lead, and asks it for their results." if leads else ""
-    server = report.read("REST interface", lambda: _reached(name, ca_file), why)
+    why = "ccmix posts tasks to the lead, and asks it for their results." if is_lead else ""
+    server = report.read("REST interface", lambda: _reach_server(name, ca_file), why)
     if server is None:
         return report
     report.findings.append(ok("REST interface", "answers, and its certificate is trusted"))
@@ -113,15 +131,15 @@ def _report(
     return report
 
 
-def _reached(name: str, ca_file: str | None) -> PschedulerServer:
-    """Returns the server after it has answered. Raises ValueError."""
-    own = PschedulerServer(name, ca_file, Interruption())
-    _ask(own, "")
-    return own
+def _reach_server(name: str, ca_file: str | None) -> PschedulerServer:
+    """Returns a pScheduler server after it has answered once. Raises ValueError."""
+    server = PschedulerServer(name, ca_file, Interruption())
+    _ask_server(server, "")
+    return server
 
 
-def _ask(server: PschedulerServer, path: str, **parameters: str) -> Any:
-    """Returns the server's answer. Raises ValueError."""
+def _ask_server(server: PschedulerServer, path: str, **parameters: str) -> Any:
+    """Returns the answer of pScheduler's REST interface to a GET request. Raises ValueError."""
     try:
         return server.get(path, parameters)
     except PschedulerError as error:
@@ -129,17 +147,18 @@ def _ask(server: PschedulerServer, path: str, **parameters: str) -> Any:
 
 
 def _judge_clock(server: PschedulerServer) -> Findings:
+    """Compares the server's clock with this machine's. Raises ValueError without an answer."""
     clock = clock_of(server)
     if "error" in clock:
         raise ValueError(clock["error"])
     why = "Participants begin a test at the same time, each by its own clock."
     ahead_s = clock["ahead_s"]
     if abs(ahead_s) > MOST_AHEAD_S + clock["within_s"] / 2:
-        apart = (
+        difference = (
             f"{format_time(round(abs(ahead_s), 1))} "
             f"{'ahead of' if ahead_s > 0 else 'behind'} this machine's"
         )
-        yield warn("clock", apart, why)
+        yield warn("clock", difference, why)
     elif clock.get("synchronized") is not True:
         yield warn("clock", "nothing synchronises it", why)
     else:
@@ -147,7 +166,11 @@ def _judge_clock(server: PschedulerServer) -> Findings:
 
 
 def _judge_test(server: PschedulerServer, spec: str) -> Findings:
-    answer = _ask(server, "tests/throughput/spec/is-valid", spec=spec)
+    """Asks the server whether it accepts a test with this specification (JSON).
+
+    Raises ValueError for an answer that is not understood.
+    """
+    answer = _ask_server(server, "tests/throughput/spec/is-valid", spec=spec)
     if not isinstance(answer, dict):
         raise ValueError(f"it answers {answer!r} to the test")  # noqa: TRY004
     if answer.get("valid") is True:
@@ -157,37 +180,41 @@ def _judge_test(server: PschedulerServer, spec: str) -> Findings:
 
 
 def _judge_tools(server: PschedulerServer, spec: str, wanted: str | None) -> Findings:
+    """Asks the server which of its tools can run the test, and judges the wanted one.
+
+    `wanted` is None if any tool will do. Raises ValueError for an answer that is not understood.
+    """
     test = json.dumps({"type": "throughput", "spec": json.loads(spec)})
-    offers = _ask(server, "tools", test=test, api=API)
+    offers = _ask_server(server, "tools", test=test, api=API)
     try:
-        reasons = dict(map(_offer, offers))
+        reason_by_tool = dict(map(_tool_and_refusal, offers))
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"its list of tools is not understood: {error!r}") from error
-    able = [name for name, reason in reasons.items() if reason is None]
-    if wanted is None and able:
-        yield ok("tool", f"can run the test: {', '.join(able)}")
-    elif wanted in able:
+    able_tools = [name for name, reason in reason_by_tool.items() if reason is None]
+    if wanted is None and able_tools:
+        yield ok("tool", f"can run the test: {', '.join(able_tools)}")
+    elif wanted in able_tools:
         yield ok("tool", f"{wanted} can run the test")
     else:
-        refused = [
+        refusals = [
             f"{name}: {reason}"
-            for name, reason in reasons.items()
+            for name, reason in reason_by_tool.items()
             if reason and wanted in (None, name)
         ]
-        seen = "; ".join(refused) or (
+        seen = "; ".join(refusals) or (
             f"it has no {wanted}" if wanted else "it has no tool for the test"
         )
         yield fail("tool", seen, "Each participant of a test must have the tool for it.")
 
 
-def _offer(offer: Any) -> tuple[str, str | None]:
-    """Returns a tool, and the reason why it can't run the test (None if it can). Before API 6, only
-    tools that can run the test are listed.
+def _tool_and_refusal(offer: Any) -> tuple[str, str | None]:
+    """Returns the name of a tool in pScheduler's answer, and why it can't run the test, or None.
+
+    Before version 6 of the interface, only tools that can run the test are listed.
     """
     if "can-run" not in offer:
         return str(offer["name"]), None
     reasons: Sequence[str] = offer["can-run"].get("reasons", ())
-    can = offer["can-run"]["can-run"] is True
-    return str(offer["tool"]["name"]), None if can else ", ".join(
-        map(str, reasons)
-    ) or "it can't run the test"
+    can_run = offer["can-run"]["can-run"] is True
+    refusal = None if can_run else ", ".join(map(str, reasons)) or "it can't run the test"
+    return str(offer["tool"]["name"]), refusal

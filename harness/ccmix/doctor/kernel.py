@@ -1,6 +1,7 @@
-"""Checks the abilities of a kernel without loading anything: queue disciplines and a policer, from
-its configuration; congestion control algorithms, with the users who may use them, and those that
-ccmix brings as BPF programs.
+"""Checks what a host's kernel can do without loading anything: queue disciplines, policer, CCAs.
+
+Queue disciplines and the policer are found from the kernel's configuration. For CCAs, the users who
+may use them are checked, too, and what ccmix needs to load its own as BPF programs.
 
 A socket of root may use any available CCA; the kernel then loads its module. A socket of another
 user may use only those in tcp_allowed_congestion_control (ip-sysctl.rst;
@@ -33,8 +34,10 @@ from ccmix.tools import ToolError, find_cca
 
 @dataclass(frozen=True)
 class KernelPart:
-    """Describes a part of the kernel: its option without CONFIG_, one of its functions, and its
-    module.
+    """Says how to find out whether the kernel has a part, such as a queue discipline.
+
+    `option` is its build option without CONFIG_, `function` one of its functions (in /proc/kallsyms
+    if it is there), `module` its loadable module.
     """
 
     option: str
@@ -74,37 +77,43 @@ MODULES = ("apt-get install linux-modules-extra-$(uname -r)", "dnf install kerne
 
 
 def read_kernel(host: Host) -> dict[str, bool | None]:
-    """Returns the PARTS that the kernel has or can load; None if nothing shows this. Raises
+    """Finds out which of PARTS (fq, netem, tbf and the parts of a policer) the host's kernel has.
+
+    Returns for each name whether the kernel has or can load it; None if nothing shows this. Raises
     CommandError.
     """
     return parts_of(ask(host, ["sh", "-c", _SCRIPT]))
 
 
 def parts_of(output: str) -> dict[str, bool | None]:
+    """Reads the answer for read_kernel() from its script's output: options, functions, modules."""
     lines = set(output.splitlines())
     options = {match[1]: match[2] for text in lines if (match := _OPTION.match(text))}
-    configured = any("CONFIG_NET_SCH_" in text for text in lines)
+    has_configuration = any("CONFIG_NET_SCH_" in text for text in lines)
     has: dict[str, bool | None] = {}
     for name, part in PARTS.items():
-        here = (
+        is_there = (
             options.get(part.option) == "y"
             or part.function in lines
             or f"module {part.module}" in lines
         )
-        module = options.get(part.option) == "m"
-        has[name] = True if here else False if configured and not module else None
+        is_module = options.get(part.option) == "m"
+        is_known_missing = has_configuration and not is_module
+        has[name] = True if is_there else False if is_known_missing else None
     return has
 
 
 def judge_kernel(has: dict[str, bool | None], needed: Iterable[str], emulated: bool) -> Findings:
-    """Judges parts of the kernel; `emulated` means that the entries that need a part could also run
-    in the lab.
+    """Judges the parts of the kernel that read_kernel() found: each `needed` one must be there.
+
+    `emulated` means that the entries that need them could also run in the lab, as the remedy then
+    says.
     """
     needed = set(needed)
-    for name, there in has.items():
-        if there:
+    for name, is_there in has.items():
+        if is_there:
             yield ok(f"kernel: {name}", "the kernel has it")
-        elif there is None:
+        elif is_there is None:
             yield unknown(
                 f"kernel: {name}",
                 "the kernel does not say whether it has it",
@@ -134,7 +143,10 @@ ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 
 @dataclass(frozen=True)
 class BpfNeed:
-    """Describes a need of the program, as its command `check` prints it."""
+    """Describes something that loading BPF programs needs of a kernel, such as BTF or the JIT.
+
+    It is a line of `ccmix-cca check`; `seen` says what that program found.
+    """
 
     name: str
     ok: bool
@@ -142,8 +154,9 @@ class BpfNeed:
 
 
 def read_needs(host: Host, sudo: bool) -> list[BpfNeed]:
-    """Runs ccmix-cca on the host, with sudo if the login has it. Raises CommandError and
-    ValueError.
+    """Runs `ccmix-cca check` on the host: can its kernel load BBRv2 and BBRv3 as BPF programs?
+
+    `sudo` starts it as root. Raises CommandError and ValueError.
     """
     try:
         program = find_cca()
@@ -151,12 +164,13 @@ def read_needs(host: Host, sudo: bool) -> list[BpfNeed]:
         raise ValueError(str(error)) from error
     as_root = ("sudo", "-n") if sudo else ()
     if not isinstance(host, AgentHost):
-        return _read(transcript(host, [*as_root, str(program), "check", "--json"])[1])
-    with sent(host, program) as there:
-        return _read(transcript(host, [*as_root, there, "check", "--json"])[1])
+        return _parsed_needs(transcript(host, [*as_root, str(program), "check", "--json"])[1])
+    with sent(host, program) as path_on_host:
+        return _parsed_needs(transcript(host, [*as_root, path_on_host, "check", "--json"])[1])
 
 
-def _read(output: str) -> list[BpfNeed]:
+def _parsed_needs(output: str) -> list[BpfNeed]:
+    """Parses the JSON of `ccmix-cca check`. Raises ValueError for any other output."""
     try:
         return [
             BpfNeed(str(row["need"]), bool(row["ok"]), str(row["word"]))
@@ -167,21 +181,25 @@ def _read(output: str) -> list[BpfNeed]:
 
 
 def judge_needs(needs: Sequence[BpfNeed], ccas: Sequence[str]) -> Findings:
-    """Yields a finding for each thing that the kernel lacks to load a CCA as BPF programs: a
-    failure if entries load `ccas` on the host, otherwise a warning.
+    """Yields a finding for each thing that the kernel lacks to load CCAs as BPF programs.
+
+    `ccas` are those that the entries load on this host; if there are any, a lack is a failure,
+    otherwise a warning.
     """
-    lacks = [need for need in needs if not need.ok]
-    for need in lacks:
+    unmet = [need for need in needs if not need.ok]
+    for need in unmet:
         remedy = (BPF_REMEDIES[need.name],) if need.name in BPF_REMEDIES else ()
         yield lack(bool(ccas), f"BPF: {need.name}", need.seen, WHY_BPF, *remedy)
-    if not lacks:
+    if not unmet:
         yield ok("BPF", f"{' and '.join(ccas) or 'bbr2 and bbr3'} can be loaded")
 
 
 @dataclass(frozen=True)
 class Ccas:
-    """Lists CCAs. `loadable` are CCAs that are not available now, but whose modules are on the
-    host's disk.
+    """Lists the CCAs of a host's kernel.
+
+    Of the `available` ones, users other than root may use only the `allowed` ones. `loadable` ones
+    are not available now, but their modules are on the host's disk.
     """
 
     available: tuple[str, ...]
@@ -191,7 +209,10 @@ class Ccas:
 
 
 def read_ccas(host: Host, wanted: Iterable[str]) -> Ccas:
-    """Reads the CCAs of a host. Raises CommandError or ValueError."""
+    """Reads the CCAs of a host; looks for modules of those `wanted` CCAs that are not available.
+
+    Raises CommandError or ValueError.
+    """
     ccas = ccas_of(files(host, f"{FOLDER}/tcp_*congestion_control"))
     missing = [cca for cca in wanted if cca not in ccas.available and cca in CCAS]
     loadable = {
@@ -201,7 +222,7 @@ def read_ccas(host: Host, wanted: Iterable[str]) -> Ccas:
 
 
 def ccas_of(texts: Mapping[str, str]) -> Ccas:
-    """Reads the CCAs from the files in /proc/sys. Raises ValueError."""
+    """Reads the CCAs from the texts of the files in /proc/sys, by path. Raises ValueError."""
     names = ("available_", "allowed_", "")
     available, allowed, default = (
         texts.get(f"{FOLDER}/tcp_{name}congestion_control", "").split() for name in names
@@ -217,25 +238,27 @@ def ccas_of(texts: Mapping[str, str]) -> Ccas:
 
 
 def judge_ccas(ccas: Ccas, wanted: Iterable[str], privileged: bool, iperf3: str | None) -> Findings:
-    """Judges CCAs; `iperf3` is the path of the iperf3 that ccmix installed on this host, if
-    there is one.
+    """Judges whether this login may use the CCAs that the runs want.
+
+    `privileged` means that it may use every available one. `iperf3` is the path of the iperf3 that
+    ccmix has installed on this host, to which the remedy can give the right (None: there is none).
     """
     for_users = [cca for cca in ccas.available if cca in ccas.allowed]
-    others = [cca for cca in ccas.available if cca not in ccas.allowed]
-    for_root = f", only for root {' '.join(others)}" if others else ""
-    yield ok("CCAs", f"for every user {' '.join(for_users)}{for_root}; default {ccas.default}")
-    allow = line(
+    for_root_only = [cca for cca in ccas.available if cca not in ccas.allowed]
+    root_text = f", only for root {' '.join(for_root_only)}" if for_root_only else ""
+    yield ok("CCAs", f"for every user {' '.join(for_users)}{root_text}; default {ccas.default}")
+    allow_command = line(
         "sysctl", "-w", f"{ALLOWED}={' '.join(dict.fromkeys([*ccas.allowed, *sorted(wanted)]))}"
     )
     for cca in sorted(wanted):
         if cca not in ccas.available:
-            yield _missing(cca, cca in ccas.loadable, privileged)
+            yield _judge_unavailable_cca(cca, cca in ccas.loadable, privileged)
         elif not privileged and cca not in ccas.allowed:
             yield fail(
                 f"CCA {cca}",
                 f"only root may use {cca}",
                 "A test by an ordinary user fails with EPERM when it asks for this CCA.",
-                allow,
+                allow_command,
                 instead=(line("setcap", "cap_net_admin+ep", iperf3),) if iperf3 else (),
             )
         else:
@@ -245,9 +268,10 @@ def judge_ccas(ccas: Ccas, wanted: Iterable[str], privileged: bool, iperf3: str 
 def judge_lab_ccas(
     built_in: frozenset[str] | None, wanted: Iterable[str], other_kernel: str = ""
 ) -> Findings:
-    """Judges the CCAs of a kernel of the lab; None if the kernel's file does not list them.
+    """Judges whether a kernel of the lab has the CCAs that the runs want.
 
-    `other_kernel` is the name of a kernel other than the stock kernel.
+    `built_in` is None if the kernel's file does not list its CCAs; `other_kernel` is the name of a
+    kernel other than the stock kernel.
     """
     of_kernel = f" of {other_kernel}" if other_kernel else ""
     if built_in is None:
@@ -264,7 +288,12 @@ def judge_lab_ccas(
         )
 
 
-def _missing(cca: str, loadable: bool, privileged: bool) -> DoctorFinding:
+def _judge_unavailable_cca(cca: str, loadable: bool, privileged: bool) -> DoctorFinding:
+    """Judges a CCA that is not available now; the remedy loads it as module or BPF program.
+
+    `loadable` means that its module is on the host's disk; `privileged` that the login's own
+    sockets make the kernel load it.
+    """
     load = line("modprobe", f"tcp_{cca}")
     if not loadable and cca in BPF_CCAS:
         return fail(

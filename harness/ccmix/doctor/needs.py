@@ -1,5 +1,6 @@
-"""Collects the needs of a plan's runs for each host. It is pure."""
+"""Collects what the planned runs need on each host, for the checks of `ccmix doctor`."""
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -25,19 +26,18 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Load:
-    """Describes the traffic that one condition puts on a path."""
+    """Describes the traffic of one condition (a combination of swept values) on a path."""
 
     streams: int
     flow_bps: float | None  # the limit of each flow; None if there is no limit
-    rate_bps: (
-        float | None
-    )  # of netem or a profile on the path; None if all flows together have no limit
+    # Of all flows together, set by netem on the path or in a profile at the source; None: no limit
+    rate_bps: float | None
     added_rtt_s: float  # by netem and the profile, which are not yet set when the doctor looks
 
 
 @dataclass(frozen=True)
 class Sending:
-    """Describes the traffic of a source to one destination, under all conditions."""
+    """Describes the traffic from a source to one destination, under all conditions."""
 
     path: HostPath
     loads: tuple[Load, ...]
@@ -46,8 +46,10 @@ class Sending:
 
 @dataclass
 class Needs:
-    """Describes the runs' needs for one host. `root_for` has phrases for users; `windows_bytes` are
-    socket buffers that a command sets.
+    """Describes what the runs need on one host; checks compare it with what the host has.
+
+    `root_for` has phrases for users; `windows_bytes` is the largest socket buffer that a command
+    sets.
     """
 
     ccas: set[str] = field(default_factory=set)
@@ -74,85 +76,98 @@ class Needs:
 
 
 def needs_of(runs: Sequence[Run]) -> dict[str, Needs]:
-    """Returns the needs by the entries' names of hosts; the controller is always included."""
+    """Returns the needs of the runs for each host, by its name in the entries.
+
+    'localhost', the machine of ccmix, is always included.
+    """
     needs_by_host: dict[str, Needs] = {CONTROLLER: Needs(runs=len(runs))}
     for run in runs:
         if isinstance(run.path, Topology):
             needs = needs_by_host[CONTROLLER]
             needs.topologies.append(run.path)
-            needs.ccas |= _ccas(run, ())
+            needs.ccas |= _named_ccas(run, ())
             needs.lab_ccas.setdefault(run.path.kernel, set()).update(run.traffic.ccas)
             needs.tools["ccmix-iperf3"] = "entries on a topology"
         else:
-            _between_hosts(run, run.path, needs_by_host)
+            _add_run_between_hosts(run, run.path, needs_by_host)
     for needs in needs_by_host.values():
-        needs.sendings = _merged(needs.sendings)
-        needs.receives = _merged(needs.receives)
+        needs.sendings = _merged_by_path(needs.sendings)
+        needs.receives = _merged_by_path(needs.receives)
         needs.lines = list(dict.fromkeys(needs.lines))
         needs.parameters = list(dict.fromkeys(needs.parameters))
         needs.topologies = list(dict.fromkeys(needs.topologies))
     return needs_by_host
 
 
-def _between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Needs]) -> None:
+def _add_run_between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Needs]) -> None:
+    """Adds what a run between real hosts needs at its source, its destination and netem's host.
+
+    pScheduler runs are left out: their servers are asked instead.
+    """
     if not run.has_shell:
         return  # pScheduler is asked instead
-    src = needs_by_host.setdefault(path.src, Needs())
+    src_needs = needs_by_host.setdefault(path.src, Needs())
     commands = path.commands
     lines = [
         text for text in (commands.pre, commands.post, commands.pre_src, commands.post_src) if text
     ]
     lines += [run.traffic.command.line] if run.traffic.command else []
-    src.lines += lines
-    src.ccas |= _ccas(run, lines) - {*path.cca_load}
-    src.loads |= {*path.cca_load}
-    src.windows_bytes = max(src.windows_bytes, *map(window_bytes, lines), 0)
-    sending = _sending(run, path)
-    src.sendings.append(sending)
-    src.tools |= dict.fromkeys(
+    src_needs.lines += lines
+    src_needs.ccas |= _named_ccas(run, lines) - {*path.cca_load}
+    src_needs.loads |= {*path.cca_load}
+    src_needs.windows_bytes = max(src_needs.windows_bytes, *map(window_bytes, lines), 0)
+    sending = _sending_of_run(run, path)
+    src_needs.sendings.append(sending)
+    src_needs.tools |= dict.fromkeys(
         ("ping", "getent", "ip", "ss", "tc", "ethtool", "sysctl", "python3"), "every run"
     )
-    _what_is_changed(run, path, src)
+    _add_changes_at_source(run, path, src_needs)
     if path.capture:
-        src.tools |= dict.fromkeys(("tcpdump", "zstd", "prlimit"), "tcpdump")
-        src.root_for["captures by tcpdump"] = "NET_RAW"
-        src.capture_bytes = max(src.capture_bytes, path.capture.most_bytes)
+        src_needs.tools |= dict.fromkeys(("tcpdump", "zstd", "prlimit"), "tcpdump")
+        src_needs.root_for["captures by tcpdump"] = "NET_RAW"
+        src_needs.capture_bytes = max(src_needs.capture_bytes, path.capture.most_bytes)
         needs_by_host[CONTROLLER].all_captures_bytes += path.capture.most_bytes
     if run.traffic.by_iperf3:
         needs_by_host[CONTROLLER].tools["ccmix-iperf3"] = "entries without a src-cmd"
     if run.needs_dst_host:
-        dst = needs_by_host.setdefault(path.dst.host, Needs())
-        dst.lines += [text for text in (commands.pre_dst, commands.post_dst, commands.dst) if text]
-        dst.windows_bytes = max(dst.windows_bytes, src.windows_bytes)
-        dst.receives.append(sending)
-        dst.tools |= dict.fromkeys(("ip", "ss", "sysctl", "python3"), "every run")
+        dst_needs = needs_by_host.setdefault(path.dst.host, Needs())
+        dst_needs.lines += [
+            text for text in (commands.pre_dst, commands.post_dst, commands.dst) if text
+        ]
+        dst_needs.windows_bytes = max(dst_needs.windows_bytes, src_needs.windows_bytes)
+        dst_needs.receives.append(sending)
+        dst_needs.tools |= dict.fromkeys(("ip", "ss", "sysctl", "python3"), "every run")
     if path.netem and path.netem_at:
-        netem = needs_by_host.setdefault(path.netem_at.host, Needs())
+        netem_needs = needs_by_host.setdefault(path.netem_at.host, Needs())
         for device in (path.netem_at.data_device, path.netem_at.ack_device):
             if device:
-                netem.netem[device] = netem.netem.get(device, False) or path.netem.loss is not None
-        netem.tools |= dict.fromkeys(("ip", "tc", "ethtool"), "netem")
-        netem.root_for["netem"] = "NET_ADMIN"
+                netem_needs.netem[device] = (
+                    netem_needs.netem.get(device, False) or path.netem.loss is not None
+                )
+        netem_needs.tools |= dict.fromkeys(("ip", "tc", "ethtool"), "netem")
+        netem_needs.root_for["netem"] = "NET_ADMIN"
 
 
-def _what_is_changed(run: Run, path: HostPath, src: Needs) -> None:
+def _add_changes_at_source(run: Run, path: HostPath, src_needs: Needs) -> None:
+    """Adds what a run changes on its source, and the capability that this needs."""
     if run.traffic.pacing_bps is not None:
-        src.root_for["pacing by fq"] = "NET_ADMIN"
+        src_needs.root_for["pacing by fq"] = "NET_ADMIN"
     if path.profile and path.profile_device:
-        src.netem[path.profile_device] = (
-            src.netem.get(path.profile_device, False) or path.profile.loss is not None
+        src_needs.netem[path.profile_device] = (
+            src_needs.netem.get(path.profile_device, False) or path.profile.loss is not None
         )
-        src.root_for["a profile"] = "NET_ADMIN"
+        src_needs.root_for["a profile"] = "NET_ADMIN"
     if path.cca_load:
-        src.root_for["CCAs as BPF programs"] = ""
+        src_needs.root_for["CCAs as BPF programs"] = ""
     if path.module_parameter and path.module_parameter.module not in {
         f"tcp_{cca}" for cca in path.cca_load
     }:
-        src.parameters.append(path.module_parameter.path)
-        src.root_for["module parameters"] = ""  # plain ownership of the files
+        src_needs.parameters.append(path.module_parameter.path)
+        src_needs.root_for["module parameters"] = ""  # plain ownership of the files
 
 
-def _ccas(run: Run, lines: Iterable[str]) -> set[str]:
+def _named_ccas(run: Run, lines: Iterable[str]) -> set[str]:
+    """Returns the CCAs of a run, also those in the options and sysctls of its command lines."""
     named = set(run.traffic.ccas)
     for text in lines:
         named |= set(_CCA_SYSCTL.findall(text))
@@ -162,28 +177,26 @@ def _ccas(run: Run, lines: Iterable[str]) -> set[str]:
 
 
 def window_bytes(text: str) -> int:
-    """Returns the socket buffer that a command line asks for, as iperf3 does (-w 128M); 0 if it
-    asks for none.
+    """Returns the largest socket buffer that a command line asks iperf3 for, as with -w 128M.
+
+    0 if it asks for none.
     """
-    asked = [
+    windows = [
         float(number) * _WINDOW_BYTES[unit.upper()] for number, unit in _WINDOW_OPTION.findall(text)
     ]
-    return round(max(asked, default=0))
+    return round(max(windows, default=0))
 
 
 def programs_in(text: str) -> list[str]:
-    """Returns the first programs of a shell line: for sudo, also the program that it starts. Empty
-    if they can't be recognised.
+    """Returns the programs that a shell line starts first: ['sudo', 'tc'] for 'sudo tc qdisc'.
+
+    Assignments of variables before them are skipped. Empty if they can't be recognised.
     """
     try:
         words = shlex.split(text, comments=True)
     except ValueError:
         return []
-    words = [
-        word
-        for at, word in enumerate(words)
-        if not all(_ASSIGNMENT.fullmatch(earlier) for earlier in words[: at + 1])
-    ]
+    words = list(itertools.dropwhile(_ASSIGNMENT.fullmatch, words))
     programs = []
     while words and _PLAIN_WORD.fullmatch(words[0]):
         programs.append(words[0])
@@ -193,34 +206,35 @@ def programs_in(text: str) -> list[str]:
     return programs
 
 
-def _sending(run: Run, path: HostPath) -> Sending:
+def _sending_of_run(run: Run, path: HostPath) -> Sending:
+    """Returns the traffic of one run: streams, rate limits, and the round-trip time added to it."""
     traffic = run.traffic
     command = traffic.command.line if traffic.command else ""
     streams = traffic.streams or max(map(int, _STREAMS_OPTION.findall(command)), default=1)
-    held = [group.pacing_bps for group in traffic.groups]
-    of_groups = (
-        max((rate for rate in held if rate is not None), default=None) if None not in held else None
-    )
-    flow_bps = _least(traffic.pacing_bps, of_groups)
+    group_rates_bps = [group.pacing_bps for group in traffic.groups]
+    groups_bps = None  # no limit, if any group has none
+    if None not in group_rates_bps:
+        groups_bps = max((rate for rate in group_rates_bps if rate is not None), default=None)
+    flow_bps = _smallest_known(traffic.pacing_bps, groups_bps)
     emulations = [emulation for emulation in (path.netem, path.profile) if emulation]
-    added = (2 * path.netem.delay_s if path.netem else 0.0) + (
+    added_rtt_s = (2 * path.netem.delay_s if path.netem else 0.0) + (
         path.profile.delay_s if path.profile else 0.0
     )
-    rate_bps = _least(*(emulation.rate_bps for emulation in emulations))
-    load = Load(max(1, streams), flow_bps, rate_bps, added)
+    rate_bps = _smallest_known(*(emulation.rate_bps for emulation in emulations))
+    load = Load(max(1, streams), flow_bps, rate_bps, added_rtt_s)
     return Sending(path, (load,), traffic.pacing_bps is not None)
 
 
-def _merged(sendings: Sequence[Sending]) -> list[Sending]:
-    """Joins the sendings of each path into one."""
-    ways: dict[tuple[str, str, str | None], Sending] = {}
+def _merged_by_path(sendings: Sequence[Sending]) -> list[Sending]:
+    """Joins the traffic of all runs with the same source, destination and NIC into one Sending."""
+    by_path: dict[tuple[str, str, str | None], Sending] = {}
     for sending in sendings:
-        way = sending.path.src, sending.path.dst.address, sending.path.nic
-        other = ways.setdefault(way, sending)
-        loads = tuple(dict.fromkeys((*other.loads, *sending.loads)))
-        ways[way] = Sending(other.path, loads, sending.paced or other.paced)
-    return list(ways.values())
+        path = sending.path.src, sending.path.dst.address, sending.path.nic
+        earlier = by_path.setdefault(path, sending)
+        loads = tuple(dict.fromkeys((*earlier.loads, *sending.loads)))
+        by_path[path] = Sending(earlier.path, loads, sending.paced or earlier.paced)
+    return list(by_path.values())
 
 
-def _least(*rates: float | None) -> float | None:
+def _smallest_known(*rates: float | None) -> float | None:
     return min((rate for rate in rates if rate is not None), default=None)

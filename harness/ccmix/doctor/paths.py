@@ -1,5 +1,7 @@
-"""Checks the path to a destination: answers by IPv4 and IPv6, distance, largest packet, and whether
-socket buffers hold the BDP (a flow with rate R and round-trip time T has R x T unacknowledged).
+"""Checks the path to a destination: does it answer, RTT, path MTU, and whether buffers suffice.
+
+A flow with rate R and round-trip time T has R x T bytes unacknowledged, the bandwidth-delay product
+(BDP), which the socket buffers of both ends must hold.
 
 The kernel sizes buffers by itself up to the third number of tcp_rmem and tcp_wmem (ip-sysctl.rst).
 About half of a receive buffer becomes window; the rest is overhead. A send buffer grows to twice
@@ -47,8 +49,10 @@ _TOO_LONG = re.compile(r"(?:mtu\s?=\s?|Frag needed and DF set \(mtu = )(\d{1,6})
 
 
 def addresses_of(output: str) -> list[str]:
-    """Returns the first address of each family, from `getent ahosts NAME`, in its order. Raises
-    ValueError if there is none.
+    """Returns the first IPv4 and the first IPv6 address in the output of `getent ahosts NAME`.
+
+    They keep the order of the output, which is that in which programs try them. Raises ValueError
+    if there is none.
     """
     first_of_family: dict[int, str] = {}
     for row in output.splitlines():
@@ -65,7 +69,10 @@ def addresses_of(output: str) -> list[str]:
 
 
 def read_addresses(host: Host, name: str) -> list[str]:
-    """Reads the addresses of a name. Raises CommandError or ValueError."""
+    """Resolves a name on the host, whose answer may differ from this machine's.
+
+    Raises CommandError or ValueError.
+    """
     return addresses_of(ask(host, ["getent", "ahosts", name]))
 
 
@@ -80,27 +87,29 @@ def read_ping(host: Host, address: str) -> str:
 
 
 def base_rtt_s(output: str) -> float | None:
-    """Returns the smallest round-trip time that ping saw, in seconds; None if nothing answered."""
+    """Returns the smallest round-trip time in ping's output, in seconds; None without answers."""
     match = _RTT.search(output)
     return float(match[1]) / 1e3 if match else None
 
 
 def judge_family(address: str, output: str, silent_why: str | None) -> DoctorFinding:
-    """Judges the pings of one address. `silent_why` is the reason why nothing answers there; it is
-    None if anything answers, even only by TCP.
+    """Judges the pings to one address of a destination, by IPv4 or IPv6.
+
+    `output` is what ping printed. `silent_why` says why the destination does not answer in any way;
+    it is None if it answers at another address or by TCP.
     """
-    what = f"IPv{version_of(address)} {address}"
+    check_name = f"IPv{version_of(address)} {address}"
     rtt_s = base_rtt_s(output)
     if rtt_s is not None:
-        return ok(what, f"answers after {rtt_s * 1e3:g} ms")
+        return ok(check_name, f"answers after {rtt_s * 1e3:g} ms")
     if silent_why:
         return fail(
-            what,
+            check_name,
             "does not answer",
             f"Runs to a destination that does not answer are skipped: {silent_why}.",
         )
     return warn(
-        what,
+        check_name,
         "does not answer pings; the destination answers by TCP or at another address",
         "Without pings the round-trip time is not known before a run; a dead address is tried "
         "nevertheless.",
@@ -108,12 +117,14 @@ def judge_family(address: str, output: str, silent_why: str | None) -> DoctorFin
 
 
 def probe(host: Host, address: str) -> Callable[[int], tuple[bool, str]]:
-    """Returns a function that sends one unfragmented packet of a given size. The function returns
-    whether the packet was answered, and ping's output.
+    """Returns a function that sends one ping of a given packet size, which must not be fragmented.
+
+    That function returns whether the ping was answered, and the output.
     """
     header = IP_BYTES[version_of(address)] + ICMP_BYTES
 
     def send(packet_bytes: int) -> tuple[bool, str]:
+        """Sends one ping in a packet of this size; returns whether it was answered, and output."""
         size = str(max(0, packet_bytes - header))
         argv = ["ping", "-n", "-M", "do", "-c", "1", "-W", str(PROBE_WAITS_S), "-s", size, address]
         status, output = transcript(host, argv)
@@ -123,11 +134,10 @@ def probe(host: Host, address: str) -> Callable[[int], tuple[bool, str]]:
 
 
 def path_mtu(send: Callable[[int], tuple[bool, str]], device_mtu: int) -> tuple[int | None, bool]:
-    """Returns the largest packet that passes, and whether the path reported it, as routers should
-    (RFC 1191, RFC 8201).
+    """Finds the path MTU; returns it, and whether the path reported it (RFC 1191, RFC 8201).
 
-    The size is None if not even small packets are answered. If the path doesn't report it, usual
-    sizes are tried.
+    `send` sends a ping of a given size, as probe() makes it. If nothing is reported, the usual
+    sizes are tried. The MTU is None if not even small packets are answered.
     """
     device_mtu = min(device_mtu, MOST_PACKET_BYTES)
     passed, output = send(device_mtu)
@@ -141,8 +151,9 @@ def path_mtu(send: Callable[[int], tuple[bool, str]], device_mtu: int) -> tuple[
 
 
 def largest(sizes: Sequence[int], passes: Callable[[int], bool]) -> int | None:
-    """Returns the first of the falling sizes that passes, by bisection: if a size passes, all
-    smaller sizes pass.
+    """Returns the first of the falling sizes that passes, or None, with few tries (by bisection).
+
+    If a size passes, all smaller sizes pass, too.
     """
     low, high = 0, len(sizes)
     while low < high:
@@ -154,30 +165,39 @@ def largest(sizes: Sequence[int], passes: Callable[[int], bool]) -> int | None:
     return sizes[low] if low < len(sizes) else None
 
 
-def judge_path_mtu(device: Device, address: str, size: int | None, reported: bool) -> Findings:
-    what = f"path MTU {address}"
-    if size is None:
+def judge_path_mtu(device: Device, address: str, mtu_bytes: int | None, reported: bool) -> Findings:
+    """Compares the path MTU with the MTU of the sending device.
+
+    `mtu_bytes` is the path MTU (None: pings are not answered). If it is smaller but not reported to
+    the sender, full TCP packets are lost without a trace.
+    """
+    check_name = f"path MTU {address}"
+    if mtu_bytes is None:
         yield unknown(
-            what,
+            check_name,
             "pings are not answered, whatever their size",
             "ccmix finds the path MTU only if pings are answered.",
         )
         return
     headers = IP_BYTES[version_of(address)] + 20
-    seen = f"{size} bytes, MSS {size - headers}" if size > headers else f"{size} bytes"
-    shrink = line("ip", "link", "set", "dev", device.name, "mtu", str(size))
-    if size >= min(device.mtu_bytes, MOST_PACKET_BYTES):
-        yield ok(what, seen)
+    seen = (
+        f"{mtu_bytes} bytes, MSS {mtu_bytes - headers}"
+        if mtu_bytes > headers
+        else f"{mtu_bytes} bytes"
+    )
+    shrink = line("ip", "link", "set", "dev", device.name, "mtu", str(mtu_bytes))
+    if mtu_bytes >= min(device.mtu_bytes, MOST_PACKET_BYTES):
+        yield ok(check_name, seen)
     elif reported:
         yield warn(
-            what,
+            check_name,
             f"{seen}; {device.name} has {device.mtu_bytes}",
             "TCP learns this only by losing its first full packets, each time.",
             shrink,
         )
     else:
         yield fail(
-            what,
+            check_name,
             f"{seen} pass, {device.name} sends up to {device.mtu_bytes}, "
             "which the path drops without an ICMP message",
             "Connections are established, but stall as soon as they send full packets.",
@@ -193,8 +213,10 @@ FILES = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_mem", "core/rmem_max", "cor
 
 @dataclass(frozen=True)
 class Buffers:
-    """Holds buffer sizes in bytes, except `mem_pages`; None if the host doesn't show one, as
-    network namespaces don't.
+    """Holds the kernel's limits of socket buffers in bytes, and tcp_mem in pages of `page_bytes`.
+
+    `rmem`, `wmem` and `mem_pages` have the three numbers of their files. None if the host does not
+    show one: network namespaces don't show all.
     """
 
     rmem: tuple[int, int, int] | None
@@ -207,9 +229,11 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Demand:
-    """Describes the bytes that buffers must hold. `flow_bytes` is the BDP of the largest flow,
-    `all_bytes` is that of all flows. `certain` means that an entry sets the rate, which otherwise
-    is the device's speed.
+    """Says how many bytes socket buffers must hold, because they are on the way.
+
+    `flow_bytes` is the BDP of one flow, `all_bytes` that of all flows together. `certain` means
+    that an entry sets the rate; otherwise the rate is the device's speed, which flows may not
+    reach.
     """
 
     flow_bytes: float
@@ -219,7 +243,7 @@ class Demand:
 
 
 def read_buffers(host: Host) -> Buffers:
-    """Reads the buffer sizes of a host. Raises CommandError or ValueError."""
+    """Reads the kernel's limits of socket buffers on a host. Raises CommandError or ValueError."""
     texts = files(host, *(f"/proc/sys/net/{name}" for name in FILES))
     pages = host.run(["getconf", "PAGESIZE"])
     return buffers_of(
@@ -228,58 +252,59 @@ def read_buffers(host: Host) -> Buffers:
 
 
 def buffers_of(texts: Mapping[str, str], page: str) -> Buffers:
-    """Reads buffer sizes from the texts of /proc/sys/net, by file, and of getconf. Raises
-    ValueError.
+    """Reads the limits from texts: of files, by their paths below /proc/sys/net, and of getconf.
+
+    `page` is the size of a page in bytes. Raises ValueError.
     """
 
-    def three(name: str) -> tuple[int, int, int] | None:
+    def three_sizes(name: str) -> tuple[int, int, int] | None:
+        """Returns the three numbers of a file; None if the host does not show it."""
         if name not in texts:
             return None
         least, middle, most = numbers(texts[name], 3, name)
         return least, middle, most
 
-    def number(name: str) -> int | None:
+    def one_size(name: str) -> int | None:
         return whole(texts[name], name, 0) if name in texts else None
 
     if not texts:
         raise ValueError("the host shows none of its buffer sizes")
     return Buffers(
-        rmem=three("ipv4/tcp_rmem"),
-        wmem=three("ipv4/tcp_wmem"),
-        mem_pages=three("ipv4/tcp_mem"),
-        rmem_max=number("core/rmem_max"),
-        wmem_max=number("core/wmem_max"),
+        rmem=three_sizes("ipv4/tcp_rmem"),
+        wmem=three_sizes("ipv4/tcp_wmem"),
+        mem_pages=three_sizes("ipv4/tcp_mem"),
+        rmem_max=one_size("core/rmem_max"),
+        wmem_max=one_size("core/wmem_max"),
         page_bytes=whole(page, "the size of a page", 1),
     )
 
 
 def demand(loads: Iterable[Load], rtt_s: float | None, speed_bps: float | None) -> Demand | None:
-    """Returns the demand of the condition that needs the largest buffer. `rtt_s` is None if it is
-    not known; `speed_bps` is that of the NIC.
+    """Returns how many bytes socket buffers must hold for the condition that needs most.
 
-    Returns None if the rate or the round-trip time is not known.
+    `loads` has the traffic of each condition. `rtt_s` is the measured round-trip time (None: not
+    known); `speed_bps` is that of the NIC. Returns None if the rate or the round-trip time is not
+    known.
     """
     demands = []
     for load in loads:
-        together = min(
+        all_flows_bps = min(
             (rate for rate in (load.rate_bps, speed_bps) if rate is not None), default=None
         )
-        rates = [
-            rate
-            for rate in (load.flow_bps, together and together / load.streams)
-            if rate is not None
-        ]
-        if not rates or (rtt_s is None and not load.added_rtt_s):
+        share_bps = None if all_flows_bps is None else all_flows_bps / load.streams
+        flow_limits_bps = [rate for rate in (load.flow_bps, share_bps) if rate is not None]
+        if not flow_limits_bps or (rtt_s is None and not load.added_rtt_s):
             continue
-        rtt = (rtt_s or 0.0) + load.added_rtt_s
-        flow_bps = min(rates)
+        total_rtt_s = (rtt_s or 0.0) + load.added_rtt_s
+        flow_bps = min(flow_limits_bps)
+        flow_bytes = flow_bps * total_rtt_s / 8
         sentence = (
-            f"{load.streams} x {format_rate(flow_bps)} over {format_time(round(rtt, 6))} have "
-            f"{format_bytes(flow_bps * rtt / 8)} each on the way"
+            f"{load.streams} x {format_rate(flow_bps)} over "
+            f"{format_time(round(total_rtt_s, 6))} have {format_bytes(flow_bytes)} each on the way"
         )
         certain = flow_bps == load.flow_bps or load.rate_bps is not None
         demands.append(
-            Demand(flow_bps * rtt / 8, load.streams * flow_bps * rtt / 8, sentence, certain)
+            Demand(flow_bytes, load.streams * flow_bps * total_rtt_s / 8, sentence, certain)
         )
     return max(demands, key=lambda candidate: candidate.flow_bytes, default=None)
 
@@ -287,8 +312,12 @@ def demand(loads: Iterable[Load], rtt_s: float | None, speed_bps: float | None) 
 def judge_buffers(
     buffers: Buffers, sends: Demand | None, receives: Demand | None, window_bytes: int
 ) -> Findings:
-    """Judges buffers; `window_bytes` is a buffer that a command sets, as with iperf3's -w."""
-    for name, sizes, wanted, what in (
+    """Judges the limits of socket buffers by the demand of the runs (None: not known).
+
+    `sends` is the demand of the host's own traffic, `receives` that of the traffic to it;
+    `window_bytes` is the largest buffer that a command sets by itself, as iperf3's -w (0: none).
+    """
+    for name, sizes, wanted, why in (
         (
             "net.ipv4.tcp_wmem",
             buffers.wmem,
@@ -303,38 +332,47 @@ def judge_buffers(
         ),
     ):
         if sizes is not None and wanted is not None:
-            yield _automatic(name, sizes, wanted, what)
-    for name, most, applies in (
+            yield _judge_automatic_buffer(name, sizes, wanted, why)
+    # A buffer that a command sets is judged in the directions with a known demand, or in both if
+    # no demand is known
+    for name, limit_bytes, applies in (
         ("net.core.wmem_max", buffers.wmem_max, sends),
         ("net.core.rmem_max", buffers.rmem_max, receives),
     ):
-        if most is None or not window_bytes or (applies is None and sends is not receives):
+        if limit_bytes is None or not window_bytes or (applies is None and sends is not receives):
             continue
-        if most >= window_bytes:
+        if limit_bytes >= window_bytes:
             yield ok(
-                name, f"{format_bytes(most)}, and a command asks for {format_bytes(window_bytes)}"
+                name,
+                f"{format_bytes(limit_bytes)}, and a command asks for {format_bytes(window_bytes)}",
             )
         else:
             yield fail(
                 name,
-                f"{format_bytes(most)}, and a command asks for {format_bytes(window_bytes)}",
+                f"{format_bytes(limit_bytes)}, and a command asks for {format_bytes(window_bytes)}",
                 "A command that sets its socket buffer (-w) gets at most this size, and no error.",
                 line("sysctl", "-w", f"{name}={window_bytes}"),
             )
     total = BDPS * sum(direction.all_bytes for direction in (sends, receives) if direction)
     if buffers.mem_pages is not None and total:
-        yield _all_sockets(buffers.mem_pages, buffers.page_bytes, total)
+        yield _judge_tcp_mem(buffers.mem_pages, buffers.page_bytes, total)
 
 
-def _automatic(name: str, sizes: tuple[int, int, int], wanted: Demand, what: str) -> DoctorFinding:
-    most = sizes[2]
+def _judge_automatic_buffer(
+    name: str, sizes: tuple[int, int, int], wanted: Demand, why: str
+) -> DoctorFinding:
+    """Judges tcp_rmem or tcp_wmem, whose third number limits how large the kernel makes a buffer.
+
+    `sizes` are its three numbers in bytes; `why` begins the sentence that explains a failure.
+    """
+    limit_bytes = sizes[2]
     needed = min(BDPS * wanted.flow_bytes, MOST_BUFFER_BYTES)
-    seen = f"up to {format_bytes(most)}; {wanted.sentence}"
-    if most >= needed:
+    seen = f"up to {format_bytes(limit_bytes)}; {wanted.sentence}"
+    if limit_bytes >= needed:
         return ok(name, seen)
     size = min(2 ** max(16, (round(needed) - 1).bit_length()), MOST_BUFFER_BYTES)
-    status = Status.FAIL if wanted.certain and most < wanted.flow_bytes else Status.WARN
-    limit = (
+    status = Status.FAIL if wanted.certain and limit_bytes < wanted.flow_bytes else Status.WARN
+    consequence = (
         "the run is then limited by the host"
         if status is Status.FAIL
         else "a flow that has lost packets may be limited"
@@ -343,23 +381,30 @@ def _automatic(name: str, sizes: tuple[int, int, int], wanted: Demand, what: str
         name,
         status,
         seen,
-        f"{what}, and a flow needs {BDPS} BDP, {format_bytes(needed)}: {limit}.",
+        f"{why}, and a flow needs {BDPS} BDP, {format_bytes(needed)}: {consequence}.",
         (line("sysctl", "-w", f"{name}={sizes[0]} {min(sizes[1], size)} {size}"),),
     )
 
 
-def _all_sockets(pages: tuple[int, int, int], page_bytes: int, total: float) -> DoctorFinding:
-    pressure, most = pages[1] * page_bytes, pages[2] * page_bytes
+def _judge_tcp_mem(
+    pages: tuple[int, int, int], page_bytes: int, total_bytes: float
+) -> DoctorFinding:
+    """Judges tcp_mem, which limits the buffers of all sockets of the machine together.
+
+    `pages` are its three numbers; from the second on, windows stop growing. `total_bytes` is the
+    demand of all flows in bytes.
+    """
+    pressure, limit = pages[1] * page_bytes, pages[2] * page_bytes
     seen = (
-        f"pressure from {format_bytes(pressure)}, at most {format_bytes(most)}; all flows "
-        f"need {format_bytes(total)}"
+        f"pressure from {format_bytes(pressure)}, at most {format_bytes(limit)}; all flows "
+        f"need {format_bytes(total_bytes)}"
     )
-    if total < pressure:
+    if total_bytes < pressure:
         return ok("net.ipv4.tcp_mem", seen)
-    needed = round(total / page_bytes) + 1
+    needed = round(total_bytes / page_bytes) + 1
     return DoctorFinding(
         "net.ipv4.tcp_mem",
-        Status.FAIL if total > most else Status.WARN,
+        Status.FAIL if total_bytes > limit else Status.WARN,
         seen,
         "All sockets of the host share this; under pressure their windows stop growing.",
         (line("sysctl", "-w", f"net.ipv4.tcp_mem={needed} {2 * needed} {3 * needed}"),),

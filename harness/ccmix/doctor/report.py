@@ -1,5 +1,6 @@
-"""Holds the doctor's findings on a host, writes them as a table and as JSON, and runs commands on
-hosts for the checks. Unexpected output raises ValueError.
+"""Holds the findings of `ccmix doctor`, prints them, and runs commands on hosts for the checks.
+
+Unexpected output of a command raises ValueError.
 """
 
 import json
@@ -24,8 +25,10 @@ LONGEST_SEEN = 300  # characters of a host's output
 
 
 class Status(StrEnum):
-    """Lists the statuses. FAIL: an entry needs something that the host lacks. WARN: results get
-    worse, or something else may need it.
+    """Lists how a check can end.
+
+    FAIL: an entry needs something that the host lacks. WARN: results get worse, or something else
+    may need it. UNKNOWN: the host does not show it.
     """
 
     OK = "ok"
@@ -36,9 +39,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """Describes the result of a check on one host.
+    """Describes the result of a check on one host: what was `seen`, and `why` it matters.
 
-    `remedy` are command lines, all of which must be run. `instead` are alternatives. `root` means
+    `remedy` are command lines, all of which must be run; `instead` are alternatives. `root` means
     that these commands need root.
     """
 
@@ -52,8 +55,9 @@ class DoctorFinding:
 
 
 def line(*arguments: str) -> str:
-    """Returns a command line with every argument quoted for a shell, because a host may answer
-    anything.
+    """Returns a command line with every argument quoted for a shell.
+
+    A host may answer anything, and its answers become arguments.
     """
     return shlex.join(arguments)
 
@@ -66,9 +70,14 @@ def ok(check: str, seen: str) -> DoctorFinding:
 
 
 def _problem(
-    status: Status, check: str, seen: str, why: str = "", *remedy: str, **more: Any
+    status: Status, check: str, seen: str, why: str = "", *remedy: str, **other_fields: Any
 ) -> DoctorFinding:
-    return DoctorFinding(check, status, seen, why, remedy, **more)
+    """Returns a finding that is not OK; warn(), fail() and unknown() are made from it.
+
+    `remedy` are command lines that fix it, all of which must be run; `other_fields` sets more
+    fields.
+    """
+    return DoctorFinding(check, status, seen, why, remedy, **other_fields)
 
 
 warn, fail, unknown = (
@@ -77,44 +86,50 @@ warn, fail, unknown = (
 
 
 def problem(needed: bool) -> Status:
-    """Returns the status of something that is missing: a failure if an entry needs it."""
+    """Returns the status for something missing: FAIL if an entry needs it, otherwise WARN."""
     return Status.FAIL if needed else Status.WARN
 
 
 def lack(
-    needed: bool, check: str, seen: str, why: str = "", *remedy: str, **more: Any
+    needed: bool, check: str, seen: str, why: str = "", *remedy: str, **other_fields: Any
 ) -> DoctorFinding:
-    """Returns a finding on something that is missing: a failure if an entry needs it."""
-    return _problem(problem(needed), check, seen, why, *remedy, **more)
+    """Returns a finding on something that is missing: a failure if an entry needs it (`needed`).
+
+    The other arguments are those of a DoctorFinding.
+    """
+    return _problem(problem(needed), check, seen, why, *remedy, **other_fields)
 
 
-def to_run(lines: Sequence[str], where: str, uid: int | None, root: bool) -> list[str]:
-    """Returns the lines in the form for the login's user on the machine of the host `where`."""
+def to_run(commands: Sequence[str], host: str, uid: int | None, root: bool) -> list[str]:
+    """Returns commands as the user must type them on the host's machine, with sudo if needed.
+
+    `uid` is that of the login (None: nobody could log in); `root` means that the commands need
+    root. A host 'netns:NAME' is a network namespace: commands that change it begin with `ip netns
+    exec NAME`.
+    """
     prefix = "sudo " if root and uid != 0 else ""
-    enter = ""
-    if where.startswith(NAMESPACE):
-        enter = line("ip", "netns", "exec", where.removeprefix(NAMESPACE)) + " "
+    enter_namespace = ""
+    if host.startswith(NAMESPACE):
+        enter_namespace = line("ip", "netns", "exec", host.removeprefix(NAMESPACE)) + " "
+    if not root:
+        return list(commands)
     return [
-        prefix + (enter if _is_of_a_namespace(command) else "") + command if root else command
-        for command in lines
+        prefix + (enter_namespace if _changes_namespace_only(command) else "") + command
+        for command in commands
     ]
 
 
-def _is_of_a_namespace(command: str) -> bool:
-    """Returns whether the line changes a network namespace, not the whole machine."""
+def _changes_namespace_only(command: str) -> bool:
+    """Returns whether the command changes a network namespace, and not the whole machine."""
     if command.startswith("sysctl -w"):
         return "net.ipv4." in command and not any(name in command for name in OF_THE_MACHINE)
     return command.startswith(("ip ", "tc ", "ethtool "))
 
 
 def plain(text: str) -> str:
-    """Returns a host's output as one printable line of bounded length."""
-    line_of_text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return (
-        line_of_text
-        if len(line_of_text) <= LONGEST_SEEN
-        else line_of_text[: LONGEST_SEEN - 1] + "…"
-    )
+    """Returns a host's output as one printable line, cut after LONGEST_SEEN characters."""
+    one_line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return one_line if len(one_line) <= LONGEST_SEEN else one_line[: LONGEST_SEEN - 1] + "…"
 
 
 T = TypeVar("T")
@@ -122,25 +137,32 @@ T = TypeVar("T")
 
 @dataclass
 class Report:
-    """Holds the findings on a host; `uid` is None if nobody could log in."""
+    """Holds the findings on a host; `uid` is that of the login (None: nobody could log in)."""
 
     host: str
     uid: int | None = None
     findings: list[DoctorFinding] = field(default_factory=list)
 
-    def check(self, what: str, judge: Callable[[], Iterable[DoctorFinding]]) -> None:
-        """Adds the findings of a check. If the host doesn't answer, or its answer is not
-        understood, adds the finding "unknown".
+    def check(self, check_name: str, judge: Callable[[], Iterable[DoctorFinding]]) -> None:
+        """Runs a check and adds its findings.
+
+        `judge` asks the host and yields them. If the host does not answer, or its answer is not
+        understood, a finding `unknown` takes their place, named `check_name`.
         """
-        self.read(what, lambda: self.findings.extend(judge()))
+        self.read(check_name, lambda: self.findings.extend(judge()))
 
     def read(
-        self, what: str, ask: Callable[[], T], needed: str = "", remedy: tuple[str, ...] = ()
+        self,
+        check_name: str,
+        ask: Callable[[], T],
+        why_needed: str = "",
+        remedy: tuple[str, ...] = (),
     ) -> T | None:
-        """Returns the host's answer; without one, returns None, and the reason becomes a finding.
+        """Returns the answer that `ask` gets; if it fails, adds a finding and returns None.
 
-        `needed` is the reason why nothing works without the answer; a missing answer is then a
-        failure. `remedy` shows the failure (without root).
+        `check_name` names the finding. `why_needed` says why nothing works without the answer: the
+        finding is then a failure, otherwise `unknown`. `remedy` are commands (without root) that
+        show the failure.
         """
         try:
             return ask()
@@ -148,14 +170,19 @@ class Report:
             reason = error.reason
         except (ValueError, OSError) as error:
             reason = str(error)
-        status = Status.FAIL if needed else Status.UNKNOWN
-        self.findings.append(DoctorFinding(what, status, reason, needed, remedy, root=False))
+        status = Status.FAIL if why_needed else Status.UNKNOWN
+        self.findings.append(
+            DoctorFinding(check_name, status, reason, why_needed, remedy, root=False)
+        )
         return None
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Describes the measurements of the source towards a destination."""
+    """Describes what a source has measured towards a destination; None if it is not known.
+
+    `speed_bps` is that of the source's NIC; `addresses` are those of the destination.
+    """
 
     rtt_s: float | None
     speed_bps: float | None
@@ -171,7 +198,7 @@ INDENT = " " * 9
 
 
 def to_json(reports: Sequence[Report]) -> str:
-    """Returns a list of hosts, each with its checks."""
+    """Returns the reports as JSON: a list of hosts, each with its checks."""
     return json.dumps(
         [
             {
@@ -185,8 +212,9 @@ def to_json(reports: Sequence[Report]) -> str:
 
 
 def render(reports: Iterable[Report]) -> str:
-    """Returns a block for each host, with a line for each check, and below it the reason and the
-    remedy.
+    """Returns the reports as text: for each host a line for each check.
+
+    Below a check that is not ok are the reason, the commands of its remedy, and alternatives.
     """
     blocks = []
     for report in reports:
@@ -201,8 +229,10 @@ def render(reports: Iterable[Report]) -> str:
             )
             if finding.status is not Status.OK:
                 lines += [f"{INDENT}{plain(finding.why)}"] if finding.why else []
-                lines += [f"{INDENT}$ {command}" for command in _remedy(report, finding)]
-                lines += [f"{INDENT}or: {command}" for command in _instead(report, finding)]
+                lines += [f"{INDENT}$ {command}" for command in _remedy_commands(report, finding)]
+                lines += [
+                    f"{INDENT}or: {command}" for command in _alternative_commands(report, finding)
+                ]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 
@@ -218,21 +248,22 @@ def summary(reports: Iterable[Report]) -> str:
 
 
 def _record(report: Report, finding: DoctorFinding) -> dict[str, str | list[str]]:
+    """Returns a finding for JSON, with commands as the user must type them."""
     return {
         "check": plain(finding.check),
         "status": finding.status.value,
         "seen": plain(finding.seen),
         "why": plain(finding.why),
-        "remedy": _remedy(report, finding),
-        "instead": _instead(report, finding),
+        "remedy": _remedy_commands(report, finding),
+        "instead": _alternative_commands(report, finding),
     }
 
 
-def _remedy(report: Report, finding: DoctorFinding) -> list[str]:
+def _remedy_commands(report: Report, finding: DoctorFinding) -> list[str]:
     return to_run(finding.remedy, report.host, report.uid, finding.root)
 
 
-def _instead(report: Report, finding: DoctorFinding) -> list[str]:
+def _alternative_commands(report: Report, finding: DoctorFinding) -> list[str]:
     return to_run(finding.instead, report.host, report.uid, finding.root)
 
 
@@ -251,15 +282,17 @@ _FILES = ("grep", "-s", "")
 
 
 def ask(host: Host, argv: Sequence[str], timeout_s: float = WAITS_S) -> str:
-    """Returns standard output of a command that must succeed. Raises CommandError, and ValueError
-    if it is too long.
+    """Runs a command on the host that must succeed; returns its standard output.
+
+    Raises CommandError, and ValueError if the output is longer than ccmix reads.
     """
     return _bounded(host.run(argv, timeout_s=timeout_s))
 
 
 def transcript(host: Host, argv: Sequence[str], timeout_s: float = WAITS_S) -> tuple[int, str]:
-    """Returns exit status and both outputs of a command that may fail. Raises CommandError if it
-    takes too long.
+    """Runs a command on the host that may fail; returns its exit status and both outputs.
+
+    Raises CommandError if it takes too long.
     """
     output, _, status = (
         ask(host, [*_TRANSCRIPT, *argv], timeout_s).rstrip("\n").rpartition("exit status ")
@@ -268,9 +301,10 @@ def transcript(host: Host, argv: Sequence[str], timeout_s: float = WAITS_S) -> t
 
 
 def files(host: Host, *patterns: str) -> dict[str, str]:
-    """Returns the first lines of the readable files that match the patterns.
+    """Reads files such as those of /proc and /sys; returns the first line of each, by path.
 
-    The patterns come from this program, and a shell expands them.
+    The patterns, which come only from ccmix, are expanded by a shell on the host. Files that are
+    missing or unreadable are left out.
     """
     _, output = transcript(
         host, ["sh", "-c", f"{' '.join(_FILES[:2])} '' /dev/null {' '.join(patterns)}"]
@@ -283,63 +317,76 @@ def files(host: Host, *patterns: str) -> dict[str, str]:
     return first_lines
 
 
-def whole(text: str, what: str, least: int | None = None) -> int:
-    """Returns a whole number. Raises ValueError."""
+def whole(text: str, description: str, least: int | None = None) -> int:
+    """Reads a whole number of at least `least` from a host's output.
+
+    Raises ValueError for anything else; `description` names it in the message.
+    """
     text = text.strip()
     if not NUMBER.fullmatch(text) or (least is not None and int(text) < least):
-        raise ValueError(f"{what} is {text[:40]!r}, which is not a possible number")
+        raise ValueError(f"{description} is {text[:40]!r}, which is not a possible number")
     return int(text)
 
 
-def numbers(text: str, count: int, what: str) -> list[int]:
-    """Returns `count` whole numbers, none negative. Raises ValueError."""
+def numbers(text: str, count: int, description: str) -> list[int]:
+    """Reads `count` whole numbers, none of which is negative.
+
+    Raises ValueError; `description` names them in its message.
+    """
     words = text.split()
     if len(words) != count:
-        raise ValueError(f"{what} is {text[:40]!r}, not {count} numbers")
-    return [whole(word, what, 0) for word in words]
+        raise ValueError(f"{description} is {text[:40]!r}, not {count} numbers")
+    return [whole(word, description, 0) for word in words]
 
 
-def objects(text: str, what: str) -> list[dict[str, Any]]:
-    """Returns a JSON list of objects from iproute2; an empty list for no output. Raises
-    ValueError.
+def objects(text: str, description: str) -> list[dict[str, Any]]:
+    """Parses the JSON of ip or tc, a list of objects; no output is an empty list.
+
+    Raises ValueError; `description` names the output there.
     """
     try:
         records = foreign_json.loads(text) if text.strip() else []
     except ValueError as error:
-        raise ValueError(f"{what} is not the JSON that it should be") from error
+        raise ValueError(f"{description} is not the JSON that it should be") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise ValueError(f"{what} is not a list of JSON objects")
+        raise ValueError(f"{description} is not a list of JSON objects")
     return [
         record for record in records if record
     ]  # iproute2 leaves empty objects for filtered entries
 
 
-def text_of(record: dict[str, Any], key: str, what: str) -> str:
-    """Returns a text of a JSON object. Raises ValueError."""
+def text_of(record: dict[str, Any], key: str, description: str) -> str:
+    """Returns the text under a key of a JSON object. Raises ValueError if there is none."""
     value = record.get(key)
     if not isinstance(value, str):
-        raise ValueError(f"{what} has no {key}")  # noqa: TRY004
+        raise ValueError(f"{description} has no {key}")  # noqa: TRY004
     return value
 
 
-def count_of(record: dict[str, Any], key: str, default: int | None, what: str) -> int:
-    """Returns a whole number that is not negative; `default` if the key is missing. Raises
+def count_of(record: dict[str, Any], key: str, default: int | None, description: str) -> int:
+    """Returns the number under a key of a JSON object, a whole one that is not negative.
+
+    Returns `default` if the key is missing; None as default means that it must be there. Raises
     ValueError.
     """
     value = record.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{what} has no number {key}")
+        raise ValueError(f"{description} has no number {key}")
     return value
 
 
 def device_name(text: object) -> str:
-    """Returns the name of a network device. Raises ValueError if it can't be one."""
+    """Returns the text if it can be the name of a network device, otherwise raises ValueError.
+
+    Names come from hosts, and are used in commands.
+    """
     if not isinstance(text, str) or not DEVICE.fullmatch(text):
         raise ValueError(f"{str(text)[:40]!r} is not the name of a network device")
     return text
 
 
 def _bounded(text: str) -> str:
+    """Returns the output. Raises ValueError if it is longer than ccmix reads."""
     if len(text) > MOST_CHARACTERS:
         raise ValueError(
             f"its answer has {len(text)} characters, more than the {MOST_CHARACTERS} that ccmix "

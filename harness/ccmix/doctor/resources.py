@@ -1,6 +1,4 @@
-"""Checks a host's processors, the room on its disks, the synchronisation of its clock, and the
-programs that entries need there.
-"""
+"""Checks a host's processors, room on disks, synchronisation of its clock, and programs."""
 
 import os
 import re
@@ -37,13 +35,15 @@ BALANCED_BPS = (
 
 
 def read_governors(host: Host) -> Mapping[str, str]:
-    """Reads the governors by file; empty if the hardware or a hypervisor decides. Raises
-    CommandError.
+    """Reads the CPU governors (which choose the clock rate), by file.
+
+    Empty if the hardware or a hypervisor chooses it. Raises CommandError.
     """
     return files(host, GOVERNORS)
 
 
 def judge_governors(governor_by_file: Mapping[str, str]) -> Findings:
+    """Judges the CPU governors, by file: any but 'performance' makes throughput vary."""
     counts = Counter(governor_by_file.values())
     if not counts:
         return
@@ -68,6 +68,7 @@ def read_cores(host: Host) -> int:
 
 
 def judge_cores(cores: int) -> Findings:
+    """Judges the number of cores: traffic and the probes that measure it should not share one."""
     if cores > 1:
         yield ok("cores", str(cores))
     else:
@@ -77,29 +78,36 @@ def judge_cores(cores: int) -> Findings:
 
 
 def read_near(host: Host, device: Device) -> str:
-    """Reads the cores of the device's NUMA node, as in '0-7,16-23'. Raises CommandError."""
+    """Reads the cores on the NUMA node of the device, as in '0-7,16-23'. Raises CommandError."""
     return ask(host, ["cat", f"/sys/devices/system/node/node{device.numa_node}/cpulist"]).strip()
 
 
 def judge_near(device: Device, cores: str) -> Findings:
-    """Judges the result of read_near(). Raises ValueError."""
+    """Reports the cores on the NUMA node of the device, the result of read_near().
+
+    They have the fastest access to its packets. Raises ValueError.
+    """
     if not cores.replace(",", "").replace("-", "").isdigit():
         raise ValueError("the kernel's list of cores is not understood")
     yield ok(f"cores near {device.name}", f"{cores} (NUMA node {device.numa_node})")
 
 
 def read_irqbalance(host: Host) -> bool:
-    """Returns whether irqbalance runs. Raises CommandError or ValueError."""
+    """Returns whether irqbalance runs, a daemon that moves interrupts between cores.
+
+    Raises CommandError or ValueError.
+    """
     status, output = transcript(host, ["ps", "-C", "irqbalance", "-o", "pid="])
     if status not in (0, 1) or "not found" in output:
         raise ValueError("ps does not list the processes")
     return status == 0
 
 
-def judge_irqbalance(runs: bool, device: Device) -> Findings:
+def judge_irqbalance(is_running: bool, device: Device) -> Findings:
+    """Warns if irqbalance moves the interrupts of a fast NIC, which should stay on their cores."""
     if not (device.speed_bps and device.speed_bps >= BALANCED_BPS):
         return
-    if not runs:
+    if not is_running:
         yield ok("irqbalance", "does not run")
         return
     yield warn(
@@ -127,74 +135,80 @@ TEMPORARY = "/tmp"
 
 
 def existing(folder: Path) -> Path:
-    """Returns the folder itself, or the folder in which it will be created."""
+    """Returns the folder, or its nearest parent that exists, in which it will be created."""
     folder = folder.absolute()
-    return next(place for place in (folder, *folder.parents) if place.exists())
+    return next(candidate for candidate in (folder, *folder.parents) if candidate.exists())
 
 
 def judge_outdir(outdir: Path, runs: int, capture_bytes: int) -> Findings:
-    """Judges OUTDIR on this machine; `capture_bytes` is the maximum size of all runs' uncompressed
-    captures. Raises OSError.
+    """Judges whether results can be written to OUTDIR, and whether they fit on its disk.
+
+    `runs` is the number of planned runs; `capture_bytes` is the maximum size of all their
+    uncompressed captures. Raises OSError.
     """
-    place = existing(outdir)
-    status = os.statvfs(place)
+    folder = existing(outdir)
+    status = os.statvfs(folder)
     if status.f_flag & os.ST_RDONLY:
         yield fail(
             "results",
-            f"{place} is mounted read-only",
+            f"{folder} is mounted read-only",
             "The results of the runs go there.",
             instead=(line("ccmix", "run", "-o", "/another/folder", "..."),),
             root=False,
         )
         return
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         yield fail(
             "results",
-            f"{place} can't be written to",
+            f"{folder} can't be written to",
             "The results go there, or to the folder of -o.",
-            line("chown", str(os.getuid()), str(place)),
+            line("chown", str(os.getuid()), str(folder)),
         )
         return
     free = status.f_bavail * status.f_frsize
-    yield from judge_room("results", str(place), free, runs * RUN_BYTES, capture_bytes)
+    yield from judge_room("results", str(folder), free, runs * RUN_BYTES, capture_bytes)
 
 
 def read_free(host: Host, folder: str) -> str:
-    """Reads df's output for a folder. Raises CommandError."""
+    """Returns the output of df for a folder on the host. Raises CommandError."""
     return ask(host, ["env", "LC_ALL=C", "df", "-P", "-k", folder])
 
 
 def free_bytes(output: str) -> int:
-    """Returns the free bytes, from `df -P -k` of one folder. Raises ValueError."""
+    """Returns the free bytes from the output of `df -P -k` for one folder. Raises ValueError."""
     lines = output.splitlines()
     fields = lines[1].split() if len(lines) == 2 else []
-    numbers = [at for at, field in enumerate(fields) if field.endswith("%")]
-    if not numbers or numbers[-1] < 3:
+    percent_columns = [at for at, field in enumerate(fields) if field.endswith("%")]
+    if not percent_columns or percent_columns[-1] < 3:
         raise ValueError("df does not say how much is free")
-    return whole(fields[numbers[-1] - 1], "what df calls available", 0) * 1024
+    return whole(fields[percent_columns[-1] - 1], "what df calls available", 0) * 1024
 
 
-def judge_room(what: str, place: str, free: int, certain: int, at_most: int) -> Findings:
-    """Judges whether there is room for `certain` bytes, and for up to `at_most` more."""
+def judge_room(check_name: str, folder: str, free: int, certain: int, at_most: int) -> Findings:
+    """Judges whether there is room for `certain` bytes, and for up to `at_most` more.
+
+    `free` is the number of free bytes in `folder`; `check_name` names the finding.
+    """
     least, most = certain, certain + at_most
     planned = (
         format_bytes(least) if least == most else f"{format_bytes(least)} to {format_bytes(most)}"
     )
-    seen = f"{format_bytes(free)} free in {place}, {planned} planned"
+    seen = f"{format_bytes(free)} free in {folder}, {planned} planned"
     if free >= most:
-        yield ok(what, seen)
+        yield ok(check_name, seen)
         return
     yield DoctorFinding(
-        what,
+        check_name,
         Status.FAIL if free < least else Status.WARN,
         seen,
         "A full disk ends a run, and its capture is lost: make room, or give tcpdump-size a "
         "smaller cap.",
-        instead=(line("du", "-xhd1", place),),
+        instead=(line("du", "-xhd1", folder),),
     )
 
 
 def judge_temporary(folder: str, free: int, capture_bytes: int) -> Findings:
+    """Judges whether the folder for captures has room: a capture is there twice for a while."""
     yield from judge_room("room for captures", folder, free, COPIES * capture_bytes, 0)
 
 
@@ -214,12 +228,15 @@ print(json.dumps({"state": state, "status": timex.status, "maxerror_us": timex.m
 
 
 def read_clock(host: Host) -> str:
-    """Reads the state of the kernel's clock, as JSON. Raises CommandError."""
+    """Reads the state of the host's clock with adjtimex(2), as JSON. Raises CommandError."""
     return ask(host, python_command(_READ))
 
 
 def judge_clock(output: str) -> Findings:
-    """Judges the result of read_clock(). Raises ValueError."""
+    """Judges from the result of read_clock() whether the clock is synchronised.
+
+    Raises ValueError.
+    """
     try:
         timex = foreign_json.loads(output)
         state, status, error_us = (timex[name] for name in ("state", "status", "maxerror_us"))
@@ -304,7 +321,7 @@ _NUMBERS = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
 @dataclass(frozen=True)
 class Program:
-    """Describes a program; `path` is '' if it is missing."""
+    """Describes a program on a host: its path ('' if it is missing), and its version text."""
 
     name: str
     path: str
@@ -312,15 +329,26 @@ class Program:
 
 
 def read_programs(host: Host, names: Iterable[str]) -> list[Program]:
-    """Reads the paths and versions of the programs. Raises CommandError or ValueError."""
-    asked = [word for name in dict.fromkeys(names) for word in (name, VERSION.get(name, ""))]
-    if not asked:
+    """Looks for programs on the host's PATH, and asks them for their versions.
+
+    Raises CommandError or ValueError.
+    """
+    names_and_options = [
+        word for name in dict.fromkeys(names) for word in (name, VERSION.get(name, ""))
+    ]
+    if not names_and_options:
         return []
-    return programs_of(ask(host, ["sh", "-c", _WHERE, "sh", *asked], timeout_s=30), asked[::2])
+    return programs_of(
+        ask(host, ["sh", "-c", _WHERE, "sh", *names_and_options], timeout_s=30),
+        names_and_options[::2],
+    )
 
 
 def programs_of(output: str, names: Sequence[str]) -> list[Program]:
-    """Reads the programs from the shell's output. Raises ValueError."""
+    """Reads the answer for read_programs() from the shell's output. Raises ValueError.
+
+    `names` are the programs that were looked for, in the order of the output.
+    """
     lines = [row.split("\t") for row in output.splitlines()]
     if [row[0] for row in lines] != list(names) or any(len(row) < 3 for row in lines):
         raise ValueError("the host's shell does not list the programs that it finds")
@@ -328,7 +356,10 @@ def programs_of(output: str, names: Sequence[str]) -> list[Program]:
 
 
 def is_red_hat(host: Host) -> bool:
-    """Returns whether packages have Red Hat's names (os-release(5)). Raises CommandError."""
+    """Returns whether packages have the names of Red Hat's distributions (os-release(5)).
+
+    Raises CommandError.
+    """
     os_release = ask(
         host, ["sh", "-c", "grep -hE '^ID(_LIKE)?=' /etc/os-release 2>/dev/null; true"]
     )
@@ -338,12 +369,16 @@ def is_red_hat(host: Host) -> bool:
 def judge_programs(
     programs: Iterable[Program], used_by: Mapping[str, str], red_hat: bool, needed: bool = True
 ) -> Findings:
-    """Judges programs; `used_by` has the users of each, and `needed` whether entries need it."""
-    there = []
+    """Judges whether programs are installed and new enough.
+
+    `used_by` says for each name what needs the program; `red_hat` chooses the names of packages in
+    the remedy; `needed` makes a missing program a failure.
+    """
+    installed = []
     for program in programs:
         if program.path:
-            there.append(program)
-            yield from _version(program)
+            installed.append(program)
+            yield from _judge_version(program)
             continue
         use = used_by.get(program.name, "an entry")
         package = PACKAGES.get(program.name, (None, None))[red_hat]
@@ -355,27 +390,30 @@ def judge_programs(
             f"{use} needs it.",
             *((line(*install, package),) if package else ()),
         )
-    if there:
-        yield ok("programs", ", ".join(short(program) for program in there))
+    if installed:
+        yield ok("programs", ", ".join(name_and_version(program) for program in installed))
 
 
-def short(program: Program) -> str:
-    """Returns 'tcpdump 4.99.3', or only the name if the version is unknown."""
+def name_and_version(program: Program) -> str:
+    """Returns 'tcpdump 4.99.3', or only the name if the version is not known."""
     match = re.search(r"\d+(?:\.\d+)+|\d{8}", program.version)
     return f"{program.name} {match[0]}" if match else program.name
 
 
-def _version(program: Program) -> Findings:
+def _judge_version(program: Program) -> Findings:
+    """Judges the version of iperf3 and Python; others may have any."""
     match = _NUMBERS.search(program.version)
-    numbers = (int(match[1]), int(match[2])) if match else None
-    if program.name == "iperf3" and numbers and numbers < THREADS_SINCE:
+    major_minor = (int(match[1]), int(match[2])) if match else None
+    if program.name == "iperf3" and major_minor and major_minor < THREADS_SINCE:
         yield warn(
             "iperf3",
-            f"{numbers[0]}.{numbers[1]}",
+            f"{major_minor[0]}.{major_minor[1]}",
             "Before 3.16 all streams of a test share one core, which limits them together: "
             "install a newer one.",
         )
-    if program.name == "python3" and numbers and numbers < OLDEST_PYTHON:
+    if program.name == "python3" and major_minor and major_minor < OLDEST_PYTHON:
         yield fail(
-            "python3", f"{numbers[0]}.{numbers[1]}", "ccmix's agent needs Python 3.9 or newer."
+            "python3",
+            f"{major_minor[0]}.{major_minor[1]}",
+            "ccmix's agent needs Python 3.9 or newer.",
         )

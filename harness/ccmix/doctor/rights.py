@@ -1,6 +1,8 @@
-"""Checks the rights of the login on a host (user, capabilities, sudo, writable parts of /proc and
-/sys), the rights that a container lacks (docs/howto/run-in-containers.md), and the lock and undo
-journals of other runs.
+"""Checks the rights of the login on a host, and what other runs hold or have left there.
+
+The rights are user, capabilities, sudo, writable parts of /proc and /sys, and those that a
+container lacks (docs/howto/run-in-containers.md). Other runs may hold the lock of campaigns, or may
+have left undo journals.
 """
 
 import os
@@ -39,16 +41,18 @@ USED_FOR = {
 _CAPS = re.compile(r"^Cap(Eff|Bnd):\s*([0-9a-f]{1,16})$", re.MULTILINE)
 
 
-def judge_journals(left: Sequence[str], hosts: Sequence[str] = ()) -> Findings:
-    """Judges journals; `left` are changes that killed runs have left on this machine or on the
-    machine of `hosts`.
+def judge_journals(left_changes: Sequence[str], hosts: Sequence[str] = ()) -> Findings:
+    """Judges what killed runs have changed on a host and not undone, from their undo journals.
+
+    `left_changes` describes these changes; `hosts` are the arguments of the `ccmix restore` that
+    undoes them (empty for this machine).
     """
-    if not left:
+    if not left_changes:
         yield ok("left by dead runs", "nothing")
         return
     yield warn(
         "left by dead runs",
-        f"{len(left)} changes: {'; '.join(left)}",
+        f"{len(left_changes)} changes: {'; '.join(left_changes)}",
         "The host differs from its administrator's settings; the next run would restore them.",
         line("ccmix", "restore", *hosts),
         root=False,
@@ -56,12 +60,15 @@ def judge_journals(left: Sequence[str], hosts: Sequence[str] = ()) -> Findings:
 
 
 def read_sockets() -> str:
-    """Returns the unix sockets of this machine, or of its namespace. Raises OSError."""
+    """Returns the list of unix sockets of this machine or network namespace. Raises OSError."""
     return Path(SOCKETS).read_text(errors="replace")
 
 
 def judge_lock(sockets: str, needed: bool) -> Findings:
-    """Judges the lock of campaigns; `sockets` is /proc/net/unix. Raises ValueError."""
+    """Judges whether another campaign runs on the host: it holds a unix socket as its lock.
+
+    `sockets` is the text of /proc/net/unix. `needed` makes this a failure. Raises ValueError.
+    """
     lines = sockets.splitlines()
     if not lines or "Path" not in lines[0]:
         raise ValueError("the kernel does not list its sockets")
@@ -79,8 +86,10 @@ def judge_lock(sockets: str, needed: bool) -> Findings:
 
 @dataclass(frozen=True)
 class Login:
-    """Describes a login; `may` are the capabilities of a command. If the user is not root but has
-    sudo, they include those of sudo.
+    """Describes the user as whom ccmix works on a host.
+
+    `may` are the capabilities that its commands have, through sudo if that works without a
+    password.
     """
 
     uid: int
@@ -91,14 +100,15 @@ class Login:
 
     @property
     def is_privileged(self) -> bool:
-        """Returns whether its own sockets may use every CCA: the kernel requires CAP_NET_ADMIN, and
-        sudo doesn't count.
+        """Whether its own sockets may use every available CCA, which needs CAP_NET_ADMIN.
+
+        sudo does not count, because the traffic programs run without it.
         """
         return self.uid == 0 and "NET_ADMIN" in self.may
 
 
 def read_login(host: Host) -> Login:
-    """Reads the login of a host. Raises CommandError or ValueError."""
+    """Reads who the login of a host is, and what it may do. Raises CommandError or ValueError."""
     uid = whole(ask(host, ["id", "-u"]), "the user's number", 0)
     user = ask(host, ["id", "-u", "-n"]).strip() if uid != 0 else "root"
     sudo = uid != 0 and transcript(host, ["sudo", "-n", "true"])[0] == 0
@@ -109,42 +119,48 @@ def read_login(host: Host) -> Login:
     )
 
 
-def capabilities(status: str, which: str) -> frozenset[str]:
-    """Returns the CAPABILITIES in a set of /proc/PID/status: 'Eff', or 'Bnd' for root. Raises
-    ValueError.
+def capabilities(status: str, set_name: str) -> frozenset[str]:
+    """Returns which of CAPABILITIES are in a set of /proc/PID/status.
+
+    `set_name` is 'Eff' for what the process may do now, or 'Bnd' for what it could do as root.
+    Raises ValueError.
     """
     sets = dict(_CAPS.findall(status))
-    if which not in sets:
+    if set_name not in sets:
         raise ValueError("the process has no capability sets")
-    mask = int(sets[which], 16)
+    mask = int(sets[set_name], 16)
     return frozenset(name for name, bit in CAPABILITIES.items() if mask >> bit & 1)
 
 
 def read_only(mounts: str) -> tuple[str, ...]:
-    """Returns the read-only mounts among the trees that ccmix may write (proc_mounts(5)); container
-    engines make them.
+    """Returns which of /proc/sys and /sys/module are mounted read-only, as container engines do.
+
+    `mounts` is the text of /proc/self/mounts.
     """
-    flags: dict[str, bool] = {}
+    read_only_by_folder: dict[str, bool] = {}
     for fields in (mount.split() for mount in mounts.splitlines()):
         if len(fields) >= 4:
-            flags[fields[1]] = "ro" in fields[3].split(",")  # the last mount is on top
+            # The last mount is on top
+            read_only_by_folder[fields[1]] = "ro" in fields[3].split(",")
+    trees = {"/proc/sys": ("/proc/sys", "/proc"), "/sys/module": ("/sys/module", "/sys")}
     return tuple(
         tree
-        for tree, above in {
-            "/proc/sys": ("/proc/sys", "/proc"),
-            "/sys/module": ("/sys/module", "/sys"),
-        }.items()
-        if next((flags[folder] for folder in above if folder in flags), False)
+        for tree, folders in trees.items()
+        if next(
+            (read_only_by_folder[name] for name in folders if name in read_only_by_folder), False
+        )
     )
 
 
 def judge_privileges(login: Login, root_for: Mapping[str, str], in_namespaces: bool) -> Findings:
-    """Judges privileges; `root_for` maps actions of the entries to the necessary capability, or to
-    '' if only root may do them.
+    """Judges whether the login has the capabilities that the runs need on this host.
+
+    `root_for` maps each action of the runs there to the capability that it needs, or to '' if only
+    root may do it. `in_namespaces` means that topologies are built in network namespaces.
     """
     missing = [name for name in USED_FOR if name not in login.may]
-    wanted = sorted(
-        what for what, capability in root_for.items() if not capability or capability in missing
+    impossible_actions = sorted(
+        action for action, capability in root_for.items() if not capability or capability in missing
     )
     if login.uid != 0 and not login.sudo:
         if root_for:
@@ -162,16 +178,19 @@ def judge_privileges(login: Login, root_for: Mapping[str, str], in_namespaces: b
         else:
             yield ok("privileges", f"{login.user}, without sudo -n; the entries need neither")
         return
-    by = "root" if login.uid == 0 else f"{login.user}, with sudo -n"
+    user_text = "root" if login.uid == 0 else f"{login.user}, with sudo -n"
     if not missing:
-        yield ok("privileges", by)
+        yield ok("privileges", user_text)
     for name in missing:
         needed = name in root_for.values() or (in_namespaces and name in ("NET_ADMIN", "SYS_ADMIN"))
-        uses = ", ".join([what for what in wanted if root_for[what] == name] or [USED_FOR[name]])
+        uses = ", ".join(
+            [action for action in impossible_actions if root_for[action] == name]
+            or [USED_FOR[name]]
+        )
         yield lack(
             needed,
             f"CAP_{name}",
-            f"{by}, without CAP_{name}",
+            f"{user_text}, without CAP_{name}",
             f"{uses}: the kernel refuses this without the capability; start the container with it.",
             instead=(line("docker", "run", "--cap-add", name, "..."),),
             root=False,
@@ -179,8 +198,9 @@ def judge_privileges(login: Login, root_for: Mapping[str, str], in_namespaces: b
 
 
 def judge_writable(login: Login, parameters: bool, sysctls: bool) -> Findings:
-    """Judges read-only mounts of containers; `parameters` and `sysctls` say whether the entries
-    write them.
+    """Judges read-only trees of a container, in which not even root can change settings.
+
+    `parameters` and `sysctls` say whether the entries write to /sys/module and to /proc/sys.
     """
     for tree in login.read_only:
         needed = parameters if tree == "/sys/module" else sysctls
@@ -206,8 +226,9 @@ LAB_MEMORY = "docker run --tmpfs /tmp:exec ..."
 
 @dataclass(frozen=True)
 class Use:
-    """Describes what root in a container needs beyond an engine's defaults, all of which may
-    be dropped.
+    """Describes a feature of ccmix, and what it needs of a container beyond root.
+
+    `capabilities` may be missing there; `writes` are trees that may be mounted read-only.
     """
 
     feature: str
@@ -226,8 +247,9 @@ USES = (CAPTURES, QUEUES, SYSCTLS, PARAMETERS, NAMESPACES, RESULTS)
 
 @dataclass(frozen=True)
 class Rights:
-    """Describes the rights of this process. `read_only` lists the read-only ones of /proc/sys and
-    /sys/module.
+    """Describes what this process may do.
+
+    `read_only` has those of /proc/sys and /sys/module that not even root can write.
     """
 
     uid: int
@@ -236,30 +258,36 @@ class Rights:
 
 
 def inside() -> bool:
-    """Returns whether this is a container; systemd-nspawn and other engines set a variable."""
+    """Returns whether this process is in a container.
+
+    Docker and podman leave a file, systemd-nspawn and others set a variable.
+    """
     return any(mark.exists() for mark in MARKS) or "container" in os.environ
 
 
 def judge(rights: Rights, needed: Collection[Use]) -> Findings:
-    """Judges the missing rights for each use; `needed` are the uses of the entries."""
+    """Judges for each feature of ccmix whether this container has the rights for it.
+
+    `needed` are the features that the planned runs use: what they lack is a failure.
+    """
     for use in USES:
         missing = [name for name in use.capabilities if name not in rights.capabilities]
         read_only = [tree for tree in use.writes if tree in rights.read_only]
-        seen = [f"user {rights.uid} is not root"] * (rights.uid != 0)
-        seen += [f"no {name}" for name in missing] + [f"{tree} is read-only" for tree in read_only]
-        if not seen:
+        lacks = [f"user {rights.uid} is not root"] * (rights.uid != 0)
+        lacks += [f"no {name}" for name in missing] + [f"{tree} is read-only" for tree in read_only]
+        if not lacks:
             yield ok(f"container: {use.feature}", "has all necessary rights")
             continue
-        mounts = dict.fromkeys(option for tree in read_only for option in MOUNTS[tree])
+        mount_options = dict.fromkeys(option for tree in read_only for option in MOUNTS[tree])
         options = (
             ["--user root"] * (rights.uid != 0)
             + [f"--cap-add {name}" for name in missing]
-            + list(mounts)
+            + list(mount_options)
         )
         yield lack(
             use in needed,
             f"container: {use.feature}",
-            ", ".join(seen),
+            ", ".join(lacks),
             "A container gets its rights only when it is started. The lab needs none of them.",
             instead=(f"docker run {' '.join(options)} ...",),
             root=False,
@@ -267,16 +295,17 @@ def judge(rights: Rights, needed: Collection[Use]) -> Findings:
 
 
 def judge_state(folder: Path) -> Findings:
-    """Judges whether root's changes can be undone after the container is gone, from the journals in
-    this folder.
+    """Judges whether a killed run's changes can be undone after the container is gone.
+
+    The undo journals are in `folder`, which may be lost with the container.
     """
-    what = "container: restore after a kill"
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if existing.stat().st_dev != Path("/").stat().st_dev:
-        yield ok(what, f"{folder} outlives the container")
+    check_name = "container: restore after a kill"
+    existing_folder = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if existing_folder.stat().st_dev != Path("/").stat().st_dev:
+        yield ok(check_name, f"{folder} outlives the container")
         return
     yield warn(
-        what,
+        check_name,
         f"{folder} is lost with the container",
         "The journals of changes on the host are there.",
         instead=(f"docker run -v state:{folder} ...",),
@@ -285,10 +314,11 @@ def judge_state(folder: Path) -> Findings:
 
 
 def judge_network(devices: dict[str, bool]) -> Findings:
-    """Judges the network; for each name except lo, `devices` says whether the device's other end is
-    in another namespace.
+    """Judges whether the container has the host's network, or only a private one behind a bridge.
+
+    `devices` says for each device except lo whether its other end is in another network namespace.
     """
-    if any(not elsewhere for elsewhere in devices.values()):
+    if any(not ends_elsewhere for ends_elsewhere in devices.values()):
         yield ok("container: network", "the host's, or a device of the host's")
         return
     yield warn(
@@ -301,7 +331,11 @@ def judge_network(devices: dict[str, bool]) -> Findings:
 
 
 def read_devices(folder: Path = Path("/sys/class/net")) -> dict[str, bool]:
-    """Reads the devices for `judge_network`. Raises OSError or ValueError."""
+    """Returns for each network device except lo whether its other end is in another namespace.
+
+    Such devices (veth in containers) have an iflink that differs from their ifindex. Raises OSError
+    or ValueError.
+    """
     return {
         entry.name: int((entry / "iflink").read_text()) != int((entry / "ifindex").read_text())
         for entry in sorted(folder.iterdir())

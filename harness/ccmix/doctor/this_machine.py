@@ -1,6 +1,4 @@
-"""Checks parts that only the machine of ccmix has: the lab, its kernel's parameters, and ccmix's
-own programs.
-"""
+"""Checks for `ccmix doctor` what only this machine has: the lab's kernels, and ccmix's programs."""
 
 import contextlib
 import os
@@ -22,17 +20,18 @@ from ccmix.units import format_bytes
 
 
 def refusal(topology: Topology) -> str | None:
-    """Returns why the lab's own kernel refuses the path's parameter; None if it accepts it, or if
-    only a run can show this.
+    """Returns why the lab's own kernel refuses the module parameter of an emulated path.
 
-    Only a run can show this for other kernels, and for modules other than those of bbr2 and bbr3.
+    None if it accepts the parameter, or if only a run can show this: for other kernels, and for
+    modules other than those of bbr2 and bbr3.
     """
     if topology.kernel != STOCK_KERNEL or topology.module_parameter is None:
         return None
-    return _why_refused(topology.module_parameter)
+    return _why_stock_kernel_refuses(topology.module_parameter)
 
 
 def judge_lab_parameters(topologies: Iterable[Topology]) -> Findings:
+    """Yields a failure for each emulated path whose module parameter the lab's kernel refuses."""
     for topology in topologies:
         if (parameter := topology.module_parameter) and (reason := refusal(topology)):
             yield fail(
@@ -42,16 +41,24 @@ def judge_lab_parameters(topologies: Iterable[Topology]) -> Findings:
             )
 
 
-def _why_refused(wanted: ModuleParameter) -> str | None:
+def _why_stock_kernel_refuses(wanted: ModuleParameter) -> str | None:
+    """Returns why the stock kernel refuses a module parameter: its name or its value.
+
+    None if it accepts it, or if it is a parameter of another module.
+    """
     module, _, name = wanted.path.partition("/parameters/")
     if module not in PARAMETERS:
         return None
     if name not in PARAMETERS[module]:
         return f"{module} has no parameter '{name}'{nearest(name, PARAMETERS[module])}"
-    return _why_not_set(wanted, PARAMETERS[module][name])
+    return _why_value_is_impossible(wanted, PARAMETERS[module][name])
 
 
-def _why_not_set(wanted: ModuleParameter, parameter: Parameter) -> str | None:
+def _why_value_is_impossible(wanted: ModuleParameter, parameter: Parameter) -> str | None:
+    """Returns why a known parameter can't get this value (None: it can).
+
+    A parameter may be an array; `wanted.element` is the number of an element, from 1 on.
+    """
     if parameter.read_only:
         return f"{wanted.path} can only be read"
     if wanted.element is None and parameter.elements > 1:
@@ -71,23 +78,22 @@ LEAST_GUEST_BYTES = 2**29  # without anything in flight
 SMALL_TMPFS = "docker run --tmpfs /tmp:exec ..."
 
 
-def _found(what: str, program: Path) -> DoctorFinding:
-    """Returns the finding on an installed program: a warning if it was not built from the pinned
-    source.
-    """
+def _judge_found_program(check_name: str, program: Path) -> DoctorFinding:
+    """Reports where a program is, with a warning if it was not built from the pinned source."""
     warning = unpinned(program)
     if warning is None:
-        return ok(what, str(program))
+        return ok(check_name, str(program))
     build = (
         "Remove its folder and set up again, where the mirror has the pinned version or "
         "CCMIX_DEBIAN_MIRROR does."
     )
-    return warn(what, f"{program} was {warning}", build)
+    return warn(check_name, f"{program} was {warning}", build)
 
 
 def judge_iperf3(needed: bool) -> Findings:
+    """Judges whether ccmix's patched iperf3 is installed; `needed` makes its lack a failure."""
     try:
-        yield _found("patched iperf3", find_iperf3())
+        yield _judge_found_program("patched iperf3", find_iperf3())
     except ToolError as error:
         yield lack(
             needed,
@@ -100,30 +106,34 @@ def judge_iperf3(needed: bool) -> Findings:
 
 
 def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Findings:
-    """Judges whether `--lab` works here, with the memory for one guest of these
-    topologies.
+    """Judges whether `--lab` works here: kernel, userland, memory for a guest, and confinement.
+
+    `topologies` are the emulated paths of the runs, the largest of which decides the memory.
+    `in_lab` makes a lack a failure.
     """
-    bad = problem(in_lab)
+    lack_status = problem(in_lab)
     why = "Runs with --lab start this kernel as an ordinary process."
     try:
         kernel = find_kernel()
     except ToolError as error:
         yield DoctorFinding(
-            "lab: kernel", bad, str(error), why, (line("make", "setup"),), root=False
+            "lab: kernel", lack_status, str(error), why, (line("make", "setup"),), root=False
         )
     else:
-        yield _found("lab: kernel", kernel)
-    yield _judge_userland(bad)
-    memory = max(
+        yield _judge_found_program("lab: kernel", kernel)
+    yield _judge_userland(lack_status)
+    memory_bytes = max(
         (guest_memory_bytes(topology) for topology in topologies), default=LEAST_GUEST_BYTES
     )
-    places: dict[str, Callable[[], Path]] = {
-        f"lab: {format_bytes(memory)} of memory for a guest": lambda: memory_dir(memory),
+    find_folder_by_check: dict[str, Callable[[], Path]] = {
+        f"lab: {format_bytes(memory_bytes)} of memory for a guest": lambda: memory_dir(
+            memory_bytes
+        ),
         "lab: launch folder": launch_parent,
     }
-    for what, place in places.items():
+    for check_name, find_folder in find_folder_by_check.items():
         try:
-            yield ok(what, str(place()))
+            yield ok(check_name, str(find_folder()))
         except (GuestError, FileNotFoundError) as error:  # no temporary folder is writable
             why = (
                 "A guest's memory is a file that is executed: it needs room, on a file system "
@@ -131,50 +141,68 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Findings:
             )
             if rights.inside():
                 yield DoctorFinding(
-                    what, bad, str(error), why, instead=(rights.LAB_MEMORY,), root=False
+                    check_name,
+                    lack_status,
+                    str(error),
+                    why,
+                    instead=(rights.LAB_MEMORY,),
+                    root=False,
                 )
             else:
                 remount = line("mount", "-o", "remount,exec,size=75%", "/dev/shm")
-                yield DoctorFinding(what, bad, str(error), why, (remount,), (SMALL_TMPFS,))
-    yield _judge_confinement(bad)
+                yield DoctorFinding(
+                    check_name, lack_status, str(error), why, (remount,), (SMALL_TMPFS,)
+                )
+    yield _judge_confinement(lack_status)
 
 
-def _judge_confinement(bad: Status) -> DoctorFinding:
-    what = "lab: confinement"
+def _judge_confinement(lack_status: Status) -> DoctorFinding:
+    """Judges whether guests are confined, so that programs in them can't reach the user's files.
+
+    `lack_status` is the status if ccmix-confine does not work at all.
+    """
+    check_name = "lab: confinement"
     try:
-        way = way_here()
+        confinement = way_here()
     except GuestError as error:
         return DoctorFinding(
-            what,
-            bad,
+            check_name,
+            lack_status,
             str(error),
             "The lab starts its guests with ccmix-confine.",
             (line("make", "setup"),),
             root=False,
         )
-    if reasons := why_not_confined(way):
+    if reasons := why_not_confined(confinement):
         return warn(
-            what,
+            check_name,
             f"guests are not confined ({reasons})",
             "A program in a guest can read and change every file that you can.",
             instead=("sysctl -w user.max_user_namespaces=10000",),
         )
-    return ok(what, way)
+    return ok(check_name, confinement)
 
 
-def _judge_userland(bad: Status) -> DoctorFinding:
-    what, why = "lab: userland", "Guests of the lab get Python and all tools from it."
+def _judge_userland(lack_status: Status) -> DoctorFinding:
+    """Judges whether the lab's userland (the root of its guests) is installed.
+
+    `lack_status` is the status if it is not.
+    """
+    check_name, why = "lab: userland", "Guests of the lab get Python and all tools from it."
     try:
         userland = find_userland()
         identify_userland(userland)
     except (ToolError, GuestError) as error:
-        return DoctorFinding(what, bad, str(error), why, (line("make", "setup"),), root=False)
-    return _found(what, userland)
+        return DoctorFinding(
+            check_name, lack_status, str(error), why, (line("make", "setup"),), root=False
+        )
+    return _judge_found_program(check_name, userland)
 
 
 def judge_ccas_of_lab(wanted: Mapping[str, Iterable[str]]) -> Findings:
-    """Judges the existing kernels of the lab by the CCAs that runs need in each, and names the
-    missing kernels.
+    """Judges whether each kernel of the lab exists and has the CCAs that the runs need there.
+
+    `wanted` has these CCAs by the kernel's name.
     """
     named = named_kernels()
     for name, ccas in wanted.items():
@@ -195,21 +223,22 @@ def judge_ccas_of_lab(wanted: Mapping[str, Iterable[str]]) -> Findings:
 
 
 def read_rights() -> rights.Rights:
-    """Reads the rights of this process. Raises OSError or ValueError."""
+    """Reads the rights of this process from /proc/self. Raises OSError or ValueError."""
     status, mounts = (Path("/proc/self", name).read_text() for name in ("status", "mounts"))
     return rights.Rights(os.geteuid(), capabilities(status, "Eff"), read_only(mounts))
 
 
 def judge_namespaces(uid: int) -> Findings:
-    """Judges whether topologies without --lab can be built here. This needs root, and ccmix does
-    not use sudo for it.
+    """Judges whether this user can build emulated paths without --lab, in network namespaces.
+
+    That needs root and a few programs; ccmix does not use sudo for it. `uid` is the user's number.
     """
     if uid == 0 and (
-        lacks := [name for name in ("ip", "tc", "sysctl") if shutil.which(name) is None]
+        missing_programs := [name for name in ("ip", "tc", "sysctl") if shutil.which(name) is None]
     ):
         yield fail(
             "namespaces",
-            f"the shell's PATH does not contain {', '.join(lacks)}",
+            f"the shell's PATH does not contain {', '.join(missing_programs)}",
             "Without --lab they build the topology; a shell from plain su has a user's PATH.",
             "export PATH=$PATH:/usr/sbin:/sbin",
             root=False,

@@ -18,7 +18,7 @@ from ccmix.charts.choose import choose
 from ccmix.charts.draw import inline, narrow
 from ccmix.charts.encodings import Chart
 from ccmix.charts.samples import evenly_spread
-from ccmix.files import own_folder, replacing, write_whole
+from ccmix.files import make_folder, replacing, write_whole
 from ccmix.model.results import FinishedRun
 from ccmix.report import heading, results_text
 from ccmix.report.answer import answer
@@ -237,7 +237,7 @@ def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> 
         for part in parts
         for number, result in enumerate(part.runs, part.first)
     }
-    folder = own_folder(file.with_name(f"{file.stem}-charts"))
+    folder = make_folder(file.with_name(f"{file.stem}-charts"))
     _remove_charts(folder)
     for number, chart in enumerate(charts, 1):
         svg = draw.svg(chart.spec)

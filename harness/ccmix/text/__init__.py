@@ -1,3 +1,4 @@
-"""Formats text for people: tables for the terminal, Markdown and CSV, words around numbers, and the
-environments of templates. It computes no statistics.
+"""Formats text for people: tables, words around numbers, and the environments of templates.
+
+It computes no statistics.
 """

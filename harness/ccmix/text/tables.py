@@ -1,8 +1,8 @@
-"""Renders tables for the terminal, as columns of plain text, as Markdown, and as CSV that no
-spreadsheet takes for formulas.
+"""Formats tables for the terminal, as Markdown, and as CSV that is safe to open in a spreadsheet.
 
 In CSV, a text that begins with one of FORMULA_STARTS and is not a number gets an apostrophe before
-it, which tells spreadsheets that it is text. docs/reference/results.md has the rule for readers.
+it, which tells spreadsheets that it is not a formula. docs/reference/results.md has the rule for
+readers.
 """
 
 import csv
@@ -25,9 +25,10 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class TextTable:
-    """Holds cells as text under headings; columns whose numbers are in `right` are aligned right.
+    """A table of texts, to be shown on the terminal or as Markdown.
 
-    `sections` draws a line wherever the first column changes.
+    `right` has the numbers of the columns that are aligned to the right. With `sections`, the
+    terminal shows a line wherever the first column changes.
     """
 
     headings: Sequence[str]
@@ -38,7 +39,7 @@ class TextTable:
     caption: str | None = None
 
     def terminal(self) -> str:
-        """Returns the table with lines around cells, without colours, as wide as it needs to be."""
+        """Returns the table with lines around its cells, without colours, as wide as it must be."""
         table = rich.table.Table(title=self.title, caption=self.caption, title_justify="left")
         for number, heading in enumerate(self.headings):
             justify = "right" if number in self.right else "left"
@@ -59,7 +60,7 @@ class TextTable:
 
 
 def plain(table: rich.table.Table) -> str:
-    """Returns a table of rich without colours, as wide as it needs to be."""
+    """Renders a table of the library rich as text, without colours, as wide as it needs to be."""
     console = Console(color_system=None)
     console.width = MOST_WIDTH
     if table.title or table.caption:  # rich centres them in that width
@@ -77,22 +78,26 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Returns a line for each row, with columns padded to their widest cells."""
+    """Returns the rows as lines, in which each column is as wide as its widest cell.
+
+    All rows must have the same number of cells.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "".join(f"{line}\n" for line in lines)
 
 
 def csv_text(rows: Iterable[Iterable[Cell]]) -> str:
-    """Returns the rows as CSV."""
+    """Returns the rows as CSV with line feeds; texts that look like formulas are escaped."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
     return out.getvalue()
 
 
 def csv_cell(value: Cell) -> Cell:
-    """Returns the cell for a value: a number as it is, a text so that no program takes it for a
-    formula.
+    """Returns the value of a CSV cell so that no spreadsheet takes it for a formula.
+
+    A text such as '=1+1' gets an apostrophe before it; numbers and other texts stay as they are.
     """
     if isinstance(value, str) and value.startswith(FORMULA_STARTS) and not _is_number(value):
         return ESCAPE + value
@@ -100,6 +105,7 @@ def csv_cell(value: Cell) -> Cell:
 
 
 def _is_number(text: str) -> bool:
+    """Returns whether a spreadsheet reads the text as a number, such as '-1.5'."""
     if text != text.strip() or "_" in text:
         return False
     try:

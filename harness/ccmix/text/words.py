@@ -1,4 +1,4 @@
-"""Formats numbers with their nouns and lists of words, and makes the environments of templates."""
+"""Joins words into lists, formats counts with their verbs, and makes environments of templates."""
 
 from collections.abc import Sequence
 
@@ -7,34 +7,37 @@ import jinja2
 from ccmix.units import format_count
 
 
-def listed(words: Sequence[str], last: str = "and") -> str:
-    """Returns 'a, b and c'."""
-    return joined(f" {last} ", ", ".join(words[:-1]), *words[-1:])
+def listed(words: Sequence[str], conjunction: str = "and") -> str:
+    """Joins words as in a sentence: 'a, b and c'; `conjunction` is the word before the last one."""
+    return joined(f" {conjunction} ", ", ".join(words[:-1]), *words[-1:])
 
 
 def joined(separator: str, *parts: str) -> str:
-    """Returns those of the parts that are not empty, with a separator between them."""
+    """Joins the parts that are not empty, with a separator between them."""
     return separator.join(filter(None, parts))
 
 
 def be(count: int, noun: str, past: bool = False) -> str:
-    """Returns '1 run is' or '3 runs are', or with 'was' and 'were'."""
+    """Formats a count with its noun and verb: '1 run is', '3 runs are', or 'was' and 'were'."""
     verb = ("was", "were") if past else ("is", "are")
     return f"{format_count(count, noun)} {verb[count != 1]}"
 
 
 def capitalised(sentence: str) -> str:
-    """Returns a sentence with a capital letter."""
+    """Returns the sentence with its first letter as a capital; the others stay as they are."""
     return sentence[:1].upper() + sentence[1:]
 
 
 def html_templates(package: str) -> jinja2.Environment:
-    """Returns the environment of the HTML templates in a package."""
+    """Returns the Jinja environment for a package's HTML templates; it escapes values."""
     return jinja2.Environment(loader=jinja2.PackageLoader(package, "."), autoescape=True)
 
 
 def text_templates(package: str) -> jinja2.Environment:
-    """Returns the environment of the templates of Markdown and plain text in a package."""
+    """Returns the Jinja environment for the Markdown and text templates in a package's folder.
+
+    Values are not escaped, and an undefined variable raises an error.
+    """
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package, "."),
         autoescape=False,  # neither is HTML
