@@ -18,7 +18,7 @@ from ccmix.cli import options
 from ccmix.cli.output import put, tell, without_collection
 from ccmix.failures import located
 from ccmix.importing import runs, sources
-from ccmix.importing.experiments import paired, together, without_copies
+from ccmix.importing.experiments import join_ends, join_simultaneous_tests, without_copies
 from ccmix.importing.values import SourceError, writable
 from ccmix.importing.write import import_identity, origin_of_this_import, same_import, write
 from ccmix.model.results import ImportOverrides
@@ -187,12 +187,10 @@ def _import(given: ImportOptions) -> None:
         return
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        reading_task = progress.add_task("reading", total=len(listing.sources))
-        read_files = sources.read(
-            listing.sources, overrides, lambda _: progress.advance(reading_task)
-        )
-        distinct_runs, copies = without_copies(read_files.runs)
-        planned = runs.plan(together(paired(distinct_runs, overrides)), overrides)
+        reading = progress.add_task("reading", total=len(listing.sources))
+        read = sources.read(listing.sources, overrides, lambda _: progress.advance(reading))
+        kept, copies = without_copies(read.runs)
+        planned = runs.plan(join_simultaneous_tests(join_ends(kept, overrides)), overrides)
         _print_diagnostics(planned)
         _name_left_out(
             [f"{source.source}: {source.why}" for source in (*read_files.left_out, *copies)]

@@ -1,5 +1,6 @@
-"""Turns INI text into typed entries. All mistakes of a file are reported at once, and no entry runs
-if there is one.
+"""Turns INI text into typed entries: the measurements that ccmix runs.
+
+All mistakes of a file are reported at once, and no entry runs if there is one.
 """
 
 from ccmix.config.conditions import Condition

@@ -1,4 +1,4 @@
-"""Makes the conditions of an entry: the points of its sweeps, for each of its destinations."""
+"""Expands an INI entry into its conditions: one per combination of swept values and destination."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.config import host_paths, ini
-from ccmix.config.flows import hosts_of_lines, named_sources, own_test_beside, steps_beside
+from ccmix.config.flows import (
+    hosts_with_flows,
+    named_sources,
+    path_steps_with_cross_traffic,
+    test_with_cross_traffic,
+)
 from ccmix.config.host_paths import (
     PathDefaults,
     command_traffic,
@@ -25,7 +30,7 @@ from ccmix.config.topologies import (
     check_topology,
     check_traffic,
     topology,
-    traffic_of,
+    traffic_of_sources,
 )
 from ccmix.config.values import Settings
 from ccmix.generators import iperf3
@@ -45,14 +50,16 @@ from ccmix.model import (
 from ccmix.model.traffic import BETWEEN_HOSTS
 
 MOST_RUNS = 100_000
-OF_TEST = ("cca", "streams")  # keys that describe the test
+TEST_KEYS = ("cca", "streams")  # keys that describe the test
 MOST_NAME_BYTES = 80  # a folder's name may have 255, and each byte may need three of them
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Describes one point of an entry's sweeps, for one destination; `values` are the swept values
-    as written.
+    """Describes one measured situation of an entry: a combination of its swept values, on one path
+    (emulated, or to one destination).
+
+    `values` are the swept values by key, as written in the file.
     """
 
     values: dict[str, str]
@@ -61,7 +68,11 @@ class Condition:
 
 
 class Conditions:
-    """Makes the conditions of a file's entries; `hosts`, read from `hosts_path`, override dst."""
+    """Makes the conditions of a file's entries, and reports values that contradict each other.
+
+    `hosts` are the rows of the CSV file `hosts_path` (option -H), which replace the key dst; both
+    are None without the option.
+    """
 
     def __init__(
         self, diagnostics: Diagnostics, hosts: Sequence[HostRow] | None, hosts_path: Path | None
@@ -71,36 +82,38 @@ class Conditions:
         self._hosts = hosts
         self._hosts_path = hosts_path
 
-    def of(
+    def expand_sweeps(
         self,
         section: ini.Section,
         entry_type: EntryType,
         unswept: Settings,
         sweeps: Mapping[str, Sweep],
         defaults: PathDefaults,
-        of_path: ini.Section | None,
+        topology_section: ini.Section | None,
     ) -> Iterator[Condition]:
-        """Yields all conditions of an entry, the first sweep varying slowest. Only the first wrong
-        point is reported.
+        """Yields a condition for each combination of the entry's swept values, and for each
+        destination. The first sweep varies slowest.
 
-        `unswept` are the entry's own values, `of_path` is the section of its topology, if it has
-        one.
+        `unswept` are the values of all other keys, `sweeps` the swept ones by key.
+        `topology_section` is the section [topology NAME] that describes the entry's emulated path;
+        None for an entry between real hosts. Stops after the first combination with a problem,
+        because the others often repeat it.
         """
-        number = unswept["iterations"] * (
+        run_count = unswept["iterations"] * (
             len(self._hosts or ()) if entry_type is not ON_TOPOLOGY and self._hosts else 1
         )
         for sweep in sweeps.values():
-            number *= len(sweep.settings)
-        if number > MOST_RUNS:
+            run_count *= len(sweep.settings)
+        if run_count > MOST_RUNS:
             self._problem(
                 section,
                 None,
-                f"its sweeps and iterations make {number} runs, more than {MOST_RUNS}",
+                f"its sweeps and iterations make {run_count} runs, more than {MOST_RUNS}",
             )
             return
         for combination in itertools.product(*(sweep.settings for sweep in sweeps.values())):
-            point = dict(zip(sweeps, combination, strict=True))
-            values = {key: setting.text for key, setting in point.items()}
+            swept_settings = dict(zip(sweeps, combination, strict=True))
+            values = {key: setting.text for key, setting in swept_settings.items()}
             if len((folder := condition_name(values)).encode()) > MOST_NAME_BYTES:
                 self._problem(
                     section,
@@ -108,69 +121,85 @@ class Conditions:
                     f"a condition's name becomes a folder's name, and {folder[:40]}... is too long",
                 )
                 return
-            before = len(self._diagnostics.problems)
+            problems_before = len(self._diagnostics.problems)
             swept = {
-                key: setting.value for key, setting in point.items() if not sweeps[key].parameter
+                key: setting.value
+                for key, setting in swept_settings.items()
+                if not sweeps[key].parameter
             }
             settings = {**unswept, **swept}
             parameter = module_parameter(sweeps, values)
-            if of_path:
-                yield from self._emulated(section, of_path, values, settings, parameter)
+            if topology_section:
+                yield from self._emulated_condition(
+                    section, topology_section, values, settings, parameter
+                )
             else:
-                yield from self._between_hosts(
+                yield from self._host_conditions(
                     section, entry_type, values, settings, parameter, defaults
                 )
-            if len(self._diagnostics.problems) > before:
+            if len(self._diagnostics.problems) > problems_before:
                 return
 
-    def _emulated(
+    def _emulated_condition(
         self,
         section: ini.Section,
-        of_path: ini.Section,
+        topology_section: ini.Section,
         values: dict[str, str],
         settings: Settings,
         parameter: ModuleParameter | None,
     ) -> Iterator[Condition]:
+        """Yields the condition of one combination of swept values on an emulated path. If the
+        values contradict each other, reports a problem and yields nothing.
+
+        `values` are the swept values as written, `settings` all values of the entry and its path by
+        key, `parameter` a swept kernel module parameter.
+        """
         try:
             path = topology(settings, parameter)
             sources: Sequence[TrafficSource] = named_sources(
                 settings, path, self._diagnostics.folder
             )
             if settings["type"].lower() == PATH_TYPE:
-                sources = steps_beside(sources, path, settings["load-cap"])
+                sources = path_steps_with_cross_traffic(sources, path, settings["load-cap"])
             elif not sources or _describes_test(section):
                 groups, streams = settings["cca"], settings["streams"]
                 tests = [Iperf3Source("", sender.name, groups, streams) for sender in path.senders]
-                hosts = hosts_of_lines(settings)
-                sources = own_test_beside(sources, path, groups, streams, hosts) if hosts else tests
-            traffic = traffic_of(settings, sources)
+                hosts = hosts_with_flows(settings)
+                sources = (
+                    test_with_cross_traffic(sources, path, groups, streams, hosts)
+                    if hosts
+                    else tests
+                )
+            traffic = traffic_of_sources(settings, sources)
             if path.kernel == STOCK_KERNEL:
                 check_ccas(traffic)
             check_traffic(traffic, iperf3.PORT)
             check_topology(path)
             check_pacing(path, traffic)
         except Contradiction as contradiction:
-            self._contradiction(contradiction, (section, of_path), values)
+            self._report_contradiction(contradiction, (section, topology_section), values)
             return
         yield Condition(values, path, traffic)
 
-    def _contradiction(
+    def _report_contradiction(
         self,
         contradiction: Contradiction,
         sections: Sequence[ini.Section],
         swept: Mapping[str, str],
     ) -> None:
-        """Notes a problem at its key in the section that has the key: the entry, or its
-        topology.
+        """Reports a contradiction at the line of its key, which is in the entry or in its topology.
+
+        `sections` are the entry's section and, for an emulated path, its topology's; `swept` are
+        the swept values as written, which the message names if the contradicting key is swept.
         """
         key, message = contradiction.key, str(contradiction)
         if key and (value := swept.get(key)):
             key, message = f"sweep.{key}", about(value, message)
-        of_key = (section for section in sections if key in section.own)
-        unset = sections[-1 if key in TOPOLOGY_KEYS else 0]
-        self._problem(next(of_key, unset), key, message)
+        sections_with_key = (section for section in sections if key in section.own)
+        default_section = sections[-1 if key in TOPOLOGY_KEYS else 0]
+        self._problem(next(sections_with_key, default_section), key, message)
 
-    def _between_hosts(
+    def _host_conditions(
         self,
         section: ini.Section,
         entry_type: EntryType,
@@ -179,6 +208,10 @@ class Conditions:
         parameter: ModuleParameter | None,
         defaults: PathDefaults,
     ) -> Iterator[Condition]:
+        """Yields the conditions of one combination of swept values between real hosts, one for each
+        destination. The arguments are those of _emulated_condition(); `defaults` come from the
+        command line and from the file of profiles.
+        """
         for row, dst in self._destinations(settings):
             if not self._profile_is_known(section, settings, row, dst, defaults):
                 continue
@@ -198,20 +231,23 @@ class Conditions:
                         source = PathSource("", BETWEEN_HOSTS, settings["load-cap"])
                     if task:
                         source = PschedulerSource("", BETWEEN_HOSTS, groups, streams, task)
-                    traffic = traffic_of(settings, [source])
+                    traffic = traffic_of_sources(settings, [source])
                     check_ccas(traffic)
                     check_traffic(traffic, path.port)
             except Contradiction as contradiction:
-                self._contradiction(contradiction, (section,), values)
+                self._report_contradiction(contradiction, (section,), values)
                 return
-            wrong = path_contradiction(path, traffic)
-            if task and not wrong:
-                wrong = host_paths.task_contradiction(path, traffic, task, settings)
-            if wrong:
-                self._problem(section, *wrong)
+            contradiction_found = path_contradiction(path, traffic)
+            if task and not contradiction_found:
+                contradiction_found = host_paths.task_contradiction(path, traffic, task, settings)
+            if contradiction_found:
+                self._problem(section, *contradiction_found)
             yield Condition(values, path, traffic)
 
     def _destinations(self, settings: Settings) -> Iterator[tuple[HostRow | None, Destination]]:
+        """Yields the destinations from the list of hosts, each with its row, or only that of the
+        key dst.
+        """
         if self._hosts is None:
             yield None, destination_of_entry(settings)
         for row in self._hosts or ():
@@ -225,6 +261,9 @@ class Conditions:
         dst: Destination,
         defaults: PathDefaults,
     ) -> bool:
+        """Returns whether the destination's netem profile exists, or it has none. Reports a missing
+        profile at the place that names it: the list of hosts (`row`), or the entry.
+        """
         if dst.profile is None or dst.profile in defaults.profiles:
             return True
         file = settings.get("profile-file")
@@ -248,5 +287,7 @@ class Conditions:
 
 
 def _describes_test(section: ini.Section) -> bool:
-    """Returns whether an entry describes a test itself, in addition to its flows."""
-    return any(section.own.get(name) for key in OF_TEST for name in (key, f"sweep.{key}"))
+    """Returns whether an entry sets or sweeps the keys of a test (cca, streams), so that its
+    flows.NAME are only cross traffic for this test.
+    """
+    return any(section.own.get(name) for key in TEST_KEYS for name in (key, f"sweep.{key}"))

@@ -1,6 +1,4 @@
-"""Reads sections as entries, reads each value as its key requires, and reports the mistakes of
-all files together.
-"""
+"""Reads the sections of an INI file as entries (measurements to run), and reports all mistakes."""
 
 from __future__ import annotations
 
@@ -10,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ccmix.config import host_paths, ini
-from ccmix.config.conditions import MOST_NAME_BYTES, OF_TEST, Condition, Conditions
+from ccmix.config.conditions import MOST_NAME_BYTES, TEST_KEYS, Condition, Conditions
 from ccmix.config.host_paths import PathDefaults
-from ccmix.config.host_values import read_device, read_place
+from ccmix.config.host_values import read_device, read_netem_place
 from ccmix.config.hostlist import HostRow, read_hosts
 from ccmix.config.keys import (
     ALL_KEYS,
@@ -39,9 +37,9 @@ from ccmix.config.sections import (
     Diagnostics,
     Setting,
     Sweep,
-    meant_key,
+    hint_for_key,
+    hint_for_synonym,
     read_sweeps,
-    right_key,
 )
 from ccmix.model import HostPath, NetemPlace
 
@@ -59,7 +57,7 @@ RESERVED_NAMES = (
     "report.html",
 )  # files in OUTDIR, which also has a folder for each entry
 Settings = dict[str, Setting | None]  # by key; None: the value can't be read
-_BELONGS = (
+_KEY_OWNERS = (
     (HOST_ENTRY, "with dst"),
     (TOPOLOGY_ENTRY, "with a topology"),
     (PSCHEDULER_ENTRY, "of type perfSONAR, without src-cmd"),
@@ -68,8 +66,10 @@ _BELONGS = (
 
 @dataclass(frozen=True)
 class Overrides:
-    """Holds the options of the command line: `hosts` is a CSV file, `nic` the sending device, and
-    `netem_at` overrides the key netem-at. None: not given.
+    """Holds command line options that override keys of every entry; None: not given.
+
+    `hosts` is a CSV file of destinations, `nic` the sending network device, and `netem_at`
+    overrides the key netem-at: where netem acts, as HOST:DATA_DEVICE,ACK_DEVICE.
     """
 
     hosts: Path | None = None
@@ -79,7 +79,9 @@ class Overrides:
 
 @dataclass(frozen=True)
 class Entry:
-    """Describes an enabled section that runs."""
+    """Describes an enabled section of the INI file: one experiment, which runs each of its
+    `conditions` `iterations` times.
+    """
 
     name: str
     iterations: int
@@ -100,23 +102,23 @@ class Config:
 
 
 def load(path: Path, text: str | None = None, overrides: Overrides | None = None) -> Config:
-    """Returns the enabled entries of an INI file in its order; `text` is its text, if that was
-    read already.
+    """Reads an INI file and returns its enabled entries, in the order of the file. `text` is the
+    file's content, if the caller has read it already.
 
-    Raises ConfigError with all mistakes of the file, and of files that it or the command line
-    names.
+    Raises ConfigError with all mistakes at once: those of the file, of the files that it names, and
+    of the options in `overrides`.
     """
     file = ini.read(path, ini.read_text(path) if text is None else text)
     diagnostics = Diagnostics(file)
     entries = _Reader(file, overrides or Overrides(), diagnostics).entries()
     if diagnostics.problems:
-        raise ConfigError(_in_order(diagnostics.problems, path))
-    return Config(entries, tuple(_in_order(diagnostics.notices, path)))
+        raise ConfigError(_sorted_by_line(diagnostics.problems, path))
+    return Config(entries, tuple(_sorted_by_line(diagnostics.notices, path)))
 
 
 def select(entries: Sequence[Entry], only: Sequence[str], config: Path) -> list[Entry]:
-    """Returns the entries named by --only, or all entries without it. Raises ConfigError for a name
-    that no enabled entry has.
+    """Returns the entries that the option --only names; all entries if `only` is empty. Raises
+    ConfigError for a name that no enabled entry has; `config` is the INI file for this message.
     """
     names = [entry.name for entry in entries]
     if unknown := [name for name in only if name not in names]:
@@ -127,8 +129,10 @@ def select(entries: Sequence[Entry], only: Sequence[str], config: Path) -> list[
     return [entry for entry in entries if not only or entry.name in only]
 
 
-def _in_order(problems: Iterable[Problem], path: Path) -> list[Problem]:
-    """Returns each problem once: those of the INI file first, by line."""
+def _sorted_by_line(problems: Iterable[Problem], path: Path) -> list[Problem]:
+    """Returns each problem once: first those of the INI file `path` by line, then those of other
+    files.
+    """
     return sorted(
         dict.fromkeys(problems),
         key=lambda problem: (problem.file != path, str(problem.file), problem.line or 0),
@@ -136,18 +140,22 @@ def _in_order(problems: Iterable[Problem], path: Path) -> list[Problem]:
 
 
 def _topology_name(section: ini.Section) -> str | None:
-    """Returns NAME of a section [topology NAME]; None for an entry."""
+    """Returns the NAME of a section [topology NAME] (empty if it is missing); None for other
+    sections.
+    """
     first, *others = section.name.split(maxsplit=1) or [""]
     return "".join(others).strip() if first.lower() == TOPOLOGY else None
 
 
 # Keys that make [default] an entry, and the keys of the original harness's [default]
-OF_ENTRIES = frozenset({"type", "topology", "dst", "src-cmd"})
+ENTRY_MARKS = frozenset({"type", "topology", "dst", "src-cmd"})
 AGENT_URLS = frozenset({"profile-control-url", "traffic-control-url"})
 
 
 class _Reader:
-    """Reads one file and the files that it names, and collects problems and notices."""
+    """Reads one INI file and the files that it names. Goes on after a mistake, so that all problems
+    and notices are collected in `diagnostics`.
+    """
 
     def __init__(self, file: ini.IniFile, overrides: Overrides, diagnostics: Diagnostics) -> None:
         self._file = file
@@ -155,11 +163,11 @@ class _Reader:
         self._problem, self._notice = diagnostics.problem, diagnostics.notice
         self._profiles: dict[Path, dict[str, Profile] | None] = {}
         self._hosts_path = overrides.hosts
-        self._hosts = self._host_list(overrides.hosts)
+        self._hosts = self._read_host_list(overrides.hosts)
         self._conditions = Conditions(diagnostics, self._hosts, overrides.hosts)
-        self._nic: str | None = self._option("--nic", overrides.nic, read_device)
-        self._netem_at: NetemPlace | None = self._option(
-            "--netem-at", overrides.netem_at, read_place
+        self._nic: str | None = self._read_option("--nic", overrides.nic, read_device)
+        self._netem_at: NetemPlace | None = self._read_option(
+            "--netem-at", overrides.netem_at, read_netem_place
         )
         self._default: Settings = {}
         self._topologies: dict[str, ini.Section] = {}
@@ -176,6 +184,9 @@ class _Reader:
                 self._problem(section, None, f"is a second topology {name}: remove or rename it")
 
     def entries(self) -> tuple[Entry, ...]:
+        """Reads all sections, and returns the enabled entries. Those with a mistake are left out,
+        and their problems are in the diagnostics.
+        """
         self._read_default()
         for name, section in self._topologies.items():
             self._topology_settings[name] = self._read_topology(section)
@@ -184,14 +195,14 @@ class _Reader:
             self._problem(
                 self._file.default, None, "the file has no entry: add a section such as [my-entry]"
             )
-        entries = [self._entry(section) for section in sections]
+        entries = [self._read_entry(section) for section in sections]
         enabled = tuple(entry for entry in entries if entry)
-        real = any(
+        has_host_paths = any(
             isinstance(condition.path, HostPath)
             for entry in enabled
             for condition in entry.conditions
         )
-        if self._hosts_path and not real:
+        if self._hosts_path and not has_host_paths:
             self._diagnostics.notices.append(
                 Problem(self._hosts_path, "has no effect: no enabled entry is between real hosts")
             )
@@ -200,12 +211,12 @@ class _Reader:
         return enabled
 
     def _is_entry(self, section: ini.Section) -> bool:
-        """Returns whether a section is an entry: neither a topology nor the original harness's
-        [default].
+        """Returns whether a section is an entry: neither a topology nor [default] as the original
+        ESnet harness wrote it, about which it reports a notice or a problem.
         """
         if _topology_name(section) is not None:
             return False
-        if section.name.lower() != ini.DEFAULT.lower() or section.own.keys() & OF_ENTRIES:
+        if section.name.lower() != ini.DEFAULT.lower() or section.own.keys() & ENTRY_MARKS:
             return True
         if section.own.keys() <= AGENT_URLS:
             self._notice(
@@ -223,7 +234,10 @@ class _Reader:
 
     # Other files and the command line
 
-    def _host_list(self, path: Path | None) -> tuple[HostRow, ...] | None:
+    def _read_host_list(self, path: Path | None) -> tuple[HostRow, ...] | None:
+        """Returns the destinations from the file of the option -H, None without it. Adds the file's
+        mistakes to the problems.
+        """
         if path is None:
             return None
         try:
@@ -232,7 +246,10 @@ class _Reader:
             self._diagnostics.problems += error.problems
             return ()
 
-    def _option(self, name: str, text: str | None, read: Any) -> Any:
+    def _read_option(self, name: str, text: str | None, read: Any) -> Any:
+        """Returns the value of a command line option, None if it is not given. Adds a problem if
+        `read`, which turns its text into the value, raises ValueError.
+        """
         if text is None:
             return None
         try:
@@ -243,9 +260,9 @@ class _Reader:
             )
             return None
 
-    def _profiles_of(self, name: str | None) -> Mapping[str, Profile] | None:
-        """Returns the profiles of an entry's profile-file, which is read once. Returns None if
-        the file has mistakes.
+    def _read_profiles(self, name: str | None) -> Mapping[str, Profile] | None:
+        """Returns the netem profiles in the file that the entry's key profile-file names; none
+        without this key. Returns None if the file has mistakes, which are reported only once.
         """
         if name is None:
             return {}
@@ -263,85 +280,105 @@ class _Reader:
     # Sections
 
     def _read_default(self) -> None:
+        """Reads the section [DEFAULT], whose keys apply to all entries and topologies that know
+        them.
+        """
         default = self._file.default
         for key, text in default.own.items():
             if key.startswith(SWEEP_PREFIX):
                 continue
             if key not in ALL_KEYS:
                 self._problem(
-                    default, key, "is an unknown key" + right_key(key, ALL_KEYS, in_topology=False)
+                    default,
+                    key,
+                    "is an unknown key" + hint_for_key(key, ALL_KEYS, in_topology=False),
                 )
             elif text:
                 self._default[key] = self._diagnostics.read(default, ALL_KEYS, key, text)
         read_sweeps(self._diagnostics, default, ALL_KEYS, self._default)
 
     def _read_topology(self, section: ini.Section) -> Settings:
-        own: Settings = {}
+        """Returns the settings of a section [topology NAME], including those from [DEFAULT].
+        Reports keys that a topology can't have.
+        """
+        settings: Settings = {}
         for key, text in section.own.items():
             if key not in TOPOLOGY_KEYS:
-                of_entry = key in ENTRY_KEYS or key.startswith(SWEEP_PREFIX)
-                what = (
+                is_entry_key = key in ENTRY_KEYS or key.startswith(SWEEP_PREFIX)
+                message = (
                     "belongs to an entry"
-                    if of_entry
-                    else "is an unknown key" + right_key(key, TOPOLOGY_KEYS, in_topology=False)
+                    if is_entry_key
+                    else "is an unknown key" + hint_for_key(key, TOPOLOGY_KEYS, in_topology=False)
                 )
-                self._problem(section, key, what)
+                self._problem(section, key, message)
             elif text:
-                own[key] = self._diagnostics.read(section, TOPOLOGY_KEYS, key, text)
-        return self._with_default(section, own)
+                settings[key] = self._diagnostics.read(section, TOPOLOGY_KEYS, key, text)
+        return self._with_default_section(section, settings)
 
-    def _with_default(self, section: ini.Section, own: Settings) -> Settings:
-        """Returns the settings of a section. They override those of [DEFAULT]; an empty value
-        means unset.
+    def _with_default_section(self, section: ini.Section, read_here: Settings) -> Settings:
+        """Adds the settings of [DEFAULT] to those read from a section (`read_here`), which override
+        them. An empty value in the section unsets the key.
         """
         texts = {key: text for key, text in (section.inherited | section.own).items() if text}
         return {
-            key: own[key] if key in own else self._default[key]
+            key: read_here[key] if key in read_here else self._default[key]
             for key in texts
-            if key in own or (key in self._default and key not in section.own)
+            if key in read_here or (key in self._default and key not in section.own)
         }
 
-    def _entry(self, section: ini.Section) -> Entry | None:
-        before = len(self._diagnostics.problems)
-        wrong = section.name in RESERVED_NAMES or not section.name.isprintable()
-        if wrong or len(section.name.encode()) > MOST_NAME_BYTES:
-            taken = (
+    def _read_entry(self, section: ini.Section) -> Entry | None:
+        """Reads a section as an entry and expands its sweeps. Returns None if it is not enabled, or
+        has mistakes, which are reported.
+        """
+        problems_before = len(self._diagnostics.problems)
+        has_bad_name = section.name in RESERVED_NAMES or not section.name.isprintable()
+        if has_bad_name or len(section.name.encode()) > MOST_NAME_BYTES:
+            reason = (
                 "is taken by a file of the results"
                 if section.name in RESERVED_NAMES
                 else "is too long"
             )
-            taken = taken if section.name.isprintable() else "has characters that can't be printed"
+            reason = (
+                reason if section.name.isprintable() else "has characters that can't be printed"
+            )
             self._problem(
                 section,
                 None,
-                f"an entry's name becomes a folder's name, and this one {taken}: choose another",
+                f"an entry's name becomes a folder's name, and this one {reason}: choose another",
             )
         entry_type = self._entry_type(section)
-        given = self._with_default(section, self._read_own(section, entry_type))
-        known = KeyTable(
+        settings = self._with_default_section(section, self._read_entry_keys(section, entry_type))
+        sweepable_keys = KeyTable(
             {**entry_type.keys, **(TOPOLOGY_KEYS if entry_type is ON_TOPOLOGY else {})}
         )
-        sweeps = read_sweeps(self._diagnostics, section, known, given)
-        self._check_once(section, given, sweeps)
-        self._check_unknown(section, given, sweeps)
-        profiles = self._profiles_of(
-            _value(given, "profile-file") if entry_type is not ON_TOPOLOGY else None
+        sweeps = read_sweeps(self._diagnostics, section, sweepable_keys, settings)
+        self._check_kept_commands(section, settings, sweeps)
+        self._check_unknown(section, settings, sweeps)
+        profiles = self._read_profiles(
+            _value_of(settings, "profile-file") if entry_type is not ON_TOPOLOGY else None
         )
-        values = self._values(section, entry_type, given, sweeps)
-        if values is None or profiles is None or len(self._diagnostics.problems) > before:
+        values = self._entry_values(section, entry_type, settings, sweeps)
+        if values is None or profiles is None or len(self._diagnostics.problems) > problems_before:
             return None
         self._check_type(section, entry_type, values["type"])
         self._check_steps(
-            section, given, sweeps, of_path=_measures_path(given) and entry_type is not COMMAND
+            section,
+            settings,
+            sweeps,
+            is_path_type=_is_path_type(settings) and entry_type is not COMMAND,
         )
-        if len(self._diagnostics.problems) > before:
+        if len(self._diagnostics.problems) > problems_before:
             return None
         defaults = PathDefaults(self._nic, self._netem_at, profiles)
-        of_path = self._topologies[values["topology"]] if entry_type is ON_TOPOLOGY else None
-        conditions = tuple(
-            self._conditions.of(section, entry_type, values, sweeps, defaults, of_path)
+        topology_section = (
+            self._topologies[values["topology"]] if entry_type is ON_TOPOLOGY else None
         )
-        if not values["enabled"] or len(self._diagnostics.problems) > before:
+        conditions = tuple(
+            self._conditions.expand_sweeps(
+                section, entry_type, values, sweeps, defaults, topology_section
+            )
+        )
+        if not values["enabled"] or len(self._diagnostics.problems) > problems_before:
             return None
         shuffled = values["repeat-order"] == "shuffled"
         if entry_type is PSCHEDULER and len(conditions) > 1 and shuffled and "repeat" in values:
@@ -351,7 +388,7 @@ class _Reader:
                 "keeps pScheduler's order in all iterations: remove repeat-order = shuffled",
             )
             return None
-        self._notice_without_effect(section, entry_type, given, sweeps)
+        self._notice_without_effect(section, entry_type, settings, sweeps)
         return Entry(
             name=section.name,
             iterations=values["iterations"],
@@ -364,16 +401,20 @@ class _Reader:
         )
 
     def _entry_type(self, section: ini.Section) -> EntryType:
-        """Returns the type, which decides what keys the entry may have. The entry overrides
-        [DEFAULT], which overrides a list of hosts.
+        """Returns the type of an entry, which decides what keys it may have: on an emulated path
+        (topology), or between real hosts (dst) with src-cmd, through pScheduler, or with ccmix's
+        own iperf3.
+
+        The entry's own topology or dst overrides that of [DEFAULT], which overrides a list of
+        hosts.
         """
-        given = {key: text for key, text in (section.inherited | section.own).items() if text}
-        own = [key for key in ("topology", "dst") if section.own.get(key)]
-        named = own or [key for key in ("topology", "dst") if given.get(key)]
+        texts = {key: text for key, text in (section.inherited | section.own).items() if text}
+        named_here = [key for key in ("topology", "dst") if section.own.get(key)]
+        named = named_here or [key for key in ("topology", "dst") if texts.get(key)]
         if len(named) > 1:
             self._problem(
                 section,
-                None if not own else "topology",
+                None if not named_here else "topology",
                 "topology and dst are both set, but topology = NAME is an emulated path and "
                 "dst = HOST a real one: remove one",
             )
@@ -386,43 +427,49 @@ class _Reader:
             )
         if "topology" in named:
             return ON_TOPOLOGY
-        if given.get("src-cmd") or f"{SWEEP_PREFIX}src-cmd" in given:
+        if texts.get("src-cmd") or f"{SWEEP_PREFIX}src-cmd" in texts:
             return COMMAND
-        return PSCHEDULER if given.get("type", "").lower() == host_paths.TYPE else OWN_IPERF3
+        return PSCHEDULER if texts.get("type", "").lower() == host_paths.TYPE else OWN_IPERF3
 
-    def _read_own(self, section: ini.Section, entry_type: EntryType) -> Settings:
-        own: Settings = {}
+    def _read_entry_keys(self, section: ini.Section, entry_type: EntryType) -> Settings:
+        """Returns the settings that the entry's section itself has, without sweeps. Reports keys
+        that its type can't have, with a hint at the right key or section.
+        """
+        settings: Settings = {}
         for key, text in section.own.items():
             if key.startswith(SWEEP_PREFIX):
                 continue
             if key in entry_type.keys or (entry_type is COMMAND and key in DECIDED_BY_COMMAND):
                 if text:
-                    own[key] = self._diagnostics.read(section, ENTRY_KEYS, key, text)
+                    settings[key] = self._diagnostics.read(section, ENTRY_KEYS, key, text)
             elif key in TOPOLOGY_KEYS:
-                vary = (
+                hint = (
                     f"; to vary it here, write sweep.{key}"
                     if entry_type is ON_TOPOLOGY
                     else ", and this entry has "
-                    f"none{meant_key(key, entry_type.keys, in_topology=False)}"
+                    f"none{hint_for_synonym(key, entry_type.keys, in_topology=False)}"
                 )
-                self._problem(section, key, f"belongs to a [topology NAME] section{vary}")
+                self._problem(section, key, f"belongs to a [topology NAME] section{hint}")
             elif key == "cca-load" and entry_type is ON_TOPOLOGY:
                 if text:
                     self._problem(section, key, LOADS_NOTHING)
             elif key in ENTRY_KEYS:
-                other = next(named for table, named in _BELONGS if key in table)
+                owner = next(named for table, named in _KEY_OWNERS if key in table)
                 if text and key not in ("topology", "dst"):
                     self._problem(
                         section,
                         key,
-                        f"belongs to an entry {other}, but this is an entry {entry_type.named}",
+                        f"belongs to an entry {owner}, but this is an entry {entry_type.named}",
                     )
             else:
-                hint = right_key(key, entry_type.keys, in_topology=entry_type is ON_TOPOLOGY)
+                hint = hint_for_key(key, entry_type.keys, in_topology=entry_type is ON_TOPOLOGY)
                 self._problem(section, key, f"is an unknown key{hint}")
-        return own
+        return settings
 
     def _check_type(self, section: ini.Section, entry_type: EntryType, text: str) -> None:
+        """Reports a value of the key type that is not one of ccmix's traffic generators. With
+        src-cmd any text is allowed, because it is only a label.
+        """
         if entry_type in (COMMAND, PSCHEDULER) or text.lower() in GENERATORS:
             return
         if text.lower() == host_paths.TYPE:
@@ -437,12 +484,18 @@ class _Reader:
         self._problem(section, "type", message)
 
     def _check_steps(
-        self, section: ini.Section, given: Settings, sweeps: Mapping[str, Sweep], *, of_path: bool
+        self,
+        section: ini.Section,
+        given: Settings,
+        sweeps: Mapping[str, Sweep],
+        *,
+        is_path_type: bool,
     ) -> None:
-        """Checks that an entry of type path has the keys that its steps need, and none that the
-        steps decide.
+        """Checks the keys of an entry of type path, which measures a path by a fixed sequence of
+        steps: it needs load-cap, and must not have keys that the steps decide. Other entries must
+        not have load-cap.
         """
-        if not of_path:
+        if not is_path_type:
             if section.own.get("load-cap") or "load-cap" in sweeps:
                 self._problem(section, "load-cap", "belongs to an entry of type path: remove it")
             return
@@ -460,11 +513,14 @@ class _Reader:
                     "has no effect in an entry of type path, whose steps decide it: remove it",
                 )
 
-    def _check_once(
+    def _check_kept_commands(
         self, section: ini.Section, given: Settings, sweeps: Mapping[str, Sweep]
     ) -> None:
+        """Reports a command that is both kept running for all runs (src-cmd-once, dst-cmd-once) and
+        swept.
+        """
         for key in ("src-cmd", "dst-cmd"):
-            if key in sweeps and _value(given, f"{key}-once"):
+            if key in sweeps and _value_of(given, f"{key}-once"):
                 self._problem(
                     section,
                     f"{key}-once",
@@ -474,8 +530,11 @@ class _Reader:
     def _check_unknown(
         self, section: ini.Section, given: Settings, sweeps: Mapping[str, Sweep]
     ) -> None:
-        for name in _value(given, "unknown") or ():
-            if name in OF_TEST:
+        """Checks the key unknown, which lists swept keys whose true value on the path the user does
+        not know: each must be swept, and describe the path instead of the traffic.
+        """
+        for name in _value_of(given, "unknown") or ():
+            if name in TEST_KEYS:
                 message = f"{quoted(name)} describes the traffic and not the path: remove it"
             elif name in sweeps:
                 continue
@@ -494,15 +553,15 @@ class _Reader:
         given: Settings,
         sweeps: Mapping[str, Sweep],
     ) -> None:
-        """Notes settings of an enabled entry that have no effect."""
+        """Adds notices about settings of an entry between real hosts that have no effect."""
         if entry_type is ON_TOPOLOGY:
             return
         for key in HOST_ENTRY.values():
-            always = key.name in (
+            was_default = key.name in (
                 "ss",
                 "instrument",
             )  # which the original harness had on by default
-            if key.obsolete and key.name in given and (always or _value(given, key.name)):
+            if key.obsolete and key.name in given and (was_default or _value_of(given, key.name)):
                 self._notice(section, key.name, f"has no effect any more: {key.obsolete}")
         if entry_type is COMMAND:
             for name in DECIDED_BY_COMMAND:
@@ -514,10 +573,10 @@ class _Reader:
                     self._notice(
                         section, name, "has no effect with -H: the list names the destinations"
                     )
-        recorded = _value(given, "tcpdump") or "tcpdump" in sweeps
-        if section.own.get("tcpdump-filt") and not recorded:
+        records_packets = _value_of(given, "tcpdump") or "tcpdump" in sweeps
+        if section.own.get("tcpdump-filt") and not records_packets:
             self._notice(section, "tcpdump-filt", "has no effect without tcpdump = on")
-        if _value(given, "src-cmd-once") and "duration" not in given:
+        if _value_of(given, "src-cmd-once") and "duration" not in given:
             self._notice(
                 section,
                 "src-cmd-once",
@@ -527,28 +586,31 @@ class _Reader:
 
     # Values
 
-    def _values(
+    def _entry_values(
         self,
         section: ini.Section,
         entry_type: EntryType,
         given: Settings,
         sweeps: Mapping[str, Sweep],
     ) -> dict[str, Any] | None:
-        """Returns the value of each key of the entry and of its topology: from the section, from
-        [DEFAULT], or the key's default.
+        """Returns the value of each key of an entry and of its topology: from its section, from
+        [DEFAULT], or the key's default. Swept keys may be missing, because each condition has its
+        own value.
 
-        Returns None if a value is missing, or can't be read, which was reported already.
+        Returns None if a needed value is missing or was wrong, which is reported.
         """
-        settings = self._filled(section, entry_type.keys, given, sweeps)
+        settings = self._with_defaults(section, entry_type.keys, given, sweeps)
         if entry_type is COMMAND:
-            decided = [ENTRY_KEYS[name] for name in DECIDED_BY_COMMAND]
-            settings |= {key.name: Setting(key.default or "", key.default_value) for key in decided}
+            decided_keys = [ENTRY_KEYS[name] for name in DECIDED_BY_COMMAND]
+            settings |= {
+                key.name: Setting(key.default or "", key.default_value) for key in decided_keys
+            }
             if "duration" not in given:
                 settings.pop("duration")  # it follows from the command
         if entry_type is ON_TOPOLOGY:
-            name = _value(settings, "topology")
-            path = self._topologies.get(name)
-            if path is None:
+            name = _value_of(settings, "topology")
+            section_of_path = self._topologies.get(name)
+            if section_of_path is None:
                 if name:
                     hint = (
                         nearest(name, self._topologies)
@@ -559,58 +621,67 @@ class _Reader:
                         section, "topology", f"no section [topology {name}] in this file{hint}"
                     )
                 return None
-            settings |= self._filled(path, TOPOLOGY_KEYS, self._topology_settings[name], sweeps)
-        if _measures_path(given):
-            decided = [ENTRY_KEYS[name] for name in DECIDED_BY_STEPS]
-            settings |= {key.name: Setting(key.default or "", key.default_value) for key in decided}
+            settings |= self._with_defaults(
+                section_of_path, TOPOLOGY_KEYS, self._topology_settings[name], sweeps
+            )
+        if _is_path_type(given):
+            decided_keys = [ENTRY_KEYS[name] for name in DECIDED_BY_STEPS]
+            settings |= {
+                key.name: Setting(key.default or "", key.default_value) for key in decided_keys
+            }
         values = {key: setting.value for key, setting in settings.items() if setting}
         return values if len(values) == len(settings) else None
 
-    def _filled(
+    def _with_defaults(
         self, section: ini.Section, keys: KeyTable, given: Settings, swept: Mapping[str, Sweep]
     ) -> Settings:
-        """Returns the settings of these keys, with the defaults of those that are not given."""
+        """Adds the default of each key in `keys` that is neither given nor swept, and reports
+        required keys that are missing. The result has only keys in `keys`, with members of families
+        such as host.NAME.
+        """
         settings: Settings = {}
-        of_steps = DEFAULTS_OF_STEPS if _measures_path(given) else {}
+        step_defaults = DEFAULTS_OF_STEPS if _is_path_type(given) else {}
         for key in keys.values():
             if key.name in given:
                 settings[key.name] = given[key.name]
-            elif key.name in of_steps:
-                settings[key.name] = Setting(of_steps[key.name], key.read(of_steps[key.name]))
+            elif key.name in step_defaults:
+                settings[key.name] = Setting(
+                    step_defaults[key.name], key.read(step_defaults[key.name])
+                )
             elif key.default is not None:
                 settings[key.name] = Setting(key.default, key.default_value)
             elif (
                 key.required
                 and key.name not in swept
-                and not _has_any((*given, *swept), key.unless)
+                and not _any_given((*given, *swept), key.unless)
             ):
                 self._problem(
                     section,
                     key.name,
                     f"is missing: {key.meaning}, for instance {key.name} = {key.example}",
                 )
-        members = {
+        family_members = {
             name: setting
             for name, setting in given.items()
             if keys.get(name) is None and name in keys
         }
-        return settings | members
+        return settings | family_members
 
 
-def _value(settings: Settings, key: str) -> Any:
-    """Returns a value; None if the key is not given or can't be read."""
+def _value_of(settings: Settings, key: str) -> Any:
+    """Returns the value of a key; None if the key is not given or its text can't be read."""
     setting = settings.get(key)
     return setting and setting.value
 
 
-def _measures_path(given: Settings) -> bool:
-    """Returns whether the entry is of type path."""
-    return str(_value(given, "type") or "").lower() == PATH_TYPE
+def _is_path_type(given: Settings) -> bool:
+    """Returns whether the entry has type = path: it measures a path instead of comparing CCAs."""
+    return str(_value_of(given, "type") or "").lower() == PATH_TYPE
 
 
-def _has_any(given: Iterable[str], names: Iterable[str]) -> bool:
-    """Returns whether one of the names is given, or a member of one that is a family such as
-    host.NAME.
+def _any_given(given: Iterable[str], names: Iterable[str]) -> bool:
+    """Returns whether one of the names is given. A name such as host.NAME stands for all keys of
+    its family, host.h1 and so on.
     """
     families = tuple(name.partition(".")[0] + "." for name in names if "." in name)
     return any(key in names or key.startswith(families) for key in given)

@@ -1,5 +1,7 @@
-"""Reads the traffic of an emulated path: CCAs in the group grammar of the patched iperf3, and
-traffic sources (`flows.short = h1 bbr:1`).
+"""Reads which traffic the hosts of an emulated path send, such as `flows.short = h1 bbr:1`.
+
+A source of traffic is TCP from CCAs in the group grammar of the patched iperf3, UDP, HTTP, a
+workload of flows of random sizes, or any command.
 """
 
 import re
@@ -41,11 +43,16 @@ _CCA_NAME = re.compile(r"[a-z0-9_]{1,15}", re.ASCII)  # the names that lab/build
 
 
 def _read_groups(text: str) -> tuple[Group, ...]:
-    """Reads groups that may have spaces around them, which iperf3 does not accept."""
+    """Reads 'bbr:4@2.4G, cubic:1' as groups: streams with one CCA, a weight, and optionally a rate
+    and a delayed start. Spaces around a group are allowed, although iperf3 does not accept them.
+    """
     return tuple(_read_group(part.strip()) for part in text.split(","))
 
 
 def _read_group(text: str) -> Group:
+    """Reads one group, CCA[:WEIGHT][@RATE][+DELAY]. Raises ValueError with the reason if it is
+    wrong.
+    """
     try:
         (group,) = parse_groups(text)
     except GroupGrammarError as error:
@@ -58,32 +65,34 @@ def _read_group(text: str) -> Group:
 
 
 def check_name(cca: str) -> None:
-    """Raises ValueError for a name that no CCA can have, neither a known CCA nor one that a user
-    adds to the lab.
+    """Raises ValueError if a text can't be a CCA's name. An unknown name is allowed, because users
+    can add CCAs to the lab.
     """
     if not _CCA_NAME.fullmatch(cca):
         check_known([cca])
 
 
 def check_known(ccas: Iterable[str]) -> None:
-    """Raises ValueError for a CCA that is neither in Linux nor one of the BBR versions."""
+    """Raises ValueError for a CCA that is neither in Linux nor one of the BBR versions that ccmix
+    brings.
+    """
     for cca in ccas:
         if cca not in (DEFAULT_CCA, *CCAS):
             raise ValueError(f"{quoted(cca)} is not a known CCA" + nearest(cca, CCAS))
 
 
 def _read_loaded(text: str) -> tuple[str, ...]:
-    """Reads the CCAs to load as BPF programs."""
-    names = [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in BPF_CCAS:
+    """Reads a comma-separated list of CCAs that ccmix loads into the kernel as BPF programs."""
+    ccas = [part.strip() for part in text.split(",")]
+    for cca in ccas:
+        if cca not in BPF_CCAS:
             raise ValueError(
-                f"{quoted(name)} can't be loaded by ccmix-cca: write {' or '.join(BPF_CCAS)}, or "
+                f"{quoted(cca)} can't be loaded by ccmix-cca: write {' or '.join(BPF_CCAS)}, or "
                 "both"
             )
-    if len(set(names)) < len(names):
+    if len(set(ccas)) < len(ccas):
         raise ValueError("names a CCA twice")
-    return tuple(names)
+    return tuple(ccas)
 
 
 GROUPS = Kind("groups", "rates: K, M, G, T bit/s; delays: ms, s", _read_groups)
@@ -99,15 +108,16 @@ _FLOWS_NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
 _UDP = re.compile(
     r"udp(?::(?P<streams>\d{1,3}))?@(?P<rate>\d{1,15}(?:\.\d{1,9})?)(?P<unit>[KMGTkmgt]?)", re.ASCII
 )
-_LATE = re.compile(r"(?P<rest>.*)\+(?P<delay>[\d.]+(?:us|ms|s|m|min|h))", re.ASCII | re.DOTALL)
+_DELAYED = re.compile(r"(?P<rest>.*)\+(?P<delay>[\d.]+(?:us|ms|s|m|min|h))", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Line:
-    """Holds the traffic of a key flows.NAME before the path is known.
+    """Holds the value of a key flows.NAME: the hosts that send, and what each of them sends.
 
-    `source` has no name and host yet. A workload has no sizes yet and, if `load` is given, no rate:
-    `load` is a share of the bottleneck's rate. Without `source`, the hosts send nothing.
+    It is read before the path is known, so `source` has no name and host yet, and a workload no
+    flow sizes. `load` is a workload's share of the bottleneck's rate, from which its rate follows;
+    None otherwise. `source` is None for 'none': the hosts send nothing.
     """
 
     hosts: tuple[str, ...]
@@ -116,6 +126,7 @@ class Line:
 
 
 def read_name(text: str) -> str:
+    """Reads the NAME of a key flows.NAME. Raises ValueError if it can't be a name."""
     if not _FLOWS_NAME.fullmatch(text):
         raise ValueError(
             f"{quoted(text)} is not a name for flows: write a letter, then letters, digits, - and _"
@@ -124,33 +135,33 @@ def read_name(text: str) -> str:
 
 
 def read_line(text: str) -> Line:
-    """Reads a traffic source.
+    """Reads the value of a key flows.NAME: hosts, and what each of them sends.
 
     Examples are 'h1 bbr:1+30s', 'h1 udp@100M', 'h1 http requests 5000 size 15kb', 'h1 workload
-    web-search load 30%', 'h1 command LINE' and 'h1 none'.
+    web-search load 30%', 'h1 command LINE' and 'h1 none'. Raises ValueError.
     """
     hosts, _, rest = text.partition(" ")
-    names, rest = _hosts(hosts), rest.strip()
+    host_names, rest = _read_hosts(hosts), rest.strip()
     kind = rest.partition(" ")[0]
     if not rest:
         raise ValueError("does not say what its host sends: write for instance h1 bbr:1")
     if rest == "none":
-        return Line(names, None)
+        return Line(host_names, None)
     if kind == "command":
-        return Line(names, CommandSource(*UNNAMED, _command(rest)))
+        return Line(host_names, CommandSource(*UNNAMED, _read_command(rest)))
     if kind in ("http", "workload") or rest.startswith("udp"):
-        rest, start_s = _start(rest)
+        rest, start_s = _split_start(rest)
         if kind == "http":
-            return Line(names, replace(_http(rest.split()[1:]), start_s=start_s))
+            return Line(host_names, replace(_read_http(rest.split()[1:]), start_s=start_s))
         if kind == "workload":
-            workload, load = _workload(rest.split()[1:])
-            return Line(names, replace(workload, start_s=start_s), load)
+            workload, load = _read_workload(rest.split()[1:])
+            return Line(host_names, replace(workload, start_s=start_s), load)
         if start_s != int(start_s):
             raise ValueError(
                 f"starts after {start_s:g} s, but iperf3 sends UDP only for whole seconds: write "
                 "whole seconds"
             )
-        return Line(names, replace(_udp(rest), start_s=start_s))
+        return Line(host_names, replace(_read_udp(rest), start_s=start_s))
     groups = GROUPS.read(rest)
     streams = sum(group.weight for group in groups)
     if streams > MOST_STREAMS:
@@ -158,30 +169,34 @@ def read_line(text: str) -> Line:
             f"has {streams} streams (the sum of its weights), but iperf3 allows at most "
             f"{MOST_STREAMS}"
         )
-    return Line(names, Iperf3Source(*UNNAMED, groups, streams))
+    return Line(host_names, Iperf3Source(*UNNAMED, groups, streams))
 
 
-def _hosts(text: str) -> tuple[str, ...]:
-    """Returns the hosts of a source. A command may run on a receiver, which has a name that a
-    sender can't have.
+def _read_hosts(text: str) -> tuple[str, ...]:
+    """Reads the hosts that send: 'h1', or a range 'h1..h50'. A command may also run on a receiver,
+    whose name no sender can have.
     """
     return (text,) if text.endswith("receiver") else read_host_names(text)
 
 
-def _start(text: str) -> tuple[str, float]:
-    """Splits '+30s' off the end of a text; returns the rest, and the seconds."""
-    match = _LATE.fullmatch(text)
+def _split_start(text: str) -> tuple[str, float]:
+    """Splits a delayed start such as '+30s' off the end of a source's text. Returns the text before
+    it, and the delay in seconds (0 without one).
+    """
+    match = _DELAYED.fullmatch(text)
     return (match["rest"].strip(), parse_time(match["delay"])) if match else (text, 0.0)
 
 
-def _command(rest: str) -> str:
+def _read_command(rest: str) -> str:
+    """Returns the shell line after the word 'command'. Raises ValueError if it is empty."""
     line = rest.removeprefix("command").strip()
     if not line:
         raise ValueError("has no command: write for instance h1 command ./my-tool {dst}")
     return line
 
 
-def _udp(text: str) -> UdpSource:
+def _read_udp(text: str) -> UdpSource:
+    """Reads 'udp[:STREAMS]@RATE', such as 'udp:2@100M', with RATE in bit/s."""
     match = _UDP.fullmatch(text)
     if not match:
         raise ValueError(
@@ -195,12 +210,14 @@ def _udp(text: str) -> UdpSource:
     )
 
 
-def _cca(text: str) -> str:
+def _read_cca(text: str) -> str:
+    """Reads a CCA's name. Raises ValueError if it can't be one."""
     check_name(text)
     return text
 
 
-def _http(words: Sequence[str]) -> HttpSource:
+def _read_http(words: Sequence[str]) -> HttpSource:
+    """Reads the words after 'http', such as 'requests 5000 size 15kb parallel 4 cca bbr'."""
     given = settings(words, ("requests", "size", "parallel", "cca"))
     if missing := [name for name in ("requests", "size") if name not in given]:
         raise ValueError(f"has no {missing[0]}: write for instance http requests 5000 size 15kb")
@@ -208,17 +225,18 @@ def _http(words: Sequence[str]) -> HttpSource:
     return HttpSource(
         *UNNAMED,
         requests=requests,
-        size_bytes=read_named("size", given["size"], _file_size),
+        size_bytes=read_named("size", given["size"], _read_file_size),
         parallel=read_named(
             "parallel",
             given.get("parallel", "1"),
             whole_number(1, min(MOST_PARALLEL, requests)).read,
         ),
-        cca=_cca(given.get("cca", DEFAULT_CCA)),
+        cca=_read_cca(given.get("cca", DEFAULT_CCA)),
     )
 
 
-def _file_size(text: str) -> int:
+def _read_file_size(text: str) -> int:
+    """Reads the size of the file that each HTTP request fetches, such as '15kb', in bytes."""
     number, unit = quantity(text, SIZE_BYTES, "15kb, 1mb")
     size_bytes = round(number * SIZE_BYTES[unit])
     if not 1 <= size_bytes <= MOST_FILE_BYTES:
@@ -226,7 +244,13 @@ def _file_size(text: str) -> int:
     return size_bytes
 
 
-def _workload(words: Sequence[str]) -> tuple[WorkloadSource, float | None]:
+def _read_workload(words: Sequence[str]) -> tuple[WorkloadSource, float | None]:
+    """Reads the words after 'workload', such as 'web-search load 30%': a distribution of flow sizes
+    (its name, or a file), and the offered traffic as a load or a rate.
+
+    Returns the workload, and the load as a share of the bottleneck's rate. The load is None if a
+    rate in bit/s is given; otherwise the workload's rate stays 0 until the path is known.
+    """
     if not words:
         raise ValueError(f"names no distribution: use one of {', '.join(NAMED)}, or a file")
     given = settings(words[1:], ("load", "rate", "cca"))
@@ -240,21 +264,22 @@ def _workload(words: Sequence[str]) -> tuple[WorkloadSource, float | None]:
         raise ValueError("has a load of 0%: write for instance load 30%")
     offered_bps = read_named("rate", given["rate"], parse_rate) if "rate" in given else 0.0
     return WorkloadSource(
-        *UNNAMED, words[0], (), offered_bps, _cca(given.get("cca", DEFAULT_CCA))
+        *UNNAMED, words[0], (), offered_bps, _read_cca(given.get("cca", DEFAULT_CCA))
     ), load
 
 
 def named_sources(settings: Settings, path: Topology, folder: Path) -> tuple[TrafficSource, ...]:
-    """Returns the sources of all keys flows.NAME, one for each host.
+    """Returns the traffic sources of all keys flows.NAME, one for each host that sends.
 
-    Raises Contradiction for a host that is not on the path, or a wrong file.
+    `folder` is the INI file's, which files of distributions are relative to. Raises Contradiction
+    for a host that is not on the path, or a distribution that can't be read.
     """
     sources: list[TrafficSource] = []
     hosts = [sender.name for sender in path.senders]
     receivers = layout(path).receivers
-    for key, named in settings.items():
+    for key, member in settings.items():
         if key.startswith("flows."):
-            line: Line = named.value
+            line: Line = member.value
             for host in line.hosts:
                 known = [*hosts, *receivers] if isinstance(line.source, CommandSource) else hosts
                 if host not in known:
@@ -264,22 +289,23 @@ def named_sources(settings: Settings, path: Topology, folder: Path) -> tuple[Tra
                 if line.source is None:
                     continue
                 try:
-                    source = _resolved(line.source, line.load, path, folder)
+                    source = _with_path_values(line.source, line.load, path, folder)
                 except ValueError as error:
                     raise Contradiction(key, str(error)) from None
-                sources.append(replace(source, name=named.name, host=host))
+                sources.append(replace(source, name=member.name, host=host))
     return tuple(sources)
 
 
-def steps_beside(
-    others: Sequence[TrafficSource], path: Topology, most_bps: float
+def path_steps_with_cross_traffic(
+    cross_traffic: Sequence[TrafficSource], path: Topology, max_rate_bps: float
 ) -> tuple[TrafficSource, ...]:
-    """Returns the steps that measure the path, sent by its first sender, and the other sources,
-    which are cross traffic.
+    """Returns the traffic of an entry of type path: the steps that measure the path (a fixed
+    sequence of probing traffic, sent by its first sender at up to `max_rate_bps`), then the cross
+    traffic.
 
     Raises Contradiction for cross traffic that has the steps' name or starts later than the steps.
     """
-    for source in others:
+    for source in cross_traffic:
         key = f"flows.{source.name}"
         if source.name == STEPS:
             raise Contradiction(
@@ -289,11 +315,11 @@ def steps_beside(
             raise Contradiction(
                 key, "starts later than the steps that measure the path: remove its delay"
             )
-    return (PathSource(STEPS, path.senders[0].name, most_bps), *others)
+    return (PathSource(STEPS, path.senders[0].name, max_rate_bps), *cross_traffic)
 
 
-def hosts_of_lines(settings: Settings) -> set[str]:
-    """Returns the hosts in the keys flows.NAME."""
+def hosts_with_flows(settings: Settings) -> set[str]:
+    """Returns the hosts in the keys flows.NAME, including those that send nothing ('h1 none')."""
     return {
         host
         for key, named in settings.items()
@@ -302,21 +328,21 @@ def hosts_of_lines(settings: Settings) -> set[str]:
     }
 
 
-def own_test_beside(
-    others: Sequence[TrafficSource],
+def test_with_cross_traffic(
+    cross_traffic: Sequence[TrafficSource],
     path: Topology,
     groups: tuple[Group, ...],
     streams: int,
-    named: Collection[str],
+    flow_hosts: Collection[str],
 ) -> tuple[TrafficSource, ...]:
-    """Returns the test that the keys cca and streams describe, sent by the path's first sender, and
-    the other sources, which are cross traffic.
+    """Returns the iperf3 test that the keys cca and streams describe, sent by the path's first
+    sender, then the cross traffic.
 
-    `named` are the hosts in the keys flows.NAME. Raises Contradiction for another test, for cross
-    traffic with the name of a group of the test, and for a host that sends nothing.
+    `flow_hosts` are the hosts in the keys flows.NAME. Raises Contradiction for cross traffic that
+    is an iperf3 test or has the name of a group of the test, and for a host without any traffic.
     """
-    first, *more = (sender.name for sender in path.senders)
-    for source in others:
+    first, *other_senders = (sender.name for sender in path.senders)
+    for source in cross_traffic:
         key = f"flows.{source.name}"
         if isinstance(source, Iperf3Source):
             raise Contradiction(
@@ -328,29 +354,37 @@ def own_test_beside(
             raise Contradiction(
                 key, f"has the same name as the test's group {source.name}: choose another"
             )
-    with_lines = {host.removesuffix("-receiver") for host in named}
-    if idle := [name for name in more if name not in with_lines]:
+    sending_hosts = {host.removesuffix("-receiver") for host in flow_hosts}
+    if idle := [name for name in other_senders if name not in sending_hosts]:
         raise Contradiction(
             "cca",
             f"is sent only by {first}, so {idle[0]} sends nothing: write flows for {idle[0]}, or "
             f"remove {idle[0]}",
         )
-    return (Iperf3Source("", first, groups, streams), *others)
+    return (Iperf3Source("", first, groups, streams), *cross_traffic)
 
 
-def _resolved(
+def _with_path_values(
     source: TrafficSource, load: float | None, path: Topology, folder: Path
 ) -> TrafficSource:
+    """Returns a workload with the points of its flow size distribution, and its offered rate
+    computed from `load`, a share of the bottleneck's rate. Returns other sources unchanged.
+
+    Raises ValueError if the distribution is unknown or all of its flows are empty.
+    """
     if not isinstance(source, WorkloadSource):
         return source
-    points = NAMED.get(source.distribution) or _points_of_file(folder / source.distribution)
+    points = NAMED.get(source.distribution) or _read_distribution_file(folder / source.distribution)
     if mean_bytes(points) <= 0:
         raise ValueError(f"{source.distribution}: its flows have no bytes")
     offered_bps = source.offered_bps if load is None else load * path.rate_bps
     return replace(source, sizes=points, offered_bps=offered_bps)
 
 
-def _points_of_file(file: Path) -> Points:
+def _read_distribution_file(file: Path) -> Points:
+    """Reads a file of flow sizes and their cumulative shares. Raises ValueError, which lists the
+    built-in distributions if there is no such file.
+    """
     try:
         return read_points(read_file(file))
     except ConfigError as error:

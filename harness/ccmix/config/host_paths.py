@@ -1,5 +1,6 @@
-"""Turns the settings of an entry between real hosts into its paths, and finds contradictions among
-them; for entries of type perfSONAR, makes the task for pScheduler.
+"""Builds the path between two real hosts from an entry's settings, and checks it.
+
+For entries of type perfSONAR, also makes the task for pScheduler, which then runs the test.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 TYPE = "perfsonar"  # in small letters
 MIXING = "iperf3mix"  # the tool that understands groups
-NEED_A_SHELL = {
+SHELL_COMMANDS = {
     "pre": "pre",
     "post": "post",
     "pre-src-cmd": "pre_src",
@@ -68,20 +69,24 @@ _NOT_FORWARD = {
 }
 
 
-def _server(text: str) -> str:
+def _read_server(text: str) -> str:
+    """Reads the address of a pScheduler server, HOST or HOST:PORT."""
     host, _ = split(text)
     read_address(LOCAL if host == LOCAL else host)
     return text
 
 
-def _tool(text: str) -> str:
+def _read_tool(text: str) -> str:
+    """Reads the name of the tool that pScheduler should use, such as iperf3mix."""
     if not _TOOL.fullmatch(text):
         raise ValueError("is not a tool's name: write for instance iperf3mix")
     return text
 
 
-def _json(text: str) -> str:
-    """Reads JSON; text that is not JSON becomes a JSON string."""
+def _read_json(text: str) -> str:
+    """Reads the value of a field of pScheduler's test as JSON text; other text becomes a JSON
+    string.
+    """
     read_text(text)
     try:
         json.loads(text)
@@ -91,7 +96,9 @@ def _json(text: str) -> str:
 
 
 def read_field(name: str) -> str:
-    """Reads the name of a field of the test that has no key of its own."""
+    """Reads the NAME of a key spec.NAME: a field of pScheduler's throughput test. Raises ValueError
+    for a field that another key of ccmix sets, or that ccmix does not support.
+    """
     if name in DECIDED_BY_KEYS:
         raise ValueError(f"is set by the key {DECIDED_BY_KEYS[name]}: write that key instead")
     if name in _NOT_FORWARD:
@@ -103,41 +110,46 @@ def read_field(name: str) -> str:
     return name
 
 
-SERVER = Kind("host, or HOST:PORT", "", _server)
-TOOL = Kind("tool", "", _tool)
-JSON = Kind("JSON, or text", "as pScheduler takes it", _json)
+SERVER = Kind("host, or HOST:PORT", "", _read_server)
+TOOL = Kind("tool", "", _read_tool)
+JSON = Kind("JSON, or text", "as pScheduler takes it", _read_json)
 
 
 def task(settings: Settings, folder: Path) -> PschedulerTask:
-    """Returns the task for pScheduler; `folder` is the INI file's."""
+    """Returns the task that asks pScheduler for the runs of an entry of type perfSONAR.
+
+    `folder` is the INI file's, which other files are relative to. In the task, `source` is the host
+    that sends (None: the lead itself), `lead` the host whose pScheduler gets the task, and
+    `observed` whether ccmix can run commands on the source.
+    """
     src = parse_host(settings["src"])
-    source = src.host if src.kind is AddressKind.SSH else None
-    further = {
+    src_name = src.host if src.kind is AddressKind.SSH else None
+    spec_fields = {
         field.name: field.value for key, field in settings.items() if key.startswith("spec.")
     }
     return PschedulerTask(
         lead=settings.get("lead")
-        or (f"[{source}]" if source and ":" in source else source)
+        or (f"[{src_name}]" if src_name and ":" in src_name else src_name)
         or LOCAL,
-        source=source,
-        observed=source is None or settings.get("src-host") is not None,
+        source=src_name,
+        observed=src_name is None or settings.get("src-host") is not None,
         tool=settings.get("tool"),
         slip_s=settings["slip"],
         wait_s=settings.get("wait")
-        or settings["slip"] + _takes_s(settings["omit"] + settings["duration"].seconds),
+        or settings["slip"] + _posting_to_end_s(settings["omit"] + settings["duration"].seconds),
         priority=settings.get("priority"),
         repeat_s=settings.get("repeat"),
         most_runs=settings["iterations"],
         tls_ca=str((folder / settings["tls-ca"]).absolute()) if settings.get("tls-ca") else None,
-        spec=tuple(sorted(further.items())),
+        spec=tuple(sorted(spec_fields.items())),
     )
 
 
 def task_contradiction(
-    path: HostPath, traffic: Traffic, asked: PschedulerTask, settings: Settings
+    path: HostPath, traffic: Traffic, task: PschedulerTask, settings: Settings
 ) -> tuple[str | None, str] | None:
-    """Returns a contradiction between values of one condition: the key to change, if it is one, and
-    a sentence.
+    """Returns the first contradiction between the values of one condition that pScheduler runs,
+    None if there is none: the key to change (None: no single one), and a message.
     """
     if parse_host(settings["src"]).user:
         return (
@@ -145,26 +157,31 @@ def task_contradiction(
             "has a login, but pScheduler knows hosts only by their names: write the login in "
             "src-host",
         )
-    if asked.tls_ca and (wrong := wrong_file(Path(asked.tls_ca))):
-        return "tls-ca", f"{quoted(asked.tls_ca)} {wrong}"
-    grouped = len(traffic.groups) > 1 or any(str(group) != group.cca for group in traffic.groups)
-    if grouped and asked.tool not in (None, MIXING):
+    if task.tls_ca and (reason := wrong_file(Path(task.tls_ca))):
+        return "tls-ca", f"{quoted(task.tls_ca)} {reason}"
+    uses_groups = len(traffic.groups) > 1 or any(
+        str(group) != group.cca for group in traffic.groups
+    )
+    if uses_groups and task.tool not in (None, MIXING):
         return (
             "tool",
-            f"{asked.tool} does not support groups, which cca has: write tool = {MIXING}, or "
+            f"{task.tool} does not support groups, which cca has: write tool = {MIXING}, or "
             "remove tool",
         )
-    if not asked.observed and (key := _needs_a_shell(path, traffic)):
+    if not task.observed and (key := _key_that_needs_a_shell(path, traffic)):
         return (
             key,
-            f"needs a shell on {asked.source}, which ccmix does not have: set src-host, or remove "
+            f"needs a shell on {task.source}, which ccmix does not have: set src-host, or remove "
             f"{key}",
         )
-    return _schedule_contradiction(path, traffic, asked) or _budget_contradiction(path, traffic)
+    return _schedule_contradiction(path, traffic, task) or _budget_contradiction(path, traffic)
 
 
-def _needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
-    has = {key: getattr(path.commands, name) for key, name in NEED_A_SHELL.items()} | {
+def _key_that_needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
+    """Returns the first key that is set and needs commands on the sending host (for instance
+    pacing); None if no key does.
+    """
+    value_by_key = {key: getattr(path.commands, name) for key, name in SHELL_COMMANDS.items()} | {
         "pacing": traffic.pacing_bps,
         "rtt-probe": traffic.rtt_probe,
         "tcpdump": path.capture,
@@ -174,32 +191,36 @@ def _needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
         "cca-load": path.cca_load,
         "netem-at": path.netem,
     }
-    return next((key for key, value in has.items() if value), None)
+    return next((key for key, value in value_by_key.items() if value), None)
 
 
-def _takes_s(traffic_s: float) -> float:
-    """Returns the seconds from posting a task to the end of its run, if nothing else is
+def _posting_to_end_s(traffic_s: float) -> float:
+    """Returns the seconds from posting a task to the end of its run, if pScheduler has nothing else
     scheduled.
     """
     return traffic_s + SLOT_S + STARTS_AFTER_S
 
 
 def _schedule_contradiction(
-    path: HostPath, traffic: Traffic, asked: PschedulerTask
+    path: HostPath, traffic: Traffic, task: PschedulerTask
 ) -> tuple[str, str] | None:
-    if asked.wait_s < asked.slip_s:
-        slip, wait = format_time(asked.slip_s), format_time(asked.wait_s)
+    """Returns a contradiction between times of a task (slip, wait, repeat) as its key and a
+    message: the wait for a slot, or the time from one run to the next, is too short. None if there
+    is none.
+    """
+    if task.wait_s < task.slip_s:
+        slip, wait = format_time(task.slip_s), format_time(task.wait_s)
         return (
             "wait",
             f"{wait} is less than the slip of {slip}, so ccmix would give up on some slots that "
             "pScheduler may choose: write a longer wait",
         )
-    if asked.repeat_s is None:
+    if task.repeat_s is None:
         return None
-    repeat_s, takes_s = asked.repeat_s, _takes_s(traffic.total_s)
-    if repeat_s < takes_s:
+    repeat_s, run_s = task.repeat_s, _posting_to_end_s(traffic.total_s)
+    if repeat_s < run_s:
         return "repeat", (
-            f"{format_time(repeat_s)} is less than the {format_time(takes_s)} that a run takes: "
+            f"{format_time(repeat_s)} is less than the {format_time(run_s)} that a run takes: "
             "write more"
         )
     if path.rate_budget or path.time_window:
@@ -212,6 +233,9 @@ def _schedule_contradiction(
 
 
 def _budget_contradiction(path: HostPath, traffic: Traffic) -> tuple[str, str] | None:
+    """Returns a contradiction if rate-budget, the most data in a period, is set although nothing
+    limits how much one run sends.
+    """
     if not path.rate_budget or most_sent_bytes(path, traffic) is not None:
         return None
     return "rate-budget", (
@@ -225,7 +249,9 @@ NETEM_KEYS = ("netem-lat", "netem-loss", "netem-limit")
 
 @dataclass(frozen=True)
 class PathDefaults:
-    """Holds the values of a path that do not come from the entry's settings."""
+    """Holds the values for paths that come from the command line and the file of profiles: the
+    sending network device, the place of netem, and profiles (netem settings of a device) by name.
+    """
 
     nic: str | None
     netem_at: NetemPlace | None
@@ -233,22 +259,29 @@ class PathDefaults:
 
 
 def destination_of_entry(settings: Settings) -> Destination:
+    """Returns the destination that an entry's keys describe: dst, dst-host, alias and profile."""
     user, address = settings["dst"]
     if settings.get("dst-host"):
         host = with_user(settings["dst-host"], settings.get("user"))
     else:
-        host = _host(user, address, settings)
+        host = _command_host(user, address, settings)
     return Destination(settings.get("alias") or address, address, host, settings.get("profile"))
 
 
 def destination_of_row(row: HostRow, settings: Settings) -> Destination:
-    host = _host(row.user, row.address, settings)
+    """Returns the destination in a row of the list of hosts; the entry's user and profile apply if
+    the row has none.
+    """
+    host = _command_host(row.user, row.address, settings)
     return Destination(
         row.name, row.address, host, row.profile or settings.get("profile"), row.metadata
     )
 
 
-def _host(user: str | None, address: str, settings: Settings) -> str:
+def _command_host(user: str | None, address: str, settings: Settings) -> str:
+    """Returns the host on which commands for a destination run, as 'USER@ADDRESS'. `user` is the
+    login written before the address, None without one; the key user applies then.
+    """
     return with_user(f"{user}@{address}" if user else read_host(address), settings.get("user"))
 
 
@@ -259,8 +292,11 @@ def host_path(
     defaults: PathDefaults,
     by_pscheduler: bool,
 ) -> HostPath:
-    """Returns the path to one destination in one condition; with `by_pscheduler`, pScheduler
-    makes the traffic.
+    """Returns the path from src to one destination in one condition, with all that ccmix does on
+    it: commands, netem, captures, retries and limits.
+
+    `parameter` is the swept kernel module parameter with its value, None without one. With
+    `by_pscheduler`, pScheduler makes the traffic, so ccmix starts no iperf3 server.
     """
     profile = defaults.profiles[dst.profile] if dst.profile else None
     netem = _netem(settings)
@@ -268,7 +304,7 @@ def host_path(
         src=_src(settings, by_pscheduler),
         dst=dst,
         label=settings["type"],
-        commands=_commands(settings, dst.address),
+        commands=_filled_commands(settings, dst.address),
         **({} if by_pscheduler else {"server": settings["server"], "port": settings["port"]}),
         nic=defaults.nic,
         netem=netem,
@@ -289,13 +325,18 @@ def host_path(
 
 
 def _src(settings: Settings, by_pscheduler: bool) -> str:
+    """Returns the sending host. For pScheduler without the key src-host it is only a name, to which
+    ccmix does not connect.
+    """
     if by_pscheduler and not settings.get("src-host"):
         return str(settings["src"])
     return with_user(settings.get("src-host") or settings["src"], settings.get("user"))
 
 
 def command_traffic(settings: Settings, address: str) -> Traffic:
-    """Returns the traffic of src-cmd to the address. Raises Contradiction."""
+    """Returns the traffic of the user's own command src-cmd, with {dst} in it replaced by the
+    address. Raises Contradiction if its end can't be known.
+    """
     command = settings["src-cmd"].replace("{dst}", address)
     duration: Duration | None = settings.get("duration")
     if duration and duration.settled:
@@ -314,6 +355,9 @@ def command_traffic(settings: Settings, address: str) -> Traffic:
 
 
 def _netem(settings: Settings) -> Netem | None:
+    """Returns the settings of netem from the keys netem-lat, netem-loss and netem-limit; None
+    without any of them.
+    """
     if not any(key in settings for key in NETEM_KEYS):
         return None
     delay_s, loss, limit = (settings.get(key) for key in NETEM_KEYS)
@@ -321,6 +365,9 @@ def _netem(settings: Settings) -> Netem | None:
 
 
 def _src_cmd_is_kept(settings: Settings) -> bool:
+    """Returns whether src-cmd starts only once and keeps sending during all runs: src-cmd-once with
+    a duration, which is then the length of each run.
+    """
     return (
         "src-cmd" in settings
         and settings.get("src-cmd-once", False)
@@ -328,27 +375,31 @@ def _src_cmd_is_kept(settings: Settings) -> bool:
     )
 
 
-def _commands(settings: Settings, address: str) -> Commands:
-    def line(key: str) -> str | None:
+def _filled_commands(settings: Settings, address: str) -> Commands:
+    """Returns the user's commands before, during and after a run, with {dst} replaced by the
+    address of the destination.
+    """
+
+    def filled_line(key: str) -> str | None:
         text: str | None = settings.get(key)
         return text.replace("{dst}", address) if text else None
 
     return Commands(
-        pre=line("pre"),
-        post=line("post"),
-        pre_src=line("pre-src-cmd"),
-        post_src=line("post-src-cmd"),
-        pre_dst=line("pre-dst-cmd"),
-        post_dst=line("post-dst-cmd"),
-        dst=line("dst-cmd"),
+        pre=filled_line("pre"),
+        post=filled_line("post"),
+        pre_src=filled_line("pre-src-cmd"),
+        post_src=filled_line("post-src-cmd"),
+        pre_dst=filled_line("pre-dst-cmd"),
+        post_dst=filled_line("post-dst-cmd"),
+        dst=filled_line("dst-cmd"),
         # a kept src-cmd uses dst-cmd all the time
         dst_once=settings.get("dst-cmd-once", False) or _src_cmd_is_kept(settings),
     )
 
 
 def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
-    """Returns a contradiction between two values that are each right: the key to change, if it
-    is one, and a sentence.
+    """Returns the first contradiction between the path and the traffic of one condition, None if
+    there is none: the key to change (None: no single one), and a message.
     """
     if message := _netem_contradiction(path) or _device_contradiction(path, traffic):
         return message
@@ -378,6 +429,9 @@ def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, st
 
 
 def _netem_contradiction(path: HostPath) -> tuple[str | None, str] | None:
+    """Returns a contradiction if netem has settings but no device, or a delay in each direction but
+    only one device.
+    """
     if path.netem and not path.netem_at:
         return None, (
             "has netem settings, but no place for them: write netem-at = "
@@ -392,9 +446,11 @@ def _netem_contradiction(path: HostPath) -> tuple[str | None, str] | None:
 
 
 def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
-    """Returns a contradiction if pacing and netem both need the only root queue of a device."""
-    paced = traffic.pacing_bps is not None
-    if paced and path.profile and path.nic in (None, path.profile_device):
+    """Returns a contradiction if two of pacing, a profile and netem act on the same device, because
+    a device has only one root queue discipline.
+    """
+    is_paced = traffic.pacing_bps is not None
+    if is_paced and path.profile and path.nic in (None, path.profile_device):
         device = path.profile_device
         return "pacing", (
             f"may act on the same device as the profile {path.dst.profile}: name the sending "
@@ -402,14 +458,15 @@ def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None,
             if path.nic is None
             else f"acts on the same device as the profile {path.dst.profile}, {device}: remove one"
         )
-    at = path.netem_at
-    if path.netem and at and at.host == path.src:
-        taken = [path.profile_device] if path.profile else []
-        taken += [path.nic] if paced else []
-        for device in (at.data_device, at.ack_device):
-            if device and device in taken:
+    netem_at = path.netem_at
+    if path.netem and netem_at and netem_at.host == path.src:
+        used_devices = [path.profile_device] if path.profile else []
+        used_devices += [path.nic] if is_paced else []
+        for device in (netem_at.data_device, netem_at.ack_device):
+            if device and device in used_devices:
                 return (
                     "netem-at",
-                    f"{device} of {at.host} already has pacing or a profile: remove one of them",
+                    f"{device} of {netem_at.host} already has pacing or a profile: remove one of "
+                    "them",
                 )
     return None

@@ -1,8 +1,8 @@
-"""Reads the values of keys between real hosts: names of hosts and devices, netem, module
-parameters, and captures. Names end up in command lines, so only valid names are accepted.
+"""Reads values of keys for real hosts: hosts, devices, netem, kernel module parameters, captures.
 
-The readers are stricter than ccmix.hosts.address, which reads the names again to connect, because
-an address also goes into the user's shell lines.
+Names end up in command lines, so only valid names are accepted. The readers are stricter than
+ccmix.hosts.address, which reads the names again to connect, because an address also goes into the
+user's shell lines.
 """
 
 import getopt
@@ -40,11 +40,13 @@ _HOST_EXAMPLES = "write a name or an address, such as dtn.example.org or 2001:db
 
 
 def read_address(text: str) -> str:
-    """Reads an IP address or a host's name."""
-    numeric = text.rpartition(".")[
+    """Reads an IP address or a host name. Raises ValueError, also for short forms of IPv4 such as
+    10.1.
+    """
+    ends_in_number = text.rpartition(".")[
         2
     ].isdecimal()  # resolvers read it as IPv4, and 10.1 or 010.0.0.1 in a surprising way
-    if ":" in text or numeric:
+    if ":" in text or ends_in_number:
         try:
             address, _, zone = text.partition("%")
             ipaddress.ip_address(address)
@@ -58,13 +60,14 @@ def read_address(text: str) -> str:
 
 
 def read_user(text: str) -> str:
+    """Reads a login name for ssh."""
     if not _LOGIN.fullmatch(text):
         raise ValueError("is not a login: write letters, digits and . _ -, such as dtn")
     return text
 
 
 def read_destination(text: str) -> tuple[str | None, str]:
-    """Reads '[USER@]ADDRESS' and returns both parts."""
+    """Reads '[USER@]ADDRESS' and returns both parts; the user is None if there is none."""
     user, at, address = text.rpartition("@")
     return (read_user(user) if at else None), read_address(address)
 
@@ -87,19 +90,23 @@ def read_host(text: str) -> str:
 
 
 def with_user(host: str, user: str | None) -> str:
-    """Returns a host as read_host() does, with the login added if ssh connects to it and it has
-    none.
+    """Adds the login to a host that read_host() accepts, if ssh connects to it and it has no login
+    yet. `user` may be None.
     """
     return str(parse_host(host, user))
 
 
 def read_device(text: str) -> str:
+    """Reads the name of a network device, such as eth2."""
     if not _DEVICE.fullmatch(text):
         raise ValueError(f"{quoted(text)} is not a network device: write its name, such as eth2")
     return text
 
 
 def read_alias(text: str) -> str:
+    """Reads the short name that a user gives a destination; results are stored in a folder of this
+    name.
+    """
     if len(text.encode()) > MOST_ALIAS or not _ALIAS.fullmatch(text):
         raise ValueError(
             f"is not an alias: write up to {MOST_ALIAS} letters, digits, spaces and . _ : % @ + -"
@@ -119,30 +126,33 @@ _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}/parameters/[A-Za-z0-9_]{1,40}", re.ASCII)
 
 
-def _with_unit(text: str, unit: str) -> str:
+def _with_default_unit(text: str, unit: str) -> str:
+    """Appends the unit to a number that has none: '20' becomes '20ms'."""
     return text + unit if _BARE.fullmatch(text) else text
 
 
 def read_delay(text: str) -> float:
     """Reads a delay in seconds; a bare number is in milliseconds."""
-    return read_delay_up_to(_with_unit(text, "ms"), MOST_DELAY_S)
+    return read_delay_up_to(_with_default_unit(text, "ms"), MOST_DELAY_S)
 
 
 def read_loss(text: str) -> Loss | None:
-    """Reads '0.001', '0.001%', '0.001 gemodel' or 'gemodel P [R [1-H [1-K]]]'; a bare number is a
-    percentage.
+    """Reads netem's loss: '0.001%' of all packets, or bursts from its Gilbert-Elliott model,
+    'gemodel P [R [1-H [1-K]]]' or '0.001 gemodel'. Numbers without a unit are percentages.
 
     Returns None for no loss.
     """
     words = text.split()
     if "gemodel" not in (words[:1] + words[-1:]):
-        return read_shares_of_loss([_with_unit(word, "%") for word in words], "random")
+        return read_shares_of_loss([_with_default_unit(word, "%") for word in words], "random")
     words.remove("gemodel")
-    return read_shares_of_loss([_with_unit(word, "%") for word in words], "gemodel")
+    return read_shares_of_loss([_with_default_unit(word, "%") for word in words], "gemodel")
 
 
-def read_place(text: str) -> NetemPlace:
-    """Reads 'HOST:DATA_DEVICE[,ACK_DEVICE]'."""
+def read_netem_place(text: str) -> NetemPlace:
+    """Reads where netem acts: 'HOST:DATA_DEVICE[,ACK_DEVICE]', the host and the devices by which
+    data and ACKs leave it.
+    """
     host, colon, devices = text.rpartition(":")
     names = [name.strip() for name in devices.split(",")]
     if not colon or not 1 <= len(names) <= 2:
@@ -163,8 +173,11 @@ def read_place(text: str) -> NetemPlace:
 
 @dataclass(frozen=True)
 class ParameterSweep:
-    """Describes a parameter below /sys/module and its values, or those of one of its elements,
-    counted from 1.
+    """Describes a sweep over values of a kernel module parameter, such as
+    tcp_bbr2/parameters/loss_thresh (below /sys/module).
+
+    If the parameter is a list, `element` is the element that varies, counted from 1; None: all of
+    it.
     """
 
     path: str
@@ -173,58 +186,59 @@ class ParameterSweep:
 
     @property
     def name(self) -> str:
-        """The sweep's key in conditions."""
+        """The parameter's own name, which is the sweep's key in conditions: 'loss_thresh'."""
         return self.path.rpartition("/")[2]
 
 
-def _integer(text: str) -> int:
+def _read_integer(text: str) -> int:
+    """Reads a whole number, which may be negative."""
     if not _INTEGER.fullmatch(text):
         raise ValueError(f"{quoted(text)} is not a whole number")
     return int(text)
 
 
 def read_parameter_sweep(text: str) -> ParameterSweep:
-    """Reads the three forms of param-sweep.
+    """Reads the key param-sweep of the original ESnet harness, which has three forms.
 
     These are 'PATH, sys-module-increment,START,END,STEP', 'PATH, sys-module-list,V,V' and
     'PATH, sys-module-vector-list,ELEMENT,V,V'.
     """
     path, *parts = (part.strip() for part in text.split(","))
-    kind, rest = (parts[0] if parts else ""), parts[1:]
+    form, arguments = (parts[0] if parts else ""), parts[1:]
     if not _PARAMETER.fullmatch(path):
         raise ValueError(
             f"{quoted(path)} is not a module parameter: write MODULE/parameters/NAME, such as "
             "tcp_bbr2/parameters/loss_thresh"
         )
     element = None
-    if kind == "sys-module-increment":
-        if len(rest) != 3:
+    if form == "sys-module-increment":
+        if len(arguments) != 3:
             raise ValueError("needs START,END,STEP: write for instance sys-module-increment,2,6,1")
-        start, end, step = map(_integer, rest)
+        start, end, step = map(_read_integer, arguments)
         if step < 1 or end < start:
             raise ValueError("has no values: START must be at most END, and STEP at least 1")
         if (end - start) // step >= MOST_SWEPT:
             raise ValueError(f"has more than {MOST_SWEPT} values: make STEP larger")
         values = [str(value) for value in range(start, end + 1, step)]
-    elif kind in ("sys-module-list", "sys-module-vector-list"):
-        if kind == "sys-module-vector-list":
-            element, rest = (
+    elif form in ("sys-module-list", "sys-module-vector-list"):
+        if form == "sys-module-vector-list":
+            element, arguments = (
                 (
-                    read_part(rest[0], whole_number(1, 1000).read)
-                    if rest and rest[0].isdecimal()
+                    read_part(arguments[0], whole_number(1, 1000).read)
+                    if arguments and arguments[0].isdecimal()
                     else 0
                 ),
-                rest[1:],
+                arguments[1:],
             )
             if not element:
                 raise ValueError(
                     "needs an ELEMENT, counted from 1: write for instance "
                     "sys-module-vector-list,1,128,192"
                 )
-        values = [str(_integer(part)) for part in rest if part]
+        values = [str(_read_integer(part)) for part in arguments if part]
     else:
         raise ValueError(
-            f"has the unknown kind {quoted(kind)}: use sys-module-increment, sys-module-list or "
+            f"has the unknown kind {quoted(form)}: use sys-module-increment, sys-module-list or "
             "sys-module-vector-list"
         )
     if not values or len(set(values)) < len(values):
@@ -235,13 +249,13 @@ def read_parameter_sweep(text: str) -> ParameterSweep:
 DELAY = Kind("time", f"ms where bare; {units(TIME_S)}", read_delay)
 NETEM_LOSS = Kind("share, or gemodel", "%, also where bare", read_loss)
 PACKETS = whole_number(1, 100_000_000, "packets")
-PLACE = Kind("HOST:DATA_DEVICE[,ACK_DEVICE]", "", read_place)
+PLACE = Kind("HOST:DATA_DEVICE[,ACK_DEVICE]", "", read_netem_place)
 PARAMETER_SWEEP = Kind("parameter and values", "", read_parameter_sweep)
 # The sweep reads the items of these lists one by one
 DELAYS = Kind("list of times", DELAY.unit, lambda text: text)
 PACKET_COUNTS = Kind("list of whole numbers", PACKETS.unit, lambda text: text)
 
-HEADERS_OF_TCP = ("-s", "128", "tcp")
+TCP_HEADERS_FILTER = ("-s", "128", "tcp")
 SHORT = "#AB:IKNOQ:SUXbc:efi:j:lnpqs:tuvxy:"
 LONG = (
     "buffer-size=",
@@ -258,7 +272,9 @@ LONG = (
 
 
 def _read_filter(text: str) -> tuple[str, ...]:
-    """Reads the arguments of tcpdump. Raises ValueError for options that ccmix sets itself."""
+    """Reads the arguments of tcpdump, and splits them like a shell. Raises ValueError for options
+    that ccmix sets itself.
+    """
     try:
         arguments = shlex.split(read_text(text))
     except ValueError:
@@ -276,22 +292,23 @@ def _read_filter(text: str) -> tuple[str, ...]:
 
 
 def capture(settings: Settings, address: str, nic: str | None) -> Capture:
-    """Returns the capture for one destination. Without arguments, it has the headers of all
-    packets.
+    """Returns how to capture the packets to one destination with tcpdump on src. Without the key
+    tcpdump-filt, it has the headers of all packets on the device `nic` (None: on all devices).
     """
     arguments: tuple[str, ...] | None = settings.get("tcpdump-filt")
     if arguments is None:
         arguments = ("-s", "128", "-i", nic or "any", "host {dst}")
     given = tuple(argument.replace("{dst}", address) for argument in arguments)
-    return Capture(given, settings["tcpdump-size"], _conversion(settings))
+    return Capture(given, settings["tcpdump-size"], _conversion_limits(settings))
 
 
 def capture_in_router(settings: Settings) -> Capture:
-    """Returns the capture on an emulated path: the headers of all its TCP packets."""
-    return Capture(HEADERS_OF_TCP, settings["tcpdump-size"], _conversion(settings))
+    """Returns how to capture packets on an emulated path: the headers of all its TCP packets."""
+    return Capture(TCP_HEADERS_FILTER, settings["tcpdump-size"], _conversion_limits(settings))
 
 
-def _conversion(settings: Settings) -> ConversionLimits:
+def _conversion_limits(settings: Settings) -> ConversionLimits:
+    """Returns the limits of time and size beyond which a capture is not converted after the run."""
     return ConversionLimits(settings["tcpdump-convert-time"], settings["tcpdump-convert-size"])
 
 

@@ -1,6 +1,4 @@
-"""Reads a CSV file of hosts: a header, then one destination in each line. Text after a # is a
-comment, and blank lines are ignored.
-"""
+"""Reads a CSV file of hosts: a header, then one destination in each line; # begins a comment."""
 
 import csv
 import re
@@ -13,14 +11,16 @@ from ccmix.config.ini import read_text
 from ccmix.config.problems import ConfigError, Problem, about, quoted
 from ccmix.config.values import read_text as read_printable
 
-OWN_COLUMNS = ("hostname", "alias", "profile")
+KNOWN_COLUMNS = ("hostname", "alias", "profile")
 _COMMENT = re.compile(r"#.*", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class HostRow:
-    """Describes one host. `user` and `address` come from its hostname; `name` is its alias, or its
-    address if it has no alias.
+    """Describes one destination. `user` (None: no login) and `address` come from the column
+    hostname; `name` is its alias, or its address if it has no alias.
+
+    `line` is its number in the file, and `metadata` has all further columns as names and values.
     """
 
     line: int
@@ -32,7 +32,7 @@ class HostRow:
 
 
 def read_hosts(path: Path) -> tuple[HostRow, ...]:
-    """Returns the hosts in the order of the file. Raises ConfigError with all of its mistakes."""
+    """Returns the destinations in the order of the file. Raises ConfigError with all mistakes."""
     reader = _HostListReader(path)
     rows = tuple(reader.rows(read_text(path).split("\n")))
     if not rows and not reader.problems:
@@ -46,24 +46,32 @@ def read_hosts(path: Path) -> tuple[HostRow, ...]:
 
 
 class _HostListReader:
+    """Reads the lines of a list of hosts, and collects all problems instead of stopping at the
+    first.
+    """
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self.problems: list[Problem] = []
 
     def problem(self, line: int | None, message: str, key: str | None = None) -> None:
+        """Adds a mistake; `line` is None if it is about the whole file."""
         self.problems.append(Problem(self._path, message, line, key=key))
 
     def rows(self, lines: Iterable[str]) -> Iterable[HostRow]:
+        """Yields the destinations that are right, and adds problems for lines that are wrong or
+        repeat a name. A wrong header stops the reading.
+        """
         header: list[str] | None = None
         names: dict[str, int] = {}
-        for number, source in enumerate(lines, start=1):
-            text = _COMMENT.sub("", source).strip()
+        for number, line in enumerate(lines, start=1):
+            text = _COMMENT.sub("", line).strip()
             fields = self._fields(number, text) if text else None
             if fields is None:
                 continue
             if header is None:
                 header = [
-                    field.lower() if field.lower() in OWN_COLUMNS else field for field in fields
+                    field.lower() if field.lower() in KNOWN_COLUMNS else field for field in fields
                 ]
                 if not self._header_is_right(number, header):
                     return
@@ -80,7 +88,7 @@ class _HostListReader:
                 yield row
 
     def _fields(self, number: int, text: str) -> list[str] | None:
-        """Returns the fields of a line. If it is not CSV, notes a problem and returns None."""
+        """Returns the fields of a line of CSV. Adds a problem and returns None if it is not CSV."""
         try:
             fields = [field.strip() for field in next(csv.reader([text], strict=True))]
             for field in fields:
@@ -91,17 +99,23 @@ class _HostListReader:
         return fields
 
     def _header_is_right(self, number: int, header: list[str]) -> bool:
-        twice = [name for name in header if header.count(name) > 1]
+        """Returns whether the header has the column hostname and no column twice; adds a problem
+        otherwise.
+        """
+        duplicates = [name for name in header if header.count(name) > 1]
         if "hostname" not in header:
             self.problem(
                 number,
                 "is not a header: write the names of the columns, such as hostname,alias,profile",
             )
-        elif twice:
-            self.problem(number, f"names the column {quoted(twice[0])} twice")
-        return "hostname" in header and not twice
+        elif duplicates:
+            self.problem(number, f"names the column {quoted(duplicates[0])} twice")
+        return "hostname" in header and not duplicates
 
     def _row(self, number: int, fields: dict[str, str]) -> HostRow | None:
+        """Returns the destination in a line, whose fields are by column. Adds a problem and returns
+        None if a field is wrong.
+        """
         hostname, alias = fields["hostname"], fields.get("alias") or None
         key, value = "hostname", hostname
         try:
@@ -115,7 +129,9 @@ class _HostListReader:
         except ValueError as error:
             self.problem(number, about(value, error), key)
             return None
-        metadata = tuple((name, value) for name, value in fields.items() if name not in OWN_COLUMNS)
+        metadata = tuple(
+            (name, value) for name, value in fields.items() if name not in KNOWN_COLUMNS
+        )
         return HostRow(
             number, alias or address, user, address, fields.get("profile") or None, metadata
         )

@@ -1,4 +1,4 @@
-"""Reads the sections and keys of an INI file with their line numbers, and interprets nothing."""
+"""Splits an INI file into sections and keys with their line numbers, and interprets no values."""
 
 import configparser
 import io
@@ -15,7 +15,9 @@ MOST_BYTES = 1_000_000  # of a file that people write
 
 @dataclass(frozen=True)
 class Section:
-    """Holds one section: `own` values, and those inherited from [DEFAULT]; lines by key."""
+    """Holds one section of the file: the texts of its `own` keys, and of those `inherited` from
+    [DEFAULT]. `line` is that of its header, and `key_lines` has the lines of its own keys.
+    """
 
     name: str
     line: int
@@ -26,9 +28,9 @@ class Section:
 
 @dataclass(frozen=True)
 class IniFile:
-    """Holds a file's sections in order, without [DEFAULT].
+    """Holds the sections of a file in order; [DEFAULT] is only in `default`.
 
-    `problems` are the mistakes that did not stop the reading.
+    `problems` are mistakes that did not stop the reading, such as a duplicate key.
     """
 
     path: Path
@@ -38,8 +40,10 @@ class IniFile:
 
 
 def read(path: Path, text: str) -> IniFile:
-    """Returns the sections of the file's text. Raises ConfigError if the text does not begin
-    with a section.
+    """Returns the sections of an INI file, whose content is `text`; its path is for messages.
+    Mistakes in single lines are noted in the result.
+
+    Raises ConfigError if the text does not begin with a section.
     """
     parser = _Parser(path)
     problems = parser.problems
@@ -88,19 +92,23 @@ def read(path: Path, text: str) -> IniFile:
 
 
 def section_name(text: str) -> str:
-    """Returns a text as a section's name, with - for each character that a name can't have."""
+    """Returns a text as a valid section name, with - for each other character; at most 60
+    characters.
+    """
     return re.sub(r"[^A-Za-z0-9_.-]", "-", text)[:60]
 
 
 def _without_comment(value: str) -> str:
-    """Returns a value, or an empty one if all of it is a comment: people write 'dst = # get
-    from file'.
+    """Returns a value; empty if all of it is a comment, because people write 'dst = # get from
+    file'.
     """
     return "" if value.startswith(("#", ";")) and "\n" not in value else value
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """Raises ConfigError if the file is missing, too long, or not UTF-8."""
+    """Reads a file that people write. Raises ConfigError if it is missing, longer than
+    `most_bytes`, or not UTF-8.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(most_bytes + 1)
@@ -125,9 +133,11 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
 
 
 class _Parser(configparser.ConfigParser):
-    """Notes the line of each section (key None) and each key, and reports all duplicates, of which
-    configparser reports only the first. configparser calls two hooks, match() for each header and
-    optionxform() for each key, so both agree on what is a header or a key.
+    """Reads INI text as configparser does, but also notes the line of each section and key, and
+    reports all duplicates instead of only the first.
+
+    It overrides two hooks that configparser calls: match() for each possible header, and
+    optionxform() for each key. So both agree on what is a header or a key.
     """
 
     # Like configparser's, but its time only grows in proportion to the line's length. A line of one
@@ -145,8 +155,8 @@ class _Parser(configparser.ConfigParser):
         self._section = DEFAULT
 
     def counted(self, text: str) -> Iterator[str]:
-        """Yields the lines that are not comments, because a comment between the lines of a value
-        would end the value.
+        """Yields the lines that are not comments, and remembers their numbers in the file. Comments
+        are left out because one between the lines of a value would end the value.
         """
         for number, line in enumerate(io.StringIO(text), start=1):
             if not line.lstrip().startswith(("#", ";")):
@@ -154,10 +164,15 @@ class _Parser(configparser.ConfigParser):
                 yield line
 
     def number(self, counted: int) -> int:
-        """Returns the number in the file of a line that configparser counted."""
+        """Returns the line number in the file of the n-th line that configparser got from
+        counted().
+        """
         return self._numbers[counted - 1]
 
     def match(self, line: str) -> re.Match[str] | None:
+        """Replaces the regular expression for headers (configparser's SECTCRE), to note each
+        header's line.
+        """
         header = configparser.ConfigParser.SECTCRE.match(line)
         if header:
             self._section = header["header"]
@@ -165,12 +180,16 @@ class _Parser(configparser.ConfigParser):
         return header
 
     def optionxform(self, optionstr: str) -> str:
+        """Returns a key in lower case, as configparser does, and notes its line."""
         key = optionstr.lower()
         if key:  # a line that starts with = is a ParsingError
             self._note(key)
         return key
 
     def _note(self, key: str | None) -> None:
+        """Notes the current line as that of a key, or of a section's header (None). Adds a problem
+        if it is a duplicate.
+        """
         number = self._numbers[-1]
         first = self.lines.setdefault((self._section, key), number)
         if first != number:

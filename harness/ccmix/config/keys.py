@@ -1,6 +1,4 @@
-"""The table of all keys of an INI file, with the form of their values, their meaning, an example
-and a default. keys.toml has the keys themselves.
-"""
+"""Defines all keys of an INI file with their values, meanings and defaults, from keys.toml."""
 
 import functools
 import tomllib
@@ -30,13 +28,14 @@ MEMBERS = {
 
 @dataclass(frozen=True)
 class Key:
-    """Describes a key. A key without a value has its `default`; if that is None too, the key is
-    unset, or missing if it is `required`.
+    """Describes a key of an INI file. `meaning` and `example` are for people, `kind` reads its
+    values.
 
-    A `required` key may be left out if one of the keys `unless`, or a key of their families, is
+    A key that is not given has its `default`; if that is None, it is unset, or missing if it is
+    `required`. A required key may be left out if one of the keys `unless`, or of their families, is
     given. A family, such as host.NAME, means all keys that begin with the part before the dot;
-    `member` reads the rest. `obsolete` says why a key of the original harness has no effect any
-    more.
+    `member` reads the rest. `obsolete` says why a key of the original ESnet harness has no effect
+    any more.
     """
 
     name: str
@@ -64,8 +63,8 @@ class Key:
 
 @dataclass(frozen=True)
 class Member:
-    """Holds a member of a family of keys: the part of its name after the dot, as it was read, and
-    its value.
+    """Holds the value of a key of a family, such as host.h1, and `name`: the part of the key after
+    the dot, as the family reads it.
     """
 
     name: Any
@@ -73,22 +72,27 @@ class Member:
 
 
 class KeyTable(dict[str, Key]):
-    """Keys by name. A member of a family is found by its own name, but iteration lists only the
-    family.
+    """Maps names to keys. A key of a family, such as host.h1, finds the family host.NAME, but
+    iteration lists only the family.
     """
 
     def __contains__(self, name: object) -> bool:
+        """Returns whether there is such a key, or a family to which it belongs."""
         return super().__contains__(name) or (
             isinstance(name, str) and self._family(name) is not None
         )
 
     def __missing__(self, name: str) -> Key:
+        """Returns the family to which a key such as host.h1 belongs."""
         family = self._family(name)
         if family is None:
             raise KeyError(name)
         return family
 
     def _family(self, name: str) -> Key | None:
+        """Returns the family of a key, such as host.NAME for 'host.h1'; None if it belongs
+        to none.
+        """
         prefix, dot, _ = name.partition(".")
         return next(
             (
@@ -101,7 +105,9 @@ class KeyTable(dict[str, Key]):
 
 
 def _kind(row: dict[str, Any]) -> Kind:
-    """Removes the kind of a key's values from its row of keys.toml, and returns it."""
+    """Returns how the values of a key are read, as its row of keys.toml says: with choices, a range
+    of whole numbers, or the name of a Kind. Removes these fields from the row.
+    """
     if "choices" in row:
         return choice(*row.pop("choices"))
     if "whole" in row:
@@ -111,6 +117,7 @@ def _kind(row: dict[str, Any]) -> Kind:
 
 
 def _key(name: str, row: dict[str, Any]) -> Key:
+    """Makes a key from its row of keys.toml."""
     unless = tuple(row.pop("unless", ()))
     return Key(name, _kind(row), unless=unless, member=MEMBERS.get(name), **row)
 
@@ -143,7 +150,9 @@ DONE_BY_PSCHEDULER = ("server", "port", "src-cmd", "dst-cmd", "src-cmd-once", "d
 
 @dataclass(frozen=True)
 class EntryType:
-    """Describes an entry type: the keys that it knows, and the phrase that names it for users."""
+    """Describes a type of entries: the keys that such an entry may have, and the phrase that names
+    the type in messages.
+    """
 
     keys: KeyTable
     named: str

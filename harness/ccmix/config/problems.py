@@ -1,4 +1,4 @@
-"""Describes the mistakes of a file, so that all of them are reported at once."""
+"""Describes mistakes in a file with their lines and hints, so that all are reported at once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,9 @@ MOST_KNOWN = 25  # words of a list
 
 @dataclass(frozen=True)
 class Problem:
-    """Describes one mistake: its place, and how to correct it."""
+    """Describes one mistake in a file: its place, and how to correct it. `line` is None if it is
+    about no single line.
+    """
 
     file: Path
     message: str
@@ -23,6 +25,9 @@ class Problem:
     key: str | None = None
 
     def __str__(self) -> str:
+        """Returns the message in one line, 'FILE:LINE: [SECTION] KEY: MESSAGE', without control
+        characters.
+        """
         place = f"{self.file}:{self.line}" if self.line else str(self.file)
         section = f"[{self.section}] " if self.section else ""
         key = f"{self.key} " if self.key else ""
@@ -49,14 +54,16 @@ class Contradiction(ValueError):
 
 
 def quoted(text: str) -> str:
-    """Returns a wrong word in quotes; only the beginning of a long one."""
+    """Returns a wrong word in quotes for a message; only the beginning of a long one."""
     return f"'{text}'" if len(text) <= SHOWN else f"'{text[:SHOWN]}…'"
 
 
 def about(text: str, error: object) -> str:
-    """Puts a wrong value before the sentence about it.
+    """Joins a wrong value and the error about it into one sentence: '5x' and 'is not a rate' become
+    "'5x' is not a rate".
 
-    A sentence that begins with a quotation mark has a subject: the value, or a part of it.
+    An error that begins with the quoted value already names it. One that begins with another quoted
+    word is about a part of the value, and follows after a colon.
     """
     value, sentence = quoted(text), str(error)
     if sentence.startswith(value):
@@ -65,7 +72,9 @@ def about(text: str, error: object) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Returns '; did you mean 'x'?' if a known word is similar, otherwise a list of known words."""
+    """Returns a hint at words that are known instead of a wrong one: '; did you mean 'x'?' if one
+    is similar, otherwise a list of them.
+    """
     choices = sorted(known)
     if not choices:
         return "; none is defined"

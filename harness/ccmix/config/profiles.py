@@ -1,4 +1,4 @@
-"""Reads a YAML file of named profiles: the settings of netem on a device of src.
+"""Reads a YAML file of named profiles: the settings of netem on a network device of src.
 
     profiles:
       WAN:
@@ -36,22 +36,22 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class Profile:
-    """Holds the settings of netem on `device`."""
+    """Holds the settings of netem (delay, loss, rate) for the network device `device` of src."""
 
     device: str
     netem: Netem
 
 
 def read_profiles(path: Path) -> dict[str, Profile]:
-    """Returns the profiles by name. Raises ConfigError with every mistake of the file."""
+    """Returns the profiles of a file by name. Raises ConfigError with all mistakes of the file."""
     text = read_text(path, MOST_BYTES)
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        what = getattr(error, "problem", None) or "has a character that YAML doesn't allow"
+        mistake = getattr(error, "problem", None) or "has a character that YAML doesn't allow"
         line = mark.line + 1 if mark else None
-        raise ConfigError([Problem(path, f"is not YAML: {what}", line)]) from error
+        raise ConfigError([Problem(path, f"is not YAML: {mistake}", line)]) from error
     except RecursionError as error:
         raise ConfigError([Problem(path, "is not a file of profiles: too deep")]) from error
     reader = _ProfileReader(path)
@@ -62,9 +62,12 @@ def read_profiles(path: Path) -> dict[str, Profile]:
 
 
 class _Loader(yaml.BaseLoader):
-    """Refuses aliases: each repeats all of its anchor, so a few lines could grow to gigabytes."""
+    """Reads YAML without aliases (*name), because each repeats all that its anchor has: a few lines
+    could grow to gigabytes.
+    """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Refuses an alias with its line. PyYAML calls this for each value of the file."""
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(
@@ -74,11 +77,16 @@ class _Loader(yaml.BaseLoader):
 
 
 class _ProfileReader:
+    """Turns the nodes of a YAML file into profiles, and collects all problems with their lines."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self.problems: list[Problem] = []
 
     def profiles(self, root: yaml.Node | None) -> dict[str, Profile]:
+        """Returns the profiles below the key 'profiles' of the file. `root` is the file's top node;
+        None if the file is empty.
+        """
         top = self._mapping(root, "the file", "profiles: and below it the profiles")
         for name, (key, _) in top.items():
             if name != "profiles":
@@ -97,15 +105,18 @@ class _ProfileReader:
                 profiles[name] = profile
         return profiles
 
-    def _profile(self, name: str, key: yaml.Node, node: yaml.Node) -> Profile | None:
+    def _profile(self, name: str, name_node: yaml.Node, node: yaml.Node) -> Profile | None:
+        """Returns the profile in a mapping of settings, None if one is wrong. `name_node` is the
+        YAML node of its name, for messages.
+        """
         values: dict[str, Any] = {}
-        before = len(self.problems)
-        for setting, (place, value) in self._mapping(
+        problems_before = len(self.problems)
+        for setting, (key_node, value) in self._mapping(
             node, f"profile {quoted(name)}", "interface: eth1"
         ).items():
             if setting not in READERS:
                 self._problem(
-                    place, f"{quoted(setting)} is an unknown key" + nearest(setting, READERS)
+                    key_node, f"{quoted(setting)} is an unknown key" + nearest(setting, READERS)
                 )
             elif not isinstance(value, yaml.ScalarNode):
                 self._problem(value, f"{setting} is a list or mapping: write one value")
@@ -114,11 +125,12 @@ class _ProfileReader:
                     values[setting] = READERS[setting](value.value)
                 except ValueError as error:
                     self._problem(value, f"{setting}: {about(value.value, error)}")
-        if "interface" not in values and len(self.problems) == before:
+        if "interface" not in values and len(self.problems) == problems_before:
             self._problem(
-                key, f"profile {quoted(name)} has no interface: name the device on which it acts"
+                name_node,
+                f"profile {quoted(name)} has no interface: name the device on which it acts",
             )
-        if len(self.problems) > before:
+        if len(self.problems) > problems_before:
             return None
         netem = Netem(
             values.get("latency", 0.0), values.get("loss"), values.get("limit"), values.get("rate")
@@ -126,22 +138,27 @@ class _ProfileReader:
         return Profile(values["interface"], netem)
 
     def _problem(self, node: yaml.Node | None, message: str) -> None:
+        """Adds a mistake with the line of the YAML node; without a line if the node is None."""
         line = node.start_mark.line + 1 if node else None
         self.problems.append(Problem(self._path, message, line))
 
     def _mapping(
-        self, node: yaml.Node | None, what: str, example: str
+        self, node: yaml.Node | None, described_as: str, example: str
     ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Returns the values of a mapping by their keys, with the keys' places."""
+        """Returns the entries of a YAML mapping by key: the node of the key, for its line, and that
+        of the value. Adds a problem if it is something else, with what it should be and an example.
+        """
         values: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         if not isinstance(node, yaml.MappingNode):
-            self._problem(node, f"{what} is not a mapping: write {example}")
+            self._problem(node, f"{described_as} is not a mapping: write {example}")
             return values
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self._problem(key, f"a key of {what} is not text")
+                self._problem(key, f"a key of {described_as} is not text")
             elif key.value in values:
-                self._problem(key, f"{quoted(key.value)} is given twice in {what}: remove one")
+                self._problem(
+                    key, f"{quoted(key.value)} is given twice in {described_as}: remove one"
+                )
             else:
                 values[key.value] = (key, value)
         return values

@@ -1,9 +1,9 @@
-"""Reads queue disciplines of the bottleneck and of senders, and their parameters, such as
-`qdisc = codel ecn ce_threshold 24.2ms`.
+"""Reads queue disciplines and their parameters, such as `qdisc = codel ecn ce_threshold 24.2ms`.
 
-The parameters are those of the manual pages tc-NAME(8) of iproute2 6.1, except those that other
-keys set: `buffer` is the bottleneck's limit. Within the ranges, tc and the kernel use a value as it
-is; outside them, they refuse it or silently use another value.
+They are those of the bottleneck and of senders. The parameters are those of the manual pages
+tc-NAME(8) of iproute2 6.1, except those that other keys set: `buffer` is the bottleneck's limit.
+Within the ranges, tc and the kernel use a value as it is; outside them, they refuse it or silently
+use another value.
 """
 
 import itertools
@@ -25,8 +25,10 @@ _REAL = re.compile(r"\d{1,6}(?:\.\d{1,9})?", re.ASCII)
 
 @dataclass(frozen=True)
 class Range:
-    """Reads the values of a parameter from `least` to `most`, as people write them; `tc` formats
-    them for tc.
+    """Reads the value of one parameter of a queue discipline, from `least` to `most`.
+
+    `parse` turns a value as written ('24.2ms') into a number, and `tc` a number into text for tc
+    ('24200us').
     """
 
     least: str
@@ -35,6 +37,9 @@ class Range:
     tc: Callable[[float], str]
 
     def __call__(self, text: str) -> str:
+        """Reads a value and returns it as text for tc. Raises ValueError if it is outside of the
+        range.
+        """
         value = self.parse(text)
         if not self.parse(self.least) <= value <= self.parse(self.most):
             raise ValueError(f"is not from {self.least} to {self.most}")
@@ -42,29 +47,34 @@ class Range:
 
 
 def _parse_count(text: str) -> float:
+    """Reads a whole number of up to nine digits."""
     if not _INTEGER.fullmatch(text):
         raise ValueError("is not a whole number")
     return int(text)
 
 
 def _parse_real(text: str) -> float:
+    """Reads a number such as '0.02', without a unit."""
     if not _REAL.fullmatch(text):
         raise ValueError("is not a number: write for instance 0.02")
     return float(text)
 
 
 def _parse_size(text: str) -> float:
+    """Reads a size such as '30kb', in bytes."""
     number, unit = quantity(text, SIZE_BYTES, "1514b, 30kb")
     return number * SIZE_BYTES[unit]
 
 
 def _parse_power_of_two(most: str, text: str) -> float:
+    """Reads a whole number that must be a power of two; the message for others suggests `most`."""
     if (value := int(_parse_count(text))).bit_count() != 1:
         raise ValueError(f"is not a power of two: write for instance {most}")
     return value
 
 
 def _parse_whole_percent(text: str) -> float:
+    """Reads '10%' as 10. Raises ValueError for a fraction of a percent, because tc takes none."""
     percent = round(parse_percent(text) * 100, 9)
     if percent != int(percent):
         raise ValueError("is not a whole percentage: write for instance 10%")
@@ -83,15 +93,17 @@ _KINDS: Mapping[str, tuple[Callable[[str], float], Callable[[float], str]]] = {
 }
 
 
-def _range(row: str) -> Range:
-    """Reads 'time 10us 1h', a row of queues.toml."""
+def _read_range(row: str) -> Range:
+    """Reads the range of a parameter in a row of queues.toml: kind, least and most, as 'time 10us
+    1h'.
+    """
     kind, least, most = row.split()
     if kind == "power":
         return Range(least, most, partial(_parse_power_of_two, most), _WHOLE)
     return Range(least, most, *_KINDS[kind])
 
 
-_Read = Range | None  # None: a flag, without a value
+_Reader = Range | None  # None: a flag, without a value
 # tc counts all rates except a shaper's in bytes per second, in 32 bits
 MOST_BANDWIDTH_BPS = parse_rate("34gbit")
 _ROWS = tomllib.loads(Path(__file__).with_name("queues.toml").read_text(encoding="utf-8"))
@@ -101,18 +113,18 @@ _FLAGS = {
     kind: [*row.pop("flags", []), *itertools.chain(*_EXCLUSIVE[kind])]
     for kind, row in _ROWS.items()
 }
-QUEUES: Mapping[str, Mapping[str, _Read]] = {
-    kind: dict.fromkeys(_FLAGS[kind]) | {name: _range(text) for name, text in row.items()}
+QUEUES: Mapping[str, Mapping[str, _Reader]] = {
+    kind: dict.fromkeys(_FLAGS[kind]) | {name: _read_range(text) for name, text in row.items()}
     for kind, row in _ROWS.items()
 }
-_OTHER_KEYS = {
+_BOTTLENECK_KEYS = {
     "limit": "write buffer = ... instead",
     "memlimit": "write buffer = ... instead",
     "rate": "write rate = ... instead",
 }
-_OTHER_KEYS_OF_SENDERS = {"rate": "write host.NAME = rate ... instead"}
-_PACKETS, _BYTES = _range("count 1 999999999"), _range("size 64b 4gb")
-SENDER_QUEUES: Mapping[str, Mapping[str, _Read]] = {
+_SENDER_KEYS = {"rate": "write host.NAME = rate ... instead"}
+_PACKETS, _BYTES = _read_range("count 1 999999999"), _read_range("size 64b 4gb")
+SENDER_QUEUES: Mapping[str, Mapping[str, _Reader]] = {
     **{kind: {**parameters, "limit": _PACKETS} for kind, parameters in QUEUES.items()},
     "bfifo": {"limit": _BYTES},
     "red": {**QUEUES["red"], "limit": _BYTES},
@@ -127,69 +139,88 @@ _NEEDED: Mapping[str, Sequence[str]] = {
 
 
 def read_queue(text: str) -> Queue:
-    """Reads 'codel ecn ce_threshold 24.2ms'. The text has SI units, as everywhere; tc gets bytes,
-    us and bit/s.
+    """Reads the bottleneck's queue discipline and its parameters: 'codel ecn ce_threshold 24.2ms'.
+
+    The parameters of the result are in the units of tc: bytes, us and bit/s. Raises ValueError with
+    a hint.
     """
-    return _with_possible_averages(_queue(text, QUEUES, _OTHER_KEYS))
+    return _checked_averages(_read_kind_and_parameters(text, QUEUES, _BOTTLENECK_KEYS))
 
 
 def read_sender_queue(text: str) -> Queue:
-    """Reads 'fq_codel limit 1000 target 5ms': as read_queue(), with the limit among the
-    parameters.
+    """Reads a sender's queue discipline, such as 'fq_codel limit 1000 target 5ms'. Unlike at the
+    bottleneck, the limit is one of the parameters, because no other key sets it.
     """
-    queue = _queue(text, SENDER_QUEUES, _OTHER_KEYS_OF_SENDERS)
+    queue = _read_kind_and_parameters(text, SENDER_QUEUES, _SENDER_KEYS)
     for name in _NEEDED.get(queue.kind, ()):
         if name not in queue.parameters:
             raise ValueError(
                 f"has no {name}, which tc needs for {queue.kind}: add it, with a value"
             )
-    return _with_possible_averages(queue)
+    return _checked_averages(queue)
 
 
-def _with_possible_averages(queue: Queue) -> Queue:
-    """Returns the queue. Raises ValueError if RED has no average that tc accepts with the
-    queue's parameters.
+def _checked_averages(queue: Queue) -> Queue:
+    """Returns the same queue. Raises ValueError if it is RED, CHOKe or SFQ and tc would refuse its
+    thresholds or its averaging.
     """
     if refusal := red_refusal(queue):
         raise ValueError(refusal)
     return queue
 
 
-def _queue(
-    text: str, kinds: Mapping[str, Mapping[str, _Read]], elsewhere: Mapping[str, str]
+def _read_kind_and_parameters(
+    text: str,
+    known_kinds: Mapping[str, Mapping[str, _Reader]],
+    hints_by_parameter: Mapping[str, str],
 ) -> Queue:
+    """Reads a queue discipline, then its parameters. Raises ValueError.
+
+    `known_kinds` has the readers of the parameters of each discipline; `hints_by_parameter` has
+    parameters that other keys of the INI file set, with the hint to write this key.
+    """
     kind, *words = text.split()
-    if kind not in kinds:
-        raise ValueError(f"has the unknown queue discipline {quoted(kind)}{nearest(kind, kinds)}")
-    queue = Queue(kind, tuple(_parameters(kind, kinds[kind], iter(words), elsewhere)))
+    if kind not in known_kinds:
+        raise ValueError(
+            f"has the unknown queue discipline {quoted(kind)}{nearest(kind, known_kinds)}"
+        )
+    queue = Queue(
+        kind, tuple(_read_parameters(kind, known_kinds[kind], iter(words), hints_by_parameter))
+    )
     for names in _EXCLUSIVE.get(kind, ()):
-        if len(both := [name for name in names if name in queue.parameters]) > 1:
-            raise ValueError(f"has both {both[0]} and {both[1]}: remove one")
+        if len(given_names := [name for name in names if name in queue.parameters]) > 1:
+            raise ValueError(f"has both {given_names[0]} and {given_names[1]}: remove one")
     least, most = queue.parameter("min"), queue.parameter("max")
     if least and most and int(least) >= int(most):
         raise ValueError("has a min that is not less than its max: write a smaller min")
     return queue
 
 
-def _parameters(
-    kind: str, known: Mapping[str, _Read], words: Iterator[str], elsewhere: Mapping[str, str]
+def _read_parameters(
+    kind: str,
+    readers: Mapping[str, _Reader],
+    words: Iterator[str],
+    hints_by_parameter: Mapping[str, str],
 ) -> Iterator[str]:
+    """Yields the parameters of a queue discipline as words for tc: names, and values after those
+    that are not flags. `readers` has the reader of each parameter's value; None for a flag.
+    """
     given: set[str] = set()
     for name in words:
-        if name in elsewhere:
-            raise ValueError(f"has the parameter {name}: {elsewhere[name]}")
-        if name not in known:
-            hint = nearest(name, known) if known else ", which has no parameters"
+        if name in hints_by_parameter:
+            raise ValueError(f"has the parameter {name}: {hints_by_parameter[name]}")
+        if name not in readers:
+            hint = nearest(name, readers) if readers else ", which has no parameters"
             raise ValueError(f"has the unknown parameter {quoted(name)} of {kind}{hint}")
         if name in given:
             raise ValueError(f"names the parameter {name} twice")
         given.add(name)
         yield name
-        if read := known[name]:
+        if reader := readers[name]:
             value = next(words, None)
             if value is None:
                 raise ValueError(f"has no value after {name}")
-            yield read_named(name, value, read)
+            yield read_named(name, value, reader)
 
 
 QUEUE = Kind(
@@ -200,12 +231,12 @@ QUEUE = Kind(
 SENDER_QUEUE = Kind(QUEUE.name, QUEUE.unit, read_sender_queue)
 
 
-LIMIT_OF: Mapping[str, str] = {"red": "limit", "choke": "limit", "sfq": "redflowlimit"}
+LIMIT_PARAMETERS: Mapping[str, str] = {"red": "limit", "choke": "limit", "sfq": "redflowlimit"}
 USUAL_PACKET_BYTES = 1000  # for choke, which counts packets, and for sfq
 LIKELY_PROBABILITY = 0.02  # of a drop at the largest average
 MOST_HALVINGS = 32  # of the weight of a queue's length in its average
 MOST_BITS = 32  # of a threshold, and of the weight's exponent together
-OF_RED = (
+RED_PARAMETERS = (
     "min",
     "max",
     "avpkt",
@@ -219,21 +250,26 @@ OF_RED = (
 def red_refusal(
     queue: Queue, limit: int | None = None, packet_bytes: int | None = None
 ) -> str | None:
-    """Returns why tc or the kernel would refuse a queue's thresholds; None if they accept them, or
-    if the queue has none.
+    """Returns the reason why tc or the kernel would refuse the thresholds min and max of RED, CHOKe
+    or SFQ; None if it accepts them, or the queue discipline has no thresholds.
 
-    `limit` and `packet_bytes` come from the path, and apply if the queue itself sets neither.
+    `limit` (bytes; packets for CHOKe) and `packet_bytes` are the buffer and packet size of the
+    path, for queues that set neither; None while the path is not known yet.
     """
-    own = _number(queue, LIMIT_OF[queue.kind]) if queue.kind in LIMIT_OF else None
-    if queue.kind == "sfq" and own is None:
-        word = next((word for word in OF_RED if word in queue.parameters), None)
+    own_limit = (
+        _whole_parameter(queue, LIMIT_PARAMETERS[queue.kind])
+        if queue.kind in LIMIT_PARAMETERS
+        else None
+    )
+    if queue.kind == "sfq" and own_limit is None:
+        word = next((word for word in RED_PARAMETERS if word in queue.parameters), None)
         return (
             word
             and f"has {word} without redflowlimit, which switches it on: add redflowlimit with a "
             "size"
         )
-    limit = own or limit
-    if queue.kind not in LIMIT_OF or limit is None:
+    limit = own_limit or limit
+    if queue.kind not in LIMIT_PARAMETERS or limit is None:
         return None
     least, most = _thresholds(queue, limit)
     if most > limit and queue.kind == "choke":
@@ -243,28 +279,34 @@ def red_refusal(
             f"has a min of {least} and a max of {most}, as given or by default: write a "
             "smaller min or a larger limit"
         )
-    packet = (
-        _number(queue, "avpkt")
+    average_packet_bytes = (
+        _whole_parameter(queue, "avpkt")
         or (packet_bytes if queue.kind == "red" else None)
         or USUAL_PACKET_BYTES
     )
-    return _refused_average(queue, least, most, packet)
+    return _average_refusal(queue, least, most, average_packet_bytes)
 
 
-def _refused_average(queue: Queue, least: int, most: int, packet_bytes: int) -> str | None:
-    """Returns why the queue's average length can't be computed for these thresholds."""
+def _average_refusal(queue: Queue, least: int, most: int, packet_bytes: int) -> str | None:
+    """Returns the reason why the kernel can't average the queue's length with these thresholds;
+    None if it can.
+
+    `least` and `most` are the thresholds min and max (bytes; packets for CHOKe). The checks repeat
+    those of tc and of the kernel for the weight of a new length in the average and for the drop
+    probability.
+    """
     in_packets = queue.kind == "choke"
-    unit, scale = (1, packet_bytes) if in_packets else (packet_bytes, 1)
-    burst = _number(queue, "burst") or (2 * least + most) // (3 * unit)
+    unit, probability_scale = (1, packet_bytes) if in_packets else (packet_bytes, 1)
+    burst = _whole_parameter(queue, "burst") or (2 * least + most) // (3 * unit)
     halvings = _halvings(least / unit, burst)
     if halvings is None:
-        enough = least // unit + 1
+        needed_burst = least // unit + 1
         return (
-            f"has room for a burst of {burst} packets, but its min needs {enough}: write "
-            f"burst {enough} or more"
+            f"has room for a burst of {burst} packets, but its min needs {needed_burst}: write "
+            f"burst {needed_burst} or more"
         )
     probability = float(queue.parameter("probability") or LIKELY_PROBABILITY)
-    if probability / ((most - least) * scale) * 2 ** (MOST_HALVINGS - 1) <= 1:
+    if probability / ((most - least) * probability_scale) * 2 ** (MOST_HALVINGS - 1) <= 1:
         return (
             f"has thresholds ({least} and {most}) too far apart for its probability: write a "
             "smaller max"
@@ -277,27 +319,38 @@ def _refused_average(queue: Queue, least: int, most: int, packet_bytes: int) -> 
     return None
 
 
-def _number(queue: Queue, name: str) -> int | None:
+def _whole_parameter(queue: Queue, name: str) -> int | None:
+    """Returns the value of a parameter as a whole number; None if the queue does not set it."""
     text = queue.parameter(name)
     return None if text is None else int(text)
 
 
 def _thresholds(queue: Queue, limit: int) -> tuple[int, int]:
-    """Returns min and max, in bytes; those of choke in packets."""
-    least, most = _number(queue, "min"), _number(queue, "max")
+    """Returns the thresholds min and max in bytes (packets for CHOKe), with tc's defaults if not
+    set.
+    """
+    least, most = _whole_parameter(queue, "min"), _whole_parameter(queue, "max")
     if most is None:
         most = 3 * least if least and queue.kind != "choke" else limit // 4
     return (most // 3 if least is None else least), most
 
 
 def _halvings(least_packets: float, burst: int) -> int | None:
-    """Returns how often 1 must be halved to get the weight of the queue's length in its average
-    that lets a burst pass; None if no weight does.
+    """Returns n for the weight 1/2^n with which RED averages the queue's length, as tc computes it:
+    the largest weight with which `burst` packets in a row do not raise the average above
+    `least_packets`.
+
+    None if no weight does.
     """
-    room = burst + 1 - least_packets
-    if room < 1:
+    burst_room = burst + 1 - least_packets
+    if burst_room < 1:
         return None
-    weights = ((number, 0.5**number) for number in range(1, MOST_HALVINGS))
+    weights = ((halvings, 0.5**halvings) for halvings in range(1, MOST_HALVINGS))
     return next(
-        (number for number, weight in weights if room <= (1 - (1 - weight) ** burst) / weight), None
+        (
+            halvings
+            for halvings, weight in weights
+            if burst_room <= (1 - (1 - weight) ** burst) / weight
+        ),
+        None,
     )

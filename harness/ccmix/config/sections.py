@@ -1,6 +1,4 @@
-"""Reads the values and sweeps of a section, and collects the mistakes and notices of a file, each
-with its place and a hint.
-"""
+"""Reads the values and sweeps of a section of the INI file, and collects the mistakes in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,8 +23,8 @@ from ccmix.model import ModuleParameter
 
 @dataclass(frozen=True)
 class Setting:
-    """Holds the value of a key, of a member of a family as a Member, and the text that it was
-    read from.
+    """Holds the value of a key and the text that it was read from. For a key of a family, such as
+    host.h1, the value is a Member, which also has the part of the name after the dot.
     """
 
     text: str
@@ -34,7 +32,9 @@ class Setting:
 
 
 class Diagnostics:
-    """Collects `problems`, which stop everything, and `notices` about settings without effect."""
+    """Collects the `problems` of a file, which stop everything, and `notices` about settings
+    without effect. Both get the line of their key.
+    """
 
     def __init__(self, file: ini.IniFile) -> None:
         self._file = file
@@ -43,38 +43,52 @@ class Diagnostics:
 
     @property
     def folder(self) -> Path:
-        """The folder of the INI file, which other files are relative to."""
+        """The folder of the INI file; other files that it names are relative to it."""
         return self._file.path.parent
 
     def problem(self, section: ini.Section, key: str | None, message: str) -> None:
-        self.problems.append(self._placed(section, key, message))
+        """Adds a mistake; with key None, it is about the section as a whole."""
+        self.problems.append(self._placed_problem(section, key, message))
 
     def notice(self, section: ini.Section, key: str | None, message: str) -> None:
-        self.notices.append(self._placed(section, key, message))
+        """Adds a notice about a setting that has no effect; it stops nothing."""
+        self.notices.append(self._placed_problem(section, key, message))
 
     def read(
-        self, section: ini.Section, keys: KeyTable, name: str, text: str, place: str | None = None
+        self,
+        section: ini.Section,
+        keys: KeyTable,
+        name: str,
+        text: str,
+        reported_key: str | None = None,
     ) -> Setting | None:
-        """Reads the value of a key. If it can't be read, returns None and notes problems of the key
-        `place`.
+        """Reads the value of the key `name` from its text, as `keys` defines it. If the text is
+        wrong, adds a problem and returns None.
+
+        `reported_key` is the key that the problem names, such as sweep.rate for a value of rate.
         """
-        key, place = keys[name], place or name
-        before = len(self.problems)
-        member = value = None
+        key, reported_key = keys[name], reported_key or name
+        problems_before = len(self.problems)
+        member_name = value = None
         if key.member:
             try:
-                member = key.member(name.partition(".")[2])
+                member_name = key.member(name.partition(".")[2])
             except ValueError as error:
-                self.problem(section, place, str(error))
+                self.problem(section, reported_key, str(error))
         try:
             value = key.read(text)
         except ValueError as error:
-            self.problem(section, place, about(text, error) if key.kind.shown else str(error))
-        if len(self.problems) > before:
+            self.problem(
+                section, reported_key, about(text, error) if key.kind.shown else str(error)
+            )
+        if len(self.problems) > problems_before:
             return None
-        return Setting(text, Member(member, value) if key.member else value)
+        return Setting(text, Member(member_name, value) if key.member else value)
 
-    def _placed(self, section: ini.Section, key: str | None, message: str) -> Problem:
+    def _placed_problem(self, section: ini.Section, key: str | None, message: str) -> Problem:
+        """Returns a problem with the line of its key, which may be in the section or in
+        [DEFAULT].
+        """
         if key not in section.key_lines and key in self._file.default.key_lines:
             section = self._file.default  # which has the line
         line = section.key_lines.get(key or "") or section.line or None
@@ -86,36 +100,38 @@ class Diagnostics:
 MEANT = [(row["keys"], row["words"]) for row in ROWS["meaning"]]
 
 
-def right_key(word: str, known: KeyTable, in_topology: bool) -> str:
-    """Returns a hint: '; write rate = 1gbit (rate of the bottleneck)' for 'bandwidth', otherwise
-    similar keys.
+def hint_for_key(word: str, known: KeyTable, in_topology: bool) -> str:
+    """Returns a hint for an unknown key: '; write rate = 1gbit (rate of the bottleneck)' for
+    'bandwidth', otherwise similar keys.
 
-    `known` are the keys that the section may have. With `in_topology` the entry has a topology,
-    whose section may have other keys.
+    `known` are the keys that the section may have. With `in_topology`, the hint also covers keys of
+    the [topology NAME] section to which the entry belongs.
     """
-    return meant_key(word, known, in_topology) or nearest(word, [*known, "sweep.KEY"])
+    return hint_for_synonym(word, known, in_topology) or nearest(word, [*known, "sweep.KEY"])
 
 
-def meant_key(word: str, known: KeyTable, in_topology: bool) -> str:
-    """Returns '; write rate = 1gbit (rate of the bottleneck)' for 'bandwidth', and an empty text
-    for a word without a known meaning.
+def hint_for_synonym(word: str, known: KeyTable, in_topology: bool) -> str:
+    """Returns a hint for a word that people write for another key: '; write rate = 1gbit (rate of
+    the bottleneck)' for 'bandwidth'. Empty for other words. The arguments are those of
+    hint_for_key().
     """
-    plain = word.lower().replace("_", "-")
+    searched_word = word.lower().replace("_", "-")
     for keys, words in MEANT:
-        for name in keys if plain in words else ():
-            if name in known and name != plain:
-                return f"; write {_example(ALL_KEYS[name])}"
+        for name in keys if searched_word in words else ():
+            if name in known and name != searched_word:
+                return f"; write {_key_example(ALL_KEYS[name])}"
             if name in TOPOLOGY_KEYS and in_topology:
                 return (
                     "; write in the [topology NAME] section "
-                    f"{_example(TOPOLOGY_KEYS[name])}, or sweep.{name} here"
+                    f"{_key_example(TOPOLOGY_KEYS[name])}, or sweep.{name} here"
                 )
             if name in DECIDED_BY_COMMAND and name not in known and known is not TOPOLOGY_KEYS:
                 return f"; the key is {name}, but with src-cmd the command decides it"
     return ""
 
 
-def _example(key: Key) -> str:
+def _key_example(key: Key) -> str:
+    """Returns a key with an example and the first part of its meaning, for a hint."""
     return f"{key.name} = {key.example} ({key.meaning.partition(';')[0]})"
 
 
@@ -124,8 +140,8 @@ SWEEP_PREFIX = "sweep."
 
 @dataclass(frozen=True)
 class Sweep:
-    """Holds the values that one key has in the conditions. With `parameter`, it is not a key but a
-    module's parameter.
+    """Holds the values of a swept key; each condition of the entry has one of them. If `parameter`
+    is set, they are values of a kernel module's parameter instead of a key.
     """
 
     settings: tuple[Setting, ...]
@@ -138,20 +154,20 @@ def read_sweeps(
     known: KeyTable,
     given: Mapping[str, Setting | None],
 ) -> dict[str, Sweep]:
-    """Returns the entry's sweeps in the order of the file, and sweeps of [DEFAULT] whose keys the
-    entry knows.
+    """Returns the sweeps of an entry by key, in the order of the file: keys sweep.KEY, lat-sweep,
+    limit-sweep and param-sweep. Sweeps in [DEFAULT] apply if the entry may have their keys.
 
-    `given` are the settings that were read.
+    `known` are the keys that the entry may have, `given` its settings, which were read before.
     """
     sweeps: dict[str, Sweep] = {}
     for name, text in (section.inherited | section.own).items():
         key, sweep = name, None
         if name.startswith(SWEEP_PREFIX):
             key = name.removeprefix(SWEEP_PREFIX)
-            sweep = _sweep(diagnostics, section, name, key, text, known)
+            sweep = _read_sweep(diagnostics, section, name, key, text, known)
         elif name in SWEEPS and name in known and text:
             key = SWEEPS[name]
-            sweep = _sweep(diagnostics, section, name, key, text, known)
+            sweep = _read_sweep(diagnostics, section, name, key, text, known)
         elif name == "param-sweep" and name in known and (setting := given.get(name)):
             parameter: ParameterSweep = setting.value
             key, sweep = (
@@ -165,22 +181,28 @@ def read_sweeps(
     return sweeps
 
 
-def _sweep(
+def _read_sweep(
     diagnostics: Diagnostics, section: ini.Section, name: str, key: str, text: str, known: KeyTable
 ) -> Sweep | None:
+    """Reads the list of values of one sweep, separated by commas or lines. Adds a problem if it is
+    wrong.
+
+    `name` is the key of the sweep as written, such as sweep.rate, and `key` the key that it sweeps.
+    Returns None if the entry has no such key; a sweep without values if the list is wrong.
+    """
     separator = "\n" if "\n" in text.strip() or text.startswith("\n") else ","
     values = tuple(value.strip() for value in text.split(separator) if value.strip())
     if key not in known and key in ALL_KEYS and name not in section.own:
         return None
     if key not in ALL_KEYS:
-        hint = meant_key(key, known, in_topology=False) or nearest(key, ALL_KEYS)
+        hint = hint_for_synonym(key, known, in_topology=False) or nearest(key, ALL_KEYS)
         diagnostics.problem(
             section, name, f"sweeps an unknown key{hint.replace('write ', 'write sweep.', 1)}"
         )
     elif not ALL_KEYS[key].sweepable:
         diagnostics.problem(section, name, f"can't be swept: make an entry for each {key}")
     elif key not in known:
-        hint = meant_key(key, known, in_topology=False).replace("write ", "write sweep.", 1)
+        hint = hint_for_synonym(key, known, in_topology=False).replace("write ", "write sweep.", 1)
         diagnostics.problem(
             section, name, f"{key} has no effect in this entry: remove the sweep{hint}"
         )
@@ -200,7 +222,9 @@ def _sweep(
 def module_parameter(
     sweeps: Mapping[str, Sweep], values: Mapping[str, str]
 ) -> ModuleParameter | None:
-    """Returns the module's parameter at a point of the sweeps, if one is swept."""
+    """Returns the swept kernel module parameter with its value in one condition, whose swept values
+    are `values`; None if the entry sweeps none.
+    """
     for key, sweep in sweeps.items():
         if sweep.parameter:
             return ModuleParameter(sweep.parameter.path, values[key], sweep.parameter.element)

@@ -1,6 +1,4 @@
-"""Reads the hosts of a topology, the properties of their paths, the changes during a run, and a
-policer.
-"""
+"""Reads the hosts of a topology, their delays and losses, timed changes, and a policer."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -46,7 +44,7 @@ MOST_DELAY_S = 4.0
 LEAST_RATE_BPS = 1e5
 LEAST_WINDOW_BYTES, MOST_WINDOW_BYTES = 65536, 256 * 2**20
 MOST_LOSS = 0.5  # in the mean
-RESERVED = (*ROUTERS, RECEIVER, "localhost")
+RESERVED_NAMES = (*ROUTERS, RECEIVER, "localhost")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,23}", re.ASCII)
 _RANGE = re.compile(
     r"(?P<first>[a-z][a-z0-9-]*?)(?P<low>\d{1,3})\.\.(?P<last>[a-z][a-z0-9-]*?)(?P<high>\d{1,3})",
@@ -54,8 +52,10 @@ _RANGE = re.compile(
 )
 
 
-def _check_mean(loss: Loss | None, most_share: float) -> None:
-    """Raises ValueError if the mean loss is more than `most_share`."""
+def _check_mean_loss(loss: Loss | None, most_share: float) -> None:
+    """Raises ValueError if more than the share `most_share` of all packets is lost in the
+    long run.
+    """
     if loss and loss.mean > most_share:
         mean, most = format_percent(loss.mean), format_percent(most_share)
         raise ValueError(
@@ -64,24 +64,28 @@ def _check_mean(loss: Loss | None, most_share: float) -> None:
 
 
 def read_path_loss(text: str) -> Loss | None:
-    """Reads '0.025%' or 'gemodel P [R [1-H [1-K]]]'; returns None for no loss."""
+    """Reads a random loss such as '0.025%', or bursts of losses from netem's Gilbert-Elliott model,
+    'gemodel P [R [1-H [1-K]]]'. Returns None for no loss.
+    """
     model, *shares = text.split() or [""]
     path_loss = (
         read_shares_of_loss(shares, "gemodel")
         if model == "gemodel"
         else read_shares_of_loss([text], "random")
     )
-    _check_mean(path_loss, MOST_LOSS)
+    _check_mean_loss(path_loss, MOST_LOSS)
     return path_loss
 
 
 def read_path_delay(text: str) -> float:
-    """Reads a delay in seconds."""
+    """Reads a one-way delay such as '20ms', in seconds."""
     return read_delay_up_to(text, MOST_DELAY_S)
 
 
 def read_path_rtt(text: str) -> float:
-    """Reads a base RTT in seconds."""
+    """Reads a base RTT such as '60ms', in seconds. It must be an even number of microseconds,
+    because each direction gets half of it.
+    """
     rtt_s = read_delay_up_to(text, 2 * MOST_DELAY_S)
     microseconds = round(rtt_s * 1e6, 3)
     if microseconds % 2:
@@ -93,7 +97,9 @@ def read_path_rtt(text: str) -> float:
 
 
 def read_path_rate(text: str) -> float:
-    """Reads a rate in bits per second."""
+    """Reads a rate such as '1gbit', in bits per second. Raises ValueError if it is so low that
+    iperf3 would time out.
+    """
     rate_bps = parse_rate(text)
     if rate_bps < LEAST_RATE_BPS:
         raise ValueError(
@@ -104,7 +110,7 @@ def read_path_rate(text: str) -> float:
 
 
 def read_window(text: str) -> int:
-    """Reads the largest window of a receiver, in bytes."""
+    """Reads the largest receive window that TCP may use, such as '4mb', in bytes."""
     window_bytes = int(BYTES.read(text))
     if not LEAST_WINDOW_BYTES <= window_bytes <= MOST_WINDOW_BYTES:
         least, most = format_bytes(LEAST_WINDOW_BYTES), format_bytes(MOST_WINDOW_BYTES)
@@ -113,7 +119,9 @@ def read_window(text: str) -> int:
 
 
 def read_host_names(text: str) -> tuple[str, ...]:
-    """Reads 'h1', or all names from 'h1..h50'."""
+    """Reads a sender's name such as 'h1', or a range of names, 'h1..h50'. Raises ValueError for a
+    name that is not valid or belongs to another part of the path.
+    """
     if match := _RANGE.fullmatch(text):
         low, high = int(match["low"]), int(match["high"])
         if match["first"] != match["last"] or low > high:
@@ -124,7 +132,7 @@ def read_host_names(text: str) -> tuple[str, ...]:
             f"{quoted(text)} is not a host's name: write a letter, then letters, digits and -, at "
             "most 24 in all"
         )
-    if text in RESERVED or text.endswith(f"-{RECEIVER}"):
+    if text in RESERVED_NAMES or text.endswith(f"-{RECEIVER}"):
         raise ValueError(
             f"{quoted(text)} is the name of another part of the path: choose another, such as h1"
         )
@@ -145,29 +153,31 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "rate": ("rate_bps", read_path_rate),
     "receiver-window": ("receiver_window_bytes", read_window),
 }
-_QUEUE = "sender-qdisc"
+_QUEUE_WORD = "sender-qdisc"
 
 
-def _fields(words: Sequence[str], known: Collection[str]) -> dict[str, Any]:
-    """Reads 'delay 5ms loss gemodel 1% 10%' as the names and values of fields of a Sender."""
+def _read_sender_fields(words: Sequence[str], known_words: Collection[str]) -> dict[str, Any]:
+    """Reads the words of 'delay 5ms loss gemodel 1% 10%' as values by the names of the fields of
+    model.Sender; delays stay under the words delay, rtt, data-delay and ack-delay.
+    """
     fields = {}
-    for name, value in settings(words, known, long=("loss",)).items():
-        field, read = _SETTINGS[name]
-        fields[field] = read_named(name, value, read)
+    for name, value in settings(words, known_words, long=("loss",)).items():
+        field, read_value = _SETTINGS[name]
+        fields[field] = read_named(name, value, read_value)
     return fields
 
 
 @dataclass(frozen=True)
 class Delays:
-    """Holds the given delays of a path, in seconds; None: not given."""
+    """Holds the one-way delays of data and of ACKs that a text sets, in seconds; None: not set."""
 
     data_s: float | None
     acks_s: float | None
 
 
-def delays_of(given: Mapping[str, Any]) -> Delays:
-    """Returns the delays that delay, rtt, data-delay and ack-delay set. Raises Contradiction if two
-    keys set the same delay.
+def delays_from_keys(given: Mapping[str, Any]) -> Delays:
+    """Returns the one-way delays that the values of delay, rtt, data-delay and ack-delay in `given`
+    (seconds by key) set. Raises Contradiction if two keys set the same delay.
     """
     names = [name for name in _DELAYS if name in given]
     if len(names) > 1 and names != ["data-delay", "ack-delay"]:
@@ -175,35 +185,44 @@ def delays_of(given: Mapping[str, Any]) -> Delays:
     if not names:
         return Delays(None, None)
     if names[0] in ("delay", "rtt"):
-        both_s = given["delay"] if "delay" in given else given["rtt"] / 2
-        return Delays(both_s, both_s)
+        delay_s = given["delay"] if "delay" in given else given["rtt"] / 2
+        return Delays(delay_s, delay_s)
     return Delays(given.get("data-delay"), given.get("ack-delay"))
 
 
 def read_sender(text: str) -> dict[str, Any]:
-    """Reads 'delay 5ms loss 0.1% sender-qdisc fq_codel limit 100' as fields of a Sender, and its
-    `delays`. The parameters of the queue discipline go on to the end, because they may have the
-    names of settings.
+    """Reads the value of a key host.NAME, such as 'delay 5ms loss 0.1% sender-qdisc fq_codel limit
+    100'.
+
+    Returns values by the names of the fields of model.Sender, with `delays` as Delays. sender-qdisc
+    must come last: all words after it belong to the queue discipline, because its parameters may
+    have the same names as settings.
     """
     words = text.split()
-    at = words.index(_QUEUE) if _QUEUE in words else len(words)
-    fields = _fields(words[:at], [*_SETTINGS, _QUEUE])
-    if at < len(words):
-        if at == len(words) - 1:
-            raise ValueError(f"has no value after {_QUEUE}")
-        rest = words[at + 1 :]
-        last = "" if _SETTINGS.keys().isdisjoint(rest) else f"; write {_QUEUE} last in the line"
-        fields["queue"] = read_named(_QUEUE, " ".join(rest), read_sender_queue, last)
+    queue_index = words.index(_QUEUE_WORD) if _QUEUE_WORD in words else len(words)
+    fields = _read_sender_fields(words[:queue_index], [*_SETTINGS, _QUEUE_WORD])
+    if queue_index < len(words):
+        if queue_index == len(words) - 1:
+            raise ValueError(f"has no value after {_QUEUE_WORD}")
+        queue_words = words[queue_index + 1 :]
+        hint = (
+            ""
+            if _SETTINGS.keys().isdisjoint(queue_words)
+            else f"; write {_QUEUE_WORD} last in the line"
+        )
+        fields["queue"] = read_named(_QUEUE_WORD, " ".join(queue_words), read_sender_queue, hint)
     try:
-        delays = delays_of(fields)
+        delays = delays_from_keys(fields)
     except Contradiction as contradiction:
         raise ValueError(f"contradicts itself: {contradiction.key} {contradiction}") from None
-    own = {field: value for field, value in fields.items() if field not in _DELAYS}
-    return own | {"delays": delays}
+    own_fields = {field: value for field, value in fields.items() if field not in _DELAYS}
+    return own_fields | {"delays": delays}
 
 
 def read_moment(text: str) -> float:
-    """Reads a time in seconds after the traffic began."""
+    """Reads the TIME of a key at.TIME: when a change happens, in seconds after the traffic
+    began.
+    """
     moment_s = parse_time(text)
     if moment_s == 0:
         raise ValueError(f"{quoted(text)} is not a time during a run: write for instance at.60s")
@@ -211,34 +230,42 @@ def read_moment(text: str) -> float:
 
 
 def read_changes(text: str) -> tuple[Change, ...]:
-    """Reads 'rate 500mbit, h2 delay 20ms' as changes, whose at_s is not known yet."""
+    """Reads the value of a key at.TIME, such as 'rate 500mbit, h2 delay 20ms': changes of the path
+    during a run. Their at_s is 0 until the caller sets it from TIME.
+    """
     parts = [part.split() for part in text.split(",")]
     if [] in parts:
         raise ValueError(
             "has no change between two commas, or at an end: write for instance rate 500mbit, loss "
             "1%"
         )
-    changes = tuple(map(_change, parts))
-    changed = [what for change in changes for what in _changed(change)]
+    changes = tuple(map(_read_change, parts))
+    changed = [value for change in changes for value in _changed_values(change)]
     if len(set(changed)) < len(changed):
         raise ValueError("sets one value twice: write it once")
     return changes
 
 
-def _changed(change: Change) -> list[tuple[str, str | None]]:
-    """Returns the values that a change sets, each with its sender."""
+def _changed_values(change: Change) -> list[tuple[str, str | None]]:
+    """Returns the values that a change sets, each as its name and its sender (None: of all
+    senders), such as [('data', 'h2'), ('ack', 'h2')] for 'h2 delay 20ms'. So a value that is set
+    twice is found.
+    """
     if isinstance(change, DelayChange):
         directions = ("data", "ack") if change.direction == "both" else (change.direction,)
         return [(direction, change.sender) for direction in directions]
     return [(change.kind, None if isinstance(change, RateChange) else change.sender)]
 
 
-def _change(words: list[str]) -> Change:
+def _read_change(words: list[str]) -> Change:
+    """Reads the words of one change, [HOST] NAME VALUE, such as 'h2 delay 20ms'. Without a host it
+    applies to all senders; a rate is that of the bottleneck.
+    """
     known = ("rate", *_DELAYS, "loss")
     sender = None
     if len(words) > 2 and words[0] not in known and words[1] in known:
         sender = words.pop(0)
-    fields = _fields(words, known)
+    fields = _read_sender_fields(words, known)
     if len(fields) != 1:
         raise ValueError(
             "has a part that is not one change: write for instance rate 500mbit, h2 delay 20ms, "
@@ -282,19 +309,22 @@ DEFAULT_BURST_S, LEAST_BURST_PACKETS = 0.005, 10
 
 
 @dataclass(frozen=True)
-class AskedPolicer:
-    """Holds a policer as written in the file. `burst_bytes` is None if it is not given."""
+class WrittenPolicer:
+    """Holds a policer (it drops packets beyond a rate) as written in the file. `burst_bytes` is the
+    size of its token bucket; None: not given, so it follows from the link.
+    """
 
     rate_bps: float
     burst_bytes: int | None
 
-    def on_link(self, link_bps: float, mtu_bytes: int, offloads: bool) -> Policer:
-        """Returns the policer before a link of `link_bps`. If no burst is given, it has the burst
-        that a vendor recommends.
+    def resolve(self, link_bps: float, mtu_bytes: int, offloads: bool) -> Policer:
+        """Returns the policer with a known burst, for a link of `link_bps` behind it. If none is
+        written, it has the burst that a vendor recommends.
 
         This is the amount that the link carries in 5 ms, but at least ten packets (Juniper,
         "Determining Proper Burst Size for Traffic Policers"). With offloads it holds at least two
-        super-packets, because a policer never splits one.
+        super-packets (the up to 64 KiB that TCP passes to the device at once), because a policer
+        never splits one.
         """
         if self.burst_bytes is not None:
             return Policer(self.rate_bps, self.burst_bytes)
@@ -305,14 +335,14 @@ class AskedPolicer:
         )
 
 
-def read_policer(text: str) -> AskedPolicer | None:
-    """Reads '500mbit', '500mbit burst 1mb' or 'none'. Raises ValueError."""
+def read_policer(text: str) -> WrittenPolicer | None:
+    """Reads the key policer: '500mbit', '500mbit burst 1mb', or 'none' (returns None)."""
     if text.lower() == "none":
         return None
     rate, *words = text.split() or [""]
     burst = settings(words, ("burst",)).get("burst")
     try:
-        return AskedPolicer(read_path_rate(rate), None if burst is None else BYTES.read(burst))
+        return WrittenPolicer(read_path_rate(rate), None if burst is None else BYTES.read(burst))
     except ValueError as error:
         part = rate if burst is None else f"burst {burst}"
         raise ValueError(about(part, error)) from None

@@ -1,4 +1,4 @@
-"""Turns the settings of an entry into an emulated path, and finds contradictions among them."""
+"""Builds the emulated path and the traffic of an entry, and checks their values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from ccmix.config.host_values import capture_in_router
 from ccmix.config.keys import Member
 from ccmix.config.problems import Contradiction, nearest, quoted
 from ccmix.config.queues import MOST_BANDWIDTH_BPS, red_refusal
-from ccmix.config.senders import MOST_HOSTS, AskedPolicer, Delays, delays_of
+from ccmix.config.senders import MOST_HOSTS, Delays, WrittenPolicer, delays_from_keys
 from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S, Duration
 from ccmix.generators.distributions import mean_bytes
 from ccmix.model import (
@@ -57,7 +57,11 @@ MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
 
 def topology(settings: Mapping[str, Any], parameter: ModuleParameter | None = None) -> Topology:
-    """Returns the path, with a module's parameter if one is swept. Raises Contradiction."""
+    """Builds the emulated path (senders, bottleneck, receivers) from the values of an entry and of
+    its [topology NAME] by key. `parameter` is a kernel module parameter, if the entry sweeps one.
+
+    Raises Contradiction, with the key to change, for values that contradict each other.
+    """
     senders = _senders(settings)
     return Topology(
         rate_bps=settings["rate"],
@@ -74,7 +78,7 @@ def topology(settings: Mapping[str, Any], parameter: ModuleParameter | None = No
         control=settings["control"],
         policer=_policer(settings),
         ack_bottleneck=_ack_bottleneck(settings),
-        changes=_changes(settings, [sender.name for sender in senders]),
+        changes=_timed_changes(settings, [sender.name for sender in senders]),
         capture=capture_in_router(settings) if settings["tcpdump"] else None,
         kernel=settings["kernel"],
         host_root=settings["host-root"],
@@ -84,15 +88,19 @@ def topology(settings: Mapping[str, Any], parameter: ModuleParameter | None = No
 
 
 def _policer(settings: Mapping[str, Any]) -> Policer | None:
-    asked: AskedPolicer | None = settings["policer"]
+    """Returns the policer before the bottleneck, None without one. Its burst may follow from the
+    rate.
+    """
+    written: WrittenPolicer | None = settings["policer"]
     return (
         None
-        if asked is None
-        else asked.on_link(settings["rate"], settings["mtu"], settings["offloads"])
+        if written is None
+        else written.resolve(settings["rate"], settings["mtu"], settings["offloads"])
     )
 
 
 def _ack_bottleneck(settings: Mapping[str, Any]) -> AckBottleneck | None:
+    """Returns the bottleneck that ACKs pass on the way back, None without the key ack-rate."""
     rate_bps, buffer = settings.get("ack-rate"), settings.get("ack-buffer")
     if rate_bps is None and buffer is not None:
         raise Contradiction(
@@ -102,84 +110,90 @@ def _ack_bottleneck(settings: Mapping[str, Any]) -> AckBottleneck | None:
 
 
 def _senders(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
-    """Returns the senders of `hosts` and of host.NAME, in this order, or only h1 without any.
+    """Returns the senders of a path: h1 to hN of the key hosts, then those of keys host.NAME; only
+    h1 without these keys.
 
-    A later setting of a host overrides an earlier one.
+    A later setting of a host overrides an earlier one, and the path's settings apply to all hosts.
     """
-    own: dict[str, dict[str, Any]] = {
+    hosts: dict[str, dict[str, Any]] = {
         f"h{number}": {} for number in range(1, settings.get("hosts", 0) + 1)
     }
     delays: dict[str, list[Delays]] = {}  # of each host, those that override the next ones first
-    for _, sender in _members(settings, "host."):
-        for name in sender.name:
-            own[name] = own.get(name, {}) | sender.value
-            delays.setdefault(name, []).insert(0, sender.value["delays"])
-    own = own or {"h1": {}}
-    if len(own) > MOST_HOSTS:
+    for _, member in _family_members(settings, "host."):
+        for name in member.name:
+            hosts[name] = hosts.get(name, {}) | member.value
+            delays.setdefault(name, []).insert(0, member.value["delays"])
+    hosts = hosts or {"h1": {}}
+    if len(hosts) > MOST_HOSTS:
         raise Contradiction(
             "hosts" if "hosts" in settings else None,
-            f"makes {len(own)} hosts, more than {MOST_HOSTS}",
+            f"makes {len(hosts)} hosts, more than {MOST_HOSTS}",
         )
-    of_all = delays_of(settings)
+    path_delays = delays_from_keys(settings)
     return tuple(
         Sender(
             name,
             delay_s=0.0,
-            loss=given.get("loss", settings["loss"]),
-            jitter_s=given.get("jitter_s", settings["jitter"]),
-            reorder=given.get("reorder", settings["reorder"]),
-            rate_bps=given.get("rate_bps"),
-            queue=given.get("queue", settings["sender-qdisc"]),
-            receiver_window_bytes=given.get(
+            loss=host_settings.get("loss", settings["loss"]),
+            jitter_s=host_settings.get("jitter_s", settings["jitter"]),
+            reorder=host_settings.get("reorder", settings["reorder"]),
+            rate_bps=host_settings.get("rate_bps"),
+            queue=host_settings.get("queue", settings["sender-qdisc"]),
+            receiver_window_bytes=host_settings.get(
                 "receiver_window_bytes", settings.get("receiver-window")
             ),
-        ).delayed(*_delays_of_host(name, [*delays.get(name, ()), of_all]))
-        for name, given in own.items()
+        ).delayed(*_first_delays(name, [*delays.get(name, ()), path_delays]))
+        for name, host_settings in hosts.items()
     )
 
 
-def _delays_of_host(name: str, delays: Sequence[Delays]) -> tuple[float, float]:
-    """Returns the delays of data and of ACKs, each from the first of `delays` that has it."""
-    data_s = next((given.data_s for given in delays if given.data_s is not None), None)
-    acks_s = next((given.acks_s for given in delays if given.acks_s is not None), None)
+def _first_delays(name: str, candidates: Sequence[Delays]) -> tuple[float, float]:
+    """Returns a host's one-way delays of data and of ACKs in seconds, each from the first of
+    `candidates` that sets it. Raises Contradiction if none does.
+    """
+    data_s = next((given.data_s for given in candidates if given.data_s is not None), None)
+    acks_s = next((given.acks_s for given in candidates if given.acks_s is not None), None)
     if data_s is None and acks_s is None:
         raise Contradiction(
             "delay",
             f"host {name} has no delay: write delay = ... for all hosts, or delay ... in its line",
         )
     if data_s is None or acks_s is None:
-        lacking, given_key = (
+        missing, given_key = (
             ("data-delay", "ack-delay") if data_s is None else ("ack-delay", "data-delay")
         )
         raise Contradiction(
-            lacking,
-            f"is missing: host {name} has only {given_key}. Write {lacking} too, or delay instead "
+            missing,
+            f"is missing: host {name} has only {given_key}. Write {missing} too, or delay instead "
             "of "
             "both",
         )
     return data_s, acks_s
 
 
-def _changes(settings: Mapping[str, Any], hosts: Sequence[str]) -> tuple[Change, ...]:
+def _timed_changes(settings: Mapping[str, Any], hosts: Sequence[str]) -> tuple[Change, ...]:
+    """Returns the changes of the path during a run, from keys such as 'at.60s = rate 500mbit', by
+    time. Raises Contradiction if one is too late to have an effect, or its host is not in `hosts`.
+    """
     changes: list[Change] = []
-    keys: dict[float, str] = {}
-    seconds = settings["omit"] + settings["duration"].seconds
-    for key, moment in _members(settings, "at."):
-        at_s = moment.name
-        if (other := keys.setdefault(at_s, key)) != key:
+    key_by_time: dict[float, str] = {}
+    traffic_s = settings["omit"] + settings["duration"].seconds
+    for key, member in _family_members(settings, "at."):
+        at_s = member.name
+        if (earlier := key_by_time.setdefault(at_s, key)) != key:
             raise Contradiction(
                 key,
-                f"is the same time as {other}: write one line, with commas between the changes",
+                f"is the same time as {earlier}: write one line, with commas between the changes",
             )
-        if at_s >= seconds:
+        if at_s >= traffic_s:
             raise Contradiction(
-                key, f"changes nothing: the traffic (omit and duration) takes {seconds:g} s"
+                key, f"changes nothing: the traffic (omit and duration) takes {traffic_s:g} s"
             )
         if settings["duration"].settled and at_s > settings["omit"]:
             raise Contradiction(
                 key, "changes goodput, so the run can't settle: write a time for duration"
             )
-        for change in moment.value:
+        for change in member.value:
             sender = None if isinstance(change, RateChange) else change.sender
             if sender is not None and sender not in hosts:
                 raise Contradiction(
@@ -189,12 +203,15 @@ def _changes(settings: Mapping[str, Any], hosts: Sequence[str]) -> tuple[Change,
     return tuple(sorted(changes, key=lambda change: change.at_s))
 
 
-def _members(settings: Mapping[str, Any], prefix: str) -> list[tuple[str, Member]]:
+def _family_members(settings: Mapping[str, Any], prefix: str) -> list[tuple[str, Member]]:
+    """Returns the keys with a prefix such as 'host.', with their values."""
     return [(name, value) for name, value in settings.items() if name.startswith(prefix)]
 
 
-def traffic_of(settings: Mapping[str, Any], sources: Sequence[TrafficSource]) -> Traffic:
-    """Returns the traffic of these sources, with the times from an entry's keys."""
+def traffic_of_sources(settings: Mapping[str, Any], sources: Sequence[TrafficSource]) -> Traffic:
+    """Returns the traffic of these sources, with the duration, interval, pacing and RTT probe that
+    an entry's keys set for all of them.
+    """
     duration: Duration = settings["duration"]
     return Traffic(
         sources=tuple(sources),
@@ -208,9 +225,8 @@ def traffic_of(settings: Mapping[str, Any], sources: Sequence[TrafficSource]) ->
 
 
 def check_ccas(traffic: Traffic) -> None:
-    """Checks that each CCA is known. Not for the user's own lab kernels, which may have more CCAs.
-
-    Raises Contradiction.
+    """Checks that each CCA is in Linux or one of ccmix's BBR versions. Called only for the stock
+    kernel: kernels that users build for the lab may have more CCAs. Raises Contradiction.
     """
     for source in traffic.sources:
         try:
@@ -222,15 +238,15 @@ def check_ccas(traffic: Traffic) -> None:
 
 
 def check_traffic(traffic: Traffic, port: int) -> None:
-    """Checks the traffic of ccmix's own iperf3, whose first server listens on the port. Raises
-    Contradiction.
+    """Checks traffic against the limits of iperf3: its times, streams and ports. The servers of its
+    tests listen on `port` and the ports after it. Raises Contradiction.
     """
-    asked = traffic.rtt_probe and traffic.rtt_probe.tcp_port
+    probed_port = traffic.rtt_probe and traffic.rtt_probe.tcp_port
     servers = max(1, len(traffic.named_sources) + (traffic.test is not None))
-    if asked and port <= asked < port + servers:
+    if probed_port and port <= probed_port < port + servers:
         raise Contradiction(
             "rtt-probe",
-            f"asks port {asked}, where iperf3's server takes each question for a test: "
+            f"asks port {probed_port}, where iperf3's server takes each question for a test: "
             "write another port",
         )
     if traffic.streams and 0 in streams_of_groups(traffic.groups, traffic.streams):
@@ -261,8 +277,8 @@ def check_traffic(traffic: Traffic, port: int) -> None:
 
 
 def _check_steps(traffic: Traffic) -> None:
-    """Checks that the steps that measure a path have enough time and a probe. Raises
-    Contradiction.
+    """Checks that an entry of type path, which measures a path by a fixed sequence of steps, has
+    enough time and an RTT probe. Raises Contradiction.
     """
     if traffic.at_most_s is not None or not LEAST_STEPS_S <= traffic.measured_s <= MOST_STEPS_S:
         raise Contradiction(
@@ -276,7 +292,10 @@ def _check_steps(traffic: Traffic) -> None:
 
 
 def _check_settled(traffic: Traffic) -> None:
-    """Checks that iperf3's goodput can show whether a run has settled."""
+    """Checks that a run can end once its goodput no longer changes ('duration = settled, at most
+    10m'). This needs goodput during the run from iperf3, and all flows started before the measured
+    time.
+    """
     for source in traffic.sources:
         key = f"flows.{source.name}" if source.name else "duration"
         if isinstance(source, PschedulerSource):
@@ -301,37 +320,46 @@ def _check_settled(traffic: Traffic) -> None:
 
 
 def _check_sources(traffic: Traffic) -> None:
-    lasts = f"but the traffic (omit and duration) takes {traffic.total_s:g} s"
+    """Checks that each source and each group of streams starts before the traffic ends, and that no
+    workload makes too many flows. Raises Contradiction.
+    """
+    reason = f"but the traffic (omit and duration) takes {traffic.total_s:g} s"
     for source in traffic.sources:
         key = f"flows.{source.name}" if source.name else "cca"
         if source.start_s >= traffic.total_s:
-            raise Contradiction(key, f"starts after {source.start_s:g} s, {lasts}")
+            raise Contradiction(key, f"starts after {source.start_s:g} s, {reason}")
         if (
             isinstance(source, WorkloadSource)
-            and (number := _arrivals(source, traffic.total_s)) > MOST_ARRIVALS
+            and (flow_count := _expected_flows(source, traffic.total_s)) > MOST_ARRIVALS
         ):
             raise Contradiction(
-                key, f"makes {number:.3g} flows, more than {MOST_ARRIVALS}: write less load"
+                key, f"makes {flow_count:.3g} flows, more than {MOST_ARRIVALS}: write less load"
             )
         if isinstance(source, GroupedSource):
-            _check_delays(key, source.groups, traffic.total_s, lasts)
+            _check_group_starts(key, source.groups, traffic.total_s, reason)
 
 
-def _check_delays(key: str, groups: Iterable[Group], seconds: float, lasts: str) -> None:
+def _check_group_starts(key: str, groups: Iterable[Group], traffic_s: float, reason: str) -> None:
+    """Raises Contradiction for a group of streams whose start is delayed until the traffic has
+    ended. `reason` is the end of the message, with the duration of the traffic.
+    """
     for group in groups:
-        if group.delay_s >= seconds:
+        if group.delay_s >= traffic_s:
             raise Contradiction(
-                key, f"has a group of {group.cca} that starts after {group.delay_s:g} s, {lasts}"
+                key,
+                f"has a group of {group.cca} that starts after {group.delay_s:g} s, {reason}",
             )
 
 
-def _arrivals(workload: WorkloadSource, seconds: float) -> float:
-    """Returns the expected number of flows."""
+def _expected_flows(workload: WorkloadSource, seconds: float) -> float:
+    """Returns how many flows a workload starts in that time on average."""
     return workload.offered_bps * seconds / 8 / mean_bytes(workload.sizes)
 
 
 def check_topology(path: Topology) -> None:
-    """Raises Contradiction."""
+    """Checks the values of an emulated path against each other, and against the limits of tc and
+    iperf3. Raises Contradiction with the key to change.
+    """
     if path.buffer.kind == "bdp" and path.base_rtt_s == 0:
         raise Contradiction(
             "buffer",
@@ -355,12 +383,12 @@ def check_topology(path: Topology) -> None:
             f"is more than {int(MOST_BUCKET_S)} s at {format_rate(slowest_bps)}, which tc "
             "can't count: write less",
         )
-    repaired_s = DOUBT_RTTS * path.base_rtt_s + path.longest_rtt_s
-    if path.control == "path" and repaired_s > CONTROL_WAITS_S:
+    resent_s = DOUBT_RTTS * path.base_rtt_s + path.longest_rtt_s
+    if path.control == "path" and resent_s > CONTROL_WAITS_S:
         raise Contradiction(
             "buffer",
             f"makes a round trip of {path.longest_rtt_s:.3g} s when it is full. If it drops a "
-            f"packet of iperf3's control connection, the answer comes after {repaired_s:.3g} s, "
+            f"packet of iperf3's control connection, the answer comes after {resent_s:.3g} s, "
             f"but iperf3 gives up after {CONTROL_WAITS_S:g} s: write a smaller buffer, a shorter "
             "delay, or control = beside",
         )
@@ -394,12 +422,14 @@ def check_topology(path: Topology) -> None:
     for loss in dict.fromkeys(
         sender.loss for _, phase in path.phases for sender in phase.senders if sender.loss
     ):
-        _check_bursts(path, loss)
+        _check_loss_bursts(path, loss)
     _check_queue(path)
 
 
-def _check_bursts(path: Topology, loss: Loss) -> None:
-    """Checks that connections outlast the loss. Raises Contradiction."""
+def _check_loss_bursts(path: Topology, loss: Loss) -> None:
+    """Checks that a path does not lose so many packets in a row that connections fail: iperf3's
+    control connection, or a stream's handshake. Raises Contradiction.
+    """
     if (
         path.control == "path"
         and CONTROL_MESSAGES * loss.all_lost(1 + CONTROL_TRIES) > MOST_FAILURES
@@ -418,22 +448,22 @@ def _check_bursts(path: Topology, loss: Loss) -> None:
 
 
 def _check_policer(path: Topology) -> None:
-    """Checks that the policer's bucket holds the largest packet, and that tc can count it. Raises
-    Contradiction.
+    """Checks that the bucket of the policer holds the largest packet, which would otherwise always
+    be dropped, and is not larger than tc can count. Raises Contradiction.
     """
     policer = path.policer
     if policer is None:
         return
-    largest_bytes, what = path.packet_bytes, "a packet with its Ethernet header"
+    largest_bytes, largest_packet = path.packet_bytes, "a packet with its Ethernet header"
     if path.offloads:
-        largest_bytes, what = (
+        largest_bytes, largest_packet = (
             SUPER_PACKET_BYTES,
             "a super-packet (offloads = on makes them, and a policer drops them whole)",
         )
     if policer.burst_bytes < largest_bytes:
         raise Contradiction(
             "policer",
-            f"has a burst that holds less than {what}: write at least {largest_bytes}b, "
+            f"has a burst that holds less than {largest_packet}: write at least {largest_bytes}b, "
             "or leave it out",
         )
     if policer.burst_bytes * 8 / policer.rate_bps > MOST_BUCKET_S:
@@ -445,23 +475,28 @@ def _check_policer(path: Topology) -> None:
 
 
 def _check_ack_bottleneck(path: Topology) -> None:
-    acks = path.ack_bottleneck
-    if acks is None:
+    """Checks the buffer of the bottleneck that ACKs pass: in BDP it needs a delay, and tc limits
+    it.
+    """
+    bottleneck = path.ack_bottleneck
+    if bottleneck is None:
         return
-    if acks.buffer.kind == "bdp" and path.base_rtt_s == 0:
+    if bottleneck.buffer.kind == "bdp" and path.base_rtt_s == 0:
         raise Contradiction(
             "ack-buffer",
             "is given in BDP, but the BDP of a path without delay is 0: write bytes or packets",
         )
     if path.ack_limit > MOST_BUFFER_BYTES:
-        unit = "packets" if acks.counts_packets else "bytes"
+        unit = "packets" if bottleneck.counts_packets else "bytes"
         raise Contradiction(
             "ack-buffer", f"is more than its queue holds: write at most {MOST_BUFFER_BYTES} {unit}"
         )
 
 
 def check_pacing(path: Topology, traffic: Traffic) -> None:
-    """Checks that the senders' queues can pace, if the key pacing is set. Raises Contradiction."""
+    """Checks that each sender that the key pacing limits has the queue discipline fq, which paces,
+    and no second limit of a flow's rate. Raises Contradiction.
+    """
     for sender in path.senders:
         if not traffic.paces(sender.name):
             continue
@@ -481,20 +516,20 @@ def check_pacing(path: Topology, traffic: Traffic) -> None:
 
 
 def _check_queue(path: Topology) -> None:
-    """Checks RED's thresholds against the buffer, and the averaging of RED and CHOKe against the
-    rate.
+    """Checks the thresholds of RED and CHOKe against the size of the bottleneck's buffer, and their
+    averaging against its rate. Raises Contradiction.
     """
     queue = path.queue
-    holds = {"red": path.buffer_bytes, "choke": path.buffer_packets}.get(queue.kind)
-    if holds is None:
+    limit = {"red": path.buffer_bytes, "choke": path.buffer_packets}.get(queue.kind)
+    if limit is None:
         return
     unit = "b" if queue.kind == "red" else " packets"
     for name in ("min", "max"):
-        if (value := queue.parameter(name)) and int(value) > holds:
+        if (value := queue.parameter(name)) and int(value) > limit:
             raise Contradiction(
                 "qdisc",
                 f"{queue.kind} has a {name} of {value}{unit}, more than the buffer of "
-                f"{holds}{unit}",
+                f"{limit}{unit}",
             )
     if path.rate_bps > MOST_BANDWIDTH_BPS and queue.parameter("bandwidth") is None:
         most = format_rate(MOST_BANDWIDTH_BPS)
@@ -503,5 +538,5 @@ def _check_queue(path: Topology) -> None:
             f"{queue.kind} uses the rate as its bandwidth, which can be at most {most}: write "
             "bandwidth 34gbit",
         )
-    if refusal := red_refusal(queue, holds, path.packet_bytes):
+    if refusal := red_refusal(queue, limit, path.packet_bytes):
         raise Contradiction("qdisc", refusal)

@@ -1,5 +1,6 @@
-"""Readers of values that several keys share. Each raises ValueError with a sentence that says how
-to correct the value.
+"""Defines readers of values that several keys share: sizes, times, switches, shell lines.
+
+Each raises ValueError with a sentence that says how to correct the value.
 """
 
 import re
@@ -47,9 +48,10 @@ Settings = Mapping[str, Any]  # the values of an entry and of its path, by key
 
 @dataclass(frozen=True)
 class Kind:
-    """Describes the values of a key: `name` and `unit` for people, `read` for the program.
+    """Describes a form of values: `name` and `unit` say it to people, `read` turns a text into the
+    value.
 
-    A wrong value is `shown` in messages, unless it may contain a password.
+    `shown` is whether a message may quote a wrong value; not if it may contain a password.
     """
 
     name: str
@@ -59,7 +61,9 @@ class Kind:
 
 
 def read_named(name: str, text: str, read: Callable[[str], Any], hint: str = "") -> Any:
-    """Reads the value that follows a name; the message on a wrong value has the name and a hint."""
+    """Reads a value that follows a name, such as the '5ms' of 'delay 5ms'. An error names both, and
+    ends with `hint`.
+    """
     try:
         return read(text)
     except ValueError as error:
@@ -67,7 +71,7 @@ def read_named(name: str, text: str, read: Callable[[str], Any], hint: str = "")
 
 
 def read_part(text: str, read: Callable[[str], Any]) -> Any:
-    """Reads a part of a value; the message on a wrong part begins with it."""
+    """Reads one part of a longer value; an error begins with this part."""
     try:
         return read(text)
     except ValueError as error:
@@ -75,11 +79,15 @@ def read_part(text: str, read: Callable[[str], Any]) -> Any:
 
 
 def units(names: "dict[str, float] | dict[str, float | int]") -> str:
-    """Returns a list of units for people."""
+    """Joins the names of units for people: 'us, ms, s'."""
     return ", ".join(names)
 
 
 def whole_number(least: int, most: int, unit: str = "") -> Kind:
+    """Returns a kind of values: whole numbers from `least` to `most`, whose unit is only named to
+    people.
+    """
+
     def read(text: str) -> int:
         if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
             raise ValueError(f"is not a whole number from {least} to {most}")
@@ -89,6 +97,8 @@ def whole_number(least: int, most: int, unit: str = "") -> Kind:
 
 
 def choice(*choices: str) -> Kind:
+    """Returns a kind of values: one of these words."""
+
     def read(text: str) -> str:
         if text not in choices:
             raise ValueError("is unknown" + nearest(text, choices))
@@ -97,7 +107,8 @@ def choice(*choices: str) -> Kind:
     return Kind(" or ".join(choices), "", read)
 
 
-def _switch(text: str) -> bool:
+def _read_switch(text: str) -> bool:
+    """Reads on or off, also in the words of the original ESnet harness."""
     values = {
         "true": True,
         "yes": True,
@@ -113,12 +124,15 @@ def _switch(text: str) -> bool:
     return values[text.lower()]
 
 
-def _text_or_off(text: str) -> str | None:
-    """Reads text; returns None for a word that a switch reads as off."""
+def _read_text_or_off(text: str) -> str | None:
+    """Reads a text; None if it is a word that switches off ('off', 'no', 'false' or '0')."""
     return None if text.lower() in ("false", "no", "off", "0") else read_text(text)
 
 
-def _limits(text: str) -> tuple[str, ...]:
+def _read_limits(text: str) -> tuple[str, ...]:
+    """Reads a list of limits: reasons other than the path, such as a busy CPU, for which a run is
+    marked as limited.
+    """
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in LIMITS:
@@ -126,14 +140,16 @@ def _limits(text: str) -> tuple[str, ...]:
     return names
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _read_names(text: str) -> tuple[str, ...]:
+    """Reads a list of different names of keys."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if len(set(names)) < len(names):
         raise ValueError("names a key twice")
     return names
 
 
-def _buffer(text: str) -> Buffer:
+def _read_buffer(text: str) -> Buffer:
+    """Reads the size of a buffer: in BDP ('1bdp'), packets ('1000p') or bytes ('100kb')."""
     number, unit = quantity(text, ["bdp", "p", *SIZE_BYTES], "1bdp, 100kb or 1000p")
     if number == 0:
         raise ValueError("is zero: write for instance 1bdp, 100kb or 1000p")
@@ -142,7 +158,8 @@ def _buffer(text: str) -> Buffer:
     return Buffer(number, "packet") if unit == "p" else Buffer(number * SIZE_BYTES[unit], "byte")
 
 
-def _size(text: str) -> int:
+def _read_size(text: str) -> int:
+    """Reads a size such as '64kib', in bytes, less than 4 GiB."""
     number, unit = quantity(text, SIZE_BYTES, "64kib, 1514b")
     size_bytes = round(number * SIZE_BYTES[unit])
     if not 1 <= size_bytes < 2**32:
@@ -150,7 +167,8 @@ def _size(text: str) -> int:
     return size_bytes
 
 
-def _positive_time(text: str) -> float:
+def _read_positive_time(text: str) -> float:
+    """Reads a time such as '10s', in seconds, more than 0."""
     seconds = parse_time(text)
     if seconds == 0:
         raise ValueError("is zero: write for instance 10s")
@@ -159,22 +177,25 @@ def _positive_time(text: str) -> float:
 
 @dataclass(frozen=True)
 class Duration:
-    """Holds a measured time; with `settled`, the longest time until the run has settled."""
+    """Holds how long a run is measured, in seconds. If `settled`, the run ends earlier once its
+    goodput no longer changes, and `seconds` is the limit.
+    """
 
     seconds: float
     settled: bool = False
 
 
-def _duration(text: str) -> Duration:
+def _read_duration(text: str) -> Duration:
+    """Reads '30s', or 'settled, at most 10m': until the goodput no longer changes."""
     if limit := _SETTLED.fullmatch(text):
-        return Duration(_positive_time(limit[1]), settled=True)
+        return Duration(_read_positive_time(limit[1]), settled=True)
     if text.lower().startswith("settled"):
         raise ValueError("has no limit: write for instance settled, at most 10m")
-    return Duration(_positive_time(text))
+    return Duration(_read_positive_time(text))
 
 
 def read_delay_up_to(text: str, most_s: float) -> float:
-    """Returns a delay in seconds. Raises ValueError."""
+    """Reads a delay of at most `most_s`, in seconds."""
     delay_s = parse_time(text)
     if 0 < delay_s < LEAST_DELAY_S:
         raise ValueError(
@@ -186,10 +207,10 @@ def read_delay_up_to(text: str, most_s: float) -> float:
 
 
 def read_shares_of_loss(shares: Sequence[str], model: Literal["random", "gemodel"]) -> Loss | None:
-    """Returns the loss that one share describes, or one to four shares of gemodel; None if nothing
-    is lost.
+    """Reads a random loss (one share of all packets, such as '0.1%'), or the one to four shares of
+    netem's Gilbert-Elliott model. Returns None if no packet would be lost.
 
-    Raises ValueError also if all packets are lost in the long run.
+    Raises ValueError also if all packets would be lost in the long run.
     """
     if not 1 <= len(shares) <= (4 if model == "gemodel" else 1):
         raise ValueError("is not a loss: write for instance 0.025% or gemodel 1% 10% 70% 0.1%")
@@ -200,7 +221,8 @@ def read_shares_of_loss(shares: Sequence[str], model: Literal["random", "gemodel
     return Loss(model, parameters) if mean else None
 
 
-def _pacing(text: str) -> float | None:
+def _read_pacing(text: str) -> float | None:
+    """Reads the rate to which fq paces each flow, in bit/s; None for 'none'."""
     if text.lower() == "dynamic":
         raise ValueError("is not supported: try several rates, such as sweep.pacing = 1gbit, 2gbit")
     if "," in text:
@@ -209,8 +231,8 @@ def _pacing(text: str) -> float | None:
 
 
 def _sweep_line(key: str, text: str) -> str:
-    """Returns the line that sweeps a key over a list that was given as one value; a long list is
-    shortened.
+    """Returns the INI line that sweeps a key over these values, for a user who wrote a list as one
+    value: 'sweep.pacing = 1gbit, 2gbit'. A long list is shortened.
     """
     values = [value.strip() for value in text.split(",") if value.strip()]
     return (
@@ -219,7 +241,10 @@ def _sweep_line(key: str, text: str) -> str:
     )
 
 
-def _rtt_probe(text: str) -> RttProbe | None:
+def _read_rtt_probe(text: str) -> RttProbe | None:
+    """Reads how RTTs are measured during a run: 'icmp@10' is ten pings a second, 'tcp:22@10' ten
+    connections to this port. Returns None for 'none'.
+    """
     if text == "none":
         return None
     match = _RTT_PROBE.fullmatch(text)
@@ -233,38 +258,41 @@ def _rtt_probe(text: str) -> RttProbe | None:
 
 
 def read_text(text: str) -> str:
-    """Reads any text without control characters, which other programs do not expect. Several lines
-    stay several lines.
+    """Reads any text, of one or several lines. Raises ValueError for control characters, because
+    programs that get the text do not expect them.
     """
     if control := _CONTROL.search(text):
         raise ValueError(f"has the control character {ord(control[0]):#04x}: remove it")
     return text
 
 
-def _one_line(text: str) -> str:
-    """Reads a command that may be written on several lines."""
+def _read_one_line(text: str) -> str:
+    """Reads a shell command that may be written on several lines; returns it as one."""
     return " ".join(read_text(text).split("\n"))
 
 
-def _source_command(text: str) -> str:
-    """Reads src-cmd. A word of JSON with doubled braces, {{"key":"value"}}, was written for the
-    original harness, which turned them into single braces and started the command without a shell,
-    so the quotes stayed.
+def _read_source_command(text: str) -> str:
+    """Reads src-cmd, the command that sends traffic. Configurations of the original ESnet harness
+    wrote JSON arguments with doubled braces, {{"key":"value"}}: turns them into quoted arguments
+    with single braces, which is what the harness passed on, without a shell.
     """
-    return _DOUBLED_JSON.sub(_single_braces, _one_line(text))
+    return _DOUBLED_JSON.sub(_with_single_braces, _read_one_line(text))
 
 
-def _single_braces(word: "re.Match[str]") -> str:
+def _with_single_braces(word: "re.Match[str]") -> str:
+    """Returns a matched argument with single braces, quoted for the shell."""
     return shlex.quote(word[0].replace("{{", "{").replace("}}", "}"))
 
 
-def _cores(text: str) -> str:
+def _read_cores(text: str) -> str:
+    """Reads a list of CPU cores for mpstat -P, such as '0-15' or 'ALL'."""
     if not _CORES.fullmatch(text):
         raise ValueError("is not a list of cores for mpstat -P: write for instance 0-15, or ALL")
     return text.upper()
 
 
-def _stored(text: str) -> float:
+def _read_storage_size(text: str) -> float:
+    """Reads a size on disk such as '1gb', in bytes."""
     number, unit = quantity(text, STORAGE_BYTES, "1gb, 500mb")
     size_bytes = number * STORAGE_BYTES[unit]
     if not 1 <= size_bytes <= MOST_STORED_BYTES:
@@ -272,17 +300,21 @@ def _stored(text: str) -> float:
     return size_bytes
 
 
-def _budget(text: str) -> tuple[float, float]:
+def _read_budget(text: str) -> tuple[float, float]:
+    """Reads the most data in a period, such as '2TB/day', as bytes and seconds."""
     size, _, period = text.partition("/")
     if period.strip().lower() not in PERIOD_S:
         raise ValueError(
             "is not SIZE/PERIOD: write for instance 2TB/day, with one of the periods "
             f"{', '.join(PERIOD_S)}"
         )
-    return _stored(size.strip()), PERIOD_S[period.strip().lower()]
+    return _read_storage_size(size.strip()), PERIOD_S[period.strip().lower()]
 
 
-def _window(text: str) -> tuple[float, float]:
+def _read_time_window(text: str) -> tuple[float, float]:
+    """Reads the time of day in which runs are allowed, such as '01:00-05:00 UTC', as two times in
+    seconds since midnight. It may extend over midnight.
+    """
     match = _WINDOW.fullmatch(text)
     hours, minutes = (
         [int(match[at]) for at in pair] if match else [99] for pair in ((1, 3), (2, 4))
@@ -297,7 +329,8 @@ def _window(text: str) -> tuple[float, float]:
     return begin, end
 
 
-def _kernel(text: str) -> str:
+def _read_kernel(text: str) -> str:
+    """Reads the name of a lab kernel: 'stock', or a name given to lab/build --name."""
     if not _KERNEL.fullmatch(text):
         raise ValueError(
             "is not a kernel's name: write stock, or the name given to lab/build --name"
@@ -310,38 +343,39 @@ LEAST_INTERVAL_S, MOST_INTERVAL_S = (
     60.0,
 )  # of ccmix-sockmon (probes/sockmon/options.c); iperf3's longest
 
-SWITCH = Kind("on or off", "", _switch)
+SWITCH = Kind("on or off", "", _read_switch)
 TEXT = Kind("text", "", read_text)
-TEXT_OR_OFF = Kind("text", "", _text_or_off)
+TEXT_OR_OFF = Kind("text", "", _read_text_or_off)
 SHELL = Kind("shell line", "", read_text)
-SHELL_ONE_LINE = Kind("shell line", "", _one_line)
-SOURCE_COMMAND = Kind("shell line", "", _source_command)
+SHELL_ONE_LINE = Kind("shell line", "", _read_one_line)
+SOURCE_COMMAND = Kind("shell line", "", _read_source_command)
 FILE = Kind("file", "relative to the INI file's folder", read_text)
 RATE = Kind("rate", units(RATE_BPS), parse_rate)
-PACING = Kind("rate, or none", units(RATE_BPS), _pacing)
+PACING = Kind("rate, or none", units(RATE_BPS), _read_pacing)
 TIME = Kind("time", units(TIME_S), parse_time)
-DURATION = Kind("time, or settled, at most TIME", units(TIME_S), _duration)
-POSITIVE_TIME = Kind("time", units(TIME_S), _positive_time)
-LIMIT_NAMES = Kind("list of limits", "", _limits)
-KEY_NAMES = Kind("list of keys", "", _names)
-BUFFER = Kind("size", f"bdp, p (packets), {units(SIZE_BYTES)}", _buffer)
-BYTES = Kind("size", units(SIZE_BYTES), _size)
-STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_stored(text)))
-BUDGET = Kind("size per period", f"{units(STORAGE_BYTES)} per {units(PERIOD_S)}", _budget)
-WINDOW = Kind("begin and end", "hours and minutes, UTC", _window)
-RTT_PROBE = Kind("icmp@RATE, tcp:PORT@RATE or none", "times a second", _rtt_probe)
+DURATION = Kind("time, or settled, at most TIME", units(TIME_S), _read_duration)
+POSITIVE_TIME = Kind("time", units(TIME_S), _read_positive_time)
+LIMIT_NAMES = Kind("list of limits", "", _read_limits)
+KEY_NAMES = Kind("list of keys", "", _read_names)
+BUFFER = Kind("size", f"bdp, p (packets), {units(SIZE_BYTES)}", _read_buffer)
+BYTES = Kind("size", units(SIZE_BYTES), _read_size)
+STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_read_storage_size(text)))
+BUDGET = Kind("size per period", f"{units(STORAGE_BYTES)} per {units(PERIOD_S)}", _read_budget)
+WINDOW = Kind("begin and end", "hours and minutes, UTC", _read_time_window)
+RTT_PROBE = Kind("icmp@RATE, tcp:PORT@RATE or none", "times a second", _read_rtt_probe)
 ELASTICSEARCH = Kind("URL", "", read_url, shown=False)
-KERNEL = Kind("name", "", _kernel)
-CORES = Kind("list of cores", "", _cores)
+KERNEL = Kind("name", "", _read_kernel)
+CORES = Kind("list of cores", "", _read_cores)
 
 
 def settings(
     words: Sequence[str], known: Collection[str], long: Collection[str] = ()
 ) -> dict[str, str]:
-    """Returns the values by their names. A value is one word; a value of a `long` name goes on to
-    the next name.
+    """Splits words such as 'delay 5ms loss gemodel 1% 10%' into values by name: {'delay': '5ms',
+    ...}.
 
-    Raises ValueError.
+    `known` are the names. A value is one word, but that of a name in `long` goes on to the next
+    name. Raises ValueError for an unknown name, one without a value, and one that is given twice.
     """
     values: dict[str, str] = {}
     rest = list(words)

@@ -1,3 +1,4 @@
-"""Imports third-party results into an archive: keeps the values of a source, and marks the missing
-ones.
+"""Imports third-party results, such as JSON of iperf3, into an archive of ccmix.
+
+It keeps the values of a file, and marks the missing ones.
 """

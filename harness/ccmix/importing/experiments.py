@@ -1,6 +1,7 @@
-"""Joins the results of one experiment into one run: results from both ends of an iperf3 test, which
-share a cookie, and results of tests that ran together between two hosts. Adds to other tests which
-tests ran at the same time.
+"""Joins imported results of one experiment: both ends of a test, and simultaneous tests.
+
+The client's and the server's result of one iperf3 test share a cookie. Tests that began together
+between two hosts become one run; other tests get a setting that names the simultaneous ones.
 """
 
 import itertools
@@ -14,86 +15,99 @@ import polars as pl
 
 from ccmix.analysis.series import read_series
 from ccmix.analysis.tables import RunTables
-from ccmix.importing.iperf3_tests import cookie_of, read_run
+from ccmix.importing.iperf3_tests import read_cookie, read_run
 from ccmix.importing.sources import ForeignFile
 from ccmix.importing.values import ForeignRun, LeftOut
 from ccmix.model import Group
 from ccmix.model.results import ImportOverrides
 from ccmix.terms import BESIDE
 
-# by which tests that were started together may begin apart: many documents have whole seconds
+# between the begins of tests that were started together: many documents have whole seconds
 TOGETHER_S = 1.0
-DURATION_APART = 0.05
+DURATION_TOLERANCE = 0.05
 MOST_LETTERS = 60  # for simultaneous tests in a condition's name
 
-SourceRun = tuple[ForeignFile, ForeignRun]
+SourceRun = tuple[ForeignFile, ForeignRun]  # a file, and a run that was read from it
 
 
 def without_copies(
     runs: Sequence[SourceRun],
 ) -> tuple[list[SourceRun], list[LeftOut]]:
-    """Returns the first run of each document, and the left-out copies: a test is one observation,
-    however often it was saved.
+    """Returns the runs without repeated results, and the copies that were left out, because a test
+    that was saved twice is still only one observation.
+
+    Copies have the same document from iperf3 (found by the test's cookie), or the same text from
+    pScheduler.
     """
     firsts: dict[tuple[str, str] | bytes, list[ForeignRun]] = {}
     kept, copies = [], []
     for source, run in runs:
         # The text of a result of pScheduler has all that a cookie would tell apart: its moment and
         # its counts
-        mark = run.raw.get("pscheduler.json") if run.document is None else cookie_of(run.document)
-        alike = firsts.setdefault(mark, []) if mark else []
-        first = next((other for other in alike if other.document == run.document), None)
+        key = run.raw.get("pscheduler.json") if run.document is None else read_cookie(run.document)
+        runs_with_key = firsts.setdefault(key, []) if key else []
+        first = next((known for known in runs_with_key if known.document == run.document), None)
         if first is None:
-            alike.append(run)
+            runs_with_key.append(run)
             kept.append((source, run))
         else:
             copies.append(LeftOut(run.source, f"is a copy of {first.source}"))
     return kept, copies
 
 
-def paired(runs: Sequence[SourceRun], overrides: ImportOverrides) -> list[SourceRun]:
-    """Returns the runs. Joins the server's and the client's result of a test, unless one of them
-    occurs twice.
+def join_ends(runs: Sequence[SourceRun], overrides: ImportOverrides) -> list[SourceRun]:
+    """Joins the client's and the server's result of each iperf3 test into one run, found by the
+    cookie that both share. Returns all runs.
+
+    If one end has several results, all stay single, because it is unknown which ones belong
+    together.
     """
     ends: dict[tuple[str, str], list[ForeignRun]] = {}
     for _, run in runs:
-        if run.document is not None and (cookie := cookie_of(run.document)):
+        if run.document is not None and (cookie := read_cookie(run.document)):
             ends.setdefault(cookie, []).append(run)
     servers: dict[int, ForeignRun] = {}
-    for (cookie_itself, end), clients in ends.items():
-        there = ends.get((cookie_itself, "server"), [])
-        if end == "client" and len(clients) == len(there) == 1:
-            servers[id(clients[0])] = there[0]
-    joined = {id(server) for server in servers.values()}
+    for (cookie_text, end), clients in ends.items():
+        matching_servers = ends.get((cookie_text, "server"), [])
+        if end == "client" and len(clients) == len(matching_servers) == 1:
+            servers[id(clients[0])] = matching_servers[0]
+    joined_servers = {id(server) for server in servers.values()}
     return [
-        (source, _with_server(run, servers[id(run)], overrides) if id(run) in servers else run)
+        (source, _join_server(run, servers[id(run)], overrides) if id(run) in servers else run)
         for source, run in runs
-        if id(run) not in joined
+        if id(run) not in joined_servers
     ]
 
 
-def _with_server(client: ForeignRun, server: ForeignRun, overrides: ImportOverrides) -> ForeignRun:
+def _join_server(client: ForeignRun, server: ForeignRun, overrides: ImportOverrides) -> ForeignRun:
+    """Reads a test again from the documents of both its ends: the receiver knows the goodput, and
+    the sender its retransmissions.
+    """
     assert client.document is not None
-    known = replace(overrides, cca=client.of_name.get("cca", overrides.cca))
-    whole = read_run(
-        client.document, f"{client.source} and {server.source}", known, client.kind, server.document
+    known_facts = replace(overrides, cca=client.name_fields.get("cca", overrides.cca))
+    joined = read_run(
+        client.document,
+        f"{client.source} and {server.source}",
+        known_facts,
+        client.kind,
+        server.document,
     )
-    assert isinstance(whole, ForeignRun)
-    of_server = {
+    assert isinstance(joined, ForeignRun)
+    server_files = {
         name.replace("iperf3", "iperf3-server", 1): content for name, content in server.raw.items()
     }
     return replace(
-        whole,
-        raw={**client.raw, **of_server},
-        missing=_each_once((whole.missing, client.missing)),
+        joined,
+        raw={**client.raw, **server_files},
+        missing=_merged_texts((joined.missing, client.missing)),
         entry=client.entry,
-        of_name=client.of_name,
+        name_fields=client.name_fields,
     )
 
 
 @dataclass(frozen=True)
-class _Span:
-    """Holds a run and the time span of its data, in seconds since 1970."""
+class _TimedRun:
+    """Holds a run and the time span in which it sent data, in seconds since 1970."""
 
     number: int  # in the list of all runs
     run: ForeignRun
@@ -103,57 +117,60 @@ class _Span:
 
     @property
     def ports(self) -> frozenset[int]:
+        """The client's ports of all streams, by which tests between the same hosts differ."""
         return frozenset(self.results.flows["port"])
 
 
-def together(runs: Sequence[SourceRun]) -> list[SourceRun]:
-    """Joins tests that began together into one run. Gives other runs a setting that names the
-    simultaneous tests. Returns all runs.
+def join_simultaneous_tests(runs: Sequence[SourceRun]) -> list[SourceRun]:
+    """Joins tests that began together into one run, because their CCAs competed with each other.
+    Other runs that overlap get a setting that names the simultaneous tests. Returns all runs.
 
     Tests from one sender to one receiver are one run if they began together, with different ports
     and the same settings; each CCA of the run is a group. Tests are simultaneous if they share a
     host and some of their time. Two results with the same ports belong to one test, or are copies.
     """
     spans = sorted(
-        (span for number, run in enumerate(runs) if (span := _span(number, run[1]))),
+        (span for number, run in enumerate(runs) if (span := _time_span(number, run[1]))),
         key=attrgetter("begin_s"),
     )
-    heads: dict[int, int] = {}  # the first run of those that are one, by the number of each other
-    ports = {
+    first_runs: dict[int, int] = {}  # of each joined run: the run to which it is joined
+    ports_of_first = {
         span.number: span.ports for span in spans
-    }  # of a first run with all that are one with it
-    beside: dict[int, list[tuple[_Span, _Span]]] = {}
+    }  # of a run, and of those joined to it
+    simultaneous: dict[int, list[tuple[_TimedRun, _TimedRun]]] = {}
     for earlier, later in _overlapping(spans):
-        head = heads.get(earlier.number, earlier.number)
-        is_free = (
-            later.number not in heads and not ports[head] & later.ports
-        )  # else a copy of a joined test
+        first_run = first_runs.get(earlier.number, earlier.number)
+        may_join = (
+            later.number not in first_runs and not ports_of_first[first_run] & later.ports
+        )  # otherwise it is a copy of a joined test
         if (
-            is_free
+            may_join
             and runs[earlier.number][0].entry == runs[later.number][0].entry
             and _began_together(earlier, later)
         ):
-            heads[later.number] = head
-            ports[head] |= later.ports
+            first_runs[later.number] = first_run
+            ports_of_first[first_run] |= later.ports
     for pair in _overlapping(spans):
-        first, second = (heads.get(span.number, span.number) for span in pair)
-        if first != second:
-            beside.setdefault(first, []).append(pair)
-            beside.setdefault(second, []).append(pair[::-1])
-    members: dict[int, list[ForeignRun]] = {}
-    for number, head in sorted(heads.items()):
-        members.setdefault(head, []).append(runs[number][1])
-    made = []
+        run_a, run_b = (first_runs.get(span.number, span.number) for span in pair)
+        if run_a != run_b:
+            simultaneous.setdefault(run_a, []).append(pair)
+            simultaneous.setdefault(run_b, []).append(pair[::-1])
+    joined_runs: dict[int, list[ForeignRun]] = {}
+    for number, first_run in sorted(first_runs.items()):
+        joined_runs.setdefault(first_run, []).append(runs[number][1])
+    result = []
     for number, (source, run) in enumerate(runs):
-        if number not in heads:
-            one = _joined([run, *members[number]]) if number in members else run
-            made.append((source, _with_others(one, beside[number]) if number in beside else one))
-    return made
+        if number not in first_runs:
+            joined = _join_runs([run, *joined_runs[number]]) if number in joined_runs else run
+            if number in simultaneous:
+                joined = _with_simultaneous_tests(joined, simultaneous[number])
+            result.append((source, joined))
+    return result
 
 
-def _span(number: int, run: ForeignRun) -> _Span | None:
-    """Returns the time span of a run's data; None if its source does not report the time or the
-    hosts.
+def _time_span(number: int, run: ForeignRun) -> _TimedRun | None:
+    """Returns a run with the time span of its data; None if its source does not report the time or
+    the hosts. `number` is the run's index in the list of all runs.
     """
     if not isinstance(run.results, RunTables) or run.began_s is None or not run.src or not run.dst:
         return None
@@ -162,35 +179,46 @@ def _span(number: int, run: ForeignRun) -> _Span | None:
         if run.ended_early and run.ended_s
         else run.began_s + run.omit_s + run.duration_s
     )
-    return _Span(number, run, run.results, run.began_s, end_s)
+    return _TimedRun(number, run, run.results, run.began_s, end_s)
 
 
-def _overlapping(spans: Sequence[_Span]) -> Iterator[tuple[_Span, _Span]]:
+def _overlapping(spans: Sequence[_TimedRun]) -> Iterator[tuple[_TimedRun, _TimedRun]]:
     """Yields pairs of runs that overlap in time and share a host, the earlier run first. `spans`
-    are sorted by their begin.
+    must be sorted by their begin.
     """
-    running: list[_Span] = []
-    for span in spans:
-        running = [before for before in running if before.end_s > span.begin_s]
-        yield from ((before, span) for before in running if _shares_path(before, span))
-        running.append(span)
+    running: list[_TimedRun] = []
+    for later in spans:
+        running = [earlier for earlier in running if earlier.end_s > later.begin_s]
+        yield from ((earlier, later) for earlier in running if _shares_path(earlier, later))
+        running.append(later)
 
 
-def _shares_path(earlier: _Span, later: _Span) -> bool:
-    ends, others = ({span.run.src, span.run.dst} for span in (earlier, later))
+def _shares_path(earlier: _TimedRun, later: _TimedRun) -> bool:
+    """Returns whether two tests may influence each other: they share a host, and overlap by more
+    than the error of their clocks.
+
+    Between the same two hosts, tests with a common port are two results of one test.
+    """
+    earlier_hosts, later_hosts = ({span.run.src, span.run.dst} for span in (earlier, later))
     shorter_s = min(span.end_s - span.begin_s for span in (earlier, later))
-    both_s = min(earlier.end_s, later.end_s) - later.begin_s
-    if not ends & others or both_s <= min(TOGETHER_S, shorter_s / 2):
+    common_s = min(earlier.end_s, later.end_s) - later.begin_s
+    if not earlier_hosts & later_hosts or common_s <= min(TOGETHER_S, shorter_s / 2):
         return False
-    return ends != others or not earlier.ports & later.ports
+    return earlier_hosts != later_hosts or not earlier.ports & later.ports
 
 
-def _began_together(earlier: _Span, later: _Span) -> bool:
-    """Returns whether two tests that overlap are one experiment: see together()."""
-    a, b = earlier.run, later.run
-    longer_s, shorter_s = max(a.duration_s, b.duration_s), min(a.duration_s, b.duration_s)
-    alike = all(
-        getattr(a, name) == getattr(b, name)
+def _began_together(earlier: _TimedRun, later: _TimedRun) -> bool:
+    """Returns whether two overlapping tests are one experiment that was started as several iperf3
+    clients: same settings, begin and duration. Excludes UDP, tests in both directions, and tests
+    for which ss sampled the sockets.
+    """
+    first, second = earlier.run, later.run
+    longer_s, shorter_s = (
+        max(first.duration_s, second.duration_s),
+        min(first.duration_s, second.duration_s),
+    )
+    same_settings = all(
+        getattr(first, name) == getattr(second, name)
         for name in (
             "src",
             "dst",
@@ -202,40 +230,45 @@ def _began_together(earlier: _Span, later: _Span) -> bool:
             "options",
         )
     )
-    sampled = not (
+    has_socket_samples = not (
         earlier.results.series.sockets.is_empty() and later.results.series.sockets.is_empty()
     )
     return (
-        alike
-        and _without_cca(a) == _without_cca(b)
-        and not sampled
-        and a.udp_bps is b.udp_bps is None
-        and "direction" not in a.settings
+        same_settings
+        and _test_fields(first) == _test_fields(second)
+        and not has_socket_samples
+        and first.udp_bps is second.udp_bps is None
+        and "direction" not in first.settings
         and later.begin_s - earlier.begin_s <= TOGETHER_S
-        and longer_s <= shorter_s * (1 + DURATION_APART)
+        and longer_s <= shorter_s * (1 + DURATION_TOLERANCE)
     )
 
 
-def _without_cca(run: ForeignRun) -> dict[str, str]:
-    """Returns the fields from the name of the run's file that describe the whole test."""
-    return {field: text for field, text in run.of_name.items() if field != "cca"}
+def _test_fields(run: ForeignRun) -> dict[str, str]:
+    """Returns the fields from the file name (by --name-pattern) that describe all CCAs of an
+    experiment, so all fields but the CCA.
+    """
+    return {field: text for field, text in run.name_fields.items() if field != "cca"}
 
 
-def _joined(runs: Sequence[ForeignRun]) -> ForeignRun:
-    """Joins runs that began together into one run, with a group for each CCA."""
+def _join_runs(runs: Sequence[ForeignRun]) -> ForeignRun:
+    """Makes one run of runs that began together, with a group of streams for each CCA.
+
+    Streams are numbered again, and the ratio of their counts becomes the weights of the groups.
+    """
     tables = [run.results for run in runs if isinstance(run.results, RunTables)]
-    of_group = {
+    cca_by_group = {
         name: name.partition(":")[0] for table in tables for name in table.flows["group"].unique()
     }
     flows = pl.concat(table.flows for table in tables).with_columns(
-        stream=pl.int_range(pl.len(), dtype=pl.Int64), group=pl.col("group").replace(of_group)
+        stream=pl.int_range(pl.len(), dtype=pl.Int64), group=pl.col("group").replace(cca_by_group)
     )
     intervals = pl.concat(table.intervals for table in tables).with_columns(
-        pl.col("group").replace(of_group)
+        pl.col("group").replace(cca_by_group)
     )
     reported = [table.reported for table in tables if table.reported is not None]
     streams = Counter(flows["group"])
-    least = math.gcd(*streams.values())
+    divisor = math.gcd(*streams.values())
     return replace(
         runs[0],
         source=" and ".join(run.source for run in runs),
@@ -246,49 +279,58 @@ def _joined(runs: Sequence[ForeignRun]) -> ForeignRun:
             began_s=0.0,
             reported=pl.concat(reported) if len(reported) == len(tables) else None,
         ),
-        groups=tuple(Group(cca, count // least) for cca, count in streams.items()),
+        groups=tuple(Group(cca, count // divisor) for cca, count in streams.items()),
         streams=flows.height,
         began_s=min(run.began_s for run in runs if run.began_s is not None),
         ended_s=max((run.ended_s for run in runs if run.ended_s is not None), default=None),
         ended_early=next((run.ended_early for run in runs if run.ended_early), ""),
-        missing=_each_once(run.missing for run in runs),
-        estimated=_each_once(run.estimated for run in runs),
-        diagnostics=_each_once(run.diagnostics for run in runs),
+        missing=_merged_texts(run.missing for run in runs),
+        estimated=_merged_texts(run.estimated for run in runs),
+        diagnostics=_merged_texts(run.diagnostics for run in runs),
         raw={
             f"{number}-{name}": text
             for number, run in enumerate(runs, 1)
             for name, text in run.raw.items()
         },
-        of_name=_without_cca(runs[0]),
+        name_fields=_test_fields(runs[0]),
         document=None,
     )
 
 
-def _each_once(texts: Iterable[Sequence[str]]) -> tuple[str, ...]:
+def _merged_texts(texts: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Returns all texts in their order, without repetitions."""
     return tuple(dict.fromkeys(itertools.chain.from_iterable(texts)))
 
 
-def _with_others(run: ForeignRun, pairs: Sequence[tuple[_Span, _Span]]) -> ForeignRun:
-    """Returns the run with a setting that names the simultaneous tests."""
-    others = Counter({other.number: _other(own, other) for own, other in pairs}.values())
+def _with_simultaneous_tests(
+    run: ForeignRun, pairs: Sequence[tuple[_TimedRun, _TimedRun]]
+) -> ForeignRun:
+    """Returns the run with a setting that names the tests that ran at the same time, such as '2x
+    cubic:4', so that it is not compared with runs that had the path for themselves.
+
+    `pairs` are a part of this run, and a run that overlaps it.
+    """
+    tests = Counter(
+        {test.number: _test_name(reference, test) for reference, test in pairs}.values()
+    )
     text = " and ".join(
-        sorted(f"{count}x {name}" if count > 1 else name for name, count in others.items())
+        sorted(f"{count}x {name}" if count > 1 else name for name, count in tests.items())
     )
     if len(text) > MOST_LETTERS:
-        text = f"{others.total()} tests"
+        text = f"{tests.total()} tests"
     return replace(run, settings={**run.settings, BESIDE: text})
 
 
-def _other(own: _Span, other: _Span) -> str:
-    """Returns CCAs and streams of a simultaneous test, its destination if it differs, and how much
-    later it began.
+def _test_name(reference: _TimedRun, test: _TimedRun) -> str:
+    """Names a simultaneous test by its CCAs and streams, its destination if it differs from that of
+    `reference`, and how much later than that it began: 'cubic,bbr:8 to dtn2 +5s'.
     """
     ccas = ",".join(
         dict.fromkeys(
-            "udp" if other.run.udp_bps is not None else group.cca for group in other.run.groups
+            "udp" if test.run.udp_bps is not None else group.cca for group in test.run.groups
         )
     )
-    to = f" to {other.run.dst}" if other.run.dst != own.run.dst else ""
-    later_s = other.begin_s - own.begin_s
+    destination = f" to {test.run.dst}" if test.run.dst != reference.run.dst else ""
+    later_s = test.begin_s - reference.begin_s
     began = f" {later_s:+.0f}s" if abs(later_s) > TOGETHER_S else ""
-    return f"{ccas}:{other.run.streams}{to}{began}"
+    return f"{ccas}:{test.run.streams}{destination}{began}"

@@ -1,10 +1,12 @@
-"""Reads the output folders of the ESnet testing harness. The folder of a job has the files of all
-of its runs.
+"""Reads the output folders of the ESnet testing harness: one for each job, a series of tests.
 
 DATE/JOB/jobmeta.json                  the job: name, src_cmd, hostname, lat, loss, pacing, ...
 DATE/JOB/DST-meta.json                 a destination: hostname, alias, rtt (of a ping, in whole
-milliseconds) DATE/JOB/src-cmd:DST:N[:PARAMETER:VALUE][:RTTms|:LIMIT]    what src-cmd wrote in
-iteration N; so dst-cmd and ss
+                                       milliseconds)
+DATE/JOB/src-cmd:DST:N[:PARAMETER:VALUE][:RTTms|:LIMIT]    what src-cmd wrote in iteration N; so
+                                       dst-cmd and ss
+
+The folder of a job has the files of all of its runs.
 """
 
 import re
@@ -37,7 +39,7 @@ from ccmix.model.results import ImportOverrides
 from ccmix.units import parse_rate
 
 JOB = "jobmeta.json"
-_RESULT = re.compile(r"(src-cmd|dst-cmd|ss):(.+)")
+_RESULT_NAME = re.compile(r"(src-cmd|dst-cmd|ss):(.+)")
 _SUFFIX = re.compile(r":(?P<iteration>\d{1,6})(?P<more>:.*)?")
 _OLD_SUFFIX = re.compile(r"(?P<more>:pacing:[^:]+):(?P<iteration>\d{1,6})")
 _RTT = re.compile(r":(\d+(?:\.\d+)?)ms$")
@@ -48,14 +50,15 @@ _BY_PING = "base RTT by a ping before the traffic, in whole milliseconds"
 
 
 def is_job(files: list[str]) -> bool:
-    """Returns whether a folder with these file names belongs to a job."""
+    """Returns whether a folder with these file names is the output of one job of the harness."""
     return any(
-        name == JOB or (_RESULT.fullmatch(name) and not name.endswith(".json")) for name in files
+        name == JOB or (_RESULT_NAME.fullmatch(name) and not name.endswith(".json"))
+        for name in files
     )
 
 
 class HarnessHost(ForeignObject):
-    """A destination, as its meta file or the job's list of hosts describes it; `rtt` in
+    """A destination, as its meta file or the job's list of hosts describes it. `rtt` is in
     milliseconds.
     """
 
@@ -65,7 +68,7 @@ class HarnessHost(ForeignObject):
 
 
 class HarnessJob(ForeignObject):
-    """The job; its values are text or numbers."""
+    """The job's description in jobmeta.json; its values are texts or numbers."""
 
     hosts: Items[HarnessHost]
     name: _Words
@@ -77,45 +80,57 @@ class HarnessJob(ForeignObject):
 
 
 class _Job:
-    """Reads a job's folder."""
+    """Reads the descriptions in a job's folder: the job itself, and its destinations."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
-        self.details = _meta(folder / JOB, f"{name}/{JOB}")
+        self.details = _read_meta_file(folder / JOB, f"{name}/{JOB}")
         self.about = HarnessJob.model_validate(self.details)
-        metas = (_meta(file, f"{name}/{file.name}") for file in sorted(folder.glob("*-meta.json")))
+        metas = (
+            _read_meta_file(file, f"{name}/{file.name}")
+            for file in sorted(folder.glob("*-meta.json"))
+        )
         self.hosts = [*map(HarnessHost.model_validate, metas), *self.about.hosts]
 
     def runs(self) -> dict[str, dict[str, Path]]:
-        """Returns the files by command, and by the part of their names after 'src-cmd:' or a
-        similar prefix.
+        """Returns the output files of the job's runs. The outer key names the run ('DST:N...', the
+        part of the file name after the command), the inner one the command: src-cmd, dst-cmd or ss.
         """
         files_of_runs: dict[str, dict[str, Path]] = {}
-        for file in sorted(self.folder.iterdir(), key=_in_order):
+        for file in sorted(self.folder.iterdir(), key=_iteration_order):
             if (
-                (result := _RESULT.fullmatch(file.name))
+                (result := _RESULT_NAME.fullmatch(file.name))
                 and not file.name.endswith((".json", ".prom"))
-                and _regular(file)
+                and _is_regular_file(file)
             ):
                 files_of_runs.setdefault(result[2], {})[result[1]] = file
         return files_of_runs
 
-    def host_of(self, suffix: str) -> tuple[str, str | None, str]:
-        """Returns the destination, the iteration, and the rest of a file's name:
-        ':PARAMETER:VALUE'.
+    def host_of(self, run_name: str) -> tuple[str, str | None, str]:
+        """Splits the name of a run, such as 'dtn2:3:pacing:1gbit', into the destination, the
+        iteration, and the rest ':pacing:1gbit'. The iteration is None if the name has another form.
+
+        Tries the job's host names first, because an IPv6 address has colons, too.
         """
-        known = sorted(
+        hostnames = sorted(
             {host.hostname for host in self.hosts if host.hostname}, key=len, reverse=True
         )
-        for name in (*known, suffix.partition(":")[0]):
-            rest = suffix.removeprefix(name)
-            if rest != suffix and (match := _SUFFIX.fullmatch(rest) or _OLD_SUFFIX.fullmatch(rest)):
+        for name in (*hostnames, run_name.partition(":")[0]):
+            rest = run_name.removeprefix(name)
+            if rest != run_name and (
+                match := _SUFFIX.fullmatch(rest) or _OLD_SUFFIX.fullmatch(rest)
+            ):
                 return name, match["iteration"], match["more"] or ""
-        return suffix, None, ""
+        return run_name, None, ""
 
 
 def read_job(folder: Path, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
-    """Yields the runs of a job. Raises SourceError and OSError."""
+    """Yields the runs in a job's folder, and results that can't become runs. Raises SourceError and
+    OSError.
+
+    `name` is the folder's name for messages. The CCA in the job's command applies if the results
+    name none.
+    """
     job = _Job(folder, name)
     command = job.about.src_cmd or ""
     if cca := _CCA.search(command):
@@ -123,22 +138,24 @@ def read_job(folder: Path, name: str, overrides: ImportOverrides) -> Iterator[Fo
     runs = job.runs()
     if not runs:
         yield LeftOut(name, "the job's folder has no result")
-    for suffix, files in runs.items():
-        yield from _run(job, suffix, files, overrides)
+    for run_name, files in runs.items():
+        yield from _runs_of_result(job, run_name, files, overrides)
 
 
-def _run(
-    job: _Job, suffix: str, files: Mapping[str, Path], overrides: ImportOverrides
+def _runs_of_result(
+    job: _Job, run_name: str, files: Mapping[str, Path], overrides: ImportOverrides
 ) -> Iterator[ForeignRun | LeftOut]:
-    """Yields the runs from the output of src-cmd, with the sockets that ss saw. Without output of
-    src-cmd, yields the runs that ss saw.
+    """Yields the runs of one iteration: those in the output of src-cmd, with the samples of their
+    sockets if ss ran, too. Without such output, yields the tests that the samples of ss show.
+
+    `files` are the iteration's output files by command.
     """
-    results = list(_of_command(job, files, overrides))
+    results = list(_runs_of_command(job, files, overrides))
     if "ss" in files:
         source = f"{job.name}/{files['ss'].name}"
         samples = ss_logs.read_samples(files["ss"], source)
-        runs = any(isinstance(result, ForeignRun) for result in results)
-        if runs and not isinstance(samples, LeftOut):
+        has_runs = any(isinstance(result, ForeignRun) for result in results)
+        if has_runs and not isinstance(samples, LeftOut):
             results = [
                 ss_logs.with_sockets(result, samples) if isinstance(result, ForeignRun) else result
                 for result in results
@@ -146,20 +163,25 @@ def _run(
         else:
             results += ss_logs.tests_in(samples, source)
     for result in results:
-        yield _described(job, suffix, result) if isinstance(result, ForeignRun) else result
+        yield (
+            _with_job_settings(job, run_name, result) if isinstance(result, ForeignRun) else result
+        )
 
 
-def _of_command(
+def _runs_of_command(
     job: _Job, files: Mapping[str, Path], overrides: ImportOverrides
 ) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the runs in the output of src-cmd, joined with the server's result from dst-cmd if
+    both share an iperf3 cookie.
+    """
     if "src-cmd" not in files:
         return
     source = f"{job.name}/{files['src-cmd'].name}"
     text = read_text(files["src-cmd"], source)
-    servers = _servers(job, files)
+    servers = _server_documents(job, files)
     documents = list(_documents(text, source))
     for document in documents:
-        cookie = iperf3_tests.cookie_of(document.content)
+        cookie = iperf3_tests.read_cookie(document.content)
         server = servers.get(cookie[0]) if cookie and cookie[1] == "client" else None
         result = pscheduler_results.read_test(document, overrides, server)
         yield (
@@ -172,16 +194,18 @@ def _of_command(
 
 
 def _documents(text: str, source: str) -> Iterator[Document]:
-    """Yields the documents in text or JSON from iperf3."""
+    """Yields the results in the output of a command: from the text of iperf3, otherwise
+    from JSON.
+    """
     tests = (
         list(iperf3_documents.read_tests(text, source)) if iperf3_documents.is_text(text) else []
     )
     yield from tests or read_documents(text, source)
 
 
-def _servers(job: _Job, files: Mapping[str, Path]) -> dict[str, Object]:
-    """Returns results of dst-cmd by their cookies; none if they are not JSON, because dst-cmd can
-    be any command.
+def _server_documents(job: _Job, files: Mapping[str, Path]) -> dict[str, Object]:
+    """Returns the iperf3 servers' results in the output of dst-cmd, by cookie. Ignores output that
+    is not JSON, because dst-cmd can be any command.
     """
     if "dst-cmd" not in files:
         return {}
@@ -189,7 +213,7 @@ def _servers(job: _Job, files: Mapping[str, Path]) -> dict[str, Object]:
     servers: dict[str, Object] = {}
     try:
         for document in _documents(read_text(files["dst-cmd"], source), source):
-            cookie = iperf3_tests.cookie_of(document.content)
+            cookie = iperf3_tests.read_cookie(document.content)
             if cookie and cookie[1] == "server":
                 servers[cookie[0]] = document.content
     except SourceError:
@@ -197,18 +221,23 @@ def _servers(job: _Job, files: Mapping[str, Path]) -> dict[str, Object]:
     return servers
 
 
-def _described(job: _Job, suffix: str, run: ForeignRun) -> ForeignRun:
-    """Returns the run with the settings from the job and from file names."""
-    name, iteration, rest = job.host_of(suffix)
+def _with_job_settings(job: _Job, run_name: str, run: ForeignRun) -> ForeignRun:
+    """Adds the settings from the job's description and from the file name: names of the hosts,
+    netem, pacing, base RTT and iteration.
+
+    `run_name` is split by _Job.host_of(). Its end has pairs ':PARAMETER:VALUE', then the RTT that
+    netem adds, or netem's packet limit.
+    """
+    name, iteration, parameters = job.host_of(run_name)
     hosts = [host for host in job.hosts if host.hostname == name]
     aliases = {host.alias for host in hosts} - {None}
     settings = dict(run.settings)
     netem_s = 0.0
-    if rtt := _RTT.search(rest):
+    if rtt := _RTT.search(parameters):
         netem_s = (within(float(rtt[1]), MOST_TIME_S) or 0.0) / 1e3
         settings["netem-lat"] = f"{netem_s / 2 * 1e3:g}ms"
-        rest = rest[: rtt.start()]
-    parts = rest.split(":")[1:]
+        parameters = parameters[: rtt.start()]
+    parts = parameters.split(":")[1:]
     if len(parts) % 2:
         settings["netem-limit"] = parts.pop()
     settings |= dict(zip(parts[::2], parts[1::2], strict=True))
@@ -223,7 +252,7 @@ def _described(job: _Job, suffix: str, run: ForeignRun) -> ForeignRun:
         dst=aliases.pop() if len(aliases) == 1 else name,
         dst_address=name,
         settings=settings,
-        pacing_bps=_rate_bps(settings.get("pacing")) or run.pacing_bps,
+        pacing_bps=_rate_or_none(settings.get("pacing")) or run.pacing_bps,
         pings_s=(ping_s,) if ping_s and not netem_s else (),
         base_rtt_s=ping_s + netem_s if ping_s else run.base_rtt_s,
         options={**run.options, **({"src-cmd": command} if (command := job.about.src_cmd) else {})},
@@ -241,18 +270,19 @@ def _described(job: _Job, suffix: str, run: ForeignRun) -> ForeignRun:
     )
 
 
-def _rate_bps(text: str | None) -> float | None:
+def _rate_or_none(text: str | None) -> float | None:
+    """Returns a rate in bits per second; None for a text that is not a rate."""
     try:
         return parse_rate(text) if text else None
     except ValueError:
         return None
 
 
-def _meta(file: Path, name: str) -> Object:
-    """Returns the object in a file; an empty object if there is no file. Raises SourceError if it
-    is not valid JSON.
+def _read_meta_file(file: Path, name: str) -> Object:
+    """Returns the JSON object in a description file; empty if there is no such file. Raises
+    SourceError if it is not valid JSON.
     """
-    if not _regular(file):
+    if not _is_regular_file(file):
         return {}
     try:
         content = JSON_DECODER.decode(read_text(file, name))
@@ -261,12 +291,13 @@ def _meta(file: Path, name: str) -> Object:
     return content if isinstance(content, dict) else {}
 
 
-def _regular(file: Path) -> bool:
+def _is_regular_file(file: Path) -> bool:
+    """Returns whether this is a file and not a link: links are never followed."""
     return file.is_file() and not file.is_symlink()
 
 
-def _in_order(file: Path) -> list[tuple[int, str]]:
-    """Returns a key that sorts iteration 10 after 9."""
+def _iteration_order(file: Path) -> list[tuple[int, str]]:
+    """Returns a sort key by which iteration 10 comes after 9."""
     return [
         (int(part), "") if part.isdecimal() and len(part) <= MOST_DIGITS else (0, part)
         for part in file.name.split(":")

@@ -1,5 +1,6 @@
-"""Models the documents of iperf3 -J, of any version and from either end, and reads iperf3's plain
-text, with or without -V, into the same form.
+"""Models the JSON of iperf3 of any version, and reads its plain text into the same form.
+
+The documents come from either end; the text may be with or without -V.
 
 Since 3.1 fields were added and none was removed: 3.1 has no congestion control algorithms, no
 interval in test_start, and in no record whether its end is the sender; retransmits and RTT are not
@@ -34,13 +35,13 @@ from ccmix.importing.values import (
 
 
 class Iperf3Host(ForeignObject):
-    """The other host, by the name that this end uses."""
+    """The other host, by the name that this end uses for it."""
 
     host: Text
 
 
 class Iperf3Connection(ForeignObject):
-    """A connected stream; `group` and `congestion` are of the patched iperf3."""
+    """A connected stream; `group` and `congestion` are only in the output of the patched iperf3."""
 
     socket: NeededCount
     local_port: Count
@@ -94,8 +95,8 @@ class Iperf3Start(ForeignObject):
 
 
 class Iperf3Count(ForeignObject):
-    """The counts of one end for a stream during an interval, in the form that
-    analysis.iperf3_tables reads.
+    """The counts of one stream during an interval, as one end has them, in the form that
+    analysis.iperf3_tables reads. `rtt` is in microseconds, `end` in seconds since the begin.
     """
 
     socket: NeededCount
@@ -171,14 +172,14 @@ class Iperf3Document(ForeignObject):
 
 
 def is_test(document: Object) -> bool:
-    """Returns whether iperf3 -J wrote the document, including documents about failed tests."""
+    """Returns whether iperf3 -J wrote this JSON object; true also for a failed test."""
     return isinstance(document.get("start"), dict) and bool(
         document.keys() & {"intervals", "end", "error"}
     )
 
 
 LONGEST_LINE = 1000  # characters; longer ones are not iperf3's
-OF_A_HOST = ("version", "system_info")  # which a server says once
+SERVER_FACTS = ("version", "system_info")  # which a server says once
 MOST_DIGITS = 15  # of a whole number
 
 _LINE = re.compile(
@@ -208,12 +209,15 @@ _DECIMAL = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def is_text(head: str) -> bool:
+    """Returns whether a text has a line with a rate, as iperf3 prints for people."""
     return bool(_RESULT.search(head))
 
 
 @dataclass
 class _TextTest:
-    """Collects the parts of a test that were read so far."""
+    """Collects a test from the lines of iperf3's text. `streams` and `ccas` are by socket; `line`
+    is the number of its first line in the file.
+    """
 
     line: int
     start: Row = field(default_factory=lambda: {"connected": [], "test_start": {}})
@@ -226,9 +230,13 @@ class _TextTest:
 
     @property
     def has_results(self) -> bool:
+        """Whether the test has a result or an error, so that the next header begins
+        another test.
+        """
         return bool(self.intervals or self.streams or self.error)
 
     def document(self) -> Row:
+        """Returns the test in the form of the JSON that iperf3 -J would have written."""
         numbers = {cca: number for number, cca in enumerate(dict.fromkeys(self.ccas.values()), 1)}
         for connection in self.start["connected"]:
             if cca := self.ccas.get(connection["socket"]):
@@ -245,65 +253,75 @@ class _TextTest:
 
 
 def read_tests(text: str, name: str) -> Iterator[Document]:
-    """Yields the document of each test; `name` is the file name."""
+    """Yields each test in iperf3's text in the form of its JSON. `name` is the file name, for
+    messages.
+
+    A server's text has many tests, each of which begins with 'Accepted connection from ...'.
+    """
     test = _TextTest(1)
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > LONGEST_LINE:
             continue
-        begins = _BEGINS.search(line)
-        if begins and test.has_results:
+        first_line = _BEGINS.search(line)
+        if first_line and test.has_results:
             yield Document(test.document(), "\n".join(test.lines), f"{name}:{test.line}")
-            before, test = test, _TextTest(number)
-            test.start |= {name: value for name, value in before.start.items() if name in OF_A_HOST}
+            previous, test = test, _TextTest(number)
+            test.start |= {
+                name: value for name, value in previous.start.items() if name in SERVER_FACTS
+            }
         test.lines.append(line)
-        if begins:
-            _begin(test, begins)
+        if first_line:
+            _read_first_line(test, first_line)
         else:
-            _read(test, line)
+            _read_test_line(test, line)
     if test.has_results:
         yield Document(test.document(), "\n".join(test.lines), f"{name}:{test.line}")
 
 
-def _begin(test: _TextTest, begins: "re.Match[str]") -> None:
-    if begins["version"]:
-        test.start["version"] = begins["version"]
-    elif begins["to"]:
-        test.start["connecting_to"] = {"host": begins["to"]}
-    elif begins["accepted"]:
-        test.start["accepted_connection"] = {"host": begins["accepted"]}
+def _read_first_line(test: _TextTest, first_line: "re.Match[str]") -> None:
+    """Reads a line that begins a test: the version, or the name of the other host."""
+    if first_line["version"]:
+        test.start["version"] = first_line["version"]
+    elif first_line["to"]:
+        test.start["connecting_to"] = {"host": first_line["to"]}
+    elif first_line["accepted"]:
+        test.start["accepted_connection"] = {"host": first_line["accepted"]}
 
 
-def _read(test: _TextTest, line: str) -> None:
+def _read_test_line(test: _TextTest, line: str) -> None:
+    """Reads any further line of a test's text into `test`."""
     if result := _LINE.search(line):
-        _result(test, result)
+        _read_result(test, result)
     elif connected := _CONNECTED.search(line):
         socket, local, local_port, remote, remote_port = connected.groups()
         test.start["connected"].append(
             {
-                "socket": _number(socket),
+                "socket": _whole_number(socket),
                 "local_host": local,
-                "local_port": _number(local_port),
+                "local_port": _whole_number(local_port),
                 "remote_host": remote,
-                "remote_port": _number(remote_port),
+                "remote_port": _whole_number(remote_port),
             }
         )
     elif starting := _STARTING.search(line):
         protocol, streams, omitted_s, seconds = starting.groups()
         test.start["test_start"] |= {
             "protocol": protocol,
-            "num_streams": _number(streams),
-            "omit": _number(omitted_s),
-            "duration": _number(seconds or "0"),
+            "num_streams": _whole_number(streams),
+            "omit": _whole_number(omitted_s),
+            "duration": _whole_number(seconds or "0"),
         }
-    elif of_group := _GROUP_CCA.search(line):
-        if (socket_number := _number(of_group[1])) is not None:
-            test.ccas[socket_number] = of_group[2]
+    elif group_cca := _GROUP_CCA.search(line):
+        if (socket_number := _whole_number(group_cca[1])) is not None:
+            test.ccas[socket_number] = group_cca[2]
     else:
-        _word(test, line.strip())
+        _read_named_value(test, line.strip())
 
 
-def _word(test: _TextTest, line: str) -> None:
-    """Reads a line whose first words name the value that follows."""
+def _read_named_value(test: _TextTest, line: str) -> None:
+    """Reads a line whose first words name the value after them, such as 'TCP MSS: 1448 (default)'.
+    Ignores other lines.
+    """
     first, _, rest = line.partition(" ")
     rest = rest.strip()
     if first == "Time:":
@@ -313,9 +331,11 @@ def _word(test: _TextTest, line: str) -> None:
     elif first == "Cookie:":
         test.start["cookie"] = rest
     elif line.startswith("TCP MSS:"):
-        test.start["tcp_mss_default"] = _number(rest.split()[1]) if len(rest.split()) > 1 else None
+        test.start["tcp_mss_default"] = (
+            _whole_number(rest.split()[1]) if len(rest.split()) > 1 else None
+        )
     elif line.startswith("Target Bitrate:"):
-        test.start["test_start"]["target_bitrate"] = _number(rest.split()[-1])
+        test.start["test_start"]["target_bitrate"] = _whole_number(rest.split()[-1])
     elif first == "snd_tcp_congestion":
         test.end.setdefault("sender_tcp_congestion", rest)
     elif first == "Linux" and len(rest.split()) > 1:
@@ -324,19 +344,23 @@ def _word(test: _TextTest, line: str) -> None:
         test.error = message.partition(" - ")[2]
 
 
-def _result(test: _TextTest, result: "re.Match[str]") -> None:
-    """Reads a line of an interval, or of the summary, which names at its end the host
-    that counted.
+def _read_result(test: _TextTest, result: "re.Match[str]") -> None:
+    """Reads a line with a rate. It is of an interval, or of the summary: those end with the word
+    sender or receiver, the end that counted.
+
+    Streams that have the same interval are in lines after each other.
     """
-    socket, end_s = _number(result["id"]), float(result["end"])
+    socket, end_s = _whole_number(result["id"]), float(result["end"])
     size = float(result["size"]) * _BINARY[result["size_unit"]]
-    units, bits = (_DECIMAL, 1) if result["what"] == "bits" else (_BINARY, 8)
-    rate_bps = float(result["rate"]) * units[result["rate_unit"]] * bits
+    factors, bits_per_unit = (_DECIMAL, 1) if result["what"] == "bits" else (_BINARY, 8)
+    rate_bps = float(result["rate"]) * factors[result["rate_unit"]] * bits_per_unit
     rest = result["rest"] + " "
     words = rest.split()
-    retransmits = _number(again[1]) if (again := _RETRANSMITS.match(rest)) else None
-    sender = {"sender": result["role"] == "TX"} if result["role"] else {}
-    count = {"socket": socket, "bytes": size, "bits_per_second": rate_bps, **sender}
+    retransmits = (
+        _whole_number(retransmitted[1]) if (retransmitted := _RETRANSMITS.match(rest)) else None
+    )
+    direction = {"sender": result["role"] == "TX"} if result["role"] else {}
+    count = {"socket": socket, "bytes": size, "bits_per_second": rate_bps, **direction}
     if words[-1:] in (["sender"], ["receiver"]) and socket is not None:
         test.end.setdefault("sum", {"seconds": end_s})
         if _DATAGRAMS.search(rest):
@@ -347,13 +371,13 @@ def _result(test: _TextTest, result: "re.Match[str]") -> None:
     omitted = "(omitted)" in words
     udp = test.start["test_start"].get("protocol") == "UDP"
     stream = count | {"omitted": omitted, "retransmits": None if udp else retransmits}
-    before = test.intervals[-1] if test.intervals else None
+    last = test.intervals[-1] if test.intervals else None
     if (
-        before
-        and before["key"] == (result["start"], omitted)
-        and all(other["socket"] != socket for other in before["streams"])
+        last
+        and last["key"] == (result["start"], omitted)
+        and all(counted["socket"] != socket for counted in last["streams"])
     ):
-        before["streams"].append(stream)
+        last["streams"].append(stream)
     else:
         test.intervals.append(
             {
@@ -364,5 +388,6 @@ def _result(test: _TextTest, result: "re.Match[str]") -> None:
         )
 
 
-def _number(digits: str) -> int | None:
+def _whole_number(digits: str) -> int | None:
+    """Returns digits as a number; None if they are not a number, or too long for a count."""
     return int(digits) if digits.isdecimal() and len(digits) <= MOST_DIGITS else None

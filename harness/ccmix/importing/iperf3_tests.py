@@ -1,5 +1,6 @@
-"""Turns a test of iperf3, of any version and from either end, into a run. Values that its document
-lacks stay empty.
+"""Turns the JSON of an iperf3 test, of any version and from either end, into an imported run.
+
+Values that the document lacks stay empty.
 """
 
 from collections import Counter
@@ -41,42 +42,43 @@ from ccmix.importing.values import (
 from ccmix.model import Group, ImportedSource, Traffic
 from ccmix.model.group_grammar import DEFAULT_CCA
 from ccmix.model.results import ImportOverrides
-from ccmix.model.traffic import group_names as group_names_of
+from ccmix.model.traffic import group_names as names_of_groups
 
 MOST_STREAMS = 1024  # iperf3 itself takes 128
 UDP = "udp"
-WHOLE = 0.95  # of the nominal time, which a test that ran to its end has at least
+COMPLETE_SHARE = 0.95  # of the nominal time, which a test that ran to its end has at least
 
 
 def read_run(
     document: Object,
-    where: str,
+    location: str,
     overrides: ImportOverrides,
     kind: str,
     server: Object | None = None,
 ) -> ForeignRun | LeftOut:
-    """Returns the run of a test from the document of one end and that of the other end, `server`.
-    Raises SourceError.
+    """Makes a run of an iperf3 test from the document of one end, and optionally that of its
+    server. Returns LeftOut for a failed or empty test. Raises SourceError.
 
-    If a test has no end, or one without what the other end counted, rates are those of its
-    intervals.
+    `location` is 'FILE:LINE' for messages, and `kind` the format of the file, such as
+    'iperf3-text'. If the test was interrupted, so that the ends did not exchange their counts,
+    rates are those of its intervals.
     """
-    test = _Test(document, where)
+    test = _EndOfTest(document, location)
     if not test.streams:
         error = test.document.error
         return LeftOut(
-            where, f"the test failed: {sentence(error)}" if error else "the test carried nothing"
+            location, f"the test failed: {sentence(error)}" if error else "the test carried nothing"
         )
     embedded = test.document.server_output_json
     if server is None and isinstance(embedded, dict) and is_test(embedded):
         server = embedded
-    other = _Test(server, where) if server is not None else None
+    other = _EndOfTest(server, location) if server is not None else None
     return test.run(overrides, kind, other)
 
 
-def cookie_of(document: Object) -> tuple[str, str] | None:
+def read_cookie(document: Object) -> tuple[str, str] | None:
     """Returns the cookie that both ends of a test share, and the end that wrote the document:
-    'client' or 'server'.
+    'client' or 'server'. None if the document has no cookie or no end.
     """
     start = document.get("start") if is_test(document) else None
     cookie = start.get("cookie") if start else None
@@ -88,8 +90,8 @@ def cookie_of(document: Object) -> tuple[str, str] | None:
 
 @dataclass
 class _Stream:
-    """Describes a stream. `forth`: the client sends; `back`: a test in both
-    directions has it, too.
+    """Describes a stream. `forth`: data goes from the client to the server; `back`: the other
+    direction of a test in both directions. A value is None if the document does not have it.
     """
 
     socket: int
@@ -106,16 +108,22 @@ class _Stream:
 
 @dataclass(frozen=True)
 class _Interval:
+    """Holds the counts of all streams in an interval that ended `end_s` seconds after the test
+    began.
+    """
+
     end_s: float
     omitted: bool
     streams: list[Iperf3Count]
 
 
-class _Test:
-    """Reads a document."""
+class _EndOfTest:
+    """Reads the document that one end of a test wrote. `at_server`: this end is the server.
+    `sends_here`: this end sends; in a test in both directions, the client counts as the sender.
+    """
 
-    def __init__(self, document: Object, where: str) -> None:
-        self.where, self.raw = where, document
+    def __init__(self, document: Object, location: str) -> None:
+        self.location, self.raw = location, document
         self.document = Iperf3Document.model_validate(document)
         self.start, self.end = self.document.start, self.document.end
         self.settings = self.start.test_start
@@ -125,18 +133,18 @@ class _Test:
         self.reverse = bool(self.settings.reverse)
         self.sends_here = self.reverse == self.at_server
         self.udp = self.settings.protocol == "UDP"
-        self.intervals = _intervals(self.document.intervals)
-        self.streams = self._streams()
-        self.ports = self._ports()
+        self.intervals = _read_intervals(self.document.intervals)
+        self.streams = self._read_streams()
+        self.ports = self._client_ports()
         if len(self.streams) > MOST_STREAMS:
             raise SourceError(
-                f"{where}: has {len(self.streams)} streams, but iperf3 makes at most 128: take "
+                f"{location}: has {len(self.streams)} streams, but iperf3 makes at most 128: take "
                 "it out"
             )
 
-    def _ports(self) -> dict[int, int]:
-        """Returns the client's port of each stream; a small number for one that the document has
-        no port of.
+    def _client_ports(self) -> dict[int, int]:
+        """Returns the client's port of each stream by socket, which identifies the stream at both
+        ends; a small unused number if the document does not have the port.
         """
         ports: dict[int, int] = {}
         for connected in self.start.connected:
@@ -151,43 +159,64 @@ class _Test:
                 ports[stream.socket] = next(free)
         return ports
 
-    def _streams(self) -> list[_Stream]:
-        ends = (
+    def _read_streams(self) -> list[_Stream]:
+        """Returns the streams with their rates: from the summary at the end of the test, or from
+        the intervals if the summary is missing or lacks the other end's counts. Sets `finished`.
+        """
+        stream_summaries = (
             () if self.udp and self.at_server else self.end.streams
-        )  # a server's count of UDP is of nothing
-        ended = {stream.socket: stream for end in ends if (stream := self._ended(end))}
-        exchanged = self._exchanged(list(ended.values()))
-        self.finished = bool(self.end.streams) and exchanged and not self.document.error
-        if not exchanged:
-            for stream in ended.values():
+        )  # the summary of a UDP server counts nothing
+        summary_streams = {
+            stream.socket: stream
+            for summary in stream_summaries
+            if (stream := self._summary_stream(summary))
+        }
+        has_server_counts = self._has_server_counts(list(summary_streams.values()))
+        self.finished = bool(self.end.streams) and has_server_counts and not self.document.error
+        if not has_server_counts:
+            for stream in summary_streams.values():
                 if stream.forth:
                     stream.goodput_bps = None
                 else:
                     stream.throughput_bps = None
-        streams = [] if self.finished and ended else self._of_intervals()
+        streams = [] if self.finished and summary_streams else self._streams_from_intervals()
         for stream in streams:
-            if end := ended.get(stream.socket):
-                stream.cca, stream.group = end.cca, end.group
-        streams = streams or list(ended.values())
+            if summary := summary_streams.get(stream.socket):
+                stream.cca, stream.group = summary.cca, summary.group
+        streams = streams or list(summary_streams.values())
         both_ways = len({stream.forth for stream in streams}) > 1
         for number, stream in enumerate(streams):
             stream.number, stream.back = number, both_ways and not stream.forth
         return streams
 
-    def _exchanged(self, ended: Sequence[_Stream]) -> bool:
-        """Returns whether the client knows the server's counts, which are 0 until the ends exchange
-        their counts.
+    def _has_server_counts(self, summary_streams: Sequence[_Stream]) -> bool:
+        """Returns whether the client knows the server's counts. They are 0 until both ends exchange
+        their counts at the end, which an interrupted test never reaches.
         """
         if self.udp or self.at_server:
             return True
-        forth = [(stream.goodput_bps, stream.throughput_bps) for stream in ended if stream.forth]
-        back = [(stream.throughput_bps, stream.goodput_bps) for stream in ended if not stream.forth]
-        rates = [*forth, *back]  # counts of the server and of the client for each stream
-        return any(there is None or there > 0 for there, _ in rates) or not any(
-            here for _, here in rates
+        from_client = [
+            (stream.goodput_bps, stream.throughput_bps)
+            for stream in summary_streams
+            if stream.forth
+        ]
+        from_server = [
+            (stream.throughput_bps, stream.goodput_bps)
+            for stream in summary_streams
+            if not stream.forth
+        ]
+        rates = [
+            *from_client,
+            *from_server,
+        ]  # counts of the server and of the client for each stream
+        return any(server_bps is None or server_bps > 0 for server_bps, _ in rates) or not any(
+            client_bps for _, client_bps in rates
         )
 
-    def _ended(self, stream: Iperf3StreamEnds) -> _Stream | None:
+    def _summary_stream(self, stream: Iperf3StreamEnds) -> _Stream | None:
+        """Returns a stream from its record in the summary, None if the record has no rate. The
+        goodput of UDP is without the lost packets.
+        """
         sender, receiver = (
             (stream.udp, stream.udp) if stream.udp else (stream.sender, stream.receiver)
         )
@@ -211,36 +240,38 @@ class _Test:
             group=stream.group or sender.group or 0,
         )
 
-    def _of_intervals(self) -> list[_Stream]:
-        """Adds up the intervals of a test without its end, as counted by the host that
-        wrote them.
+    def _streams_from_intervals(self) -> list[_Stream]:
+        """Returns the streams of a test without its end, with the sums of its intervals. They are
+        only what the end that wrote the document counted.
         """
-        carried: dict[int, _Stream] = {}
+        streams: dict[int, _Stream] = {}
         sizes: Counter[int] = Counter()
-        seconds, before_s = 0.0, 0.0
+        seconds, previous_end_s = 0.0, 0.0
         for interval in self.intervals:
             if interval.omitted:
                 continue
-            seconds += max(0.0, interval.end_s - before_s)
-            before_s = interval.end_s
+            seconds += max(0.0, interval.end_s - previous_end_s)
+            previous_end_s = interval.end_s
             for count in interval.streams:
                 sends = self.sends_here if count.sender is None else count.sender
-                stream = carried.setdefault(
+                stream = streams.setdefault(
                     count.socket, _Stream(count.socket, forth=sends != self.at_server)
                 )
                 sizes[count.socket] += count.bytes
                 if count.retransmits is not None:
                     stream.retransmits = (stream.retransmits or 0) + count.retransmits
-        for socket, stream in carried.items():
+        for socket, stream in streams.items():
             rate_bps = within(sizes[socket] * 8 / seconds, MOST_RATE_BPS) if seconds else 0.0
             if stream.forth != self.at_server:
                 stream.throughput_bps, stream.bytes_sent = rate_bps, sizes[socket]
             else:
                 stream.goodput_bps = rate_bps
-        return list(carried.values())
+        return list(streams.values())
 
-    def run(self, overrides: ImportOverrides, kind: str, other: "_Test | None") -> ForeignRun:
-        """Returns the run: see read_run()."""
+    def run(self, overrides: ImportOverrides, kind: str, other: "_EndOfTest | None") -> ForeignRun:
+        """Returns the run: see read_run(). `other` is the other end of the test, None if it is not
+        known.
+        """
         missing = []
         if not self.finished:
             counted = "its intervals" if self.intervals else "this end of it"
@@ -250,14 +281,14 @@ class _Test:
             )
         if self.document.error:
             missing.append(f"iperf3 said: {sentence(self.document.error)}")
-        groups, names = self._groups(overrides, other)
-        omit_s, interval_s, duration_s = self._times()
+        groups, names = self._find_groups(overrides, other)
+        omit_s, interval_s, duration_s = self._nominal_times()
         bitrate_bps = (
             self.start.target_bitrate
             if self.settings.target_bitrate is None
             else self.settings.target_bitrate
         )
-        flows = self._flows(groups, names, overrides)
+        flows = self._flow_table(groups, names, overrides)
         estimated = ["goodput_bps"] if flows["goodput_bps"].null_count() else []
         if self.intervals and other is None and self.sends_here:
             estimated.append("goodput_bps of intervals")
@@ -269,17 +300,17 @@ class _Test:
         if not self.intervals:
             missing.append("it has no intervals")
         began_s, ended_early = self._began_s(), self._ended_early()
-        length_s = omit_s + (self._took_s() if ended_early else duration_s)
-        system = (self.start.system_info or "").split()
+        total_s = omit_s + (self._carried_data_s() if ended_early else duration_s)
+        uname = (self.start.system_info or "").split()
         return ForeignRun(
             kind=kind,
-            source=self.where,
+            source=self.location,
             results=RunTables(
                 flows=flows,
                 intervals=self._interval_table(traffic, flows, other),
                 series=read_series(()),
                 began_s=0.0,
-                reported=self._reported(
+                reported=self._socket_report(
                     other if other is not None and not self.sends_here else self
                 ),
             ),
@@ -290,53 +321,63 @@ class _Test:
             options=self._options(),
             ended_early=ended_early,
             settings={"direction": "both"} if any(stream.back for stream in self.streams) else {},
-            **self._ends(other),
+            **self._host_names(other),
             duration_s=duration_s,
             omit_s=omit_s,
             interval_s=interval_s,
             pacing_bps=self.start.fq_rate or None,
             began_s=began_s,
-            ended_s=None if began_s is None else began_s + length_s,
-            kernel=system[2]
-            if self.sends_here and len(system) > 2 and system[0] == "Linux"
-            else None,
+            ended_s=None if began_s is None else began_s + total_s,
+            kernel=uname[2] if self.sends_here and len(uname) > 2 and uname[0] == "Linux" else None,
             version=self.start.version or "",
             missing=tuple(missing),
             estimated=tuple(estimated),
             document=self.raw,
         )
 
-    def _groups(
-        self, overrides: ImportOverrides, other: "_Test | None"
+    def _find_groups(
+        self, overrides: ImportOverrides, other: "_EndOfTest | None"
     ) -> tuple[tuple[Group, ...], dict[int, str]]:
-        """Returns all groups with their CCAs if iperf3 is patched; otherwise the only CCA that it
-        names, if any.
+        """Returns the groups of streams with their CCAs, and the CCA of each group by its number in
+        the document.
+
+        Only the patched iperf3 has several groups. For others, returns one group with the CCA that
+        either end or the user names, and no numbers.
         """
-        named: dict[int, str] = {}
+        cca_by_number: dict[int, str] = {}
         for connected in self.start.connected:
             if connected.group and connected.congestion:
-                named.setdefault(connected.group, connected.congestion)
-        if len(named) > 1 and sorted(named) == list(range(1, len(named) + 1)):
-            return tuple(Group(named[number]) for number in sorted(named)), named
-        of_ends = [test.end.sender_tcp_congestion for test in (self, other) if test is not None]
-        ccas = (*named.values(), *of_ends, overrides.cca, DEFAULT_CCA)
+                cca_by_number.setdefault(connected.group, connected.congestion)
+        if len(cca_by_number) > 1 and sorted(cca_by_number) == list(
+            range(1, len(cca_by_number) + 1)
+        ):
+            return tuple(
+                Group(cca_by_number[number]) for number in sorted(cca_by_number)
+            ), cca_by_number
+        default_ccas = [
+            test.end.sender_tcp_congestion for test in (self, other) if test is not None
+        ]
+        ccas = (*cca_by_number.values(), *default_ccas, overrides.cca, DEFAULT_CCA)
         return (Group(UDP if self.udp else next(filter(None, ccas))),), {}
 
-    def _flows(
-        self, groups: Sequence[Group], names: Mapping[int, str], overrides: ImportOverrides
+    def _flow_table(
+        self, groups: Sequence[Group], cca_by_number: Mapping[int, str], overrides: ImportOverrides
     ) -> pl.DataFrame:
-        group_names, begins_s = group_names_of(groups), self._begins_s() if names else {}
-        only = groups[0].cca if len(groups) == 1 and not self.udp else None
-        default = only if only != DEFAULT_CCA else overrides.cca
+        """Returns FLOW_COLUMNS, a row for each stream. `cca_by_number` has the CCAs of the
+        document's groups; it is empty if the test has only one.
+        """
+        group_names, begins_s = names_of_groups(groups), self._begins_s() if cca_by_number else {}
+        only_cca = groups[0].cca if len(groups) == 1 and not self.udp else None
+        default_cca = only_cca if only_cca != DEFAULT_CCA else overrides.cca
         rows = [
             {
                 "host": SRC,
                 "port": self.ports[stream.socket],
                 "stream": stream.number,
-                "group": group_names[stream.group - 1 if stream.group in names else 0]
+                "group": group_names[stream.group - 1 if stream.group in cca_by_number else 0]
                 + (" back" if stream.back else ""),
                 "cca_asked": None,
-                "cca_used": None if self.udp else stream.cca or default,
+                "cca_used": None if self.udp else stream.cca or default_cca,
                 "udp": self.udp,
                 "goodput_bps": stream.goodput_bps,
                 "throughput_bps": stream.throughput_bps,
@@ -349,8 +390,9 @@ class _Test:
         return pl.DataFrame(rows, schema=FLOW_COLUMNS)
 
     def _begins_s(self) -> dict[int, float]:
-        """Returns, by socket, the start of the first interval in which a stream carried data, in
-        seconds from the start of the test. No document has the delay of a group.
+        """Returns when each stream first carried data, by socket, in seconds from the start of the
+        test: the begin of the first interval with data. Documents do not have the delayed start of
+        a group.
         """
         begins_s: dict[int, float] = {}
         omit_s, end_s = self.settings.omit or 0.0, 0.0
@@ -361,17 +403,19 @@ class _Test:
                     begins_s.setdefault(count.socket, begin_s)
         return begins_s
 
-    def _times(self) -> tuple[float, float, float]:
-        """Returns omitted time, interval and duration, in seconds."""
+    def _nominal_times(self) -> tuple[float, float, float]:
+        """Returns omitted time, interval and duration in seconds, as asked for; estimated from the
+        measured times if the document does not have them.
+        """
         settings = self.settings
-        ends = [interval.end_s for interval in self.intervals]
-        lengths = [
-            after - before
-            for before, after in zip([0.0, *ends], ends, strict=False)
-            if after > before
+        ends_s = [interval.end_s for interval in self.intervals]
+        lengths_s = [
+            next_end - previous
+            for previous, next_end in zip([0.0, *ends_s], ends_s, strict=False)
+            if next_end > previous
         ]
-        interval_s = settings.interval or times.interval_s(lengths)
-        took_s = self._took_s()
+        interval_s = settings.interval or times.interval_s(lengths_s)
+        took_s = self._carried_data_s()
         estimate_s = took_s if settings.bytes or settings.blocks else times.duration_s(took_s)
         duration_s = settings.duration or estimate_s
         return (
@@ -380,27 +424,29 @@ class _Test:
             duration_s,
         )
 
-    def _took_s(self) -> float:
-        """Returns how long the test carried data, without the omitted time."""
-        of_end_s = (
+    def _carried_data_s(self) -> float:
+        """Returns how long the test carried data in seconds, without the omitted time."""
+        summary_s = (
             total.seconds for total in (self.end.sum_sent, self.end.sum_received, self.end.sum)
         )
-        counted = (interval.end_s for interval in self.intervals if not interval.omitted)
-        return next(filter(None, of_end_s), None) or max(counted, default=0.0)
+        interval_ends_s = (interval.end_s for interval in self.intervals if not interval.omitted)
+        return next(filter(None, summary_s), None) or max(interval_ends_s, default=0.0)
 
     def _ended_early(self) -> str:
-        """Returns the part of its time after which the test ended. Empty if it ran to its end, even
-        if the output of the end was lost.
+        """Returns when the test ended too early, such as 'after 3 of 10 s'. Empty if it ran to its
+        end, even if its last output was lost.
         """
         if self.finished:
             return ""
-        took_s, nominal_s = self._took_s(), self.settings.duration
+        took_s, nominal_s = self._carried_data_s(), self.settings.duration
         if not nominal_s:
             return f"after {took_s:.3g} s"
-        return "" if took_s >= WHOLE * nominal_s else f"after {took_s:.3g} of {nominal_s:g} s"
+        return (
+            "" if took_s >= COMPLETE_SHARE * nominal_s else f"after {took_s:.3g} of {nominal_s:g} s"
+        )
 
     def _options(self) -> dict[str, str]:
-        """Returns further settings of the test from the document, by the names of iperf3's
+        """Returns further settings of the test, such as the MSS, by the names of iperf3's
         options.
         """
         start, settings = self.start, self.settings
@@ -416,9 +462,10 @@ class _Test:
                 options[writable(name)] = f"{value:g}" if isinstance(value, float) else value
         return {name: writable(str(value)) for name, value in options.items() if value is not None}
 
-    def _client(self, port: str = "local_port") -> Row:
-        """Returns the parts of the document that iperf3_tables reads, with the client's ports
-        as `port`.
+    def _client_document(self, port: str = "local_port") -> Row:
+        """Returns the document in the form that analysis.iperf3_tables reads, even if it is
+        incomplete or the server's. `port` is the field for the client's ports: remote_port in a
+        server's document.
         """
         sockets = {stream.socket for stream in self.streams}
         return {
@@ -450,55 +497,68 @@ class _Test:
             },
         }
 
-    def _reported(self, sender: "_Test") -> pl.DataFrame:
-        """Returns the sender's report about its sockets. Only the client's document has the size of
-        segments.
+    def _socket_report(self, sender: "_EndOfTest") -> pl.DataFrame:
+        """Returns the sender's report about its sockets (REPORTED_COLUMNS). Only the client's
+        document has the size of segments.
         """
-        document = sender._client()
+        document = sender._client_document()
         document["start"]["tcp_mss_default"] = (
             document["start"]["tcp_mss_default"] or self.start.tcp_mss_default
         )
         return read_reported(document, SRC)
 
     def _interval_table(
-        self, traffic: Traffic, flows: pl.DataFrame, other: "_Test | None"
+        self, traffic: Traffic, flows: pl.DataFrame, other: "_EndOfTest | None"
     ) -> pl.DataFrame:
-        """Returns the received bytes of each direction, counted by the receiver if its document
-        exists.
+        """Returns INTERVAL_COLUMNS: the received bytes of each stream and interval, counted by the
+        receiver if its document exists.
+
+        Each direction is read on its own, because its sender may be either end.
         """
         if other is not None and (
             not other.intervals or set(other.ports.values()) != set(self.ports.values())
         ):
             other = None
         tables = [pl.DataFrame(schema=INTERVAL_COLUMNS)]
-        for forth in (True, False):
-            ports = [self.ports[stream.socket] for stream in self.streams if stream.forth == forth]
-            sends = forth != self.at_server
-            sender, receiver = (self, other) if sends else (other or self, self if other else None)
+        for client_sends in (True, False):
+            ports = [
+                self.ports[stream.socket] for stream in self.streams if stream.forth == client_sends
+            ]
+            this_end_sends = client_sends != self.at_server
+            sender, receiver = (
+                (self, other) if this_end_sends else (other or self, self if other else None)
+            )
             if ports and sender.intervals:
-                server = receiver._client("remote_port") if receiver is not None else None
-                table = read_intervals(traffic, sender._client(), server, flows)
+                server = receiver._client_document("remote_port") if receiver is not None else None
+                table = read_intervals(traffic, sender._client_document(), server, flows)
                 tables.append(table.filter(pl.col("port").is_in(ports)).cast(INTERVAL_COLUMNS))  # type: ignore[arg-type]
         return merge_short_intervals(pl.concat(tables), flows, self.settings.blksize or BLOCK_BYTES)
 
-    def _ends(self, other: "_Test | None") -> Row:
-        """Returns the names of sender and receiver: the host's own name, and the name that the
-        other end used.
+    def _host_names(self, other: "_EndOfTest | None") -> Row:
+        """Returns src, dst and dst_address of the run: the own name of the host that wrote the
+        document, and the name that it used for the other one.
         """
-        peer = self.start.accepted_connection if self.at_server else self.start.connecting_to
-        remote = (peer.host if peer else None) or (other.hostname if other is not None else None)
+        other_host = self.start.accepted_connection if self.at_server else self.start.connecting_to
+        other_name = (other_host.host if other_host else None) or (
+            other.hostname if other is not None else None
+        )
         address = self.start.connected[0].remote_host if self.start.connected else None
         if self.sends_here:
-            return {"src": self.hostname, "dst": remote or address, "dst_address": address}
-        return {"src": remote, "dst": self.hostname, "dst_address": None}
+            return {"src": self.hostname, "dst": other_name or address, "dst_address": address}
+        return {"src": other_name, "dst": self.hostname, "dst_address": None}
 
     @property
     def hostname(self) -> str | None:
-        """Returns the host name from uname in system_info: 'Linux dtn1 6.1.0 ...'."""
+        """The name of the host that wrote the document, from uname in system_info: 'Linux dtn1
+        6.1.0 ...'.
+        """
         words = (self.start.system_info or "").split()
         return words[1] if len(words) > 2 else None
 
     def _began_s(self) -> float | None:
+        """Returns when the test began, in seconds since 1970; None if the document does
+        not say it.
+        """
         milliseconds, seconds = self.start.timestamp.timemillisecs, self.start.timestamp.timesecs
         return (
             within(milliseconds / 1e3 if milliseconds else float(seconds or 0), MOST_CLOCK_S)
@@ -506,10 +566,9 @@ class _Test:
         )
 
 
-def _intervals(intervals: Sequence[Iperf3Interval]) -> list[_Interval]:
-    """Returns the intervals, except those without a time in the document.
-
-    A server whose client was interrupted writes its last interval twice (iperf3 3.12).
+def _read_intervals(intervals: Sequence[Iperf3Interval]) -> list[_Interval]:
+    """Returns the intervals of a document, except those without a time, and repeated ones: a server
+    whose client was interrupted writes its last interval twice (iperf3 3.12).
     """
     kept: list[_Interval] = []
     for interval in intervals:

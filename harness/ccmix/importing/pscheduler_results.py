@@ -1,8 +1,8 @@
-"""Turns results of pScheduler's throughput tests into runs: results from its command, its REST
-interface, its archivers, and from ccmix.
+"""Turns results of pScheduler's throughput tests into imported runs.
 
-If a participant's diagnostics have iperf3's own JSON, reads the JSON; otherwise reads the result in
-pScheduler's format.
+They come from its command, its REST interface, its archivers, and from ccmix. If a participant's
+diagnostics have iperf3's own JSON, reads the JSON; otherwise reads the result in pScheduler's
+format.
 """
 
 import math
@@ -52,13 +52,15 @@ Duration = Maybe[Annotated[NeededSeconds, BeforeValidator(lambda text: task.dura
 
 
 class PschedulerObject(ForeignObject):
-    """Models an object whose names have hyphens."""
+    """Models a JSON object of pScheduler, whose names have hyphens instead of underscores."""
 
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
 
 
 class PschedulerStream(PschedulerObject):
-    """The counts of a stream, or of all streams, during the test or an interval."""
+    """The counts of a stream, or of all streams, during the test or an interval. `rtt` is in
+    microseconds, `start` and `end` in seconds since the test began.
+    """
 
     stream_id: Annotated[str, BeforeValidator(lambda value: writable(str(value)))] = ""
     throughput_bits: NeededRate
@@ -72,9 +74,7 @@ class PschedulerStream(PschedulerObject):
 
 
 class PschedulerSummary(PschedulerObject):
-    """The counts during the test; `congestion` has the CCAs of streams by their
-    identities.
-    """
+    """The counts during the test; `congestion` has the CCAs by stream_id."""
 
     streams: Items[PschedulerStream]
     summary: Maybe[PschedulerStream]
@@ -132,7 +132,9 @@ class PschedulerPlan(PschedulerObject):
 
 
 class PschedulerRun(PschedulerObject):
-    """A run of a task, as the REST interface has it."""
+    """A run of a task, as the REST interface has it. `result_full` has a result for each
+    participant, `result_merged` that of the test.
+    """
 
     result_merged: Maybe[PschedulerResult]
     result_full: Items[PschedulerResult]
@@ -152,9 +154,10 @@ class PschedulerDocument(PschedulerRun):
 
 
 def is_result(document: Object) -> bool:
+    """Returns whether a JSON object is a result of pScheduler, or contains one."""
     run = document.get("run")
-    of_run = run if isinstance(run, dict) else document
-    return bool(of_run.keys() & {"result-merged", "result-full"}) or isinstance(
+    run_or_document = run if isinstance(run, dict) else document
+    return bool(run_or_document.keys() & {"result-merged", "result-full"}) or isinstance(
         document.get("succeeded"), bool
     )
 
@@ -162,20 +165,22 @@ def is_result(document: Object) -> bool:
 def read_test(
     document: Document, overrides: ImportOverrides, server: Object | None = None
 ) -> ForeignRun | LeftOut:
-    """Returns the run of a document of iperf3, optionally with the document of its server, or of
-    pScheduler.
-
-    Raises SourceError.
+    """Makes a run of a JSON document of iperf3 or pScheduler, or says why it can't be one. `server`
+    is the document of the iperf3 test's server, if known. Raises SourceError.
     """
     if is_test(document.content):
-        return iperf3_tests.read_run(document.content, document.where, overrides, "iperf3", server)
+        return iperf3_tests.read_run(
+            document.content, document.location, overrides, "iperf3", server
+        )
     if is_result(document.content):
-        return read_run(document.content, document.where, overrides)
-    return LeftOut(document.where, "is not the result of a test")
+        return read_run(document.content, document.location, overrides)
+    return LeftOut(document.location, "is not the result of a test")
 
 
-def read_run(content: Object, where: str, overrides: ImportOverrides) -> ForeignRun | LeftOut:
-    """Returns the run of a result. Raises SourceError for its part from iperf3."""
+def read_run(content: Object, location: str, overrides: ImportOverrides) -> ForeignRun | LeftOut:
+    """Makes a run of a result of pScheduler, or says why it can't be one. `location` is 'FILE:LINE'
+    for messages. Raises SourceError if iperf3's JSON in it is wrong.
+    """
     document = PschedulerDocument.model_validate(content)
     run = document.run or document
     test = document.test or document.task.test or PschedulerTest.model_validate({})
@@ -185,14 +190,14 @@ def read_run(content: Object, where: str, overrides: ImportOverrides) -> Foreign
             f"is pScheduler's result of {sentence(test.type)}, and only those of "
             "throughput are imported"
         )
-        return LeftOut(where, reason)
+        return LeftOut(location, reason)
     if not merged.succeeded:
-        why = merged.error or run.errors or merged.diags or "it gives no reason"
-        return LeftOut(where, f"the run failed: {sentence(why)}")
+        error = merged.error or run.errors or merged.diags or "it gives no reason"
+        return LeftOut(location, f"the run failed: {sentence(error)}")
     spec = test.spec
     known_cca = replace(overrides, cca=spec.congestion) if spec.congestion else overrides
-    result = _of_iperf3(run, merged, where, known_cca) or _of_summary(
-        spec, merged, where, known_cca
+    result = _run_from_iperf3_json(run, merged, location, known_cca) or _run_from_summary(
+        spec, merged, location, known_cca
     )
     if isinstance(result, LeftOut):
         return result
@@ -217,9 +222,14 @@ def read_run(content: Object, where: str, overrides: ImportOverrides) -> Foreign
     )
 
 
-def _of_iperf3(
-    run: PschedulerRun, merged: PschedulerResult, where: str, overrides: ImportOverrides
+def _run_from_iperf3_json(
+    run: PschedulerRun, merged: PschedulerResult, location: str, overrides: ImportOverrides
 ) -> ForeignRun | LeftOut | None:
+    """Makes a run of iperf3's own JSON in the diagnostics of the participants, which has more than
+    pScheduler's format. None if there is none of a client.
+
+    Results from archivers have no participants, only one merged text of all diagnostics.
+    """
     texts = [result.diags for result in run.result_full if result.diags]
     if not texts and merged.diags:
         texts = merged.diags.split("\nParticipant ")
@@ -229,21 +239,21 @@ def _of_iperf3(
     if not clients:
         return None
     result = iperf3_tests.read_run(
-        clients[0], where, overrides, KIND, servers[0] if servers else None
+        clients[0], location, overrides, KIND, servers[0] if servers else None
     )
     return replace(result, document=None) if isinstance(result, ForeignRun) else result
 
 
-def _of_summary(
-    spec: PschedulerSpec, merged: PschedulerResult, where: str, overrides: ImportOverrides
+def _run_from_summary(
+    spec: PschedulerSpec, merged: PschedulerResult, location: str, overrides: ImportOverrides
 ) -> ForeignRun | LeftOut:
-    """Reads pScheduler's own format."""
+    """Makes a run of the result in pScheduler's own format, which all of its tools share."""
     summary = merged.summary
     streams = summary.streams or ([summary.summary] if summary.summary else [])
     streams = streams[: iperf3_tests.MOST_STREAMS]
     if not streams:
-        return LeftOut(where, "the result has no throughput")
-    intervals = _intervals(merged, len(streams))
+        return LeftOut(location, "the result has no throughput")
+    intervals = _complete_intervals(merged, len(streams))
     interval_s = times.interval_s(
         [interval[0]["end"] - interval[0]["start"] for interval in intervals]
     )
@@ -266,21 +276,21 @@ def _of_summary(
             .then(pl.lit(overrides.cca))
             .otherwise("group"),
         )
-    whole = (
+    totals = (
         [summary.summary]
         if summary.summary and summary.summary.receiver_throughput_bits is not None
         else streams
     )
-    received = all(stream.receiver_throughput_bits is not None for stream in whole)
+    has_goodput = all(stream.receiver_throughput_bits is not None for stream in totals)
     return ForeignRun(
         kind=KIND,
-        source=where,
+        source=location,
         results=RunTables(
             flows=flows,
             intervals=pscheduler_intervals(traffic, throughput, flows),
             series=read_series(()),
             began_s=0.0,
-            reported=_reported(streams, intervals, merged.mss),
+            reported=_socket_report(streams, intervals, merged.mss),
         ),
         groups=tuple(map(Group, dict.fromkeys(flows["group"]))),
         streams=flows.height,
@@ -289,14 +299,16 @@ def _of_summary(
         interval_s=interval_s,
         missing=("iperf3's own JSON is missing",) if intervals else ("it has no intervals",),
         estimated=(
-            *(() if received else ("goodput_bps",)),
+            *(() if has_goodput else ("goodput_bps",)),
             *(("goodput_bps of intervals",) if intervals else ()),
         ),
     )
 
 
-def _intervals(merged: PschedulerResult, streams: int) -> list[list[Row]]:
-    """Returns the streams of each interval that has all streams and their times."""
+def _complete_intervals(merged: PschedulerResult, streams: int) -> list[list[Row]]:
+    """Returns for each interval the records of its `streams` streams. Leaves out intervals in which
+    a stream or a time is missing.
+    """
     intervals = []
     for interval in merged.intervals:
         rows = [
@@ -309,19 +321,20 @@ def _intervals(merged: PschedulerResult, streams: int) -> list[list[Row]]:
     return intervals
 
 
-def _reported(
+def _socket_report(
     streams: Sequence[PschedulerStream], intervals: Sequence[Sequence[Row]], mss_bytes: int | None
 ) -> pl.DataFrame:
-    """Returns REPORTED_COLUMNS: segments as if each but the last were full, and the RTTs of the
-    intervals.
+    """Returns REPORTED_COLUMNS, a row for each stream: the retransmissions, the RTTs of the
+    intervals, and an estimate of the sent segments, as if each but the last were full. `mss_bytes`
+    None: no estimate.
     """
     rows = []
-    for number, stream in enumerate(streams):
-        size, again = stream.throughput_bytes, stream.retransmits
+    for index, stream in enumerate(streams):
+        sent_bytes, retransmits = stream.throughput_bytes, stream.retransmits
         segments = None
-        if mss_bytes and size is not None and again is not None:
-            segments = math.ceil(size / mss_bytes) + again
-        in_intervals = [interval[number] for interval in intervals]
+        if mss_bytes and sent_bytes is not None and retransmits is not None:
+            segments = math.ceil(sent_bytes / mss_bytes) + retransmits
+        in_intervals = [interval[index] for interval in intervals]
         rtts_s = [row["rtt"] / 1e6 for row in in_intervals if row["rtt"] and not row["omitted"]]
-        rows.append((SRC, number, segments, again, rtts_s))
+        rows.append((SRC, index, segments, retransmits, rtts_s))
     return pl.DataFrame(rows, schema=REPORTED_COLUMNS, orient="row")

@@ -1,4 +1,4 @@
-"""Turns the runs of sources into runs of a campaign."""
+"""Turns imported runs into runs of a campaign, each with an entry, a condition and an iteration."""
 
 import functools
 import re
@@ -30,15 +30,15 @@ from ccmix.units import parse_rate, parse_time
 NOT_SETTINGS = ("cca", "streams", "iteration", "entry", "src", "dst")
 UNKNOWN: Literal["unknown"] = "unknown"  # a name that is not in the source
 UDP = "udp"
-ALIKE = 0.05  # factor by which runs of a condition may be longer than the shortest run
+DURATION_TOLERANCE = 0.05  # factor by which runs of a condition may be longer than the shortest run
 MOST_OPTION_LETTERS = 40  # of an option's value in a condition's name
 MOST_NAME_BYTES = 255  # of a folder, on every file system of Linux
 
-Cell = tuple[Any, ...]
+ConditionKey = tuple[Any, ...]
 Value = TypeVar("Value")
 
 # Settings that separate runs of a condition if the runs differ in them, like options of a test.
-APART: Mapping[str, Callable[[ForeignRun], str]] = {
+SEPARATING_FACTS: Mapping[str, Callable[[ForeignRun], str]] = {
     "src": lambda run: run.src or UNKNOWN,
     "address": lambda run: run.dst_address or UNKNOWN,
     "duration": lambda run: f"{run.duration_s:g}s" if run.duration_s else UNKNOWN,
@@ -49,7 +49,7 @@ APART: Mapping[str, Callable[[ForeignRun], str]] = {
 
 @dataclass(frozen=True)
 class Imported:
-    """Holds a run of the campaign, and the run of a source from which it was made."""
+    """Holds a run of the campaign, and the run from a file (`foreign`) from which it was made."""
 
     run: Run
     foreign: ForeignRun
@@ -58,55 +58,57 @@ class Imported:
 def plan(
     sources_and_runs: Sequence[tuple[ForeignFile, ForeignRun]], overrides: ImportOverrides
 ) -> list[Imported]:
-    """Returns runs in the order of their sources; those of a condition and destination are its
-    iterations.
+    """Returns the runs of the campaign in the order of their sources. Runs of the same condition
+    and destination become its iterations.
 
-    A condition is the mix of CCAs and the number of streams, then the settings of the source. Where
-    runs that are alike in these differ in one of APART, that is one of their settings. Durations
-    within ALIKE count as the shortest of
-    them: some sources report the time that passed, and not the time that was asked for. Raises
-        SourceError.
+    A condition is the mix of CCAs, the number of streams, and the settings that the source reports.
+    If runs that are alike in these differ in one of SEPARATING_FACTS or in an option of the test,
+    it becomes a setting, too. Similar durations count as the shortest of them, because some sources
+    report the time that passed, not the one that was asked for. Raises SourceError for names that
+    are too long.
     """
-    named = [_named(run, overrides, source.entry) for source, run in sources_and_runs]
+    named = [_with_names(run, overrides, source.entry) for source, run in sources_and_runs]
     named = [
         run if run.duration_s == duration_s else replace(run, duration_s=duration_s)
         for run, duration_s in zip(named, _durations_s(named), strict=True)
     ]
     named = [
         run if run.dst_address == address else replace(run, dst_address=address)
-        for run, address in zip(named, _addresses(named), strict=True)
+        for run, address in zip(named, _known_addresses(named), strict=True)
     ]
-    for setting, value in APART.items():
-        named = _apart(named, setting, list(map(value, named)))
-    for option in dict.fromkeys(name for run in named for name in _options(run)):
-        named = _apart(named, option, _short([_options(run).get(option) for run in named]))
-    named = _with_not_known(named, [source.name for source, _ in sources_and_runs])
-    iterations: Counter[Cell] = Counter()
+    for setting, value in SEPARATING_FACTS.items():
+        named = _separated(named, setting, list(map(value, named)))
+    for option in dict.fromkeys(name for run in named for name in _other_facts(run)):
+        named = _separated(
+            named, option, _shortened([_other_facts(run).get(option) for run in named])
+        )
+    named = _with_open_questions(named, [source.name for source, _ in sources_and_runs])
+    iterations: Counter[ConditionKey] = Counter()
     planned = []
     for run in named:
-        cell = _cell(run)
-        if cell not in iterations:
+        condition = _condition_key(run)
+        if condition not in iterations:
             _check_lengths(run, overrides)
-        iterations[cell] += 1
-        planned.append(Imported(_run(run, iterations[cell]), run))
+        iterations[condition] += 1
+        planned.append(Imported(_campaign_run(run, iterations[condition]), run))
     return planned
 
 
-def _options(run: ForeignRun) -> Mapping[str, str]:
-    """Returns the facts about a run that have no place of their own in a campaign: its kernel, and
-    all options but the settings and those that are stored separately (APART).
+def _other_facts(run: ForeignRun) -> Mapping[str, str]:
+    """Returns facts about a run that campaigns have no field for: its kernel, and options of the
+    test that are not settings. Runs of a condition that differ in one of them are separated.
     """
-    known = {"kernel": run.kernel} if run.kernel else {}
-    return known | {
+    kernel = {"kernel": run.kernel} if run.kernel else {}
+    return kernel | {
         name: value
         for name, value in run.options.items()
-        if name not in APART and name not in run.settings
+        if name not in SEPARATING_FACTS and name not in run.settings
     }
 
 
-def _short(values: Sequence[str | None]) -> list[str | None]:
-    """Returns the values; replaces values that are too long for a folder's name by numbers in their
-    order: '#2'.
+def _shortened(values: Sequence[str | None]) -> list[str | None]:
+    """Replaces values that are too long for a folder's name by numbers in their order, such as
+    '#2'.
     """
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values), 1)}
     return [
@@ -115,76 +117,92 @@ def _short(values: Sequence[str | None]) -> list[str | None]:
     ]
 
 
-def _apart(
+def _separated(
     runs: Sequence[ForeignRun], setting: str, values: Sequence[str | None]
 ) -> list[ForeignRun]:
-    """Returns the runs, with this setting if runs of a condition are known to differ in it.
+    """Adds a fact as a setting to the runs of each condition in which its values differ, so that
+    these runs become several conditions.
 
-    An unknown value does not separate runs, because a source may leave out a usual value.
+    `values` has the fact for each run, None if unknown. Unknown values do not separate runs,
+    because a source may leave out a usual value.
     """
     if len(set(values) - {None}) < 2:
         return list(runs)
-    cells = list(map(_cell, runs))
-    several = {
-        cell for cell, known in _grouped(cells, values).items() if len(set(known) - {None}) > 1
+    conditions = list(map(_condition_key, runs))
+    differing = {
+        condition
+        for condition, values_of_condition in _group_by_condition(conditions, values).items()
+        if len(set(values_of_condition) - {None}) > 1
     }
     return [
         replace(run, settings={**run.settings, setting: value or UNKNOWN})
-        if cell in several
+        if condition in differing
         else run
-        for run, cell, value in zip(runs, cells, values, strict=True)
+        for run, condition, value in zip(runs, conditions, values, strict=True)
     ]
 
 
-def _grouped(cells: Sequence[Cell], values: Iterable[Value]) -> dict[Cell, list[Value]]:
-    """Returns the values of the runs by condition; `cells` has the condition of each run."""
-    grouped: dict[Cell, list[Value]] = {}
-    for cell, value in zip(cells, values, strict=True):
-        grouped.setdefault(cell, []).append(value)
+def _group_by_condition(
+    conditions: Sequence[ConditionKey], values: Iterable[Value]
+) -> dict[ConditionKey, list[Value]]:
+    """Groups the values of runs by condition; `conditions` has the key of each run's condition."""
+    grouped: dict[ConditionKey, list[Value]] = {}
+    for condition, value in zip(conditions, values, strict=True):
+        grouped.setdefault(condition, []).append(value)
     return grouped
 
 
-def _with_not_known(runs: Sequence[ForeignRun], files: Sequence[str]) -> list[ForeignRun]:
-    """Returns the runs with their differences that do not separate runs of a condition."""
-    cells = list(map(_cell, runs))
-    versions = _grouped(cells, (run.version for run in runs))
-    sources = _grouped(
-        cells, ("" if run.of_name else file for run, file in zip(runs, files, strict=True))
+def _with_open_questions(runs: Sequence[ForeignRun], files: Sequence[str]) -> list[ForeignRun]:
+    """Adds to each run the questions that the user should answer about its condition: differences
+    between its runs that may be settings, but are not known to be.
+    """
+    conditions = list(map(_condition_key, runs))
+    versions = _group_by_condition(conditions, (run.version for run in runs))
+    sources = _group_by_condition(
+        conditions, ("" if run.name_fields else file for run, file in zip(runs, files, strict=True))
     )
-    columns = _grouped(cells, (run.unclear for run in runs))
-    texts = {
-        cell: (
-            *_several_versions(sorted(set(versions[cell]) - {""})),
-            *_several_names(list(dict.fromkeys(filter(None, sources[cell])))),
-            *_unclear(columns[cell]),
+    columns = _group_by_condition(conditions, (run.unclear for run in runs))
+    questions = {
+        condition: (
+            *_ask_about_versions(sorted(set(versions[condition]) - {""})),
+            *_ask_about_names(list(dict.fromkeys(filter(None, sources[condition])))),
+            *_ask_about_columns(columns[condition]),
         )
-        for cell in versions
+        for condition in versions
     }
     return [
-        replace(run, not_known=(*run.not_known, *texts[cell])) if texts[cell] else run
-        for run, cell in zip(runs, cells, strict=True)
+        replace(run, open_questions=(*run.open_questions, *questions[condition]))
+        if questions[condition]
+        else run
+        for run, condition in zip(runs, conditions, strict=True)
     ]
 
 
-def _unclear(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Yields questions about columns that may be settings: their values differ and recur."""
+def _ask_about_columns(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yields a question about table columns that may be settings, because their values differ
+    between the lines of a condition and occur again.
+
+    `rows` has these columns of each line, with their values.
+    """
     names = dict.fromkeys(name for row in rows for name in row)
-    several = [name for name in names if 1 < len({row.get(name) for row in rows}) <= len(rows) / 2]
-    if several:
-        have = "has" if len(several) == 1 else "have"
+    varying = [name for name in names if 1 < len({row.get(name) for row in rows}) <= len(rows) / 2]
+    if varying:
+        have = "has" if len(varying) == 1 else "have"
         yield (
-            f"whether its lines are of one condition, since {', '.join(several)} {have} several "
+            f"whether its lines are of one condition, since {', '.join(varying)} {have} several "
             "values: "
-            f"if that is a setting, import the table with --setting '{several[0]}'"
+            f"if that is a setting, import the table with --setting '{varying[0]}'"
         )
 
 
-def _several_versions(versions: Sequence[str]) -> Iterator[str]:
+def _ask_about_versions(versions: Sequence[str]) -> Iterator[str]:
+    """Yields a question if the runs of a condition are of several versions of iperf3."""
     if len(versions) > 1:
         yield f"whether its versions of iperf3 measure the same ({', '.join(versions[:3])})"
 
 
-def _several_names(names: Sequence[str]) -> Iterator[str]:
+def _ask_about_names(names: Sequence[str]) -> Iterator[str]:
+    """Yields a question if the files of a condition have names that may contain settings."""
     if differ_in_more_than_a_number(names):
         yield (
             f"whether its {len(names)} files are of one condition, since their names differ in "
@@ -194,63 +212,83 @@ def _several_names(names: Sequence[str]) -> Iterator[str]:
 
 
 def _durations_s(runs: Sequence[ForeignRun]) -> list[float]:
-    """Returns for each run the shortest similar duration of its condition, because clocks and
-    samples end a little apart. For a test that ended early, returns the next duration of a whole
-    test.
+    """Returns a duration for each run: the shortest similar one in its condition, because clocks
+    and samples end a little apart. A test that ended early gets the next longer duration of a
+    complete test.
     """
-    cells = list(map(_cell, runs))
-    shortest: dict[Cell, list[float]] = {}
-    whole = (
-        (run.duration_s, cell) for run, cell in zip(runs, cells, strict=True) if not run.ended_early
+    conditions = list(map(_condition_key, runs))
+    # The shortest of each group of similar durations, by condition
+    shortest: dict[ConditionKey, list[float]] = {}
+    complete = (
+        (run.duration_s, condition)
+        for run, condition in zip(runs, conditions, strict=True)
+        if not run.ended_early
     )
-    for duration_s, cell in sorted(whole, key=itemgetter(0)):
-        known = shortest.setdefault(cell, [])
-        if not known or duration_s > known[-1] * (1 + ALIKE):
-            known.append(duration_s)
-    return [_alike_s(run, shortest.get(cell, [])) for run, cell in zip(runs, cells, strict=True)]
+    for duration_s, condition in sorted(complete, key=itemgetter(0)):
+        condition_shortest = shortest.setdefault(condition, [])
+        if not condition_shortest or duration_s > condition_shortest[-1] * (1 + DURATION_TOLERANCE):
+            condition_shortest.append(duration_s)
+    return [
+        _similar_duration_s(run, shortest.get(condition, []))
+        for run, condition in zip(runs, conditions, strict=True)
+    ]
 
 
-def _alike_s(run: ForeignRun, shortest_s: Sequence[float]) -> float:
+def _similar_duration_s(run: ForeignRun, shortest_s: Sequence[float]) -> float:
+    """Returns the duration for one run from `shortest_s`, the shortest of each group of similar
+    durations in its condition, in increasing order.
+    """
     if run.ended_early:
         return min(
-            (known for known in shortest_s if known >= run.duration_s), default=run.duration_s
+            (duration_s for duration_s in shortest_s if duration_s >= run.duration_s),
+            default=run.duration_s,
         )
-    return max(known for known in shortest_s if known <= run.duration_s)
+    return max(duration_s for duration_s in shortest_s if duration_s <= run.duration_s)
 
 
-def _addresses(runs: Sequence[ForeignRun]) -> list[str | None]:
-    """Returns each run's own address. If its source has no address, returns the only address among
-    runs of its condition.
+def _known_addresses(runs: Sequence[ForeignRun]) -> list[str | None]:
+    """Returns the destination's address of each run. A run whose source has no address gets that of
+    the other runs of its condition, if they have only one.
     """
-    known: dict[Cell, set[str]] = {}
+    addresses_of: dict[ConditionKey, set[str]] = {}
     for run in runs:
         if run.dst_address:
-            known.setdefault(_cell(run), set()).add(run.dst_address)
-    only = {cell: next(iter(addresses)) for cell, addresses in known.items() if len(addresses) == 1}
-    if not only:
+            addresses_of.setdefault(_condition_key(run), set()).add(run.dst_address)
+    only_address = {
+        condition: next(iter(addresses))
+        for condition, addresses in addresses_of.items()
+        if len(addresses) == 1
+    }
+    if not only_address:
         return [run.dst_address for run in runs]
-    return [run.dst_address or only.get(_cell(run)) for run in runs]
+    return [run.dst_address or only_address.get(_condition_key(run)) for run in runs]
 
 
-def _named(run: ForeignRun, overrides: ImportOverrides, entry: str) -> ForeignRun:
-    dst = writable(overrides.dst or run.of_name.get("dst") or run.dst or UNKNOWN)
-    src = writable(overrides.src or run.of_name.get("src") or run.src or UNKNOWN)
-    streams = str(run.streams or run.of_name.get("streams") or UNKNOWN)
-    entry = overrides.entry or run.of_name.get("entry") or run.entry or entry
+def _with_names(run: ForeignRun, overrides: ImportOverrides, entry: str) -> ForeignRun:
+    """Returns the run with its entry, hosts, settings and path from the best source: the user's
+    options, then the file's name (by --name-pattern), then its content. `entry` is the default for
+    the entry.
+
+    {dst}, {src} and {streams} in the name of the entry are replaced.
+    """
+    dst = writable(overrides.dst or run.name_fields.get("dst") or run.dst or UNKNOWN)
+    src = writable(overrides.src or run.name_fields.get("src") or run.src or UNKNOWN)
+    streams = str(run.streams or run.name_fields.get("streams") or UNKNOWN)
+    entry = overrides.entry or run.name_fields.get("entry") or run.entry or entry
     for name, value in (("dst", dst), ("src", src), ("streams", streams)):
         entry = writable(entry.replace(f"{{{name}}}", value))
     settings = {"cca": format_groups(run.groups), "streams": streams} | {
         writable(setting): writable(value) for setting, value in run.settings.items()
     }
-    settings |= {name: text for name, text in run.of_name.items() if name not in NOT_SETTINGS}
+    settings |= {name: text for name, text in run.name_fields.items() if name not in NOT_SETTINGS}
     if run.udp_bps is not None:
         settings["cca"] = UDP
     elif run.bitrate_bps and "bitrate" not in settings:
         settings["bitrate"] = f"{run.bitrate_bps / 1e6:g}mbit"
     if run.pacing_bps is not None and "pacing" not in settings:
         settings["pacing"] = f"{run.pacing_bps / 1e6:g}mbit"
-    of_name_s = _quantity(parse_time, run.of_name.get("rtt"))
-    base_rtt_s = overrides.base_rtt_s or of_name_s or run.base_rtt_s
+    name_rtt_s = _parse_or_none(parse_time, run.name_fields.get("rtt"))
+    base_rtt_s = overrides.base_rtt_s or name_rtt_s or run.base_rtt_s
     return replace(
         run,
         entry=entry,
@@ -259,38 +297,43 @@ def _named(run: ForeignRun, overrides: ImportOverrides, entry: str) -> ForeignRu
         dst_address=writable(run.dst_address) if run.dst_address else None,
         settings=settings,
         base_rtt_s=base_rtt_s,
-        rate_bps=_quantity(parse_rate, _in_bits(run.of_name.get("rate"))) or run.rate_bps,
+        rate_bps=_parse_or_none(parse_rate, _with_bit_unit(run.name_fields.get("rate")))
+        or run.rate_bps,
         diagnostics=(*run.diagnostics, *_misread_names(run)),
     )
 
 
-def _quantity(parse: Callable[[str], float], text: str | None) -> float | None:
-    """Returns a quantity in the name of a file; None if it is not one, as without a unit."""
+def _parse_or_none(parse: Callable[[str], float], text: str | None) -> float | None:
+    """Returns a quantity that the name of a file states, such as an RTT; None if it can't be
+    parsed, for instance without a unit.
+    """
     try:
         return parse(text) or None if text else None
     except ValueError:
         return None
 
 
-def _in_bits(rate: str | None) -> str | None:
-    """Returns a rate with a unit of INI files: in file names, '10Mbps' and '10M' mean
-    bits.
+def _with_bit_unit(rate: str | None) -> str | None:
+    """Returns a rate from a file name with a unit of INI files: '10Mbps' and '10M' become
+    '10Mbit'.
     """
     return re.sub(r"(?i)([kmgt])(bps|bit/s|bits?|b)?$", r"\1bit", rate.strip()) if rate else None
 
 
 def _misread_names(run: ForeignRun) -> Iterator[str]:
-    """Yields problems with facts in the name of a file that ccmix does not use."""
+    """Yields diagnostics about facts in a file's name that ccmix does not use: quantities without a
+    unit, and CCAs that the content contradicts.
+    """
     for field, parse, text in (
-        ("rtt", parse_time, run.of_name.get("rtt")),
-        ("rate", parse_rate, _in_bits(run.of_name.get("rate"))),
+        ("rtt", parse_time, run.name_fields.get("rtt")),
+        ("rate", parse_rate, _with_bit_unit(run.name_fields.get("rate"))),
     ):
-        if text and _quantity(parse, text) is None:
+        if text and _parse_or_none(parse, text) is None:
             yield (
                 f"{{{field}}} in the names of files has no known unit, so it is only a setting; "
                 f"give the value for all runs with --{field}"
             )
-    named = run.of_name.get("cca")
+    named = run.name_fields.get("cca")
     if (
         named
         and run.udp_bps is None
@@ -303,23 +346,25 @@ def _misread_names(run: ForeignRun) -> Iterator[str]:
 
 
 def _check_lengths(run: ForeignRun, overrides: ImportOverrides) -> None:
-    """Raises SourceError with a remedy if a name of the run is too long for a folder."""
+    """Raises SourceError if the entry, destination or condition of a run is too long for the name
+    of a folder. The message says how to shorten it.
+    """
     assert run.entry is not None
     assert run.dst is not None
-    for what, name, remedy in (
+    for role, name, remedy in (
         ("entry", run.entry, "give another one with --entry"),
         ("destination", run.dst, "give another one with --dst"),
         ("condition", condition_name(dict(run.settings)), _shorter_condition(run, overrides)),
     ):
-        if (beyond := len(file_name(name)) - MOST_NAME_BYTES) > 0:
+        if (excess_bytes := len(file_name(name)) - MOST_NAME_BYTES) > 0:
             raise SourceError(
-                f"{run.source}: its {what}, {name[:40]}…, is {beyond} bytes too long for a "
+                f"{run.source}: its {role}, {name[:40]}…, is {excess_bytes} bytes too long for a "
                 f"folder's name: {remedy}"
             )
 
 
 def _shorter_condition(run: ForeignRun, overrides: ImportOverrides) -> str:
-    """Returns the remedy that shortens the longest setting of the condition."""
+    """Returns how the user can shorten the name of a condition: by its longest setting."""
     longest = max(
         run.settings, key=lambda setting: len(file_name(f"{setting}={run.settings[setting]}"))
     )
@@ -331,12 +376,17 @@ def _shorter_condition(run: ForeignRun, overrides: ImportOverrides) -> str:
     )
 
 
-def _cell(run: ForeignRun) -> Cell:
-    """Returns the key of the runs of a condition and destination."""
+def _condition_key(run: ForeignRun) -> ConditionKey:
+    """Returns the identity of a run's condition and destination: runs with the same key are
+    iterations of each other.
+    """
     return run.entry, run.dst, *sorted(run.settings.items())
 
 
-def _run(run: ForeignRun, iteration: int) -> Run:
+def _campaign_run(run: ForeignRun, iteration: int) -> Run:
+    """Returns an imported run in the form of ccmix's own runs, as the given iteration of its
+    condition.
+    """
     assert run.entry is not None
     assert run.src is not None
     assert run.dst is not None
@@ -359,10 +409,11 @@ def _run(run: ForeignRun, iteration: int) -> Run:
         iteration=iteration,
         seed=None,
         traffic=traffic,
-        path=_path(run.src, run.dst, run.dst_address or run.dst),
+        path=_host_path(run.src, run.dst, run.dst_address or run.dst),
     )
 
 
 @functools.lru_cache(maxsize=1024)
-def _path(src: str, dst: str, address: str) -> HostPath:
+def _host_path(src: str, dst: str, address: str) -> HostPath:
+    """Returns a path between two hosts. Cached, because most runs of an import share it."""
     return HostPath(src, Destination(dst, address, dst), IMPORTED)

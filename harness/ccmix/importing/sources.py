@@ -1,6 +1,4 @@
-"""Lists the files below the paths that a user names, recognises each by its content, and reads
-their runs.
-"""
+"""Finds the files to import, recognises each one's format by its content, and reads its runs."""
 
 import functools
 import hashlib
@@ -41,7 +39,7 @@ MOST_DIGITS = 15
 NOT_REGULAR = "is not a regular file"
 NOT_KNOWN = "is of an unknown kind"
 # exceptions of reading a file that is incomplete, or not from this tool
-NOT_UNDERSTOOD = (
+PARSING_ERRORS = (
     ValueError,
     LookupError,
     TypeError,
@@ -63,8 +61,11 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class ForeignKind:
-    """Recognises a file of this kind by its begin, and reads it. `read` takes the file and its
-    name.
+    """Describes a format of files that can be imported. `meaning` is its name for people.
+
+    `recognised` tells by the first characters of a file whether it has this format. `read` takes
+    the file, its name for messages, and the user's facts, and yields its runs and what can't be
+    one.
     """
 
     meaning: str
@@ -73,26 +74,33 @@ class ForeignKind:
 
 
 def _is_table(head: str) -> bool:
+    """Returns whether a text begins as a CSV table with a column for a rate, or as rows in JSON."""
     header = head.partition("\n")[0]
     return (
-        tables.has_rows(head)
-        or tables.columns_of(header.split(tables.delimiter_of(header))) is not None
+        tables.is_json_rows(head)
+        or tables.find_columns(header.split(tables.delimiter_of(header))) is not None
     )
 
 
 def _read_table(
     file: Path, name: str, overrides: ImportOverrides
 ) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the runs of a table of results."""
     return tables.read_table(read_text(file, name), name, overrides)
 
 
 def _is_json(head: str) -> bool:
-    """Returns whether an object or a list begins, even after lines of other programs."""
-    begin = re.search(r"^[ \t]*[{\[][ \t\r]*([\"{}\[\]]|$)", head, re.MULTILINE)
-    return begin is not None and not tables.has_rows(head)
+    """Returns whether a JSON object or list begins, possibly after lines that other programs
+    printed.
+    """
+    first_bracket = re.search(r"^[ \t]*[{\[][ \t\r]*([\"{}\[\]]|$)", head, re.MULTILINE)
+    return first_bracket is not None and not tables.is_json_rows(head)
 
 
 def _read_json(file: Path, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the runs of iperf3 or pScheduler in a file of JSON, each with its own JSON text to
+    keep.
+    """
     for document in read_documents(read_text(file, name), name):
         result = pscheduler_results.read_test(document, overrides)
         if isinstance(result, ForeignRun):
@@ -103,8 +111,13 @@ def _read_json(file: Path, name: str, overrides: ImportOverrides) -> Iterator[Fo
 def _read_iperf3_text(
     file: Path, name: str, overrides: ImportOverrides
 ) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the runs in the text that iperf3 prints for people, each with its part of the text to
+    keep.
+    """
     for document in iperf3_documents.read_tests(read_text(file, name), name):
-        result = iperf3_tests.read_run(document.content, document.where, overrides, "iperf3-text")
+        result = iperf3_tests.read_run(
+            document.content, document.location, overrides, "iperf3-text"
+        )
         if isinstance(result, ForeignRun):
             missing = (*result.missing, "its numbers have three digits, and it has no RTTs")
             result = replace(result, raw={"iperf3.txt": document.text.encode()}, missing=missing)
@@ -127,17 +140,22 @@ KINDS: Mapping[str, ForeignKind] = {
 
 
 def recognise(file: Path) -> str | None:
-    """Returns the kind of a file, None if it is unknown. Raises OSError."""
+    """Returns the format of a file by its first 64 KiB, as a key of KINDS; None if it is unknown.
+    Raises OSError.
+    """
     with file.open("rb") as opened:
-        begin = opened.read(HEAD_BYTES)
-    head = begin.decode(encoding_of(begin), errors="replace")
-    return next((name for name, kind in KINDS.items() if kind.recognised(head)), None)
+        first_bytes = opened.read(HEAD_BYTES)
+    text = first_bytes.decode(encoding_of(first_bytes), errors="replace")
+    return next((name for name, kind in KINDS.items() if kind.recognised(text)), None)
 
 
 @dataclass(frozen=True)
 class ForeignFile:
-    """Holds the name of a file (as given, or below the given folder), its kind, and the entry of
-    its runs.
+    """Holds a file to import, or a job's folder of the ESnet harness. `kind` is its format, a key
+    of KINDS.
+
+    `name` is for messages: as given by the user, or the path below the given folder. `entry` is the
+    name of the entry that its runs get by default.
     """
 
     file: Path
@@ -147,7 +165,7 @@ class ForeignFile:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Returns the SHA-256 of the content. Raises OSError."""
+        """The SHA-256 of the content, to know copies and a repeated import. Raises OSError."""
         if self.file.is_dir():
             files = sorted(
                 file for file in self.file.iterdir() if file.is_file() and not file.is_symlink()
@@ -171,16 +189,17 @@ class Listing:
 
 
 def listing(paths: Sequence[Path], kind: str | None) -> Listing:
-    """Lists all named files, and all files below named folders; `kind` is from --as.
+    """Lists all named files, and all files below named folders. `kind` is the format that the user
+    states with --as; None: recognise it by the content.
 
-    Leaves out links and other irregular files in folders. Raises SourceError if a named file is of
-    an unknown kind, or if there is no file.
+    Leaves out links, and unknown files in folders. Raises SourceError if a named file is of an
+    unknown format, if a file is named twice, or if there is no file.
     """
     if kind is not None and kind not in KINDS:
         raise SourceError(f"--as {kind}: unknown kind: use one of {', '.join(KINDS)}")
-    places = {path.resolve() for path in paths}
-    if len(places) < len(paths) or any(
-        folder in places for place in places for folder in place.parents
+    resolved = {path.resolve() for path in paths}
+    if len(resolved) < len(paths) or any(
+        folder in resolved for place in resolved for folder in place.parents
     ):
         raise SourceError(
             "a file or folder is named twice, or within another: its runs would count twice"
@@ -194,19 +213,23 @@ def listing(paths: Sequence[Path], kind: str | None) -> Listing:
             raise SourceError(
                 f"{path}: is a file: name the folder of the job, or a folder above it"
             )
-        for found in (
-            _folder(path.resolve(), kind) if path.is_dir() else [_file(path, path.name, kind)]
+        for candidate in (
+            _files_in_folder(path.resolve(), kind)
+            if path.is_dir()
+            else [_classify_file(path, path.name, kind)]
         ):
-            if isinstance(found, ForeignFile):
-                sources.append(found)
+            if isinstance(candidate, ForeignFile):
+                sources.append(candidate)
             elif path.is_dir():
-                left_out.append(f"{found.source}: {found.why}")
+                left_out.append(f"{candidate.source}: {candidate.why}")
             else:
                 remedy = (
                     f": name it with --as, one of {', '.join(KINDS)}; unpack it first if it "
                     "is compressed"
                 )
-                raise SourceError(f"{path}: {found.why}{remedy if found.why == NOT_KNOWN else ''}")
+                raise SourceError(
+                    f"{path}: {candidate.why}{remedy if candidate.why == NOT_KNOWN else ''}"
+                )
     if not sources:
         kinds = ", ".join(KINDS)
         raise SourceError(
@@ -215,7 +238,10 @@ def listing(paths: Sequence[Path], kind: str | None) -> Listing:
     return Listing(tuple(sources), tuple(left_out))
 
 
-def _folder(top: Path, kind: str | None) -> Iterator[ForeignFile | LeftOut]:
+def _files_in_folder(top: Path, kind: str | None) -> Iterator[ForeignFile | LeftOut]:
+    """Yields the files below a folder in order, and the reason for each that can't be imported. A
+    job's folder of the ESnet harness is one item.
+    """
     for name, folders, files in os.walk(top):
         folders.sort()
         folder = Path(name)
@@ -229,11 +255,14 @@ def _folder(top: Path, kind: str | None) -> Iterator[ForeignFile | LeftOut]:
             yield (
                 LeftOut(writable(name_below), NOT_REGULAR)
                 if file.is_symlink()
-                else _file(file, name_below, kind)
+                else _classify_file(file, name_below, kind)
             )
 
 
-def _file(file: Path, name: str, kind: str | None) -> ForeignFile | LeftOut:
+def _classify_file(file: Path, name: str, kind: str | None) -> ForeignFile | LeftOut:
+    """Returns a file with its format, or the reason why it can't be imported. `kind` None:
+    recognise it.
+    """
     name = writable(name)
     if not file.is_file():
         return LeftOut(name, NOT_REGULAR)
@@ -249,7 +278,7 @@ def _file(file: Path, name: str, kind: str | None) -> ForeignFile | LeftOut:
 
 @dataclass(frozen=True)
 class Reading:
-    """Holds all runs, each with its source, and results that can't become runs."""
+    """Holds all runs that were read, each with its file, and the results that can't become runs."""
 
     runs: tuple[tuple[ForeignFile, ForeignRun], ...]
     left_out: tuple[LeftOut, ...]
@@ -260,16 +289,19 @@ def read(
     overrides: ImportOverrides,
     on_read: Callable[[ForeignFile], None],
 ) -> Reading:
-    """Reads all runs of all sources; calls `on_read` after each source. Raises SourceError,
-    and OSError.
+    """Reads all runs of all files, in the order of their iterations; copies of files count only
+    once.
+
+    Calls `on_read` after each file, to show progress. Raises SourceError for a file that can't be
+    read as its format or if there is no run at all, and OSError.
     """
     runs: list[tuple[ForeignFile, ForeignRun]] = []
     left_out: list[LeftOut] = []
     pattern = name_pattern(overrides.name_pattern) if overrides.name_pattern is not None else None
     originals = _originals(sources)
     for source in sources:
-        of_name = pattern.fields_of(source.file) if pattern else {}
-        if source in originals or of_name is None:
+        fields = pattern.fields_of(source.file) if pattern else {}
+        if source in originals or fields is None:
             copy = f"is a copy of {originals[source].name}" if source in originals else None
             left_out.append(
                 LeftOut(
@@ -279,14 +311,15 @@ def read(
             )
             on_read(source)
             continue
-        known = replace(overrides, cca=of_name.get("cca", overrides.cca))
+        known = replace(overrides, cca=fields.get("cca", overrides.cca))
         try:
             for result in KINDS[source.kind].read(source.file, source.name, known):
                 if isinstance(result, ForeignRun):
-                    runs.append((source, replace(result, of_name=of_name) if of_name else result))
+                    named = replace(result, name_fields=fields) if fields else result
+                    runs.append((source, named))
                 else:
                     left_out.append(result)
-        except NOT_UNDERSTOOD as error:
+        except PARSING_ERRORS as error:
             raise SourceError(
                 f"{source.name}: can't be understood as {KINDS[source.kind].meaning}: "
                 f"{error!r:.200}: leave it out, "
@@ -300,10 +333,11 @@ def read(
 
 
 def _originals(sources: Sequence[ForeignFile]) -> dict[ForeignFile, ForeignFile]:
-    """Maps each file or folder that repeats the content of an earlier one to that earlier one,
-    because its tests were made only once.
+    """Maps each file that repeats the content of an earlier one to that earlier one, because its
+    tests were made only once.
 
-    The documents of JSON are compared one by one in experiments.without_copies(). Raises OSError.
+    JSON is left out here: its documents are compared one by one in experiments.without_copies().
+    Raises OSError.
     """
     firsts: dict[tuple[str, str], ForeignFile] = {}
     originals: dict[ForeignFile, ForeignFile] = {}
@@ -317,14 +351,18 @@ def _originals(sources: Sequence[ForeignFile]) -> dict[ForeignFile, ForeignFile]
 
 
 def _iteration(run: ForeignRun) -> int:
-    """Returns the iteration in the name of a run's file; 0 if the name has none."""
-    text = run.of_name.get("iteration", "")
+    """Returns the iteration that the file's name states (by --name-pattern); 0 if it
+    states none.
+    """
+    text = run.name_fields.get("iteration", "")
     return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else 0
 
 
 @dataclass(frozen=True)
 class NamePattern:
-    """Matches as many of the last parts of a file's path as the pattern has."""
+    """Holds a pattern of file names such as '{rate}_{cca}.json' as a regular expression. `fields`
+    names its groups; `parts` is how many of the last parts of a file's path it describes.
+    """
 
     text: str
     expression: "re.Pattern[str]"
@@ -332,7 +370,9 @@ class NamePattern:
     parts: int
 
     def fields_of(self, file: Path) -> Mapping[str, str] | None:
-        """Returns the fields of a file's name; None if the name does not match the pattern."""
+        """Returns the fields in a file's name, such as {'cca': 'bbr'}; None if the name does not
+        match.
+        """
         name = "/".join(file.resolve().parts[-self.parts :])
         match = self.expression.fullmatch(writable(name))
         return (
@@ -341,49 +381,52 @@ class NamePattern:
 
 
 def name_pattern(text: str) -> NamePattern:
-    """Reads a pattern. Raises SourceError with the mistake in it."""
+    """Turns the text of --name-pattern, such as '{rate}_{rtt}_{iteration}_{cca}.json', into a
+    pattern. Raises SourceError if it is wrong.
+    """
 
-    def refused(why: str) -> SourceError:
+    def error(reason: str) -> SourceError:
+        """Returns the error to raise, with the pattern and an example."""
         return SourceError(
-            f"--name-pattern {writable(text)[:100]}: {why}: "
+            f"--name-pattern {writable(text)[:100]}: {reason}: "
             "write for instance '{rate}_{rtt}_{iteration}_{cca}.json'"
         )
 
     if len(text) > MOST_PATTERN_LETTERS:
-        raise refused(f"is longer than {MOST_PATTERN_LETTERS} letters")
+        raise error(f"is longer than {MOST_PATTERN_LETTERS} letters")
     pieces = _FIELD.split(text)  # literal, field, literal, field, ..., literal
     literals, names = pieces[::2], pieces[1::2]
     if any(brace in literal for literal in literals for brace in "{}"):
-        raise refused("has a brace without its counterpart")
+        raise error("has a brace without its counterpart")
     for name in names:
         if not _NAME.fullmatch(name):
-            raise refused(f"{{{name}}} is not a field name, which has letters, digits, - and _")
-    kept = tuple(name for name in names if name != IGNORED)
-    if not kept:
-        raise refused("has no field")
-    if twice := next((name for name in kept if kept.count(name) > 1), None):
-        raise refused(f"has {{{twice}}} twice")
+            raise error(f"{{{name}}} is not a field name, which has letters, digits, - and _")
+    kept_names = tuple(name for name in names if name != IGNORED)
+    if not kept_names:
+        raise error("has no field")
+    if duplicate := next((name for name in kept_names if kept_names.count(name) > 1), None):
+        raise error(f"has {{{duplicate}}} twice")
     if "" in literals[1:-1]:
-        raise refused(
-            "has two fields with nothing between them, so the end of the first is unknown"
-        )
+        raise error("has two fields with nothing between them, so the end of the first is unknown")
     expression = re.escape(literals[0])
     for name, literal in zip(names, literals[1:], strict=True):
         expression += ("[^/]+?" if name == IGNORED else "([^/]+?)") + re.escape(literal)
-    return NamePattern(text, re.compile(expression), kept, text.count("/") + 1)
+    return NamePattern(text, re.compile(expression), kept_names, text.count("/") + 1)
 
 
 def differ_in_more_than_a_number(names: Sequence[str]) -> bool:
-    """Returns whether names of files differ in more than a date or a running number."""
-    undated = [_DATE.sub("", name) for name in names]
-    if len({_NUMBER.sub("0", name) for name in undated}) > 1:
+    """Returns whether file names differ in more than a date or a running number, so that they may
+    contain settings, such as 'bbr_10ms.json' and 'cubic_20ms.json'.
+    """
+    names_without_dates = [_DATE.sub("", name) for name in names]
+    if len({_NUMBER.sub("0", name) for name in names_without_dates}) > 1:
         return True
     differing = {
         numbers
-        for numbers in zip(*map(_NUMBER.findall, undated), strict=True)
+        for numbers in zip(*map(_NUMBER.findall, names_without_dates), strict=True)
         if len(set(numbers)) > 1
     }
     if len(differing) != 1:
         return bool(differing)
-    counted = sorted(map(int, differing.pop()))
-    return counted[-1] - counted[0] >= MOST_CONSECUTIVE * len(names)
+    running_numbers = sorted(map(int, differing.pop()))
+    return running_numbers[-1] - running_numbers[0] >= MOST_CONSECUTIVE * len(names)

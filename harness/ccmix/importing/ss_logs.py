@@ -1,5 +1,4 @@
-"""Reads logs of ss(8), and makes runs from their samples: a test consists of flows to one host that
-overlap in time.
+"""Makes runs from logs of ss(8): a test is the flows to one host that overlap in time.
 
 A log repeats the output of ss, each time after a line with the time (times.TIME_LINE has the forms
 of these lines):
@@ -103,15 +102,15 @@ ZERO_WITH = {
     "send_buffer_limited_s": "busy_s",
 }
 ZERO_ALWAYS = ("retransmits", "lost", "unacked")  # every Linux knows them
-_ENDS = ["local_address", "local_port", "remote_address", "remote_port"]
+_SOCKET_KEY = ["local_address", "local_port", "remote_address", "remote_port"]
 # Words that are in the place of the CCA if ss does not know it
 _FLAGS = ("ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen")
 UNSEEN = "the log of ss doesn't show all of its flows"
 
 
 def is_log(head: str) -> bool:
-    """Returns whether a log of ss begins, even if its lines with the time are missing or in an
-    unknown form.
+    """Returns whether a text begins as a log of ss. Also true if the lines with the time are
+    missing or in an unknown form, so that a later message can say this.
     """
     sockets = bool(_IS_SOCKET.search(head))
     return (sockets and " rto:" in head) or bool(
@@ -120,37 +119,41 @@ def is_log(head: str) -> bool:
 
 
 def read_samples(file: Path, name: str) -> pl.DataFrame | LeftOut:
-    """Returns a row for each established socket at each time: time_s since 1970, and the columns of
-    probes.sockets.Socket.
+    """Reads a log of ss as a table with a row for each established socket at each time: time_s
+    since 1970, and the columns of probes.sockets.Socket.
 
-    A column that ss never shows is null. A log with sockets but without any time is refused. Raises
-    SourceError and OSError.
+    A column that this ss never shows is null; a counter that it leaves out because it is 0 is 0.
+    Returns LeftOut for a log with sockets but without any time. Raises SourceError and OSError.
     """
-    parts = [_samples(text) for text in _chunks(file, name)]
-    table = pl.concat([_samples(b""), *parts])
+    chunks = [_read_chunk(text) for text in _chunks(file, name)]
+    table = pl.concat([_read_chunk(b""), *chunks])
     if table.is_empty() and any(b" rto:" in text for text in _chunks(file, name)):
         return LeftOut(
             name,
             "no line before its sockets has a time in a known form, so their duration is unknown: "
             "write such a line before each output of ss, for instance with: date '+# %s.%N'",
         )
-    shown = {column for column in table.columns if table[column].null_count() < table.height}
-    zeros = [
+    columns_with_values = {
+        column for column in table.columns if table[column].null_count() < table.height
+    }
+    zero_columns = [
         *ZERO_ALWAYS,
-        *(column for column, companion in ZERO_WITH.items() if companion in shown),
+        *(column for column, companion in ZERO_WITH.items() if companion in columns_with_values),
     ]
-    return table.with_columns(pl.col(zeros).fill_null(0))
+    return table.with_columns(pl.col(zero_columns).fill_null(0))
 
 
 def _chunks(file: Path, name: str) -> Iterator[bytes]:
-    """Yields the file in parts that begin with a line with the time."""
+    """Yields the log in parts of about 32 MiB that begin with a line with the time, because large
+    logs do not fit into memory at once.
+    """
     with file.open("rb") as opened:
-        kept = b""
-        while more := opened.read(CHUNK_BYTES):
-            if more.count(b"\n") * LEAST_LINE_BYTES > len(more):
+        rest = b""
+        while block := opened.read(CHUNK_BYTES):
+            if block.count(b"\n") * LEAST_LINE_BYTES > len(block):
                 raise SourceError(f"{name}: has too many empty lines for a log of ss: leave it out")
-            chunk = kept + more
-            cut = _last_time(chunk, len(kept))
+            chunk = rest + block
+            cut = _last_time_line(chunk, len(rest))
             if cut:
                 yield chunk[:cut]
             elif len(chunk) > MOST_CHUNK_BYTES:
@@ -158,13 +161,13 @@ def _chunks(file: Path, name: str) -> Iterator[bytes]:
                     f"{name}: has no line with the time for {len(chunk) >> 20} MiB, such as '# "
                     "1628535057.6'"
                 )
-            kept = chunk[cut:]
-    yield kept[: kept.rfind(b"\n") + 1]  # a line that was cut off has too few values
+            rest = chunk[cut:]
+    yield rest[: rest.rfind(b"\n") + 1]  # a line that was cut off has too few values
 
 
-def _last_time(chunk: bytes, since: int) -> int:
-    """Returns the begin of the last line with the time after `since`; 0 if there is no such
-    line.
+def _last_time_line(chunk: bytes, since: int) -> int:
+    """Returns the position of the last line with the time after the position `since`; 0 if there is
+    none.
     """
     end = len(chunk)
     while end > since:
@@ -179,7 +182,10 @@ def _last_time(chunk: bytes, since: int) -> int:
     return 0
 
 
-def _samples(text: bytes) -> pl.DataFrame:
+def _read_chunk(text: bytes) -> pl.DataFrame:
+    """Returns the samples of the sockets in a part of a log: see read_samples(). A socket has one
+    line, or a second one with its details, which begins with spaces.
+    """
     lines = pl.read_csv(
         io.BytesIO(text or b"\n"),
         separator="\x01",
@@ -203,27 +209,27 @@ def _samples(text: bytes) -> pl.DataFrame:
             ~pl.col("line").str.contains(r"^[A-DF-Z]")
         )  # states that carry data: ESTAB, or no state in the line
     )
-    ends = pl.col("line").str.extract_groups(_SOCKET).struct
+    socket_fields = pl.col("line").str.extract_groups(_SOCKET).struct
     return sockets.select(
         "time_s",
-        recv_queue_bytes=ends.field("2").cast(pl.Int64, strict=False),
-        send_queue_bytes=ends.field("3").cast(pl.Int64, strict=False),
-        local_address=_address(ends.field("4")),
-        local_port=ends.field("5").cast(pl.Int64, strict=False),
-        remote_address=_address(ends.field("6")),
-        remote_port=ends.field("7").cast(pl.Int64, strict=False),
-        cca=_cca(),
+        recv_queue_bytes=socket_fields.field("2").cast(pl.Int64, strict=False),
+        send_queue_bytes=socket_fields.field("3").cast(pl.Int64, strict=False),
+        local_address=_address_column(socket_fields.field("4")),
+        local_port=socket_fields.field("5").cast(pl.Int64, strict=False),
+        remote_address=_address_column(socket_fields.field("6")),
+        remote_port=socket_fields.field("7").cast(pl.Int64, strict=False),
+        cca=_cca_column(),
         **{
-            column: _value(before + _COUNT, pl.Int64, MOST_COUNT)
+            column: _number_column(before + _COUNT, pl.Int64, MOST_COUNT)
             for column, before in _COUNTERS.items()
         },
         **{
-            column: _value(before + _NUMBER, pl.Float64, MOST_TIME_S) / 1e3
+            column: _number_column(before + _NUMBER, pl.Float64, MOST_TIME_S) / 1e3
             for column, before in _TIMES_MS.items()
         },
-        **{column: _rate(before) for column, before in _RATES.items()},
+        **{column: _rate_column(before) for column, before in _RATES.items()},
         **{
-            column: _value(before + _NUMBER, pl.Float64, MOST_COUNT)
+            column: _number_column(before + _NUMBER, pl.Float64, MOST_COUNT)
             for column, before in _GAINS.items()
         },
     ).with_columns(
@@ -234,35 +240,43 @@ def _samples(text: bytes) -> pl.DataFrame:
 
 
 def _other_times(lines: pl.DataFrame) -> pl.Series:
-    """Returns the times of lines that have a time in any form, null for other lines."""
-    short = pl.when(
+    """Returns the time of each line that has a time in another form than '# 1628535057.690097';
+    null for all other lines. Such lines are read one by one, which is slower.
+    """
+    other_lines = pl.when(
         pl.col("line").str.len_bytes() <= times.MOST_LINE_BYTES, ~pl.col("line").str.contains(_TIME)
     )
-    found = short.then(
+    found = other_lines.then(
         pl.coalesce(pl.col("line").str.extract(times.TIME_LINE, group) for group in (1, 2))
     )
     texts = lines.select(found.alias("text"))["text"]
-    known = {text: times.time_line_s(text) for text in texts.drop_nulls().unique()}
-    return texts.replace_strict(known, default=None, return_dtype=pl.Float64)
+    time_by_text = {text: times.time_line_s(text) for text in texts.drop_nulls().unique()}
+    return texts.replace_strict(time_by_text, default=None, return_dtype=pl.Float64)
 
 
-def _cca() -> pl.Expr:
-    """Returns the word before wscale or rto."""
+def _cca_column() -> pl.Expr:
+    """Returns the CCA of each socket: ss writes it before wscale or rto, without a name."""
     word = pl.col("info").str.extract(r"(?:^|[ \t])([a-z][a-z0-9_-]+) (?:wscale:[0-9,]+ )?rto:", 1)
     return pl.when(~word.is_in(_FLAGS)).then(word)
 
 
-def _address(text: pl.Expr) -> pl.Expr:
+def _address_column(text: pl.Expr) -> pl.Expr:
     """Turns '[::ffff:10.0.0.1]%eth0' into '::ffff:10.0.0.1%eth0'."""
     return text.str.strip_chars_start("[").str.replace("]", "", literal=True)
 
 
-def _value(pattern: str, kind: type[pl.Int64 | pl.Float64], most: float) -> pl.Expr:
-    value = pl.col("info").str.extract(pattern, 1).cast(kind, strict=False)
+def _number_column(pattern: str, dtype: type[pl.Int64 | pl.Float64], most: float) -> pl.Expr:
+    """Returns the number that follows in each socket's line: the first group of `pattern`; null if
+    it is missing or more than `most`.
+    """
+    value = pl.col("info").str.extract(pattern, 1).cast(dtype, strict=False)
     return pl.when(value <= most).then(value)
 
 
-def _rate(before: str) -> pl.Expr:
+def _rate_column(before: str) -> pl.Expr:
+    """Returns the rate such as '12.5Mbps' after the text `before` in each socket's line, in bits
+    per second.
+    """
     text = pl.col("info").str.extract(before + _RATE, 1)
     factor = text.str.slice(-1).replace_strict(_SUFFIXES, default=1.0, return_dtype=pl.Float64)
     rate = text.str.strip_chars_end("KMGT").cast(pl.Float64, strict=False) * factor
@@ -270,12 +284,16 @@ def _rate(before: str) -> pl.Expr:
 
 
 def read_log(file: Path, name: str) -> Iterator[ForeignRun | LeftOut]:
-    """Yields the tests in a log. Raises SourceError and OSError."""
+    """Yields the tests in a log, and the reason if there is none. Raises SourceError and
+    OSError.
+    """
     yield from tests_in(read_samples(file, name), name)
 
 
 def tests_in(samples: pl.DataFrame | LeftOut, name: str) -> Iterator[ForeignRun | LeftOut]:
-    """Yields the tests that samples show."""
+    """Yields a run for each test in the samples of read_samples(), or the reason why there is none.
+    `name` is the log's name for messages.
+    """
     if isinstance(samples, LeftOut):
         yield samples
         return
@@ -285,18 +303,21 @@ def tests_in(samples: pl.DataFrame | LeftOut, name: str) -> Iterator[ForeignRun 
     if samples["bytes_acked"].null_count():
         yield LeftOut(name, "this ss shows no bytes_acked: the bytes that arrived are unknown")
         return
-    tests = list(_tests(samples))
+    tests = list(_split_tests(samples))
     if not tests:
         yield LeftOut(name, "no socket sent data")
     for number, test in enumerate(tests, 1):
         yield _foreign_run(test, f"{name} #{number}" if len(tests) > 1 else name)
 
 
-def _tests(samples: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yields the samples of the flows of each test, in the order of time."""
-    ours = _since_last_begin(samples.sort("time_s"))
+def _split_tests(samples: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yields the samples of the flows of each test, in the order of time. A test is all flows
+    between two hosts that overlap in time; flows that carried almost nothing, such as control
+    connections, are left out.
+    """
+    last_samples = _last_life_of_sockets(samples.sort("time_s"))
     flows = (
-        ours.group_by(_ENDS, maintain_order=True)
+        last_samples.group_by(_SOCKET_KEY, maintain_order=True)
         .agg(
             acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
             begin_s=pl.col("time_s").first(),
@@ -307,31 +328,33 @@ def _tests(samples: pl.DataFrame) -> Iterator[pl.DataFrame]:
             pl.col("end_s") > pl.col("begin_s"),
         )
     )
-    for (_, *_), to_host in flows.sort("begin_s").group_by(
+    for (_, *_), flows_to_host in flows.sort("begin_s").group_by(
         "local_address", "remote_address", maintain_order=True
     ):
-        ended_s = pl.col("end_s").cum_max().shift(1, fill_value=float("inf"))
-        numbered = to_host.with_columns(test=(pl.col("begin_s") > ended_s).cum_sum())
-        for _, together in numbered.group_by("test", maintain_order=True):
-            yield ours.join(together.select(_ENDS), on=_ENDS, how="semi", maintain_order="left")
+        earlier_ended_s = pl.col("end_s").cum_max().shift(1, fill_value=float("inf"))
+        numbered = flows_to_host.with_columns(test=(pl.col("begin_s") > earlier_ended_s).cum_sum())
+        for _, test_flows in numbered.group_by("test", maintain_order=True):
+            yield last_samples.join(
+                test_flows.select(_SOCKET_KEY), on=_SOCKET_KEY, how="semi", maintain_order="left"
+            )
 
 
-def _since_last_begin(samples: pl.DataFrame) -> pl.DataFrame:
+def _last_life_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
     """Drops the samples before a socket's counters restarted, because they belong to an earlier
-    socket with the same ports. Keeps one sample of a socket at each time.
+    socket with the same ports. Keeps only one sample of a socket at each time.
     """
-    samples = samples.unique([*_ENDS, "time_s"], keep="last", maintain_order=True)
-    again = (pl.col("bytes_acked").diff() < 0).fill_null(value=False).cum_sum().over(_ENDS)
+    samples = samples.unique([*_SOCKET_KEY, "time_s"], keep="last", maintain_order=True)
+    life = (pl.col("bytes_acked").diff() < 0).fill_null(value=False).cum_sum().over(_SOCKET_KEY)
     return (
-        samples.with_columns(life=again)
-        .filter(pl.col("life") == pl.col("life").max().over(_ENDS))
+        samples.with_columns(life=life)
+        .filter(pl.col("life") == pl.col("life").max().over(_SOCKET_KEY))
         .drop("life")
     )
 
 
 def with_sockets(run: ForeignRun, samples: pl.DataFrame) -> ForeignRun:
-    """Returns the run with samples of its flows from ss, matched by their ports. If a flow has no
-    samples, returns the run with the note that they are missing.
+    """Adds the samples of ss to a run of iperf3, whose flows have the same ports. If a flow has no
+    samples, returns the run with a note that they are missing.
     """
     if (
         not isinstance(run.results, RunTables)
@@ -340,20 +363,20 @@ def with_sockets(run: ForeignRun, samples: pl.DataFrame) -> ForeignRun:
     ):
         return replace(run, missing=(*run.missing, UNSEEN))
     results, flows = run.results, run.results.flows
-    table = _of_series(_since_last_begin(samples.sort("time_s")))
+    table = _with_series_columns(_last_life_of_sockets(samples.sort("time_s")))
     table = _with_groups(table, flows)
     sending = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)
     if sending["port"].n_unique() < flows.height:
         return replace(run, missing=(*run.missing, UNSEEN))
-    begun_s = sending["time_s"].min()
-    began_s = begun_s if isinstance(begun_s, float) else 0.0
+    first_sent_s = sending["time_s"].min()
+    began_s = first_sent_s if isinstance(first_sent_s, float) else 0.0
     table = earlier({"sockets": table}, began_s)["sockets"]
     return replace(
         run,
         results=replace(
             results,
-            series=Series(sockets=table.select(_needed(table))),
-            counters=_sent_counters(table),
+            series=Series(sockets=table.select(_series_columns(table))),
+            counters=_sender_counters(table),
             reported=None,
             recorded=lambda: [{"sockets": table}],
         ),
@@ -362,8 +385,8 @@ def with_sockets(run: ForeignRun, samples: pl.DataFrame) -> ForeignRun:
     )
 
 
-def _of_series(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples with the columns of a measured run's tables."""
+def _with_series_columns(samples: pl.DataFrame) -> pl.DataFrame:
+    """Returns the samples with the columns that the tables of a measured run have."""
     return samples.with_columns(
         bytes_sent=pl.coalesce("bytes_sent", "bytes_acked"),
         final=pl.lit(value=False),
@@ -375,28 +398,35 @@ def _of_series(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_groups(table: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    """Adds the group of each sample's flow to the samples."""
     return table.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
 
 
-def _needed(table: pl.DataFrame) -> list[str]:
+def _series_columns(table: pl.DataFrame) -> list[str]:
+    """Returns the columns of these samples that analysis reads."""
     return [column for column in NEEDED["sockets"] if column in table.columns]
 
 
-def _sent_counters(table: pl.DataFrame) -> FlowCounters:
-    """Returns the senders' counters; goodput stays that of the import, over its own time."""
+def _sender_counters(table: pl.DataFrame) -> FlowCounters:
+    """Returns the counters of the sending sockets. Goodput is not among them: that of the import
+    stays, over its own time.
+    """
     return FlowCounters(
         samples=count_flows(table, pl.DataFrame(schema=INTERVAL_COLUMNS), {}).samples
     )
 
 
 def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
-    table = _of_series(samples)
-    begun_s = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].min()
-    began_s = float(begun_s if isinstance(begun_s, float) else table["time_s"][0])
-    of_all = {
+    """Makes a run of the samples of one test. Its begin is the first sample with sent data."""
+    table = _with_series_columns(samples)
+    first_sent_s = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].min()
+    began_s = float(first_sent_s if isinstance(first_sent_s, float) else table["time_s"][0])
+    whole_time = {
         name: pl.lit(None, pl.Float64) for name in ("begin_s", "end_s")
     }  # rates are over the time of all samples
-    flows = flows_of_sockets(table).with_columns(pl.col("group").fill_null(DEFAULT_CCA), **of_all)
+    flows = flows_of_sockets(table).with_columns(
+        pl.col("group").fill_null(DEFAULT_CCA), **whole_time
+    )
     table = _with_groups(table, flows)
     table = earlier({"sockets": table}, began_s)["sockets"]
     missing = ["only the sender's sockets were observed"]
@@ -419,9 +449,9 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
         results=RunTables(
             flows=flows,
             intervals=intervals_of_sockets(table),
-            series=Series(sockets=table.select(_needed(table))),
+            series=Series(sockets=table.select(_series_columns(table))),
             began_s=began_s,
-            counters=_sent_counters(table),
+            counters=_sender_counters(table),
             recorded=lambda: [{"sockets": table}],
         ),
         groups=tuple(map(Group, ccas)),

@@ -75,7 +75,7 @@ _LIKE_SETTINGS = (
 _DELIMITERS = ",;\t"
 # As utils/result_parser.py of the ESnet harness orders them: throughput of the sender, median RTT,
 # reordered segments
-OF_HARNESS = (
+HARNESS_COLUMNS = (
     "host",
     "test",
     "streams",
@@ -90,7 +90,10 @@ _ROWS = re.compile(r"\s*\[\s*\[")
 
 @dataclass(frozen=True)
 class Columns:
-    """Maps each role to its column and the factor of its unit."""
+    """Says what the columns of a table mean. `at` maps each role, such as goodput, to the index of
+    its column and the factor of its unit; `names` are all columns, and `settings` the indexes of
+    --setting.
+    """
 
     at: Mapping[str, tuple[int, float]]
     names: tuple[str, ...]
@@ -99,7 +102,9 @@ class Columns:
 
 @dataclass(frozen=True)
 class ForeignLine:
-    """Holds a line of the table: the results of a CCA in a test."""
+    """Holds a line of the table: the results of one CCA in a test. Lines with the same `identity`
+    may belong to one test.
+    """
 
     number: int  # in the file, from 1
     text: tuple[str, ...]
@@ -110,85 +115,99 @@ class ForeignLine:
     began_s: float | None  # since 1970
 
 
-def columns_of(header: Sequence[str]) -> Mapping[str, tuple[int, float]] | None:
-    """Returns the column and factor of each role; None if no column has a rate, which every table
-    of results has.
+def find_columns(header: Sequence[str]) -> Mapping[str, tuple[int, float]] | None:
+    """Returns the index and the unit's factor of the column for each role of ROLES, by the names in
+    the header: 'throughput_Gbps' gives {'throughput': (index, 1e9)}.
+
+    Returns None if no column has a rate, which every table of results has.
     """
-    at: dict[str, tuple[int, float]] = {}
+    column_by_role: dict[str, tuple[int, float]] = {}
     for number, name in enumerate(header):
         for role, names in ROLES.items():
             if (
-                role not in at
-                and (factor := _factor(name, names, _UNITS[role][0] if role in _UNITS else None))
+                role not in column_by_role
+                and (
+                    factor := _unit_factor(name, names, _UNITS[role][0] if role in _UNITS else None)
+                )
                 is not None
             ):
-                at[role] = (number, factor)
-    return at if at.keys() & {"goodput", "throughput"} else None
+                column_by_role[role] = (number, factor)
+    return column_by_role if column_by_role.keys() & {"goodput", "throughput"} else None
 
 
-def _factor(name: str, names: Sequence[str], units: Mapping[str, float] | None) -> float | None:
-    """Returns the factor for values of a column of this name; None if the name is not
-    among `names`.
+def _unit_factor(
+    name: str, names: Sequence[str], units: Mapping[str, float] | None
+) -> float | None:
+    """Returns the factor of the unit at the end of a column's name, such as 1e6 for 'goodput_Mbps';
+    None if the rest is not one of `names`. `units` None: the role has no unit, so the factor is 1.
     """
-    plain = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
+    plain_name = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
     if units is None:
-        return 1.0 if plain in names else None
-    bare, _, unit = plain.rpartition("_")
-    return units.get(unit) if bare in names else None
+        return 1.0 if plain_name in names else None
+    name_without_unit, _, unit = plain_name.rpartition("_")
+    return units.get(unit) if name_without_unit in names else None
 
 
 def delimiter_of(header: str) -> str:
+    """Returns the delimiter of a CSV table: the one of , ; and tab that its header has
+    most often.
+    """
     return max(_DELIMITERS, key=header.count)
 
 
 def read_table(text: str, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun]:
-    """Yields the tests in a table; `name` is the file name for messages. Raises SourceError.
+    """Yields the tests in a table. `name` is the file's name for messages. Raises SourceError.
 
-    A line is a test. Consecutive lines with the same `test` that differ only in CCA and results are
-    one test, in which each CCA occurs once. `streams` is the number of streams of the whole test,
-    which its CCAs share evenly, in their order.
+    A line is a test. But consecutive lines with the same value in a column 'test' that differ only
+    in CCA and results are one test, in which each CCA occurs once. Its column 'streams' is the
+    number of streams of the whole test, which its CCAs share evenly, in their order.
     """
-    rows = has_rows(text)
-    if rows:
-        text = table_of_rows(text, name, overrides.columns)
+    is_json = is_json_rows(text)
+    if is_json:
+        text = json_rows_to_csv(text, name, overrides.columns)
     header = text.partition("\n")[0]
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(header))
     try:
-        cells_of_header = next(lines, [])
-        if overrides.columns is not None and not rows:
-            cells_of_header = renamed(cells_of_header, name, overrides.columns)
-        columns = _columns(cells_of_header, name, overrides)
-        together: list[ForeignLine] = []
+        header_cells = next(lines, [])
+        if overrides.columns is not None and not is_json:
+            header_cells = rename_columns(header_cells, name, overrides.columns)
+        columns = _assign_columns(header_cells, name, overrides)
+        test_lines: list[ForeignLine] = []
         unclear = False
         for cells in lines:
             if not any(cell.strip() for cell in cells):
                 continue
-            line = _line(cells, columns, f"{name}:{lines.line_num}", lines.line_num)
-            alike = bool(together) and _alike(together, line)
-            if together and not (alike and line.test is not None):
-                yield _foreign_run(together, columns, name, overrides, unclear or alike)
-                together, unclear = [], alike
-            together.append(line)
-        if together:
-            yield _foreign_run(together, columns, name, overrides, unclear)
+            line = _read_line(cells, columns, f"{name}:{lines.line_num}", lines.line_num)
+            differs_only_in_cca = bool(test_lines) and _continues_test(test_lines, line)
+            if test_lines and not (differs_only_in_cca and line.test is not None):
+                yield _foreign_run(
+                    test_lines, columns, name, overrides, unclear or differs_only_in_cca
+                )
+                test_lines, unclear = [], differs_only_in_cca
+            test_lines.append(line)
+        if test_lines:
+            yield _foreign_run(test_lines, columns, name, overrides, unclear)
     except csv.Error as error:
         raise SourceError(
             f"{name}:{lines.line_num}: is not CSV: {error}: fix or remove this line"
         ) from error
 
 
-def _columns(header: Sequence[str], name: str, overrides: ImportOverrides) -> Columns:
-    at = columns_of(header)
+def _assign_columns(header: Sequence[str], name: str, overrides: ImportOverrides) -> Columns:
+    """Returns the meaning of the table's columns. Raises SourceError if none is a rate, a name
+    occurs twice, or a column of --setting is missing.
+    """
+    column_by_role = find_columns(header)
     names = tuple(cell.strip() for cell in header)
-    if at is None:
+    if column_by_role is None:
         raise SourceError(
             f"{name}:1: no column has a rate: name a column goodput_Gbps or throughput_Gbps (or "
             "_Mbps, _bps), or map it with --columns 'RATE=goodput_mbps'; the columns are "
             f"{writable(', '.join(names))[:200]}"
         )
-    if twice := next((column for column in names if column and names.count(column) > 1), None):
+    if duplicate := next((column for column in names if column and names.count(column) > 1), None):
         raise SourceError(
-            f"{name}:1: several columns are named '{twice[:40]}': rename or remove all but one"
+            f"{name}:1: several columns are named '{duplicate[:40]}': rename or remove all but one"
         )
     for setting in overrides.settings:
         if setting not in names:
@@ -196,21 +215,32 @@ def _columns(header: Sequence[str], name: str, overrides: ImportOverrides) -> Co
                 f"{name}:1: has no column '{setting}' for --setting; it has "
                 f"{', '.join(names)[:200]}"
             )
-    return Columns(at, names, tuple(names.index(setting) for setting in overrides.settings))
+    return Columns(
+        column_by_role, names, tuple(names.index(setting) for setting in overrides.settings)
+    )
 
 
-def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> ForeignLine:
+def _read_line(cells: Sequence[str], columns: Columns, location: str, number: int) -> ForeignLine:
+    """Reads a line of the table as results of one CCA. `location` is 'FILE:LINE' for messages.
+    Raises SourceError for a wrong number of cells or a wrong value.
+    """
     if len(cells) != len(columns.names):
         raise SourceError(
-            f"{where}: has {len(cells)} columns and the header {len(columns.names)}: fix this "
+            f"{location}: has {len(cells)} columns and the header {len(columns.names)}: fix this "
             "line or take it out"
         )
 
     def cell(role: str) -> str | None:
+        """Returns the text in the column of a role; None if it is empty or there is no
+        such column.
+        """
         at = columns.at.get(role)
         return (cells[at[0]].strip() or None) if at else None
 
     def number_of(role: str, most: float | None = None) -> float | None:
+        """Returns the number in the column of a role in SI units, None if it is empty. `most` is
+        the maximum of a role without a unit.
+        """
         text = cell(role)
         if text is None:
             return None
@@ -219,20 +249,20 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Fo
         except ValueError as error:
             column = columns.names[columns.at[role][0]]
             raise SourceError(
-                f"{where}: {column}: '{text[:40]}' {error}: fix it, or leave it empty if it is "
+                f"{location}: {column}: '{text[:40]}' {error}: fix it, or leave it empty if it is "
                 "unknown"
             ) from error
 
     streams = number_of("streams", MOST_STREAMS)
     if streams is not None and (streams < 1 or streams != int(streams)):
         raise SourceError(
-            f"{where}: streams: {streams:g} is not a number of streams: write 1 or more"
+            f"{location}: streams: {streams:g} is not a number of streams: write 1 or more"
         )
     goodput_bps, throughput_bps = number_of("goodput"), number_of("throughput")
     received_bps = throughput_bps if goodput_bps is None else goodput_bps
     if received_bps is None:
         raise SourceError(
-            f"{where}: has neither goodput nor throughput: fill one in, or remove the line"
+            f"{location}: has neither goodput nor throughput: fill one in, or remove the line"
         )
     return ForeignLine(
         number=number,
@@ -257,8 +287,8 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Fo
 
 
 def _moment_s(text: str | None) -> float | None:
-    """Returns seconds since 1970 from ISO 8601 (UTC if it has no zone) or from such seconds; None
-    for other text.
+    """Returns a time as seconds since 1970, from ISO 8601 (UTC if it has no zone) or from such
+    seconds; None for other text.
     """
     moment = times.iso_s(text or "")
     if moment is None:
@@ -267,17 +297,17 @@ def _moment_s(text: str | None) -> float | None:
     return moment or None
 
 
-def _alike(together: Sequence[ForeignLine], line: ForeignLine) -> bool:
-    """Returns whether the line has a new CCA and differs from the lines before only in CCA and
-    results.
+def _continues_test(test_lines: Sequence[ForeignLine], line: ForeignLine) -> bool:
+    """Returns whether a line may belong to the test of the lines before: it has a new CCA, and
+    differs from them only in CCA and results.
     """
-    ccas = {previous.group.cca for previous in together}
-    return together[-1].identity == line.identity and line.group.cca not in ccas
+    ccas = {previous.group.cca for previous in test_lines}
+    return test_lines[-1].identity == line.identity and line.group.cca not in ccas
 
 
-def _unclear(line: ForeignLine, columns: Columns) -> dict[str, str]:
-    """Returns the columns of words, and columns with names like settings: they may be settings
-    instead of results.
+def _possible_settings(line: ForeignLine, columns: Columns) -> dict[str, str]:
+    """Returns the columns, with their values, that may be settings instead of results: those with
+    words, such as 'fq_codel', and those with names like settings, such as 'buffer'.
     """
     known_columns = {at for at, _ in columns.at.values()} | set(columns.settings)
     return {
@@ -290,28 +320,31 @@ def _unclear(line: ForeignLine, columns: Columns) -> dict[str, str]:
 
 
 def _foreign_run(
-    together: Sequence[ForeignLine],
+    lines: Sequence[ForeignLine],
     columns: Columns,
     name: str,
     overrides: ImportOverrides,
     unclear: bool,
 ) -> ForeignRun:
-    first = together[0]
+    """Makes a run of the lines of one test. `unclear` is whether lines next to them may belong to
+    the same test, which a diagnostic then says.
+    """
+    first = lines[0]
     dst, src, entry = first.identity[:3]
-    dealt = [
-        first.group.streams // len(together) + (at < first.group.streams % len(together))
-        for at in range(len(together))
+    streams_of_ccas = [
+        first.group.streams // len(lines) + (at < first.group.streams % len(lines))
+        for at in range(len(lines))
     ]
-    if first.group.streams and not all(dealt):
+    if first.group.streams and not all(streams_of_ccas):
         raise SourceError(
-            f"{name}:{first.number}: {first.group.streams} streams can't have {len(together)} CCAs"
+            f"{name}:{first.number}: {first.group.streams} streams can't have {len(lines)} CCAs"
         )
-    ccas = [line.group.cca for line in together]
+    ccas = [line.group.cca for line in lines]
     if overrides.cca and ccas == [DEFAULT_CCA]:
         ccas = [overrides.cca]
     results = tuple(
         replace(line.group, cca=cca, streams=streams)
-        for cca, streams, line in zip(ccas, dealt, together, strict=True)
+        for cca, streams, line in zip(ccas, streams_of_ccas, lines, strict=True)
     )
     rtts_s = {sums.rtt_median_s for sums in results}
     return ForeignRun(
@@ -325,11 +358,11 @@ def _foreign_run(
         src=src,
         dst=dst,
         duration_s=first.duration_s,
-        unclear=_unclear(first, columns),
+        unclear=_possible_settings(first, columns),
         began_s=first.began_s,
         ended_s=first.began_s + first.duration_s if first.began_s is not None else None,
         rtt_median_s=rtts_s.pop() if len(rtts_s) == 1 else None,
-        details={"rows": [dict(zip(columns.names, line.text, strict=True)) for line in together]},
+        details={"rows": [dict(zip(columns.names, line.text, strict=True)) for line in lines]},
         diagnostics=(f"{name}: {UNCLEAR}",) if unclear else (),
         missing=(
             "a table has no series",
@@ -339,17 +372,19 @@ def _foreign_run(
     )
 
 
-def has_rows(head: str) -> bool:
-    """Returns whether a list of lists begins."""
+def is_json_rows(head: str) -> bool:
+    """Returns whether a text begins as a JSON list of lists, as the ESnet harness prints its
+    results.
+    """
     return _ROWS.match(head) is not None
 
 
-def table_of_rows(text: str, name: str, columns: str | None) -> str:
-    """Returns a list of rows in JSON as CSV, with the columns that the user names, or those of the
-    harness.
+def json_rows_to_csv(text: str, name: str, columns: str | None) -> str:
+    """Turns a JSON list of rows into CSV. `columns` are the names that the user gives with
+    --columns; None: those of the ESnet harness.
 
-    Ignores the text after the list, where the harness prints the same rows as CSV. Raises
-        SourceError.
+    Ignores the text after the list, because the harness prints the same rows there as CSV. Raises
+    SourceError.
     """
     try:
         rows, _ = JSON_DECODER.raw_decode(text.lstrip())
@@ -359,9 +394,9 @@ def table_of_rows(text: str, name: str, columns: str | None) -> str:
         raise SourceError(f"{name}: is nested too deeply for a table: remove it") from error
     except ValueError as error:
         raise SourceError(f"{name}: has a number with too many digits: remove it") from error
-    header = _names(columns) if columns is not None else OF_HARNESS
-    made = io.StringIO()
-    writer = csv.writer(made, lineterminator="\n")
+    header = _read_column_names(columns) if columns is not None else HARNESS_COLUMNS
+    csv_text = io.StringIO()
+    writer = csv.writer(csv_text, lineterminator="\n")
     writer.writerow(header)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, list) or not all(
@@ -375,10 +410,11 @@ def table_of_rows(text: str, name: str, columns: str | None) -> str:
                 "'host,cca,goodput_gbps'"
             )
         writer.writerow(" ".join(str(cell).split()) if cell is not None else "" for cell in row)
-    return made.getvalue()
+    return csv_text.getvalue()
 
 
-def _names(columns: str) -> tuple[str, ...]:
+def _read_column_names(columns: str) -> tuple[str, ...]:
+    """Splits the names of columns, 'host,cca,goodput_gbps', for rows without a header."""
     names = tuple(name.strip() for name in columns.split(","))
     if any("=" in name or not name for name in names):
         raise SourceError(
@@ -388,29 +424,29 @@ def _names(columns: str) -> tuple[str, ...]:
     return names
 
 
-def renamed(header: Sequence[str], name: str, columns: str) -> list[str]:
-    """Returns the header with the user's names: 'THEIRS=OURS,...'. Raises
-    SourceError.
+def rename_columns(header: Sequence[str], name: str, columns: str) -> list[str]:
+    """Renames columns of the header as the user says with --columns 'THEIRS=OURS,...'. Raises
+    SourceError if the header has no such column.
     """
-    ours: dict[str, str] = {}
+    new_names: dict[str, str] = {}
     for pair in columns.split(","):
-        theirs, equals, own = (part.strip() for part in pair.rpartition("="))
-        if not equals or not theirs or not own:
+        old_name, equals, new_name = (part.strip() for part in pair.rpartition("="))
+        if not equals or not old_name or not new_name:
             raise SourceError(
                 f"--columns {writable(columns)[:100]}: '{writable(pair)[:40]}' is not THEIRS=OURS: "
                 "write for instance 'throughput=goodput_mbps,algorithm=cca'"
             )
-        ours[theirs] = own
-    theirs_there = [cell.strip() for cell in header]
-    if missing := next((column for column in ours if column not in theirs_there), None):
+        new_names[old_name] = new_name
+    old_header = [cell.strip() for cell in header]
+    if missing := next((column for column in new_names if column not in old_header), None):
         raise SourceError(
             f"{name}:1: has no column '{writable(missing)[:40]}' for --columns; it has "
-            f"{writable(', '.join(theirs_there))[:300]}"
+            f"{writable(', '.join(old_header))[:300]}"
         )
-    taken = {own.lower() for own in ours.values()}
-    return [ours.get(cell) or _free(cell, taken) for cell in theirs_there]
+    taken = {new_name.lower() for new_name in new_names.values()}
+    return [new_names.get(cell) or _unless_taken(cell, taken) for cell in old_header]
 
 
-def _free(cell: str, taken: set[str]) -> str:
-    """Returns the name of a column, marked if the user gave it to another column."""
+def _unless_taken(cell: str, taken: set[str]) -> str:
+    """Returns the name of a column; marked as '(theirs)' if another column was renamed to it."""
     return f"{cell} (theirs)" if cell.lower() in taken else cell

@@ -1,5 +1,6 @@
-"""Reads times in the forms of other tools, and estimates the times that a user gave to a tool from
-the times that the tool measured.
+"""Reads times as other tools write them, and estimates the nominal duration of tests.
+
+The nominal duration and interval are those that a user gave to a tool; measured ones are close.
 """
 
 import datetime
@@ -56,13 +57,13 @@ _ZONES = {
 
 
 def time_line_s(text: str) -> float | None:
-    """Returns the seconds of a match of TIME_LINE; None if it is not a time, such as a 30th of
-    February.
+    """Returns the seconds in a line with the time that matched TIME_LINE; None if it is not a
+    possible time, such as a 30th of February.
     """
     text = text.strip()
     if unit := _UNITS.get(len(text)) if text.isdecimal() else None:
-        second, part = divmod(int(text), unit)  # a float has no nanoseconds since 1970
-        return within(second + part / unit, MOST_CLOCK_S)
+        second, fraction = divmod(int(text), unit)  # a float has no nanoseconds since 1970
+        return within(second + fraction / unit, MOST_CLOCK_S)
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
         return within(float(text), MOST_CLOCK_S)
     return iso_s(text) if text[0].isdigit() else date_s(text)
@@ -79,8 +80,9 @@ def iso_s(text: str) -> float | None:
 
 
 def date_s(text: str) -> float | None:
-    """Returns seconds since 1970 from 'Mon Aug  9 18:50:57 UTC 2021', 'Mon 09 Aug 2021 06:50:57 PM
-    CEST' and 'Mon, 9 Aug 2021 18:50:57 +0200'; None for other text.
+    """Returns seconds since 1970 from the output of date(1) and similar forms: 'Mon Aug  9 18:50:57
+    UTC 2021', 'Mon 09 Aug 2021 06:50:57 PM CEST' and 'Mon, 9 Aug 2021 18:50:57 +0200'; None for
+    other text.
 
     A zone with several meanings, or none, counts as UTC.
     """
@@ -97,52 +99,63 @@ def date_s(text: str) -> float | None:
 
 
 def _hour(half: "re.Match[str]") -> int:
+    """Returns the hour of the day from a time with AM or PM: group 1 has the hour, group 3
+    A or P.
+    """
     return int(half[1]) % 12 + (12 if half[3] == "P" else 0)
 
 
 def _since_1970(moment: datetime.datetime) -> float | None:
+    """Returns the time in seconds since 1970; None if it is before 1970 or after 2096."""
     return within(moment.timestamp(), MOST_CLOCK_S)
 
 
 def interval_s(lengths_s: Sequence[float]) -> float:
-    """Returns the nominal interval of measured intervals: their median, or a multiple of GRID_S
-    that is within LATE_S of it; 0 without any interval.
+    """Returns the interval that a user asked for, from the measured lengths of intervals in
+    seconds: the multiple of 10 ms closest to their median, if within 2 ms of it; otherwise the
+    median.
+
+    Returns 0 without any interval.
     """
     if not lengths_s:
         return 0.0
     median_s = statistics.median(lengths_s)
     nominal_s = round(median_s / GRID_S) * GRID_S
-    near = nominal_s > 0 and abs(median_s - nominal_s) <= LATE_S
-    return max(round(nominal_s if near else median_s, 3), LEAST_INTERVAL_S)
+    is_near = nominal_s > 0 and abs(median_s - nominal_s) <= LATE_S
+    return max(round(nominal_s if is_near else median_s, 3), LEAST_INTERVAL_S)
 
 
 def sampling_interval_s(lengths_s: Sequence[float]) -> float:
-    """Returns interval_s() of a loop that sleeps between samples. If each sample is so late that
-    the delays add up to another sample, returns the median, because the samples then do not fit the
-    grid of the nominal interval.
+    """Returns the interval of a loop that calls ss and then sleeps, from the measured times between
+    samples in seconds: interval_s(), or the median if the samples are late by more than half an
+    interval in all.
+
+    In the second case the samples do not fit into the grid of the nominal interval.
     """
     nominal_s = interval_s(lengths_s)
     if not nominal_s:
         return 0.0
     median_s = statistics.median(lengths_s)
-    delayed_by = abs(median_s - nominal_s) / nominal_s * len(lengths_s)
-    return max(median_s, LEAST_INTERVAL_S) if delayed_by > HALF_A_SAMPLE else nominal_s
+    samples_late = abs(median_s - nominal_s) / nominal_s * len(lengths_s)
+    return max(median_s, LEAST_INTERVAL_S) if samples_late > HALF_A_SAMPLE else nominal_s
 
 
 def duration_s(measured_s: float) -> float:
-    """Returns the nominal duration of a test that took this time: iperf3 takes whole seconds and
-    ends a little late.
+    """Returns the duration that a user asked for, from the measured one: whole seconds, because
+    iperf3 takes only these and ends a little late. Otherwise returns the measured one.
     """
     nominal_s = float(math.floor(measured_s + LATE_S))
     late_s = measured_s - nominal_s
-    near = nominal_s > 0 and late_s <= min(LATE_END_S, LATE_END_FRACTION * nominal_s)
-    return nominal_s if near else measured_s
+    is_near = nominal_s > 0 and late_s <= min(LATE_END_S, LATE_END_FRACTION * nominal_s)
+    return nominal_s if is_near else measured_s
 
 
 def sampled_duration_s(measured_s: float, between_samples_s: float) -> float:
-    """Returns the nominal duration of a test, in whole seconds, if it is unique. This is the time
-    between its first and its last sample; it began and ended less than a sample before and
-    after.
+    """Returns the duration in whole seconds that a test was asked for, if the samples of its
+    sockets leave only one possibility; otherwise the measured one.
+
+    `measured_s` is the time from the first to the last sample. The test began less than a sample
+    before the first, and ended less than a sample after the last.
     """
     nominal_s = float(math.ceil(measured_s - LATE_S))
     beyond_s = 2 * between_samples_s

@@ -1,5 +1,6 @@
-"""Reads values of third-party files: text, numbers, and JSON objects whose bad values become None.
-Describes the runs that the readers of all kinds of sources return, with all known facts.
+"""Reads values of third-party files, and defines the run that all importers return.
+
+Bad values in JSON objects become None.
 """
 
 import json
@@ -42,13 +43,15 @@ Kind = TypeVar("Kind")
 
 
 class SourceError(ArchiveError):
-    """Says that a source can't be read as the kind that it seems to be, with file, line and
-    remedy.
+    """Says that a file can't be read in the format that it seems to have: file, line, and how to
+    fix it.
     """
 
 
 def read_text(file: Path, name: str) -> str:
-    """Reads UTF-8, or UTF-16 with its mark. Raises SourceError, and OSError."""
+    """Reads a text file in UTF-8, or in UTF-16 with a byte order mark. `name` is for messages.
+    Raises SourceError and OSError.
+    """
     if too_large(file):
         raise SourceError(f"{name}: {TOO_LARGE}")
     content = file.read_bytes()
@@ -63,18 +66,20 @@ def read_text(file: Path, name: str) -> str:
 
 
 def too_large(file: Path) -> bool:
-    """Returns whether a file can't be what it seems to be, if it is read whole. Raises OSError."""
+    """Returns whether a file is too large to be read into memory as a whole. Raises OSError."""
     return file.stat().st_size > MOST_BYTES
 
 
 def encoding_of(begin: bytes) -> str:
-    """Returns the encoding from the mark at the begin of a file; UTF-8 without a mark."""
+    """Returns the encoding that the byte order mark at the beginning of a file states; UTF-8
+    without one.
+    """
     return "utf-16" if begin[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
 def writable(name: str) -> str:
-    """Returns the name with ? for characters that can't be printed: halves of characters, which
-    can't be written to a file, and control characters, which control a terminal and are not allowed
+    """Returns a name with ? for characters that can't be printed: halves of surrogate pairs, which
+    can't be written to a file, and control characters, which act on a terminal and are not allowed
     in SVG.
     """
     if name.isprintable():
@@ -83,10 +88,8 @@ def writable(name: str) -> str:
 
 
 def read_number(text: str, most: float, factor: float = 1.0) -> float:
-    """Reads a number in ASCII digits, and returns it times `factor` if the result is from 0 to
-    `most`.
-
-    Raises ValueError with the mistake as part of a sentence.
+    """Reads a number in ASCII digits, and multiplies it by `factor`, that of its unit. Raises
+    ValueError if the product is not from 0 to `most`, with a part of a sentence: 'is not a number'.
     """
     try:
         number = float(text) * factor if "_" not in text and text.isascii() else None
@@ -102,12 +105,16 @@ def read_number(text: str, most: float, factor: float = 1.0) -> float:
 
 
 def within(number: float, most: float) -> float | None:
-    """Returns the number if it is from 0 to `most`, otherwise None."""
+    """Returns the number if it is from 0 to `most`, otherwise None: files may have impossible
+    values.
+    """
     return number if 0 <= number <= most else None
 
 
 class _OrDefault:
-    """Makes a field with a default for refused and missing values."""
+    """Annotates a field of a pydantic model: its default replaces missing and wrong values, which
+    would otherwise refuse the whole object.
+    """
 
     def __init__(self, **default: Any) -> None:
         self._default = default
@@ -119,7 +126,9 @@ class _OrDefault:
 
 
 class _OrEmpty:
-    """Makes a field that becomes an object without values if it is not an object or is missing."""
+    """Annotates a field whose type is a model: an object without values replaces a missing or wrong
+    value.
+    """
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -129,23 +138,27 @@ class _OrEmpty:
         )
 
 
-def _to(most: float) -> Any:
+def _number_up_to(most: float) -> Any:
+    """Restricts a field of a pydantic model to numbers from 0 to `most`, not given as text."""
     return Field(strict=True, ge=0, le=most, allow_inf_nan=False)
 
 
-def _whole(value: Any) -> Any:
+def _whole_number(value: Any) -> Any:
+    """Turns a float into an int, because some programs write counts as 1.0 in JSON."""
     return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
 _OR_NONE = _OrDefault(default=None)
 NeededRate = Annotated[
-    float, _to(MOST_RATE_BPS)
+    float, _number_up_to(MOST_RATE_BPS)
 ]  # bit/s; without a needed value, an object of Items is left out
 Rate = Annotated[NeededRate | None, _OR_NONE]
-NeededSeconds = Annotated[float, _to(MOST_TIME_S)]
+NeededSeconds = Annotated[float, _number_up_to(MOST_TIME_S)]
 Seconds = Annotated[NeededSeconds | None, _OR_NONE]
-Microseconds = Annotated[float | None, _to(1e9), _OR_NONE]
-NeededCount = Annotated[int, Field(strict=True, ge=0, le=MOST_COUNT), BeforeValidator(_whole)]
+Microseconds = Annotated[float | None, _number_up_to(1e9), _OR_NONE]
+NeededCount = Annotated[
+    int, Field(strict=True, ge=0, le=MOST_COUNT), BeforeValidator(_whole_number)
+]
 Count = Annotated[NeededCount | None, _OR_NONE]
 Text = Annotated[str | None, Field(strict=True, min_length=1), AfterValidator(writable), _OR_NONE]
 Flag = Annotated[bool, _OrDefault(default=False)]
@@ -155,80 +168,92 @@ Items = Annotated[list[OnErrorOmit[Kind]], _OrDefault(default=[])]
 
 
 class ForeignObject(BaseModel):
-    """Models an object of a third-party document: a field is None if it is missing or has a
-    bad value.
+    """Models an object of a third-party JSON document: a field is None if it is missing or
+    wrong.
     """
 
 
 @dataclass(frozen=True)
 class Document:
-    """Holds an object, its own text, and its begin as file and line for messages."""
+    """Holds a JSON object from a file, its own text to keep, and its `location` for messages:
+    'FILE:LINE' of its begin.
+    """
 
     content: Row
     text: str
-    where: str
+    location: str
 
 
 def read_documents(text: str, name: str) -> Iterator[Document]:
-    """Yields the objects in a text, and those in its lists; skips other lines.
+    """Yields the JSON objects in a text, and those in its lists; skips lines that are not JSON.
     Raises SourceError.
 
-    Joins the pieces from iperf3's --json-stream into the document that -J would have written.
+    iperf3's --json-stream writes one object for each event of a test: these are joined into the
+    document that -J would have written.
     """
-    whole: Row | None = None
-    where, texts = "", list[str]()
-    for document in _documents(text, name):
+    joined: Row | None = None
+    location, pieces = "", list[str]()
+    for document in _json_objects(text, name):
         event, data = document.content.get("event"), document.content.get("data")
         if not isinstance(event, str):
             yield document
             continue
-        if event == "start" and whole is not None:
-            yield Document(whole, "\n".join(texts), where)
-            whole = None
-        if whole is None:
-            whole, where, texts = {"intervals": []}, document.where, []
-        texts.append(document.text)
+        if event == "start" and joined is not None:
+            yield Document(joined, "\n".join(pieces), location)
+            joined = None
+        if joined is None:
+            joined, location, pieces = {"intervals": []}, document.location, []
+        pieces.append(document.text)
         if event == "interval":
-            whole["intervals"].append(data)
+            joined["intervals"].append(data)
         else:
-            whole[event] = data
-    if whole is not None:
-        yield Document(whole, "\n".join(texts), where)
+            joined[event] = data
+    if joined is not None:
+        yield Document(joined, "\n".join(pieces), location)
 
 
-def _documents(text: str, name: str) -> Iterator[Document]:
-    at, line, counted = 0, 1, 0
-    while begin_match := _NEXT.match(text, at) or _BEGIN.search(text, at):
+def _json_objects(text: str, name: str) -> Iterator[Document]:
+    """Yields the JSON objects in a text as they are, each with its line. Raises SourceError for
+    broken JSON.
+    """
+    position, line, counted_to = 0, 1, 0
+    while begin_match := _NEXT.match(text, position) or _BEGIN.search(text, position):
         begin = begin_match.end() - 1
-        line += text.count("\n", counted, begin)
-        counted = begin
-        where = f"{name}:{line}"
+        line += text.count("\n", counted_to, begin)
+        counted_to = begin
+        location = f"{name}:{line}"
         try:
-            content, at = JSON_DECODER.raw_decode(text, begin)
+            content, position = JSON_DECODER.raw_decode(text, begin)
         except json.JSONDecodeError as error:
-            wrong = line + text.count("\n", begin, error.pos)
-            cut = (
+            error_line = line + text.count("\n", begin, error.pos)
+            ending = (
                 ", where the text ends: it was cut off"
                 if error.pos >= len(text.rstrip()) - 1
                 else ""
             )
             raise SourceError(
-                f"{name}:{wrong}: is not valid JSON: {error.msg}{cut}: fix or remove the part that "
-                f"begins in line {line}"
+                f"{name}:{error_line}: is not valid JSON: {error.msg}{ending}: fix or remove the "
+                f"part that begins in line {line}"
             ) from error
         except RecursionError as error:
-            raise SourceError(f"{where}: is nested too deeply for a result: remove it") from error
+            raise SourceError(
+                f"{location}: is nested too deeply for a result: remove it"
+            ) from error
         except ValueError as error:
-            raise SourceError(f"{where}: has an invalid number: {error}: remove it") from error
+            raise SourceError(f"{location}: has an invalid number: {error}: remove it") from error
         for item in content if isinstance(content, list) else [content]:
             if isinstance(item, dict):
-                yield Document(item, text[begin:at] if item is content else json.dumps(item), where)
+                yield Document(
+                    item, text[begin:position] if item is content else json.dumps(item), location
+                )
 
 
 @dataclass(frozen=True)
 class GroupSums:
-    """Holds a summary's values of a whole group; `goodput_bps` is the sender's rate if
-    `goodput_estimated`.
+    """Holds what a table or summary reports of a group (the flows of one CCA in a test), for all of
+    its streams together.
+
+    With `goodput_estimated`, only the sender's rate is known, and `goodput_bps` is this rate.
     """
 
     cca: str
@@ -242,8 +267,8 @@ class GroupSums:
 
 @dataclass(frozen=True)
 class ForeignRun:
-    """Describes a run that a source reports. None, 0 and empty mean that the source does not report
-    the value.
+    """Describes a run that a third-party file reports. None, 0 and empty mean that it does not
+    report the value.
 
     `results` are a summary's groups, or tables like those of a measured run. `missing` has
     sentences about facts that this run lacks, compared with a run of ccmix. `estimated` names
@@ -281,10 +306,10 @@ class ForeignRun:
     kernel: str | None = None  # release, of the sending host
     version: str = ""  # of iperf3
     rate_bps: float | None = None  # of the bottleneck
-    of_name: Mapping[str, str] = field(
+    name_fields: Mapping[str, str] = field(
         default_factory=dict
     )  # facts from the source's name, by fields of --name-pattern
-    not_known: tuple[str, ...] = ()  # unanswered questions about the runs of its condition
+    open_questions: tuple[str, ...] = ()  # unanswered questions about the runs of its condition
     details: Object = field(
         default_factory=dict
     )  # further content of the source, as its JSON or its columns
@@ -296,7 +321,7 @@ class ForeignRun:
 
     @property
     def goodput_bps(self) -> float:
-        """Returns the goodput of the whole run."""
+        """The sum of the goodput of all flows."""
         if isinstance(self.results, RunTables):
             return float(self.results.flows["goodput_bps"].sum())
         return sum(group.goodput_bps for group in self.results)

@@ -1,6 +1,4 @@
-"""Writes an archive of imported runs, either completely or not at all, and never over another
-archive.
-"""
+"""Writes an archive of imported runs, completely or not at all, and never over another."""
 
 import sys
 import time
@@ -39,11 +37,13 @@ from ccmix.terms import ENDED_EARLY, IMPORTED, LIMITS
 from ccmix.version import version
 
 MACHINE: Literal["imported"] = "imported"
-TOLD_AT_ONCE = 100  # runs; drawing the progress takes as long as writing a run
+RUNS_PER_UPDATE = 100  # runs; drawing the progress takes as long as writing a run
 
 
 def import_identity(listing: Listing, overrides: ImportOverrides) -> ImportIdentity:
-    """Returns the identity of an import: its files and the user's overrides."""
+    """Returns the identity of an import: the digests of its files, and the facts that the user
+    states.
+    """
     files = tuple(
         ImportedFile(source.name, source.kind, source.digest) for source in listing.sources
     )
@@ -51,23 +51,23 @@ def import_identity(listing: Listing, overrides: ImportOverrides) -> ImportIdent
 
 
 def same_import(outdir: Path, identity: ImportIdentity) -> bool:
-    """Returns whether OUTDIR already has this import. Raises ArchiveError if it has other
-    content.
+    """Returns whether OUTDIR already has this import, so that there is nothing to do. Raises
+    ArchiveError if it has anything else; False for a new or empty folder.
     """
     if not outdir.exists() or (outdir.is_dir() and not any(outdir.iterdir())):
         return False
     if not outdir.is_dir():
         raise ArchiveError(f"{outdir}: is not a folder: give another one with -o")
     try:
-        kept = Campaign.load(outdir).origin.imported
+        existing = Campaign.load(outdir).origin.imported
     except ArchiveError as error:
         raise ArchiveError(f"{outdir}: is not empty: give another folder with -o") from error
-    if kept is None:
+    if existing is None:
         raise ArchiveError(
             f"{outdir}: has runs that ccmix made, to which an import can't add runs: give another "
             "folder"
         )
-    if kept != identity:
+    if existing != identity:
         raise ArchiveError(
             f"{outdir}: has another import, of other files or with other options: give another "
             "folder with -o "
@@ -77,8 +77,8 @@ def same_import(outdir: Path, identity: ImportIdentity) -> bool:
 
 
 def origin_of_this_import(imported: ImportIdentity) -> CampaignOrigin:
-    """Returns the origin, for campaign.json, of an import that is made now by the command of
-    sys.argv.
+    """Returns where the runs of a new import come from, for campaign.json: this version of ccmix,
+    this command line, and the imported files.
     """
     return CampaignOrigin(
         ccmix=version().name,
@@ -97,21 +97,24 @@ def write(
     origin: CampaignOrigin,
     written: Callable[[int], None],
 ) -> None:
-    """Writes the archive next to its final place and moves it there. From time to time, calls
-    `written` with the number of newly written runs.
+    """Writes the archive next to `outdir` and then moves it there, so that an interrupted import
+    leaves nothing. Calls `written` with the number of newly written runs, to show progress.
 
     Raises OSError, and ArchiveError if the place was taken meanwhile.
     """
-    with staged(outdir, "import") as made:
-        Campaign.create(made, CampaignPlan(origin, "", tuple(each.run for each in runs)))
-        for first in range(0, len(runs), TOLD_AT_ONCE):
-            some = runs[first : first + TOLD_AT_ONCE]
-            for imported in some:
-                _write_run(RunFolder.of(made, imported.run), imported, overrides)
-            written(len(some))
+    with staged(outdir, "import") as staged_folder:
+        Campaign.create(staged_folder, CampaignPlan(origin, "", tuple(each.run for each in runs)))
+        for first in range(0, len(runs), RUNS_PER_UPDATE):
+            batch = runs[first : first + RUNS_PER_UPDATE]
+            for imported in batch:
+                _write_run(RunFolder.of(staged_folder, imported.run), imported, overrides)
+            written(len(batch))
 
 
 def _write_run(folder: RunFolder, imported: Imported, overrides: ImportOverrides) -> None:
+    """Writes a run's folder: its part of the imported file under generators/, tables, and
+    results.
+    """
     folder.path.mkdir(parents=True)
     if imported.foreign.raw:
         (folder.path / run_files.GENERATORS).mkdir()
@@ -123,11 +126,13 @@ def _write_run(folder: RunFolder, imported: Imported, overrides: ImportOverrides
 
 
 def finished_run(imported: Imported, overrides: ImportOverrides) -> FinishedRun:
-    """Returns the run with all that its source reports."""
+    """Returns the run with its metrics and verdict, as far as its source reports the values for
+    them.
+    """
     run, foreign = imported.run, imported.foreign
     if isinstance(foreign.results, RunTables):
         base_rtts_s = foreign.pings_s or ((foreign.base_rtt_s,) if foreign.base_rtt_s else ())
-        metrics = with_gaps(
+        metrics = without_unreported_sums(
             run_metrics(run, foreign.results, {SRC: tuple(base_rtts_s)}), foreign.results.flows
         )
     else:
@@ -166,6 +171,7 @@ def finished_run(imported: Imported, overrides: ImportOverrides) -> FinishedRun:
 
 
 def _diagnostics(foreign: ForeignRun) -> Iterator[str]:
+    """Yields notes for the reader about the run's values."""
     yield from foreign.diagnostics
     if "goodput_bps" in foreign.estimated:
         yield "goodput is the sender's throughput: the source does not report what was received"
@@ -173,7 +179,7 @@ def _diagnostics(foreign: ForeignRun) -> Iterator[str]:
 
 def verdict(run: Run, foreign: ForeignRun) -> Verdict:
     """Returns 'limited' if the test ended early, or if sockets of the source show that the hosts
-    limited it. Otherwise returns 'unknown', because no probe observed the hosts.
+    limited it. Otherwise returns 'unknown', because ccmix did not observe the hosts.
     """
     limits: list[Finding] = []
     if foreign.ended_early:
@@ -186,12 +192,14 @@ def verdict(run: Run, foreign: ForeignRun) -> Verdict:
     detail = f"imported from {foreign.source}: no probe observed the hosts"
     if foreign.missing:
         detail += f"; {', '.join(foreign.missing)}"
-    unseen = Finding(IMPORTED, writable(detail), accepted=True)
-    return Verdict("limited" if limits else UNKNOWN, (*limits, unseen), foreign.not_known)
+    unobserved = Finding(IMPORTED, writable(detail), accepted=True)
+    return Verdict("limited" if limits else UNKNOWN, (*limits, unobserved), foreign.open_questions)
 
 
 def summary_metrics(groups: Sequence[GroupSums], rtt_median_s: float | None) -> Metrics:
-    """Returns the metrics of groups whose single flows the source does not report."""
+    """Returns the metrics of a run for which the source only reports sums of groups, not single
+    flows. Values that need single flows are None.
+    """
     goodput_bps = sum(group.goodput_bps for group in groups)
     streams = sum(group.streams for group in groups)
     rates = {group.retransmission_rate for group in groups}
@@ -225,20 +233,23 @@ def summary_metrics(groups: Sequence[GroupSums], rtt_median_s: float | None) -> 
     )
 
 
-def with_gaps(metrics: Metrics, flows: pl.DataFrame) -> Metrics:
-    """Returns the metrics with None for sums over flows if no flow reports the value:
-    run_metrics() sums those to 0.
+def without_unreported_sums(metrics: Metrics, flows: pl.DataFrame) -> Metrics:
+    """Returns the metrics with None for sums over flows if no flow has the value: run_metrics()
+    makes them 0, as if nothing was sent.
     """
 
-    def gap(column: str, rows: pl.DataFrame) -> bool:
+    def is_unreported(column: str, rows: pl.DataFrame) -> bool:
+        """Returns whether all of these flows lack the value of a column."""
         return rows[column].null_count() == rows.height
 
     groups = tuple(
         replace(group, throughput_bps=None)
-        if gap("throughput_bps", flows.filter(pl.col("group") == group.group))
+        if is_unreported("throughput_bps", flows.filter(pl.col("group") == group.group))
         else group
         for group in metrics.groups
     )
     return replace(
-        metrics, groups=groups, bytes_sent=None if gap("bytes_sent", flows) else metrics.bytes_sent
+        metrics,
+        groups=groups,
+        bytes_sent=None if is_unreported("bytes_sent", flows) else metrics.bytes_sent,
     )
