@@ -10,7 +10,7 @@ from ccmix.analysis.cost import cost
 from ccmix.config import load
 from ccmix.model import Run
 from ccmix.papers import forms
-from ccmix.papers.experiment import ALTERNATIVES, Experiment, Of
+from ccmix.papers.experiment import ALTERNATIVES, Experiment, RunNumber
 from ccmix.papers.forms import form
 from ccmix.papers.judging import needed
 from ccmix.papers.reading import EXPERIMENTS, ini_of, of_series, read_published
@@ -27,7 +27,7 @@ def planned(name: str, *, full: bool) -> tuple[Run, ...]:
     return make_plan(load(ini_of(name), form(name, full=full)).entries, 1)
 
 
-def about(number: Of, name: str, *, full: bool) -> list[Run]:
+def about(number: RunNumber, name: str, *, full: bool) -> list[Run]:
     """Returns the runs of a number."""
     return needed([number], planned(name, full=full))
 
@@ -58,7 +58,7 @@ def test_what_was_tried_for_a_statement_is_measured_in_both_forms(experiment: Ex
                 assert most >= LEAST_FOR_INTERVAL, f"{statement.name}: {tried}, full: {full}"
 
 
-def is_of(number: Of, entries: Collection[str]) -> bool:
+def is_of(number: RunNumber, entries: Collection[str]) -> bool:
     return not set(number.entry.split(ALTERNATIVES)).isdisjoint(entries)
 
 
@@ -89,7 +89,7 @@ def test_what_was_tried_for_published_cells_has_such_cells(experiment: Experimen
             assert any(
                 about(
                     tried.number(
-                        Of(comparison.quantity, comparison.entry, number.cca, at=number.at)
+                        RunNumber(comparison.quantity, comparison.entry, number.cca, at=number.at)
                     ),
                     experiment.name,
                     full=True,
@@ -145,7 +145,7 @@ def test_each_published_number_has_a_cell_in_the_full_form(experiment: Experimen
     for comparison in experiment.comparisons:
         for number in of_series(numbers, comparison):
             compared.add(id(number))
-            of = Of(comparison.quantity, comparison.entry, number.cca, at=number.at)
+            of = RunNumber(comparison.quantity, comparison.entry, number.cca, at=number.at)
             assert about(of, experiment.name, full=True), number
     assert len(compared) == len(numbers)
 

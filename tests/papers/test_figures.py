@@ -29,7 +29,7 @@ from ccmix.papers.figure_data import (
     GAIN,
     RETRANSMISSION_RATE,
     UTILISATION,
-    Material,
+    FigureData,
     PlottedPoint,
     map_cells,
     plot_axis,
@@ -60,8 +60,8 @@ def published(
     return PublishedNumber("kernel 5.13", cca, quantity, value, "table", at)
 
 
-def material(*runs: FinishedRun, numbers: tuple[PublishedNumber, ...] = ()) -> Material:
-    return Material(numbers, MeasuredRuns(runs), ())
+def material(*runs: FinishedRun, numbers: tuple[PublishedNumber, ...] = ()) -> FigureData:
+    return FigureData(numbers, MeasuredRuns(runs), ())
 
 
 def maps(quantity: Quantity, over: str = "") -> Maps:
@@ -70,7 +70,7 @@ def maps(quantity: Quantity, over: str = "") -> Maps:
     )
 
 
-def values(figure: Maps, numbers: Material, *, published: bool) -> dict[tuple[str, str], float]:
+def values(figure: Maps, numbers: FigureData, *, published: bool) -> dict[tuple[str, str], float]:
     cells = list(map_cells(figure, figure.rows[0], numbers, published=published))
     assert [(cell.x, cell.y) for cell in cells] == [
         ("10", "5"),
@@ -128,7 +128,7 @@ def plots(
     return Plots("Figure 5", "title", quantities, x, (panel,), hosts=hosts or {})
 
 
-def points(figure: Plots, numbers: Material) -> list[PlottedPoint]:
+def points(figure: Plots, numbers: FigureData) -> list[PlottedPoint]:
     return list(plotted_points(figure, plot_axis(figure, numbers), numbers))
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from ccmix.model.results import Settling
 from ccmix.papers import text
-from ccmix.papers.experiment import Bound, MeanOf, Of, Quotient, Statement, Tried
+from ccmix.papers.experiment import Bound, MeanOf, Quotient, RunNumber, Statement, Tried
 from ccmix.papers.judging import JudgedStatement, Judgement, MeasuredRuns, MeasuredSample, judge
 from papers.runs import run_of, run_with
 from support.finished_runs import group_metrics
 
-SHARE = Of("share", "entry", cca="bbr", at={"buffer": "1bdp"})
+SHARE = RunNumber("share", "entry", cca="bbr", at={"buffer": "1bdp"})
 
 
 def runs_with_shares(shares: Sequence[float]) -> MeasuredRuns:
@@ -34,21 +34,21 @@ def test_a_bound_holds_or_fails_where_the_whole_interval_is_on_one_side() -> Non
     near = (0.60, 0.61, 0.62)
     assert outcome(near, Bound(SHARE, least=0.5)) is Judgement.HOLDS
     assert outcome(near, Bound(SHARE, most=0.5)) is Judgement.FAILS
-    assert outcome(near, Bound(SHARE, least=0.61)) is Judgement.UNTOLD
+    assert outcome(near, Bound(SHARE, least=0.61)) is Judgement.UNDECIDED
     assert outcome(near, Bound(SHARE, least=0.5, most=0.7)) is Judgement.HOLDS
-    assert outcome(near, Bound(SHARE, least=0.5, most=0.61)) is Judgement.UNTOLD
+    assert outcome(near, Bound(SHARE, least=0.5, most=0.61)) is Judgement.UNDECIDED
 
 
 def test_fewer_than_three_runs_tell_nothing() -> None:
-    assert outcome((0.9, 0.9), Bound(SHARE, least=0.5)) is Judgement.UNTOLD
+    assert outcome((0.9, 0.9), Bound(SHARE, least=0.5)) is Judgement.UNDECIDED
 
 
 def test_a_statement_holds_if_all_of_its_bounds_hold() -> None:
     near = (0.60, 0.61, 0.62)
     holds, fails, untold = Bound(SHARE, least=0.5), Bound(SHARE, most=0.5), Bound(SHARE, least=0.61)
-    unmeasured = Bound(Of("share", "other entry", cca="bbr"), least=0.5)
+    unmeasured = Bound(RunNumber("share", "other entry", cca="bbr"), least=0.5)
     assert outcome(near, holds, unmeasured) is Judgement.HOLDS
-    assert outcome(near, holds, untold) is Judgement.UNTOLD
+    assert outcome(near, holds, untold) is Judgement.UNDECIDED
     assert outcome(near, holds, untold, fails) is Judgement.FAILS
     assert outcome(near, unmeasured) is Judgement.UNMEASURED
 
@@ -71,8 +71,8 @@ def with_tries(shares: Sequence[float], **others: Sequence[float]) -> JudgedStat
 def test_what_was_tried_may_have_one_cca_alone_and_sweep_none() -> None:
     """The numbers of the other CCA stay those of their own entry."""
     ratio = Quotient(
-        Of("goodput_bps", "entry", cca="bbr", at={"rate": "1gbit", "cca": "bbr"}),
-        Of("goodput_bps", "entry", cca="cubic", at={"rate": "1gbit", "cca": "cubic"}),
+        RunNumber("goodput_bps", "entry", cca="bbr", at={"rate": "1gbit", "cca": "bbr"}),
+        RunNumber("goodput_bps", "entry", cca="cubic", at={"rate": "1gbit", "cca": "cubic"}),
     )
     runs = tuple(
         run_of({cca: bps}, number, {"rate": "1gbit", "cca": cca})
@@ -99,8 +99,8 @@ def test_what_was_tried_may_name_entries_and_values_in_its_own_way() -> None:
     packets.
     """
     ratio = Quotient(
-        Of("goodput_bps", "apart", cca="bbr", at={"buffer": "16bdp"}),
-        Of("goodput_bps", "together", cca="bbr", at={"buffer": "16bdp"}),
+        RunNumber("goodput_bps", "apart", cca="bbr", at={"buffer": "16bdp"}),
+        RunNumber("goodput_bps", "together", cca="bbr", at={"buffer": "16bdp"}),
     )
     runs = tuple(
         run_of({"bbr": bps}, number, {"buffer": buffer}, entry)
@@ -127,7 +127,7 @@ def test_what_was_tried_may_name_entries_and_values_in_its_own_way() -> None:
 
 def test_what_was_tried_stands_for_what_was_not_measured() -> None:
     tried = (Tried("tenth", "a tenth of the rate"),)
-    bound = Bound(Of("share", "hundred", cca="bbr", at={"buffer": "1bdp"}), least=0.5)
+    bound = Bound(RunNumber("share", "hundred", cca="bbr", at={"buffer": "1bdp"}), least=0.5)
     run = runs_with_shares(HIGH).runs
     runs = MeasuredRuns(tuple(replace(each, run=replace(each.run, entry="tenth")) for each in run))
     [judged] = judge([Statement("name", "1", "sentence", (bound,), tried=tried)], runs)
@@ -176,8 +176,8 @@ def test_a_ratio_is_of_the_same_iteration() -> None:
         )
     )
     ratio = Quotient(
-        Of("goodput_bps", "entry", at={"cca": "bbr"}),
-        Of("goodput_bps", "entry", at={"cca": "cubic"}),
+        RunNumber("goodput_bps", "entry", at={"cca": "bbr"}),
+        RunNumber("goodput_bps", "entry", at={"cca": "cubic"}),
     )
     assert runs.sample(ratio).values == (2.0, 2.0, 2.0)
 
@@ -190,7 +190,7 @@ def test_runs_are_selected_by_their_buffer() -> None:
             for rate, bps in (("1gbit", 1.0), ("500mbit", 2.0), ("250mbit", 3.0))
         )
     )
-    of = Of("goodput_bps", "entry", cca="bbr", at={"cca": "bbr"})
+    of = RunNumber("goodput_bps", "entry", cca="bbr", at={"cca": "bbr"})
     assert runs.sample(of).values == (1.0, 2.0, 3.0)
     assert runs.sample(replace(of, buffer_bdp=(0.5, 2.0))).values == (1.0, 2.0)
     assert runs.sample(replace(of, buffer_bdp=(2.0, math.inf))).values == (3.0,)
@@ -215,7 +215,7 @@ def goodputs_by_rtt(*iterations: Sequence[float]) -> MeasuredRuns:
 
 def test_a_variation_is_of_the_runs_of_an_iteration() -> None:
     """The standard deviation of 1, 2 and 3 is 1, and that of 2, 2 and 5 the square root of 3."""
-    of = Of("variation", "entry", cca="cubic", at={"loss": "0%", "rtt": "1ms or 2ms or 3ms"})
+    of = RunNumber("variation", "entry", cca="cubic", at={"loss": "0%", "rtt": "1ms or 2ms or 3ms"})
     sample = goodputs_by_rtt((1.0, 2.0, 3.0), (4.0, 4.0, 4.0), (2.0, 2.0, 5.0), (1.0, 2.0)).sample(
         of
     )
@@ -229,7 +229,7 @@ def test_a_variation_is_of_the_runs_of_an_iteration() -> None:
 
 
 def test_a_mean_is_over_numbers_of_the_same_iteration_that_has_all_of_them() -> None:
-    of = Of("goodput_bps", "entry", cca="cubic", at={"loss": "0%", "rtt": "1ms"})
+    of = RunNumber("goodput_bps", "entry", cca="cubic", at={"loss": "0%", "rtt": "1ms"})
     mean = MeanOf((of, replace(of, at={"loss": "1%", "rtt": "3ms"})))
     runs = goodputs_by_rtt((1.0, 0.0, 3.0), (3.0, 0.0, 7.0), (1.0,))
     assert runs.sample(mean).values == (2.0, 5.0)
@@ -266,7 +266,7 @@ def test_further_entries_have_further_iterations() -> None:
             for number, bps in enumerate(goodputs, start=1)
         )
     )
-    both = Of("goodput_bps", "shallow or again")
+    both = RunNumber("goodput_bps", "shallow or again")
     assert runs.sample(both).values == (2.0, 6.0, 12.0)
     assert runs.sample(Quotient(both, replace(both, entry="deep"))).values == (2.0, 3.0, 4.0)
 
@@ -275,13 +275,16 @@ def test_alternatives_are_pooled() -> None:
     runs = MeasuredRuns(
         tuple(run_of({"bbr": rate}, 1, {"rtt": rtt}) for rtt, rate in (("1ms", 1.0), ("2ms", 2.0)))
     )
-    assert runs.sample(Of("goodput_bps", "entry", at={"rtt": "1ms or 2ms"})).values == (1.0, 2.0)
-    assert runs.sample(Of("goodput_bps", "entry", at={"rtt": "2ms"})).values == (2.0,)
+    assert runs.sample(RunNumber("goodput_bps", "entry", at={"rtt": "1ms or 2ms"})).values == (
+        1.0,
+        2.0,
+    )
+    assert runs.sample(RunNumber("goodput_bps", "entry", at={"rtt": "2ms"})).values == (2.0,)
 
 
 def test_values_that_are_pooled_and_were_not_measured_are_named() -> None:
     runs = MeasuredRuns(tuple(run_of({"bbr": 1.0}, 1, {"rtt": rtt}) for rtt in ("1ms", "2ms")))
-    of = Of("goodput_bps", "entry", at={"rtt": "1ms or 2ms or 3ms"})
+    of = RunNumber("goodput_bps", "entry", at={"rtt": "1ms or 2ms or 3ms"})
     assert runs.lacking(of) == {"rtt": ("1ms", "2ms")}
     assert runs.lacking(replace(of, at={"rtt": "1ms or 2ms"})) == {}
 
@@ -301,7 +304,7 @@ def test_runs_that_have_not_settled_are_counted() -> None:
             for cca in ("bbr", "cubic")
         )
     )
-    of = Of("goodput_bps", "entry", at={"cca": "bbr"})
+    of = RunNumber("goodput_bps", "entry", at={"cca": "bbr"})
     assert runs.sample(of) == MeasuredSample((1.0,) * 4, not_settled=2)
     assert runs.sample(Quotient(of, replace(of, at={"cca": "cubic"}))).not_settled == 3
     [judged] = judge([Statement("name", "1", "sentence", (Bound(of),))], runs)
@@ -311,8 +314,8 @@ def test_runs_that_have_not_settled_are_counted() -> None:
 def test_a_host_is_selected() -> None:
     groups = [group_metrics("bbr", 1.0, host="h1"), group_metrics("bbr", 3.0, host="h2")]
     runs = MeasuredRuns((run_with(groups, 1, {}),))
-    assert runs.sample(Of("goodput_bps", "entry", host="h2")).values == (3.0,)
-    assert runs.sample(Of("goodput_bps", "entry", cca="bbr")).values == (4.0,)
+    assert runs.sample(RunNumber("goodput_bps", "entry", host="h2")).values == (3.0,)
+    assert runs.sample(RunNumber("goodput_bps", "entry", cca="bbr")).values == (4.0,)
 
 
 def test_an_incomplete_selection_is_an_error() -> None:
@@ -323,7 +326,7 @@ def test_an_incomplete_selection_is_an_error() -> None:
         )
     )
     with pytest.raises(ValueError, match="selects several runs"):
-        runs.sample(Of("goodput_bps", "entry", cca="bbr"))
+        runs.sample(RunNumber("goodput_bps", "entry", cca="bbr"))
 
 
 def test_flows_that_never_converge_count_with_the_time_that_they_had() -> None:
@@ -333,4 +336,4 @@ def test_flows_that_never_converge_count_with_the_time_that_they_had() -> None:
             run_of({"bbr": 1.0}, 2, {}, convergence_s=None),
         )
     )
-    assert runs.sample(Of("convergence_s", "entry")).values == (12.0, 60.0)
+    assert runs.sample(RunNumber("convergence_s", "entry")).values == (12.0, 60.0)

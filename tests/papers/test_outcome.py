@@ -7,9 +7,9 @@ from ccmix.model.results import Settling
 from ccmix.papers.experiment import (
     Bound,
     Experiment,
-    Of,
     Paper,
     PublishedComparison,
+    RunNumber,
     Statement,
     Tried,
 )
@@ -19,7 +19,7 @@ from ccmix.papers.reading import PublishedNumber
 from ccmix.papers.scores import scores
 from papers.runs import NEAR, run_of
 
-OF = Of("goodput_bps", "entry", cca="cubic", at={"rate": "10mbit"})
+OF = RunNumber("goodput_bps", "entry", cca="cubic", at={"rate": "10mbit"})
 NOT_THERE = replace(OF, at={"rate": "1gbit"})
 TRIED = (Tried("other", "offloads on"),)
 STATEMENTS = (

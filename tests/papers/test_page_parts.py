@@ -11,7 +11,7 @@ from ccmix.archive import Campaign
 from ccmix.model import Buffer, Queue
 from ccmix.papers.drawing import lab_settings
 from ccmix.papers.experiment import PaperTable, PaperTableColumn, PaperTableLine
-from ccmix.papers.figure_data import Material
+from ccmix.papers.figure_data import FigureData
 from ccmix.papers.forms import OLDER, made_by, planned
 from ccmix.papers.judging import MeasuredRuns
 from ccmix.papers.page import WHYS, paper_table, wrapped
@@ -58,7 +58,7 @@ def test_a_table_of_the_paper_has_published_and_lab_in_each_cell() -> None:
         )
         for number in (1, 2)
     )
-    cells = paper_table(figure, Material(numbers, MeasuredRuns(tuple(runs)), ()))
+    cells = paper_table(figure, FigureData(numbers, MeasuredRuns(tuple(runs)), ()))
     assert cells.head == ["loss", "test", "RTT < 30 ms, CUBIC", "RTT ≥ 30 ms, CUBIC"]
     assert cells.rows == [
         ["0%", "one flow", "9.88 / 9.70<sup>a</sup>", "9.80 / 9.60"],

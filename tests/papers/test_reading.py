@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.papers.experiment import Bound, Experiment, MeanOf, Of, Paper, Quotient
+from ccmix.papers.experiment import Bound, Experiment, MeanOf, Paper, Quotient, RunNumber
 from ccmix.papers.reading import FOLDER, PaperError, combinations, read_experiment, read_experiments
 
 HEAD = 'shows = "figure 1"\nquestion = "Who is faster?"\nentry = "shallow"\n'
@@ -40,7 +40,8 @@ def test_a_bound_on_a_number(tmp_path: Path) -> None:
     assert bounds(
         tmp_path, 'quantity = "share", cca = "bbr", at.rtt = ["1ms", "2ms"], least = 1'
     ) == tuple(
-        Bound(Of("share", "shallow", "bbr", at={"rtt": rtt}), least=1.0) for rtt in ("1ms", "2ms")
+        Bound(RunNumber("share", "shallow", "bbr", at={"rtt": rtt}), least=1.0)
+        for rtt in ("1ms", "2ms")
     )
 
 
@@ -52,8 +53,8 @@ def test_a_bound_on_a_ratio_has_on_both_sides_what_they_share(tmp_path: Path) ->
     assert bounds(tmp_path, table) == (
         Bound(
             Quotient(
-                Of("goodput_bps", "shallow", "bbr", at={"rtt": "1ms"}),
-                Of("goodput_bps", "deep", at={"rtt": "1ms"}),
+                RunNumber("goodput_bps", "shallow", "bbr", at={"rtt": "1ms"}),
+                RunNumber("goodput_bps", "deep", at={"rtt": "1ms"}),
             ),
             most=2.0,
         ),
@@ -69,10 +70,10 @@ def test_a_bound_on_a_ratio_of_means(tmp_path: Path) -> None:
 
     def mean(cca: str) -> MeanOf:
         shallow = (
-            Of("variation", "shallow", cca, at={"loss": loss, "rtt": "1ms"})
+            RunNumber("variation", "shallow", cca, at={"loss": loss, "rtt": "1ms"})
             for loss in ("0%", "1%")
         )
-        return MeanOf((*shallow, Of("variation", "deep", cca, at={"rtt": "1ms"})))
+        return MeanOf((*shallow, RunNumber("variation", "deep", cca, at={"rtt": "1ms"})))
 
     assert bounds(tmp_path, table) == (Bound(Quotient(mean("cubic"), mean("bbr")), least=2.0),)
 

@@ -224,7 +224,7 @@ def test_nothing_retransmitted_on_both_sides_agrees() -> None:
     [score] = scores([comparison], numbers, measured_retransmits(0), None)
     assert score.outcome is Judgement.HOLDS
     [score] = scores([comparison], numbers, measured_retransmits(1), None)
-    assert score.outcome is Judgement.UNTOLD
+    assert score.outcome is Judgement.UNDECIDED
 
 
 def measured_retransmits(count: int) -> MeasuredRuns:
@@ -241,7 +241,7 @@ def test_what_is_for_comparison_is_shown_and_not_judged() -> None:
     ]
     judged, shown = scores(comparisons, published(), measured(**{"10mbit": 0.1}), None)
     assert judged.outcome is Judgement.FAILS
-    assert (shown.judged, shown.far, shown.outcome) == (False, (), Judgement.UNTOLD)
+    assert (shown.judged, shown.far, shown.outcome) == (False, (), Judgement.UNDECIDED)
     assert shown.likeness == judged.likeness
     assert (score_text.asked(shown), score_text.met(shown)) == (
         "none, only for comparison",
@@ -284,7 +284,7 @@ def test_cells_that_were_not_measured_are_counted() -> None:
     score = scored(published(), runs)
     assert (len(score.pairs), score.missing) == (3, 1)
     too_few = scored(published(), MeasuredRuns(runs.runs[:2]))
-    assert too_few.outcome is Judgement.UNTOLD
+    assert too_few.outcome is Judgement.UNDECIDED
 
 
 def test_a_mean_over_several_values_counts_only_if_all_were_measured() -> None:
@@ -319,7 +319,7 @@ def test_cells_that_were_all_measured_in_part_tell_nothing() -> None:
     runs = MeasuredRuns((run_of({"cubic": 1.0}, 1, {"delay": "5ms"}),))
     score = scored(numbers, runs, rate_bps=1e9)
     assert score.likeness is None
-    assert score.outcome is Judgement.UNTOLD
+    assert score.outcome is Judgement.UNDECIDED
 
 
 def test_a_rate_that_is_not_swept_is_that_of_the_path() -> None:

@@ -5,29 +5,32 @@ import math
 import pytest
 
 from ccmix.papers import text
-from ccmix.papers.experiment import Bound, MeanOf, Number, Of, Quantity, Quotient, Statement
+from ccmix.papers.experiment import Bound, MeanOf, Number, Quantity, Quotient, RunNumber, Statement
 from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement, MeasuredSample
 
 AT = {"rate": "1gbit", "delay": "5ms"}
 
 
-def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> Of:
-    return Of("goodput_bps", entry, cca=of, at=at)
+def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> RunNumber:
+    return RunNumber("goodput_bps", entry, cca=of, at=at)
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
     [
         (
-            Of("share", "two-flows", cca="bbr", at={"rtt": "10ms"}),
+            RunNumber("share", "two-flows", cca="bbr", at={"rtt": "10ms"}),
             "share of bbr in entry two-flows at rtt=10ms",
         ),
         (
-            Of("share", "long-before-10ms", host="h2"),
+            RunNumber("share", "long-before-10ms", host="h2"),
             "share of the flows of h2 in entry long-before-10ms",
         ),
-        (Of("share", "mixed", cca="bbr", host="h2"), "share of bbr's flows of h2 in entry mixed"),
-        (Of("fairness", "drop-tail"), "Jain's index in entry drop-tail"),
+        (
+            RunNumber("share", "mixed", cca="bbr", host="h2"),
+            "share of bbr's flows of h2 in entry mixed",
+        ),
+        (RunNumber("fairness", "drop-tail"), "Jain's index in entry drop-tail"),
         (
             Quotient(goodput("bbr", cca="bbr", **AT), goodput("cubic", cca="cubic", **AT)),
             "goodput of bbr over that of cubic, in entry shallow at rate=1gbit, delay=5ms",
@@ -38,8 +41,8 @@ def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> Of:
         ),
         (
             Quotient(
-                Of("retransmits", "loss", at={"cca": "bbr"}),
-                Of("retransmits", "loss", at={"cca": "bbr2"}),
+                RunNumber("retransmits", "loss", at={"cca": "bbr"}),
+                RunNumber("retransmits", "loss", at={"cca": "bbr2"}),
             ),
             "retransmitted segments at cca=bbr over those at cca=bbr2, in entry loss",
         ),
@@ -48,16 +51,21 @@ def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> Of:
             "goodput of bbr in entry apart at cca=bbr:1,bbr:1+30s over that in entry together",
         ),
         (
-            Of("utilisation", "shallow", cca="cubic", at={"cca": "cubic"}, buffer_bdp=(0.0, 0.4)),
+            RunNumber(
+                "utilisation", "shallow", cca="cubic", at={"cca": "cubic"}, buffer_bdp=(0.0, 0.4)
+            ),
             "utilisation of cubic in entry shallow at a buffer below 0.4 BDP",
         ),
-        (Of("share", "a", buffer_bdp=(0.4, 1.0)), "share in entry a at a buffer of 0.4 to 1 BDP"),
         (
-            Of("share", "a", buffer_bdp=(1.0, math.inf)),
+            RunNumber("share", "a", buffer_bdp=(0.4, 1.0)),
+            "share in entry a at a buffer of 0.4 to 1 BDP",
+        ),
+        (
+            RunNumber("share", "a", buffer_bdp=(1.0, math.inf)),
             "share in entry a at a buffer from 1 BDP on",
         ),
         (
-            MeanOf((Of("variation", "a", cca="bbr"), Of("variation", "b"))),
+            MeanOf((RunNumber("variation", "a", cca="bbr"), RunNumber("variation", "b"))),
             "mean over 2 cells, the first of which is coefficient of variation of bbr in entry a",
         ),
         (
@@ -66,7 +74,7 @@ def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> Of:
             "entry shallow",
         ),
         (
-            Quotient(Of("share", "a", cca="bbr"), Of("fairness", "a")),
+            Quotient(RunNumber("share", "a", cca="bbr"), RunNumber("fairness", "a")),
             "share of bbr in entry a, over Jain's index in entry a",
         ),
     ],
@@ -109,12 +117,12 @@ def test_ratios_are_factors(value: float, words: str) -> None:
     ("bound", "words"),
     [
         (Bound(goodput(), least=9e9), "at least 9.00 Gbit/s"),
-        (Bound(Of("share", "a"), least=0.4, most=0.6), "40% to 60%"),
+        (Bound(RunNumber("share", "a"), least=0.4, most=0.6), "40% to 60%"),
         (Bound(Quotient(goodput(), goodput()), most=1.05), "at most 1.05 times"),
         (Bound(Quotient(goodput(), goodput()), least=0.9, most=1.1), "0.9 to 1.1 times"),
         (Bound(Quotient(goodput(), goodput()), least=1.0), "at least as much"),
         (
-            Bound(Quotient(Of("retransmits", "a"), Of("retransmits", "a")), most=1.0),
+            Bound(Quotient(RunNumber("retransmits", "a"), RunNumber("retransmits", "a")), most=1.0),
             "at most as many",
         ),
     ],
@@ -148,12 +156,12 @@ def test_the_unit_of_a_ratio_stands_once() -> None:
 
 def test_why_a_statement_cannot_be_told() -> None:
     near, few = (1.9, 2.0, 2.1), (5.0, 5.1)
-    assert text.why_untold(judged(near).judged) == "the 95% interval is on both sides of a limit"
-    assert text.why_untold(judged(few).judged) == "fewer than 3 runs"
-    assert text.why_untold(judged(few, near).judged) == (
+    assert text.why_undecided(judged(near).judged) == "the 95% interval is on both sides of a limit"
+    assert text.why_undecided(judged(few).judged) == "fewer than 3 runs"
+    assert text.why_undecided(judged(few, near).judged) == (
         "fewer than 3 runs and the 95% interval is on both sides of a limit"
     )
-    assert text.why_untold(judged(near, (1.0, 1.0, 1.0)).judged) == ""
+    assert text.why_undecided(judged(near, (1.0, 1.0, 1.0)).judged) == ""
 
 
 @pytest.mark.parametrize(

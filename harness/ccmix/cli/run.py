@@ -36,7 +36,7 @@ from ccmix.plan import file_order, make_plan, named
 from ccmix.run.campaign import Executor, LocalExecutor, missing, put_damaged_aside
 from ccmix.run.host_probes import HostPrograms
 from ccmix.run.hosts_machine import HostsMachine
-from ccmix.run.machines import EachItsOwn, EmulationPrograms, LabMachine, Machine, ThisMachine
+from ccmix.run.machines import EmulationPrograms, LabMachine, Machine, MachineByPath, ThisMachine
 from ccmix.temporary import temporary_place
 from ccmix.tools import (
     ToolError,
@@ -275,7 +275,7 @@ def _machine(
     if host_runs := [run for run in runs if isinstance(run.path, HostPath)]:
         hosts_machine = _hosts_machine(host_runs, given, hosts)
     lacking.refuse_on_hosts(runs, lambda name: hosts.get(parse_host(name)))
-    return EachItsOwn(namespaces_machine, hosts_machine)
+    return MachineByPath(emulated, between_hosts)
 
 
 def _hosts_machine(runs: Sequence[Run], given: options.RunOptions, hosts: Hosts) -> HostsMachine:

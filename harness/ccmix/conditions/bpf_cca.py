@@ -1,5 +1,4 @@
-"""Loads CCAs into a host's kernel for a while, as BPF programs of the program ccmix-cca, and
-changes their parameters.
+"""Loads CCAs as BPF programs into a host's kernel with ccmix-cca, and changes their parameters.
 
 The kernel has one list of CCAs for all of its network namespaces. The source of ccmix-cca is in
 cca/bpf.
@@ -47,13 +46,17 @@ _UNDO_AND_REMOVE = ("sh", "-c", 'kept=$1; shift; "$kept" "$@" && rm -f -- "$kept
 
 @dataclass(frozen=True)
 class CcaProgram:
-    """The program ccmix-cca on a host."""
+    """Runs ccmix-cca on a host, the program that loads CCAs as BPF programs; `path` is where it is
+    there.
+    """
 
     host: RealHost
     path: str
 
     def listed(self) -> dict[str, BpfCca]:
-        """Returns the names of the CCAs that are loaded as BPF programs. Raises CommandError."""
+        """Returns the CCAs that the kernel has as BPF programs, by name, with their parameters.
+        Raises CommandError.
+        """
         argv = [self.path, "list", "--json"]
         output = self.host.run(argv, privileged=True)
         try:
@@ -63,11 +66,11 @@ class CcaProgram:
 
     @contextmanager
     def loaded(self, cca: str, for_users: bool) -> Iterator[None]:
-        """Loads the CCA, and unloads it afterwards. A CCA that the kernel already has stays as it
-        is.
+        """Loads a CCA, and unloads it when the context ends. Nothing is done if the kernel already
+        has it.
 
-        If a login without root, or other users (`for_users`), choose the CCA, every user may choose
-        it until then. Raises CommandError.
+        With `for_users`, or if the login is not root's, it also allows all users to choose the CCA
+        for their sockets, as root may by default. Raises CommandError.
         """
         if cca in self.host.read(AVAILABLE).split():
             yield
@@ -84,8 +87,10 @@ class CcaProgram:
 
     @contextmanager
     def changed(self, parameter: ModuleParameter, cca: str) -> Iterator[None]:
-        """Sets a parameter, which has the same name as in the module, and puts it back afterwards.
-        Raises CommandError.
+        """Sets a parameter of a loaded CCA, and puts it back when the context ends. Parameters have
+        the names that they have in the CCA's kernel module.
+
+        Raises CommandError, also if the parameter has another value after it was set.
         """
         former = self._parameters(parameter, cca)
         try:
@@ -107,12 +112,12 @@ class CcaProgram:
             yield
 
     @contextmanager
-    def _change(self, what: str, do: Sequence[str], undo: Sequence[str]) -> Iterator[None]:
-        """Makes a change and takes it back afterwards. Both are arguments of ccmix-cca. Raises
-        CommandError.
+    def _change(self, purpose: str, do: Sequence[str], undo: Sequence[str]) -> Iterator[None]:
+        """Runs ccmix-cca with the arguments `do`, and with `undo` when the context ends. `purpose`
+        describes the change in the journal of undos. Raises CommandError.
 
-        Root carries out the undo with a copy of the program that only root can write. The copy
-        remains if the agent is killed and its folder is removed.
+        Root undoes the change with a copy of the program that only root can write, and that is
+        still there if the agent is killed and its folder is removed.
         """
         kept = f"{self.host.run(_ROOTS_FOLDER).strip()}/ccmix-cca-{secrets.token_hex(8)}"
         keep_and_do, undo_and_remove = (
@@ -122,26 +127,28 @@ class CcaProgram:
         with ExitStack() as stack:
             try:
                 stack.enter_context(
-                    self.host.changed(what, keep_and_do, undo_and_remove, all_or_nothing=True)
+                    self.host.changed(purpose, keep_and_do, undo_and_remove, all_or_nothing=True)
                 )
             except CommandFailed as error:  # whose message is about ccmix-cca, not the shell
                 raise CommandError(self.host.name, [self.path, *do], error.reason) from error
             yield
 
     def watching(self) -> list[str]:
-        """Returns the prefix of a command that reads the states of the CCAs' sockets
-        (cca/bpf/README.md).
+        """Returns the words to put before a command, such as ccmix-sockmon's, so that it can read
+        the internal states of CCAs (cca/bpf/README.md).
         """
         return [self.path, "watch", "--"]
 
     def value(self, parameter: ModuleParameter, cca: str) -> str:
-        """Returns the parameter's value in the BPF program, with all elements of a vector. Raises
-        CommandError.
+        """Reads the value that a CCA's BPF program has for the parameter; all elements if it is a
+        vector. Raises CommandError.
         """
         return self._parameters(parameter, cca)[parameter.name]
 
     def _parameters(self, parameter: ModuleParameter, cca: str) -> dict[str, str]:
-        """Returns all parameters of the CCA that has this parameter. Raises CommandError."""
+        """Returns the values of all parameters of a loaded CCA by name. Raises CommandError if it
+        is not loaded, or does not have this parameter.
+        """
         state = self.listed().get(cca)
         if state is None:
             raise CommandError(self.host.name, [self.path, "list"], f"{cca} is not loaded")
@@ -156,15 +163,15 @@ class CcaProgram:
 
 
 def allow_users(cca: str) -> list[str]:
-    """Returns a command that lets users without root choose a loaded CCA, and keeps the CCAs that
-    they may already choose.
-    """
+    """Returns a command for root that adds a CCA to those that all users may choose for sockets."""
     return ["sh", "-c", 'printf "%s %s\\n" "$(cat "$1")" "$2" >"$1"', "sh", ALLOWED, cca]
 
 
 def check_allowing(host: str, as_root: Callable[[Sequence[str]], str]) -> None:
-    """Raises CommandError if root can't let users choose a CCA, as in a container. Changes
-    nothing.
+    """Raises CommandError if even root can't allow users to choose a CCA here, because the sysctl
+    is read-only, as in a container. Changes nothing.
+
+    `as_root` runs a command on the host as root and returns its output.
     """
     try:
         as_root(["sh", "-c", f'true >>"$1" || exit {_IS_READ_ONLY}', "sh", ALLOWED])
@@ -183,19 +190,19 @@ def check_allowing(host: str, as_root: Callable[[Sequence[str]], str]) -> None:
 
 
 def cca_with(host: RealHost, parameter: ModuleParameter) -> str | None:
-    """Returns the CCA that has the parameter, if no module has it at this path, so that only a BPF
-    program can.
+    """Returns the name of ccmix's CCA to which a module parameter belongs, if the host has no
+    module with this parameter: then only a BPF program can have it. Otherwise None.
     """
     cca = MODULES.get(parameter.module)
     return cca if cca and not _can_read(host, f"{FOLDER}/{parameter.path}") else None
 
 
 def to_ask_about(host: RealHost, path: HostPath) -> list[str]:
-    """Returns the CCAs that the host's kernel has but that are not modules of ccmix: BPF programs,
-    or modules of somebody else.
+    """Returns the CCAs of a host that may be BPF programs, so that ccmix-cca should be asked about
+    them: the kernel has them, but not as modules of ccmix.
 
-    Asking about them needs root. With another login it returns none, unless the entry changes them
-    as root anyway.
+    ccmix-cca needs root for its answer. With another login this returns none, unless the entry
+    changes CCAs as root anyway.
     """
     changes = path.cca_load or (path.module_parameter and path.module_parameter.module in MODULES)
     available = host.read(AVAILABLE).split()
@@ -206,14 +213,13 @@ def to_ask_about(host: RealHost, path: HostPath) -> list[str]:
 
 
 def _set(cca: str, values: Mapping[str, str]) -> list[str]:
+    """Returns the arguments of ccmix-cca that set parameters of a CCA: value by name."""
     return ["set", cca, *(f"{name}={value}" for name, value in values.items())]
 
 
 def _taken_back(name: str, former: Mapping[str, str]) -> dict[str, str]:
-    """Returns the values that take back a change of this parameter, in the order in which to set
-    them.
-
-    Setting `draft` sets all others, too.
+    """Returns the values that undo a change of the parameter, in the order in which to set them.
+    `former` has all parameters before the change, because setting 'draft' also sets all others.
     """
     return {name: former[name], **(former if name == RESETS_OTHERS else {})}
 
@@ -224,6 +230,7 @@ def is_root(host: RealHost) -> bool:
 
 
 def _can_read(host: RealHost, path: str) -> bool:
+    """Returns whether a file exists on the host and the login may read it. Raises HostLost."""
     try:
         host.read(path)
     except HostLost:
@@ -234,5 +241,6 @@ def _can_read(host: RealHost, path: str) -> bool:
 
 
 def _read_row(row: Mapping[str, Any]) -> BpfCca:
+    """Reads what `ccmix-cca list --json` says about one CCA."""
     parameters = {str(name): str(value) for name, value in row["parameters"].items()}
     return BpfCca(str(row["program"] or ""), parameters)

@@ -1,5 +1,6 @@
-"""Sets up an emulated path in network namespaces of this machine, as planned by
-conditions/layout.py.
+"""Sets up an emulated path (a dumbbell topology) in network namespaces of this machine.
+
+conditions/layout.py plans it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ PATIENT = {"net.ipv4.tcp_syn_retries": "127", "net.ipv4.tcp_syn_linear_timeouts"
 
 @dataclass(frozen=True)
 class Dumbbell:
-    """Gives access to an emulated path that is set up."""
+    """Gives access to the hosts and devices of an emulated path that has been set up."""
 
     layout: Layout
 
@@ -52,6 +53,7 @@ class Dumbbell:
         return {device.what: device for device in self.layout.emulating}
 
     def pair(self, sender: str) -> Pair:
+        """Returns the pair of hosts to which the sender with this name belongs."""
         return next(pair for pair in self.pairs if pair.sender.name == sender)
 
     def pair_of(self, end: str) -> Pair:
@@ -59,14 +61,14 @@ class Dumbbell:
         return next(pair for pair in self.pairs if end in (pair.sender.name, pair.receiver))
 
     def host(self, namespace: str) -> Host:
-        """Returns one of the path's hosts or routers, without a journal, because its changes
-        disappear with the path.
+        """Returns a host or router of the path, to run commands in its namespace. It keeps no
+        journal of undos, because all changes there disappear with the path.
         """
         return EnteredNamespace(NAMESPACE_PREFIX + namespace)
 
     @property
     def ends(self) -> tuple[Host, ...]:
-        """All senders and receivers."""
+        """Returns all senders and receivers, to run commands in their namespaces."""
         return tuple(
             map(self.host, (*(pair.sender.name for pair in self.pairs), *self.layout.receivers))
         )
@@ -80,8 +82,8 @@ class Dumbbell:
 
 @contextmanager
 def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
-    """Sets up the topology in namespaces of this machine, which needs root and netem. Raises
-    CommandError.
+    """Sets up a topology in network namespaces of this machine, and removes it when the context
+    ends. Needs root and netem. Raises CommandError.
 
     The namespaces have fixed names, so there can't be a second dumbbell at the same time.
     """
@@ -96,7 +98,9 @@ def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
 
 @contextmanager
 def _namespaces(local: LocalHost, names: Sequence[str]) -> Iterator[None]:
-    """Makes all namespaces in one journalled change, with one process."""
+    """Creates all namespaces with one process, and deletes them when the context ends. Raises
+    CommandError if one exists already.
+    """
     names = [NAMESPACE_PREFIX + name for name in names]
     for name in names:
         if (NAMES / name).exists():
@@ -116,8 +120,8 @@ def _namespaces(local: LocalHost, names: Sequence[str]) -> Iterator[None]:
 
 
 def _machine_sysctls(topology: Topology) -> dict[str, str]:
-    """Returns limits for all namespaces together that are high enough not to distort the path under
-    test.
+    """Returns sysctls of the machine that all namespaces share, high enough not to distort the path
+    under test.
 
     TCP memory, in pages, is small by default on a small machine. If it runs low, the kernel shrinks
     the receiver's window. The backlog, in packets, holds packets that a veth device hands to its
@@ -134,10 +138,11 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
 def _namespace_sysctls(
     namespace: str, topology: Topology, window_bytes: int | None
 ) -> dict[str, str]:
-    """Returns the settings of a host or router. They turn IPv6 off, because its router
-    solicitations would pass the bottleneck too.
+    """Returns the sysctls of a host or router; `window_bytes` limits a receiver's window, if it is
+    not None.
 
-    A router has no sockets, so it need not look for the socket of each packet (early demux).
+    IPv6 is turned off, because its router solicitations would pass the bottleneck, too. A router
+    has no sockets, so it need not look for the socket of each packet (early demux).
     """
     quiet = {IPV6_OFF: "1"} if sysctl_file(IPV6_OFF).exists() else {}
     if namespace in ROUTERS:
@@ -155,18 +160,19 @@ def _namespace_sysctls(
 
 
 def _connect(plan: Layout, topology: Topology) -> None:
-    """Makes devices, addresses, routes, qdiscs, offloads and TCP limits. All of them disappear with
-    the namespaces.
+    """Connects the namespaces by veth links, and sets their addresses, routes, qdiscs, offloads and
+    sysctls. All of this disappears with the namespaces. Raises CommandError or OSError.
     """
     mtu = topology.mtu_bytes
     local = LocalHost()
-    pairs = [
+    commands = [
         f"link add {_device(near, mtu)} type veth peer name {_device(far, mtu)}"
         for near, far in plan.links
     ]
-    for begin in range(0, len(pairs), LINKS_AT_ONCE):
-        local.run(["ip", "-batch", "-"], stdin="\n".join(pairs[begin : begin + LINKS_AT_ONCE]))
-    ends: dict[str, list[tuple[End, End]]] = {}  # with that at the other end of the link
+    for begin in range(0, len(commands), LINKS_AT_ONCE):
+        local.run(["ip", "-batch", "-"], stdin="\n".join(commands[begin : begin + LINKS_AT_ONCE]))
+    # by namespace: each of its devices with the one at the other end of the link
+    ends: dict[str, list[tuple[End, End]]] = {}
     for near, far in plan.links:
         for end, other in ((near, far), (far, near)):
             ends.setdefault(end.place.namespace, []).append((end, other))
@@ -177,13 +183,13 @@ def _connect(plan: Layout, topology: Topology) -> None:
     routes: dict[str, list[PathRoute]] = {}
     for route in plan.routes:
         routes.setdefault(route.namespace, []).append(route)
-    for namespace, own in ends.items():
+    for namespace, devices in ends.items():
         host = EnteredNamespace(NAMESPACE_PREFIX + namespace)
         with entered(host.name):
             write_sysctls(_namespace_sysctls(namespace, topology, windows.get(namespace)))
             if not topology.offloads:
-                offloads_off(end.place.device for end, _ in own)
-            rtnetlink.carry_out(_requests(own, routes.get(namespace, ())))
+                offloads_off(end.place.device for end, _ in devices)
+            rtnetlink.carry_out(_requests(devices, routes.get(namespace, ())))
         if namespace in emulating:
             batch = [
                 (device, line) for device in emulating[namespace] for line in device.lines("add")
@@ -194,8 +200,9 @@ def _connect(plan: Layout, topology: Topology) -> None:
 def _requests(
     ends: Sequence[tuple[End, End]], routes: Sequence[PathRoute]
 ) -> list[rtnetlink.RtnetlinkRequest]:
-    """Returns the requests that set up a namespace's devices. Each has the MAC address of the
-    device at the other end of its link, so it never has to ask for it.
+    """Returns the requests that set up a namespace: addresses of its devices, routes, and permanent
+    ARP entries, so that no ARP packets pass the path. `ends` has pairs of a device of the namespace
+    and the one at the other end of its link.
     """
     requests = [rtnetlink.up("lo")]
     for end, other in ends:
@@ -209,7 +216,9 @@ def _requests(
 
 
 def _device(end: End, mtu_bytes: int) -> str:
-    """Returns one end of a link as arguments of `ip link add`."""
+    """Returns one end of a veth link as arguments of `ip link add`: its name, MAC address, MTU and
+    namespace.
+    """
     return (
         f"{end.place.device} address {end.mac} mtu {mtu_bytes} netns "
         f"{NAMESPACE_PREFIX}{end.place.namespace}"

@@ -1,5 +1,6 @@
-"""Changes a host as an entry requires and takes the changes back: pacing by fq (tc-fq(8)), and the
-user's commands before and after. Compares the state of the host before and after a run.
+"""Changes a real host for a run, undoes it, and compares the host's state before and after the run.
+
+The changes are pacing by fq (tc-fq(8)), and the user's commands before and after the run.
 """
 
 import re
@@ -19,10 +20,12 @@ OWN_HANDLE = "cc01"  # of the mq that replaces the kernel's own, whose children 
 
 @contextmanager
 def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[None]:
-    """Limits each flow that leaves the device to `pacing_bps`, and restores the device afterwards.
+    """Makes fq limit each flow that leaves the device to `pacing_bps`, and restores the device when
+    the context ends.
 
-    If the device already has an fq that somebody configured, only its rate is set, on each queue if
-    the device has several. Raises CommandError.
+    If somebody has already configured fq on the device, only its rate is changed; otherwise fq
+    replaces the queue discipline. On a device with several queues (mq), this is done for each.
+    Raises CommandError.
     """
     rate = f"{pacing_bps:.0f}bit"
     present = qdiscs(host, device)
@@ -30,7 +33,7 @@ def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[Non
     several = any(qdisc["kind"] == "mq" and qdisc.get("root") for qdisc in present)
     with ExitStack() as changes:
         if root and root["kind"] == "fq":
-            changes.enter_context(_rate_of_fq(host, device, ["root"], root, rate))
+            changes.enter_context(_paced_fq(host, device, ["root"], root, rate))
         elif (
             root
             and several
@@ -39,7 +42,7 @@ def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[Non
         ):
             for leaf in leaves:
                 changes.enter_context(
-                    _rate_of_fq(host, device, ["parent", leaf["parent"]], leaf, rate)
+                    _paced_fq(host, device, ["parent", leaf["parent"]], leaf, rate)
                 )
         elif several:
             changes.enter_context(replaced_qdisc(host, device, ["handle", f"{OWN_HANDLE}:", "mq"]))
@@ -64,36 +67,44 @@ def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[Non
 
 
 def device_to(host: RealHost, address: str) -> str:
-    """Returns the device through which packets to the numeric address leave. Raises
-    CommandError.
+    """Returns the network device through which the host sends packets to a numeric address, which
+    may name the device itself, as in 'fe80::1%eth0'. Raises CommandError.
     """
     address, _, zone = address.partition("%")
-    return zone or _of_route(host, address, "dev")
+    return zone or _route_property(host, address, "dev")
 
 
 def source_to(host: RealHost, address: str) -> str:
-    """Returns the source address of packets to the numeric address. Raises CommandError."""
+    """Returns the address that the host uses as the source of packets to a numeric address. Raises
+    CommandError.
+    """
     address, _, zone = address.partition("%")
-    return _of_route(host, address, "src", *(["dev", zone] if zone else []))
+    return _route_property(host, address, "src", *(["dev", zone] if zone else []))
 
 
-def _of_route(host: RealHost, address: str, what: str, *through: str) -> str:
-    argv = ["ip", "-o", "route", "get", address, *through]
+def _route_property(host: RealHost, address: str, name: str, *device: str) -> str:
+    """Returns the word after `name`, such as 'dev' or 'src', in the output of `ip route get
+    ADDRESS`, which may be limited to a device. Raises CommandError without a route.
+    """
+    argv = ["ip", "-o", "route", "get", address, *device]
     words = host.run(argv).split()
-    if what not in words[:-1]:
+    if name not in words[:-1]:
         raise CommandError(host.name, argv, f"no route to {address}")
-    return words[words.index(what) + 1]
+    return words[words.index(name) + 1]
 
 
 @contextmanager
-def _rate_of_fq(
-    host: RealHost, device: str, where: list[str], fq: dict[str, object], rate: str
+def _paced_fq(
+    host: RealHost, device: str, parent: list[str], fq: dict[str, object], rate: str
 ) -> Iterator[None]:
-    change = ["tc", "qdisc", "change", "dev", device, *where, "fq", "maxrate"]
+    """Sets the maximum rate of a flow in an existing fq, and restores the former one when the
+    context ends. `parent` is tc's ['root'] or ['parent', HANDLE]; `fq` is tc's JSON of the qdisc.
+    """
+    change = ["tc", "qdisc", "change", "dev", device, *parent, "fq", "maxrate"]
     options = fq.get("options")
     former = options.get("maxrate") if isinstance(options, dict) else None  # in bytes per second
     undo = [*change, f"{FQ_UNLIMITED_BIT if former is None else int(former) * 8}bit"]
-    with host.changed(f"pacing of {device} {' '.join(where)}", [*change, rate], undo):
+    with host.changed(f"pacing of {device} {' '.join(parent)}", [*change, rate], undo):
         yield
 
 
@@ -113,8 +124,10 @@ State = dict[str, str]
 
 
 def state_of(host: RealHost, devices: Iterable[str]) -> State:
-    """Returns TCP's sysctls, its modules' parameters, and each device's queues, MTU and offloads,
-    by name.
+    """Reads the settings of a host that influence TCP, by name: sysctls, parameters of TCP modules,
+    and the queue disciplines, MTU and offloads of these devices.
+
+    It is called before and after a run, to find changes that were not undone.
     """
     settings = [line.partition(":") for line in host.run(["sh", "-c", SETTINGS]).splitlines()]
     state = {
@@ -133,7 +146,7 @@ def state_of(host: RealHost, devices: Iterable[str]) -> State:
 
 
 def differences(host: RealHost, before: State, after: State) -> list[str]:
-    """Returns a sentence for each setting that has changed.
+    """Compares two results of state_of(). Returns a sentence for each setting that has changed.
 
     A module that was loaded in the meantime does not count as a change.
     """
@@ -156,11 +169,12 @@ NOTHING = ["true"]
 def bracketed(
     host: RealHost, name: str, before: str | None, after: str | None, logs: Path
 ) -> Iterator[None]:
-    """Runs `before`, and runs `after` when the context ends, even if `before` failed or this
-    process dies.
+    """Runs the user's shell line `before` on the host, and `after` when the context ends, even if
+    `before` failed or this process dies. None: there is no such command.
 
-    Background processes of `before` live until then. The outputs are in `logs`. Raises CommandError
-    if `before` fails; failures() reports the result of `after`.
+    Background processes of `before` live until the end. The outputs are in pre-NAME.* and
+    post-NAME.out in `logs`. Raises CommandError if `before` fails; failures() tells whether `after`
+    failed.
     """
     with ExitStack() as ends:
         if after:
@@ -170,7 +184,7 @@ def bracketed(
             changed = host.changed(
                 f"post-{name}",
                 NOTHING,
-                _whatever_it_returns(after),
+                _always_succeeding(after),
                 False,
                 TIMEOUT_S + AFTER_TIMEOUT_S,
                 output,
@@ -187,7 +201,9 @@ def bracketed(
 
 
 def failures(logs: Path) -> list[str]:
-    """Returns a sentence for each post command in `logs` that had an exit status other than 0."""
+    """Returns a sentence for each command after a run that failed, according to its output in
+    `logs`, for the run's diagnostics.
+    """
     sentences = []
     for output in sorted(logs.glob("post-*.out")):
         status = last_line(output).removeprefix(STATUS)
@@ -199,9 +215,9 @@ def failures(logs: Path) -> list[str]:
     return sentences
 
 
-def _whatever_it_returns(line: str) -> list[str]:
-    """Returns a command that succeeds whatever the line returns, and prints the line's exit status
-    last.
+def _always_succeeding(line: str) -> list[str]:
+    """Returns a command that runs the user's shell line with a timeout, and succeeds even if the
+    line fails. The last line of its output has the line's exit status, which failures() reads.
     """
     script = f'timeout -k 5 {TIMEOUT_S:.0f} sh -c "$1" 2>&1; echo "{STATUS}$?"'
     return ["sh", "-c", script, "sh", line]

@@ -1,5 +1,6 @@
-"""Lays out an emulated path: namespaces, links, addresses, routes, and the qdiscs of every device.
-It changes nothing.
+"""Plans an emulated path (a dumbbell): namespaces, links, addresses, routes, qdiscs of all devices.
+
+It changes nothing on the machine.
 
     h1 eth0 ── west [delay] east ── west [bottleneck] east ── eth0 receiver
 
@@ -44,7 +45,7 @@ ROUTERS = (DELAY, BOTTLENECK, EXIT)
 
 @dataclass(frozen=True)
 class Place:
-    """Names a device in a namespace; the namespace is without NAMESPACE_PREFIX."""
+    """Names a network device and its namespace, without the prefix 'ccmix-' of the namespace."""
 
     namespace: str
     device: str
@@ -52,8 +53,8 @@ class Place:
 
 @dataclass(frozen=True)
 class End:
-    """Describes a device with its IP addresses, '10.0.1.1/24', and its MAC address,
-    '02:00:00:00:00:01'.
+    """Describes one end of a veth link: the device, its IP addresses, such as '10.0.1.1/24', and
+    its MAC address, such as '02:00:00:00:00:01'.
     """
 
     place: Place
@@ -62,12 +63,15 @@ class End:
 
     @property
     def ips(self) -> list[str]:
+        """Returns the addresses without the lengths of their prefixes: '10.0.1.1'."""
         return [address.partition("/")[0] for address in self.addresses]
 
 
 @dataclass(frozen=True)
 class PathRoute:
-    """Leads from a namespace to a network, '10.0.3.0/24'."""
+    """Describes a route in the routing table of a namespace: to a network, such as '10.0.3.0/24',
+    through a gateway.
+    """
 
     namespace: str
     network: str
@@ -77,8 +81,10 @@ class PathRoute:
 
 @dataclass(frozen=True)
 class EmulatingDevice:
-    """Describes a device that emulates: its purpose in `what`, and the `arguments` of tc without
-    their verb.
+    """Describes a device whose qdiscs emulate a property of the path, such as its rate or delay.
+
+    `what` is its purpose, such as 'bottleneck'. `arguments` has the words of tc for each qdisc,
+    class or filter, without verb and device: ('qdisc', 'root', 'netem', ...).
     """
 
     what: str
@@ -86,14 +92,16 @@ class EmulatingDevice:
     arguments: tuple[tuple[str, ...], ...]
 
     def lines(self, verb: str) -> list[str]:
-        """Returns lines for tc -batch."""
+        """Returns lines for `tc -batch`, such as 'qdisc add dev east root netem ...' for the verb
+        'add'.
+        """
         device = self.place.device
         return [" ".join([first, verb, "dev", device, *rest]) for first, *rest in self.arguments]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Describes a sender, its receiver, and the devices that only they use."""
+    """Describes a sender and its receiver: their addresses, and the devices that only they use."""
 
     sender: Sender
     receiver: str
@@ -102,14 +110,13 @@ class Pair:
     sender_queue: EmulatingDevice
     data_delay: EmulatingDevice
     ack_delay: EmulatingDevice
-    control: tuple[
-        EmulatingDevice, ...
-    ] = ()  # both ends of the link next to the path, if there is one
+    # both ends of the link next to the path, if there is one
+    control: tuple[EmulatingDevice, ...] = ()
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Describes the namespaces and devices of a topology."""
+    """Describes all namespaces, links, routes and devices that a topology needs."""
 
     pairs: tuple[Pair, ...]
     bottleneck: EmulatingDevice
@@ -119,23 +126,35 @@ class Layout:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
+        """Returns the names of all namespaces, each once."""
         return tuple(dict.fromkeys(end.place.namespace for link in self.links for end in link))
 
     @property
     def receivers(self) -> tuple[str, ...]:
+        """Returns the names of the receivers, each once: several senders may share one."""
         return tuple(dict.fromkeys(pair.receiver for pair in self.pairs))
 
     @property
     def emulating(self) -> tuple[EmulatingDevice, ...]:
-        own = (device for pair in self.pairs for device in _own(pair))
-        return (*own, self.bottleneck, *([self.ack_bottleneck] if self.ack_bottleneck else []))
+        """Returns all devices with qdiscs that emulate the path: those of each pair, and the
+        bottlenecks.
+        """
+        of_pairs = (device for pair in self.pairs for device in _pair_devices(pair))
+        return (*of_pairs, self.bottleneck, *([self.ack_bottleneck] if self.ack_bottleneck else []))
 
 
-def _own(pair: Pair) -> tuple[EmulatingDevice, ...]:
+def _pair_devices(pair: Pair) -> tuple[EmulatingDevice, ...]:
+    """Returns the devices with qdiscs that only this pair of hosts uses."""
     return pair.sender_queue, pair.data_delay, pair.ack_delay, *pair.control
 
 
 def layout(topology: Topology) -> Layout:
+    """Plans the emulated path of a topology, as in the picture at the top of this module. Sender
+    number N (from 0) and its receiver have addresses that begin with 10.N.
+
+    West and east are the sides of a router towards senders and receivers. An exit router follows
+    the bottleneck if each sender has its own receiver, or if ACKs have a bottleneck.
+    """
     senders = topology.senders
     several = len(senders) > 1
     fans_out = several and topology.receivers == "each"
@@ -145,10 +164,10 @@ def layout(topology: Topology) -> Layout:
     links: list[tuple[End, End]] = []
     routes: list[PathRoute] = []
     far_ends: list[End] = []
-    for at, sender in enumerate(senders):
-        number = str(at + 1) if several else ""
+    for index, sender in enumerate(senders):
+        number = str(index + 1) if several else ""
         west, east = f"west{number}", f"east{number}"
-        net = f"10.{at}"
+        net = f"10.{index}"
         receiver = f"{sender.name}-{RECEIVER}" if fans_out else RECEIVER
         control: tuple[EmulatingDevice, ...] = ()
         if topology.control == "beside":
@@ -227,19 +246,22 @@ def layout(topology: Topology) -> Layout:
 def _control_devices(
     topology: Topology, sender: Sender, ends: tuple[End, End]
 ) -> tuple[EmulatingDevice, ...]:
+    """Returns both ends of the link for iperf3's control connection, next to the path. Each has the
+    path's delay in its direction, but no loss and no rate.
+    """
+    delays_s = (sender.delay_s, sender.delay_of_acks_s)
     return tuple(
         EmulatingDevice(
-            topology.device_name(f"{CONTROL}-{what}", sender),
+            topology.device_name(f"{CONTROL}-{direction}", sender),
             end.place,
             (_netem(qdisc.netem(delay_s)),),
         )
-        for what, end, delay_s in zip(
-            ("data", "ack"), ends, (sender.delay_s, sender.delay_of_acks_s), strict=True
-        )
+        for direction, end, delay_s in zip(("data", "ack"), ends, delays_s, strict=True)
     )
 
 
 def _ack_bottleneck(topology: Topology) -> EmulatingDevice | None:
+    """Returns the device that limits the rate of returning ACKs, if the topology has one."""
     if topology.ack_bottleneck is None:
         return None
     arguments = map(tuple, qdisc.ack_bottleneck(topology, topology.ack_bottleneck))
@@ -247,28 +269,35 @@ def _ack_bottleneck(topology: Topology) -> EmulatingDevice | None:
 
 
 def data_netem(sender: Sender) -> list[str]:
+    """Returns tc's words for the netem that delays and loses a sender's data."""
     return qdisc.netem(sender.delay_of_data_s, sender.loss, sender.jitter_s, sender.reorder)
 
 
 def ack_netem(sender: Sender) -> list[str]:
+    """Returns tc's words for the netem that delays the ACKs to a sender."""
     return qdisc.netem(sender.delay_of_acks_s, None, sender.jitter_s)
 
 
 def bottleneck_arguments(topology: Topology) -> tuple[tuple[str, ...], ...]:
-    below = qdisc.leaf(topology)
+    """Returns tc's words for the bottleneck, as in EmulatingDevice.arguments: the shaper with the
+    rate, the queue below it, unless that is the shaper's own, and the policer, if there is one.
+    """
+    queue = qdisc.leaf(topology)
     policer = qdisc.policer(topology, topology.policer) if topology.policer else []
-    return tuple(map(tuple, [*qdisc.shaper(topology), *([below] if below else []), *policer]))
+    return tuple(map(tuple, [*qdisc.shaper(topology), *([queue] if queue else []), *policer]))
 
 
 def _netem(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Returns tc's words that make a netem the root qdisc of a device."""
     return ("qdisc", "root", *arguments)
 
 
 def _sender_queue(topology: Topology, sender: Sender) -> tuple[tuple[str, ...], ...]:
-    """Returns the sender's own queue. If the host's device has its own rate, the queue is below a
-    token bucket.
+    """Returns tc's words for the queue on a sender's device. If the device has a rate of its own,
+    the queue is below a token bucket (tbf) with that rate.
 
-    It rarely fills, because TCP's small queues push back on the sockets, as with a slow device.
+    The queue rarely fills, because TCP's small queues push back on the sockets, as they do with a
+    slow device.
     """
     if sender.rate_bps is None:
         return (("qdisc", "root", *qdisc.sender_queue(sender.queue)),)
@@ -289,22 +318,28 @@ def _sender_queue(topology: Topology, sender: Sender) -> tuple[tuple[str, ...], 
 
 
 def _end(namespace: str, device: str, address: str) -> End:
+    """Describes the end of a link with one address, still without a MAC address."""
     return End(Place(namespace, device), (address,))
 
 
 def _joined(ends: Iterable[End]) -> End:
-    """Returns one device with the addresses of all the devices."""
+    """Merges ends of links into one device, which has all of their addresses, such as the device of
+    a receiver that several senders share.
+    """
     ends = list(ends)
     return End(ends[0].place, tuple(address for end in ends for address in end.addresses))
 
 
 def _with_macs(links: Iterable[tuple[End, End]]) -> Iterator[tuple[End, End]]:
-    """Yields the links with locally administered MAC addresses, which are the same each time."""
+    """Yields the links with MAC addresses, which are the same each time so that runs repeat
+    exactly. They are locally administered ones.
+    """
     for number, (near, far) in enumerate(links):
         yield replace(near, mac=_mac(2 * number)), replace(far, mac=_mac(2 * number + 1))
 
 
 def _mac(number: int) -> str:
+    """Returns a locally administered MAC address with this number: '02:00:00:00:00:01'."""
     return "02:00:" + number.to_bytes(4).hex(":")
 
 

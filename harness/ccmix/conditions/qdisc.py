@@ -1,6 +1,4 @@
-"""Writes queue disciplines as arguments of tc(8), and replaces the queue discipline of a device,
-with an undo.
-"""
+"""Writes queue disciplines as arguments of tc(8), reads them, and replaces that of a device."""
 
 import re
 from collections import Counter
@@ -37,10 +35,10 @@ SFQ_MOST_DEPTH = 127  # packets a flow (net/sched/sch_sfq.c)
 def netem(
     delay_s: float, loss: Loss | None = None, jitter_s: float = 0.0, reorder: float = 0.0
 ) -> list[str]:
-    """Returns delay, its variation, loss and reordering of each packet (tc-netem(8)), times in
-    microseconds.
+    """Returns tc's arguments for a netem that delays packets by `delay_s` with the variation
+    `jitter_s`, loses some, and reorders the fraction `reorder` of them (tc-netem(8)).
 
-    It sets everything, so that the same arguments can also change an existing netem.
+    They name every setting, so that the same arguments can also change an existing netem.
     """
     return [
         "netem",
@@ -55,22 +53,24 @@ def netem(
 
 
 def _microseconds(seconds: float) -> str:
-    """Returns a time rounded to the smallest unit that tc accepts for netem (get_ticks() of
-    iproute2 6.1).
+    """Returns a time as tc accepts it for netem: in whole microseconds, its smallest unit
+    (get_ticks() of iproute2 6.1).
     """
     return f"{round(seconds * 1e6)}us"
 
 
 def loss_arguments(loss: Loss) -> list[str]:
+    """Returns netem's arguments for a model of loss, such as ['loss', 'random', '1%']."""
     return ["loss", loss.model, *(f"{share * 100:.10g}%" for share in loss.parameters)]
 
 
 def shaper(topology: Topology) -> list[list[str]]:
-    """Returns the rate limit, as lists of arguments of `tc OBJECT VERB dev DEVICE`, each beginning
-    with its object.
+    """Returns tc's arguments for the rate limit of the bottleneck: a list for each qdisc or class,
+    as in `tc OBJECT VERB dev DEVICE ...` without verb and device, so it begins with 'qdisc' or
+    'class'.
 
-    It is a token bucket (tc-tbf(8)) or a class of htb (tc-htb(8)); their bytes include the Ethernet
-    header. tbf has a FIFO of bytes of its own, which leaf() replaces.
+    The limit is a token bucket (tc-tbf(8)) or a class of htb (tc-htb(8)); their bytes include the
+    Ethernet header. tbf has a FIFO of bytes of its own, which leaf() replaces.
     """
     rate, burst = f"{topology.rate_bps:.0f}bit", str(topology.bottleneck_bucket_bytes)
     if topology.shaper == "tbf":
@@ -105,8 +105,9 @@ def shaper(topology: Topology) -> list[list[str]]:
 
 
 def policer(topology: Topology, setting: Policer) -> list[list[str]]:
-    """Returns the policer, which drops data beyond a rate and a burst (tc-police(8)), in the same
-    form. It acts before the shaper.
+    """Returns tc's arguments for a policer at the bottleneck: it drops data beyond a rate and a
+    burst (tc-police(8)), before the shaper sees it. There is a list for each object of tc, without
+    verb and device: ['qdisc', 'clsact'] and ['filter', 'egress', ...].
 
     The filter sees packets before the root qdisc of the device. The kernel counts its drops as
     drops of clsact (tc_run() in net/core/dev.c). `mtu` is the largest packet that passes at all.
@@ -127,8 +128,9 @@ def policer(topology: Topology, setting: Policer) -> list[list[str]]:
 
 
 def ack_bottleneck(topology: Topology, acks: AckBottleneck) -> list[list[str]]:
-    """Returns the bottleneck of ACKs, in the same form: a token bucket with a FIFO of bytes or of
-    packets.
+    """Returns tc's arguments for a bottleneck on the way back of ACKs: a token bucket with a FIFO
+    that is limited in bytes or in packets. There is a list for each qdisc, without verb and device:
+    ['qdisc', 'root', ...].
     """
     rate, limit = f"{acks.rate_bps:.0f}bit", str(topology.ack_limit)
     burst = str(BUCKET_PACKETS * topology.packet_bytes)
@@ -138,12 +140,16 @@ def ack_bottleneck(topology: Topology, acks: AckBottleneck) -> list[list[str]]:
 
 
 def leaf(topology: Topology) -> list[str] | None:
-    """Returns the queue below the shaper, in the same form, or None if it is tbf's own."""
+    """Returns tc's arguments, without verb and device, for the bottleneck's queue, which is below
+    the shaper and holds the buffer. None if the queue is the FIFO of bytes that tbf has anyway.
+
+    The options of the queue are those that the user gives, and defaults of ccmix for the others.
+    """
     queue = topology.queue
     if queue.kind == "bfifo" and topology.shaper == "tbf":
         return None
     limit, defaults = _limit_and_defaults(topology)
-    chosen = [
+    defaults_used = [
         word
         for name, value in defaults.items()
         if name not in queue.parameters
@@ -157,21 +163,22 @@ def leaf(topology: Topology) -> list[str] | None:
         "2:",
         queue.kind,
         *limit,
-        *chosen,
+        *defaults_used,
         *queue.parameters,
     ]
 
 
 def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
-    """Returns the buffer as the queue's own limit, and options that keep unsuitable defaults from
-    holding less or dropping packets.
+    """Returns the option that limits the queue to the topology's buffer, in the queue's own unit,
+    and further options by name. These replace defaults of the qdisc by which it would hold less
+    than the buffer, or drop packets for another reason; the user may override them.
     """
     size_bytes, packets = str(topology.buffer_bytes), str(topology.buffer_packets)
     rate, memory = (
         f"{topology.rate_bps:.0f}bit",
         str(max(FQ_MEMORY_BYTES, 4 * topology.buffer_bytes)),
     )
-    of_kind: dict[str, tuple[list[str], dict[str, str]]] = {
+    by_kind: dict[str, tuple[list[str], dict[str, str]]] = {
         "bfifo": (["limit", size_bytes], {}),
         "red": (["limit", size_bytes], {"avpkt": str(topology.packet_bytes), "bandwidth": rate}),
         "cake": (["memlimit", size_bytes], {}),
@@ -181,25 +188,27 @@ def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
         "fq_pie": (["limit", packets], {"memory_limit": memory}),
         "sfq": (["limit", packets], {"depth": str(min(topology.buffer_packets, SFQ_MOST_DEPTH))}),
     }
-    return of_kind.get(topology.queue.kind, (["limit", packets], {}))
+    return by_kind.get(topology.queue.kind, (["limit", packets], {}))
 
 
 def sender_queue(queue: Queue) -> list[str]:
-    """Returns the queue of a sender. Unless limits are given, fq drops nothing itself, and other
-    queues have tc's defaults.
+    """Returns tc's arguments for the queue on a sender's device. Unless the user limits it, fq gets
+    limits that are never reached, so that it drops nothing; other queues have tc's defaults.
     """
     unlimited = ("limit", "flow_limit") if queue.kind == "fq" else ()
-    chosen = [
+    limits = [
         word
         for name in unlimited
         if name not in queue.parameters
         for word in (name, str(NEVER_FULL_PACKETS))
     ]
-    return [queue.kind, *chosen, *queue.parameters]
+    return [queue.kind, *limits, *queue.parameters]
 
 
 def netem_between_hosts(setting: Netem) -> list[str]:
-    """Returns all settings of netem for the packets that leave a device (tc-netem(8))."""
+    """Returns tc's arguments for netem on a device of a real host: delay, loss, rate and queue
+    limit of the packets that leave it (tc-netem(8)).
+    """
     arguments = ["netem", "delay", _microseconds(setting.delay_s)]
     if setting.loss:
         arguments += loss_arguments(setting.loss)
@@ -210,29 +219,29 @@ def netem_between_hosts(setting: Netem) -> list[str]:
 
 
 def statistics_command(device: str | None) -> list[str]:
-    """Returns the command that reports, as JSON, the statistics of the device's queue disciplines,
-    or of all devices.
+    """Returns the command that prints the qdiscs of a device with their counters as JSON; of all
+    devices for None.
     """
     return ["tc", "-s", "-j", "qdisc", "show", *(["dev", device] if device else [])]
 
 
 def classes_command(device: str) -> list[str]:
-    """Returns the command that shows the classes of the device's queue disciplines; tc has no JSON
-    for those of htb.
+    """Returns the command that prints the classes of a device as text, because tc has no JSON for
+    htb's.
     """
     return ["tc", "class", "show", "dev", device]
 
 
 def filters_command(device: str) -> list[str]:
-    """Returns the command that shows the policer of a device; tc's JSON lacks its rate and
-    burst.
+    """Returns the command that prints the policer of a device as text, because its rate and burst
+    are not in tc's JSON.
     """
     return ["tc", "-s", "filter", "show", "dev", device, POLICER_HOOK]
 
 
 def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:
-    """Returns the queue disciplines from statistics_command(). Raises CommandError if its output is
-    not JSON of qdiscs.
+    """Reads the qdiscs of a device, or of all devices for None: a dict for each, as in the JSON of
+    `tc -s qdisc show`. Raises CommandError.
     """
     argv = statistics_command(device)
     output = host.run(argv)
@@ -245,9 +254,8 @@ def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:
 
 
 def root_of(device_qdiscs: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Returns the root among a device's qdiscs.
-
-    Returns None for one that the kernel set up by itself, which has no handle.
+    """Returns the root among a device's qdiscs (tc's JSON); None if the kernel set it up by itself,
+    which is to say that its handle is '0:'.
     """
     return next(
         (qdisc for qdisc in device_qdiscs if qdisc.get("root") and qdisc["handle"] != "0:"), None
@@ -255,9 +263,8 @@ def root_of(device_qdiscs: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def leaves_of(device_qdiscs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the qdiscs below the root, one for each queue of an mq.
-
-    Qdiscs that hold no packets (clsact, ingress) are left out.
+    """Returns the qdiscs below the root among a device's qdiscs (tc's JSON), for example one for
+    each queue of an mq. Qdiscs that hold no packets (clsact, ingress) are left out.
     """
     return [
         qdisc
@@ -267,8 +274,8 @@ def leaves_of(device_qdiscs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def described(device_qdiscs: Sequence[dict[str, Any]]) -> str:
-    """Returns a device's queues with their options, the root first: 'mq with 4 x fq_codel limit
-    10240 flows 1024 ...'.
+    """Describes a device's qdiscs (tc's JSON) with their options, the root first: 'mq with 4 x
+    fq_codel limit 10240 flows 1024 ...'.
 
     Options have the names, the order and the units of tc's JSON.
     """
@@ -279,6 +286,9 @@ def described(device_qdiscs: Sequence[dict[str, Any]]) -> str:
 
 
 def _with_options(qdisc: dict[str, Any]) -> str:
+    """Describes one qdisc: its kind and its options, 'fq_codel limit 10240 ecn ...'. A flag that is
+    off is left out.
+    """
     options = qdisc.get("options")
     words = [str(qdisc["kind"])]
     for name, value in options.items() if isinstance(options, dict) else ():
@@ -293,11 +303,11 @@ def _with_options(qdisc: dict[str, Any]) -> str:
 
 @contextmanager
 def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[None]:
-    """Replaces the device's root qdisc, and puts the former one back afterwards, which may be the
-    kernel's own or a simple one.
+    """Replaces the device's root qdisc by the given one, such as ['fq', 'maxrate', '1gbit'] in tc's
+    words, and puts the former one back when the context ends.
 
-    Raises CommandError if somebody configured the device in a way that tc can't express as one
-    command.
+    Raises CommandError if ccmix could not put the former one back, because a single command of tc
+    can't create it, for example htb with classes.
     """
     undo = ["tc", "qdisc", "del", "dev", device, "root"]
     present = qdiscs(host, device)
@@ -321,8 +331,8 @@ def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[No
 
 
 def _as_arguments(host: Host, device: str) -> list[str]:
-    """Returns arguments that make the device's root qdisc again: tc's own output for it, without
-    the words that tc does not read.
+    """Returns tc's arguments that create the device's present root qdisc again, to undo a change.
+    They are tc's output for it, without the words that tc does not accept as input.
 
     'qdisc pfifo 8001: root refcnt 2 limit 100p' becomes 'handle 8001: pfifo limit 100'.
     """

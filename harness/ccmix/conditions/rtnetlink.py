@@ -1,4 +1,4 @@
-"""Configures devices of the network namespace that this thread has entered, with rtnetlink(7).
+"""Sets up links, addresses and routes of this thread's network namespace through rtnetlink(7).
 
 It sends the same requests as ip(8), which would need a process for each namespace: a path of 200
 hosts has 400.
@@ -35,13 +35,14 @@ _MOST_ANSWERED_BYTES = 65536
 
 
 class RtnetlinkRequest:
-    """Holds one request of rtnetlink, and a description for people."""
+    """Holds a request to the kernel through rtnetlink, with a description (`text`) for errors."""
 
     def __init__(self, text: str, kind: int, flags: int, body: bytes) -> None:
         self.text = text
         self._kind, self._flags, self._body = kind, flags, body
 
     def message(self, sequence: int) -> bytes:
+        """Returns the bytes to send. The kernel's answer has the same sequence number."""
         length = _HEADER.size + len(self._body)
         return (
             _HEADER.pack(length, self._kind, _REQUEST | _ACK | self._flags, sequence, 0)
@@ -58,19 +59,19 @@ def up(device: str) -> RtnetlinkRequest:
 
 
 def address(device: str, interface: str) -> RtnetlinkRequest:
-    """Returns the request of `ip addr add INTERFACE dev DEVICE`; INTERFACE is such as
-    '10.0.1.1/24'.
+    """Returns the request of `ip addr add INTERFACE dev DEVICE`; `interface` is an address with the
+    length of its prefix, such as '10.0.1.1/24'.
     """
-    of_device = ipaddress.IPv4Interface(interface)
-    body = _ADDRESS.pack(
-        socket.AF_INET, of_device.network.prefixlen, 0, 0, socket.if_nametoindex(device)
-    )
-    body += _attribute(_IFA_LOCAL, of_device.packed) + _attribute(_IFA_ADDRESS, of_device.packed)
+    ip = ipaddress.IPv4Interface(interface)
+    body = _ADDRESS.pack(socket.AF_INET, ip.network.prefixlen, 0, 0, socket.if_nametoindex(device))
+    body += _attribute(_IFA_LOCAL, ip.packed) + _attribute(_IFA_ADDRESS, ip.packed)
     return _new(f"address {interface} of {device}", _NEW_ADDRESS, body)
 
 
 def neighbour(device: str, ip: str, mac: str) -> RtnetlinkRequest:
-    """Returns the request of `ip neigh add IP lladdr MAC nud permanent dev DEVICE`."""
+    """Returns the request of `ip neigh add IP lladdr MAC nud permanent dev DEVICE`, a permanent ARP
+    entry.
+    """
     body = _NEIGHBOUR.pack(socket.AF_INET, socket.if_nametoindex(device), _NUD_PERMANENT, 0, 0)
     body += _attribute(_NDA_DST, ipaddress.IPv4Address(ip).packed)
     body += _attribute(_NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
@@ -92,21 +93,21 @@ def route(network: str, gateway: str, table: int) -> RtnetlinkRequest:
 
 
 def carry_out(requests: Sequence[RtnetlinkRequest]) -> None:
-    """Sends the requests to the kernel in their order. Raises OSError, which names the request that
-    the kernel refuses.
+    """Sends the requests to the kernel in their order, several at a time, and waits for the
+    answers. Raises OSError, which names the request that the kernel refuses.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
         for begin in range(0, len(requests), _AT_ONCE):
-            some = requests[begin : begin + _AT_ONCE]
-            kernel.send(b"".join(request.message(at) for at, request in enumerate(some)))
+            batch = requests[begin : begin + _AT_ONCE]
+            kernel.send(b"".join(request.message(at) for at, request in enumerate(batch)))
             answered = 0
-            while answered < len(some):
-                answered += _check(kernel.recv(_MOST_ANSWERED_BYTES), some)
+            while answered < len(batch):
+                answered += _check(kernel.recv(_MOST_ANSWERED_BYTES), batch)
 
 
 def _check(answers: bytes, requests: Sequence[RtnetlinkRequest]) -> int:
-    """Returns the number of requests that the kernel has answered. Raises OSError for the first
-    that it refuses.
+    """Returns how many of the requests are answered in `answers`, the bytes of one or more netlink
+    messages. Raises OSError for the first request that the kernel refuses.
     """
     at = answered = 0
     while at < len(answers):
@@ -120,8 +121,10 @@ def _check(answers: bytes, requests: Sequence[RtnetlinkRequest]) -> int:
 
 
 def _new(text: str, kind: int, body: bytes) -> RtnetlinkRequest:
+    """Returns a request that adds an object, and that fails if it exists."""
     return RtnetlinkRequest(text, kind, _CREATE | _EXCLUSIVE, body)
 
 
 def _attribute(kind: int, value: bytes) -> bytes:
+    """Returns an attribute of a request (rtattr), padded to 4 bytes."""
     return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)

@@ -1,4 +1,4 @@
-"""Reads and changes sysctls, and parameters of kernel modules."""
+"""Reads and changes sysctls and parameters of kernel modules, such as a TCP receive buffer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,15 +38,18 @@ FOLDER = "/sys/module"
 
 
 def of_ends(topology: Topology) -> tuple[str, ...]:
-    """Returns the sysctls that a topology sets on each sender and receiver, which are also read
-    back. There are no more of them, because each read moves a guest's clock.
+    """Returns the names of the sysctls of senders and receivers that are read back before and after
+    a run, to check that they have the values that the topology sets.
+
+    Only these are read, because each read moves the virtual clock of a guest.
     """
     windows = any(sender.receiver_window_bytes is not None for sender in topology.senders)
     return (TCP_ECN, TCP_RMEM) if windows else (TCP_ECN,)
 
 
 def tcp_rmem(topology: Topology, window_bytes: int | None) -> str:
-    """Returns the sysctl of a host with the given largest window, if there is one.
+    """Returns the value of tcp_rmem (minimum, default and maximum buffer) with which a receiver's
+    window is at most `window_bytes`; None: it is not limited.
 
     Since Linux 6.6 the window is a share of the buffer: the share of the data in the memory of the
     first full packet, in whole 256ths (tcp_measure_rcv_mss() in net/ipv4/tcp_input.c). Packets that
@@ -64,8 +67,8 @@ def tcp_rmem(topology: Topology, window_bytes: int | None) -> str:
 
 
 def read_sysctls(host: Host, names: Sequence[str]) -> dict[str, str]:
-    """Returns the values by name, without those that the host's kernel or the namespace does not
-    have.
+    """Reads sysctls of a host with one command. Returns values by name; names that its kernel or
+    namespace does not have are left out.
     """
     lines = host.run(["sysctl", "-e", *names]).splitlines()
     return {
@@ -75,7 +78,7 @@ def read_sysctls(host: Host, names: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def changed_sysctls(host: Host, values: Mapping[str, str]) -> Iterator[None]:
-    """Sets the sysctls, and puts their former values back afterwards."""
+    """Sets sysctls (value by name), and puts their former values back when the context ends."""
     former = dict(zip(values, host.run(["sysctl", "-n", *values]).splitlines(), strict=True))
     set_all = ["sysctl", "-q", "-w"]
     do = [*set_all, *(f"{name}={value}" for name, value in values.items())]
@@ -86,8 +89,8 @@ def changed_sysctls(host: Host, values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def changed_parameter(host: Host, parameter: ModuleParameter) -> Iterator[None]:
-    """Sets the parameter, or one element of it, and puts it back afterwards. Raises
-    CommandError.
+    """Sets a parameter of a kernel module, or one element of a vector, and puts the former value
+    back when the context ends. Raises CommandError, also if the kernel shows another value then.
     """
     file, former = f"{FOLDER}/{parameter.path}", read_parameter(host, parameter)
     try:
@@ -105,7 +108,7 @@ def changed_parameter(host: Host, parameter: ModuleParameter) -> Iterator[None]:
 
 
 def read_parameter(host: Host, parameter: ModuleParameter) -> str:
-    """Returns the parameter's value in the kernel, with all elements of a vector. Raises
+    """Reads the value of a kernel module's parameter; all elements if it is a vector. Raises
     CommandError.
     """
     return host.read(f"{FOLDER}/{parameter.path}").strip()

@@ -1,4 +1,4 @@
-"""Runs tc: batches of commands, and counters of queue disciplines."""
+"""Runs tc(8): sends it batches of commands, and reads the counters of queue disciplines."""
 
 import json
 import re
@@ -31,8 +31,10 @@ _OWN_FIELDS = {
 def run_tc(
     host: Host, topology: Topology, batch: Sequence[tuple[EmulatingDevice, str]], at: str = ""
 ) -> None:
-    """Runs lines of tc, each paired with its device; `at` is the key of a change. Raises
-    CommandError.
+    """Runs `tc -batch` with lines such as 'qdisc add dev east ...', each paired with its device.
+
+    If tc refuses a line, it raises CommandError with the key of the INI file that the line comes
+    from: `at` if given, which is the key of a change during the run, or one found by the line.
     """
     try:
         host.run(["tc", "-batch", "-"], stdin="\n".join(line for _, line in batch))
@@ -48,7 +50,7 @@ def run_tc(
 
 
 def _key(device: EmulatingDevice, line: str) -> str:
-    """Returns the key of the INI file that the line comes from."""
+    """Returns the key or keys of the INI file that may be at fault if tc refuses this line."""
     if device.what == BOTTLENECK:
         if POLICER_QDISC in line.split() or POLICER_HOOK in line.split():
             return "policer"
@@ -60,8 +62,8 @@ def _key(device: EmulatingDevice, line: str) -> str:
     if device.what == ACK_BOTTLENECK:
         return "ack-rate or ack-buffer"
     host = device.what.partition(" ")[2]
-    of_host = f"host.{host}: " if host else ""
-    return of_host + (
+    host_key = f"host.{host}: " if host else ""
+    return host_key + (
         "rate or sender-qdisc"
         if device.what.startswith("sender-queue")
         else "delay, loss, jitter or reorder"
@@ -69,23 +71,26 @@ def _key(device: EmulatingDevice, line: str) -> str:
 
 
 def qdisc_counters(host: Host, device: str | None) -> tuple[QdiscCounters, ...]:
-    """Returns the counters of the device's queue disciplines, or of all devices. Raises
-    CommandError.
+    """Reads the counters (packets, drops, backlog, ...) of a device's qdiscs, or of those of all
+    devices for None. Raises CommandError.
     """
     return tuple(_counters(qdisc, device or "") for qdisc in qdiscs(host, device))
 
 
-def described_counters(of_device: Sequence[QdiscCounters]) -> str:
-    """Returns a device's queues with their options, as described() does."""
+def described_counters(device_qdiscs: Sequence[QdiscCounters]) -> str:
+    """Describes the qdiscs of one device with their options, as qdisc.described() does from tc's
+    JSON: 'mq with 4 x fq_codel limit 10240 ...'.
+    """
     return described(
         [
             {"kind": qdisc.kind, "root": qdisc.parent is None, "options": json.loads(qdisc.options)}
-            for qdisc in of_device
+            for qdisc in device_qdiscs
         ]
     )
 
 
 def _counters(qdisc: Mapping[str, Any], device: str) -> QdiscCounters:
+    """Reads the counters of one qdisc from tc's JSON. `device` is the one that tc was asked for."""
     options = qdisc.get("options", {})
     return QdiscCounters(
         device=qdisc.get("dev", device),  # tc does not repeat the device that it was asked for

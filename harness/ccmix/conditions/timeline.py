@@ -1,4 +1,4 @@
-"""Changes an emulated path while the traffic runs."""
+"""Changes an emulated path, such as its rate or delay, at given times while the traffic runs."""
 
 import itertools
 import threading
@@ -16,16 +16,21 @@ from ccmix.model import PathChange, QdiscCounters, Topology
 
 @dataclass(frozen=True)
 class _Change:
-    """Describes the change of one device: the lines for tc, and the device after the change."""
+    """Describes the change of one device: the lines for `tc -batch`, and the device with the
+    settings that it has after the change.
+    """
 
     device: EmulatingDevice
     lines: tuple[str, ...]
 
 
 class Timeline:
-    """Makes the changes of a topology, each at its time after the traffic has begun."""
+    """Makes the changes that a topology has during a run, each at its time after the traffic has
+    begun, in a thread. `made` lists those that were made.
+    """
 
     def __init__(self, topology: Topology, path: Dumbbell) -> None:
+        """Plans the layout of each phase, and what differs from the phase before it."""
         self._path, self._topology = path, topology
         layouts = [(at_s, layout(phase)) for at_s, phase in topology.phases]
         self._moments = [
@@ -37,7 +42,8 @@ class Timeline:
 
     @contextmanager
     def running(self, lead_s: float) -> Iterator[None]:
-        """Makes the changes during traffic that begins in `lead_s` seconds.
+        """Makes the changes in a thread while the context lasts. `lead_s` is the time in seconds
+        until the traffic begins, from which the times of the changes count.
 
         Raises CommandError at the end if a change could not be made.
         """
@@ -55,32 +61,38 @@ class Timeline:
             raise self._failed
 
     def _run(self, begin: Deadline, ended: threading.Event) -> None:
+        """Waits for the time of each change and makes it, until `ended` is set. Runs in a thread;
+        running() raises its error later.
+        """
         try:
             for at_s, changes in self._moments:
                 if ended.wait(begin.plus(at_s).remaining_s):
                     return
                 time_s = time.time()
-                until_now = dict(self._make(change, at_s) for change in changes)
-                self.made.append(PathChange(at_s, time_s, until_now))
-        except (
-            Exception
-        ) as error:  # of any kind, since nothing else reports an error of this thread
+                counters = dict(self._make(change, at_s) for change in changes)
+                self.made.append(PathChange(at_s, time_s, counters))
+        # of any kind, since nothing else reports an error of this thread
+        except Exception as error:
             self._failed = error
 
     def _make(self, change: _Change, at_s: float) -> tuple[str, tuple[QdiscCounters, ...]]:
-        """Makes a change; returns the purpose of the device, and its statistics until now."""
+        """Changes a device with tc. Returns its purpose, such as 'bottleneck', and the counters of
+        its qdiscs just before the change, which a change may reset.
+        """
         place = change.device.place
         host = self._path.host(place.namespace)
-        until_now = qdisc_counters(host, place.device)
+        counters = qdisc_counters(host, place.device)
         run_tc(
             host, self._topology, [(change.device, line) for line in change.lines], f"at.{at_s:g}s"
         )
-        return change.device.what, until_now
+        return change.device.what, counters
 
 
 def _changes(before: Layout, after: Layout) -> list[_Change]:
-    """Returns only the arguments that differ, because some queue disciplines, such as htb, refuse
-    to be changed to the values that they have.
+    """Returns the changes that turn the devices of one layout into those of another.
+
+    They have only the lines that differ, because some qdiscs, such as htb, refuse to be changed to
+    the values that they have.
     """
     changes = []
     for old, new in zip(before.emulating, after.emulating, strict=True):

@@ -1,5 +1,6 @@
-"""`python -m ccmix.papers` writes docs/papers.md, docs/papers, their charts and their tables of
-cells from the archives in archive/papers.
+"""`python -m ccmix.papers` writes the pages on all repeated papers from the archives of their runs.
+
+It reads archive/papers, and writes docs/papers.md, docs/papers, and their charts and CSV tables.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ REPOSITORY = Path(ccmix.__file__).parents[2]
 
 
 def main() -> None:
-    """Writes the pages, their charts and tables, in place of all older ones."""
+    """Writes the overview, the pages of papers, charts and CSV tables, and removes older ones."""
     made = page(REPOSITORY / "archive" / "papers")
     _write_all(REPOSITORY / "docs" / IMAGES, "*.svg", made.charts)
     write_whole(REPOSITORY / "docs" / "papers.md", made.text)
@@ -21,13 +22,15 @@ def main() -> None:
     _write_all(REPOSITORY / "archive" / "papers", "*.csv", made.tables)
 
 
-def _write_all(folder: Path, kind: str, texts: Mapping[str, str]) -> None:
-    """Writes files in place of all older ones of their kind."""
+def _write_all(folder: Path, pattern: str, texts: Mapping[str, str]) -> None:
+    """Writes files (text by file name) into the folder, after removing all files there that match
+    the pattern, such as '*.svg', so that no outdated file stays.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob(kind):
+    for old in folder.glob(pattern):
         old.unlink()
-    for name, written in texts.items():
-        write_whole(folder / name, written)
+    for name, text in texts.items():
+        write_whole(folder / name, text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""Draws figures, with published and the lab's numbers on the same axes and in the same colours, and
-writes their captions.
-"""
+"""Draws a paper's figure with Vega-Lite: published and the lab's numbers on the same axes."""
 
 import math
 import re
@@ -29,7 +27,7 @@ from ccmix.papers.figure_data import (
     GAIN,
     RETRANSMISSION_RATE,
     UTILISATION,
-    Material,
+    FigureData,
     PlotAxis,
     PlottedPoint,
     is_measured,
@@ -94,8 +92,8 @@ AROUND = 1.5  # times the largest of a logarithmic axis is its end
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """Holds a Vega-Lite specification, a short text in place of the picture, and the caption below
-    it, which has the settings.
+    """Holds a picture as a Vega-Lite specification, the text for those who can't see it, and the
+    caption, which has the lab's settings.
     """
 
     spec: Part
@@ -103,47 +101,46 @@ class DrawnFigure:
     caption: str
 
 
-def drawn(
-    figure: Maps | Plots | OverBuffer, paper: Paper, material: Material
-) -> DrawnFigure | None:
-    """Returns the picture of a figure; None if the lab has measured no part of it."""
-    runs = material.of_entries(entry for _, entry in sources(figure))
-    if not runs or not is_measured(figure, material):
+def drawn(figure: Maps | Plots | OverBuffer, paper: Paper, data: FigureData) -> DrawnFigure | None:
+    """Draws a figure of a paper with its caption; None if the lab has measured no part of it."""
+    runs = data.of_entries(entry for _, entry in sources(figure))
+    if not runs or not is_measured(figure, data):
         return None
     published = (
         f"published ({'; '.join(published_series(figure))})" if published_series(figure) else ""
     )
     match figure:
         case Maps():
-            drawing, columns = maps(figure, material), MAP_COLUMNS
+            drawing, columns = maps(figure, data), MAP_COLUMNS
             marks = f"Left: {published}. Right: the lab's means."
         case Plots():
-            drawing, columns, mark = plots(figure, material)
+            drawing, columns, mark = plots(figure, data)
             marks = (f"Diamonds: {published}. " if published else "") + f"{mark}: {INTERVALS}."
         case OverBuffer():
-            drawing, columns = over_buffer(figure, material), len(figure.panels)
+            drawing, columns = over_buffer(figure, data), len(figure.panels)
             marks = f"Diamonds: {published}. Points: the lab's means."
-    below = f"{marks} Lab: {lab_settings(runs)}."
+    legend = f"{marks} Lab: {lab_settings(runs)}."
     title = f"{paper.author.capitalize()} {year(paper)}, {figure.name}: {figure.title}"
-    caption = " ".join(filter(None, [f"{figure.name}, {figure.title}. {below}", figure.note]))
-    spec = titled(title, below, "", drawing, columns)
+    caption = " ".join(filter(None, [f"{figure.name}, {figure.title}. {legend}", figure.note]))
+    spec = titled(title, legend, "", drawing, columns)
     spec["config"] |= WITHOUT_TEXTS
     return DrawnFigure(spec, title, caption)
 
 
 def year(paper: Paper) -> str:
-    """Returns the year that ends a citation."""
+    """Returns the year that the paper's citation ends with; '' if it does not end with one."""
     found = re.search(r"\d{4}$", paper.citation)
     return found[0] if found else ""
 
 
 def lab_settings(runs: Sequence[FinishedRun]) -> str:
-    """Returns 'entry shallow, buffer 102 kB, queue discipline bfifo at the bottleneck and fq at
-    the sender, ...'.
+    """Describes the settings of the runs for a caption: 'entry shallow, buffer 102 kB, queue
+    discipline bfifo at the bottleneck and fq at the sender, ...'. Different values are joined by
+    'or'.
     """
     paths = [run.run.path for run in runs if isinstance(run.run.path, Topology)]
     queues = _either(str(path.queue) for path in paths)
-    of_senders = _either(
+    sender_queues = _either(
         path_text.sender_queue(sender) for path in paths for sender in path.senders
     )
     offloads = _either("on" if path.offloads else "off" for path in paths)
@@ -151,45 +148,50 @@ def lab_settings(runs: Sequence[FinishedRun]) -> str:
     entries = list(dict.fromkeys(run.run.entry for run in runs))
     return (
         f"{'entries' if entries[1:] else 'entry'} {listed(entries)}, buffer {_buffers(paths)}, "
-        f"queue discipline {queues} at the bottleneck and {of_senders} at the sender, offloads "
+        f"queue discipline {queues} at the bottleneck and {sender_queues} at the sender, offloads "
         f"{offloads}, Linux {kernels}"
     )
 
 
 def _either(words: Iterable[str]) -> str:
+    """Joins different words: 'on or off'; each word once."""
     return " or ".join(dict.fromkeys(words))
 
 
 def _buffers(paths: Iterable[Topology]) -> str:
-    """Returns '102 kB', '1 or 4 BDP', or for many buffers '0.1 to 100 BDP'."""
+    """Returns the different buffers of the paths, in the unit of the INI file: '102 kB', '1 or 4
+    BDP', or for many buffers '0.1 to 100 BDP'.
+    """
     in_bdp = sorted({path.buffer.amount for path in paths if path.buffer.kind == "bdp"})
     sizes = sorted({path.buffer_bytes for path in paths if path.buffer.kind != "bdp"})
-    words = (
-        [(f"{amount:g}", " BDP") for amount in in_bdp],
-        [(format_bytes(size), "") for size in sizes],
+    amounts = (
+        ([f"{amount:g}" for amount in in_bdp], " BDP"),
+        ([format_bytes(size) for size in sizes], ""),
     )
-    return " or ".join(_few([word for word, _ in kind]) + kind[0][1] for kind in words if kind)
+    return " or ".join(_few(texts) + unit for texts, unit in amounts if texts)
 
 
 def _few(words: Sequence[str]) -> str:
+    """Joins a few words by 'or', and shortens many to '0.1 to 100'."""
     return " or ".join(words) if len(words) <= MOST_BUFFERS else f"{words[0]} to {words[-1]}"
 
 
-def maps(figure: Maps, material: Material) -> Part:
-    """Returns the drawing of the rows in which the lab has measured a cell.
+def maps(figure: Maps, data: FigureData) -> Part:
+    """Draws heat maps, published on the left and the lab's on the right. Rows in which the lab has
+    not measured any cell are left out.
 
-    With gains, each row has its own scale, because it has the colours of its two CCAs.
+    Maps of gains are drawn row by row, because each row has the colours of its two CCAs as a scale.
     """
-    rows = [row for row in figure.rows if is_row_measured(figure, row, material)]
+    rows = [row for row in figure.rows if is_row_measured(figure, row, data)]
     if not figure.rows[0].over:
         measure = MEASURES[figure.quantity]
-        frame, layout = _map_frame(figure, rows, material)
+        frame, layout = _map_frame(figure, rows, data)
         return heat_map(
             frame, figure.x, figure.y, measure, "linear" if measure.limits else "log", layout
         )
     drawn = []
     for row in rows:
-        frame, layout = _map_frame(figure, [row], material)
+        frame, layout = _map_frame(figure, [row], data)
         drawn.append(
             gain_map(frame, figure.x, figure.y, (row.cca, row.over), GAIN_MEASURE, "log", layout)
         )
@@ -197,32 +199,38 @@ def maps(figure: Maps, material: Material) -> Part:
 
 
 def _map_frame(
-    figure: Maps, rows: Sequence[MapRow], material: Material
+    figure: Maps, rows: Sequence[MapRow], data: FigureData
 ) -> tuple[pl.DataFrame, MapLayout]:
-    """Returns the cells of maps, and the layout of their panels."""
+    """Returns the data of heat maps, with a row for each cell and the columns panel, x, y (labels)
+    and value, and the layout of their panels. Each row of the figure has two panels.
+    """
     cells: list[tuple[str | float | None, ...]] = []
     panels: list[str] = []
     for row in rows:
-        what = f"{row.cca} over {row.over}" if row.over else row.cca
-        lab = f"lab, entry {row.entry}: {what}"
+        ccas = f"{row.cca} over {row.over}" if row.over else row.cca
+        lab = f"lab, entry {row.entry}: {ccas}"
         lab = f"{lab}, beside {row.series}" if lab in panels else lab
-        for panel, published in ((f"published, {row.series}: {what}", True), (lab, False)):
+        for panel, published in ((f"published, {row.series}: {ccas}", True), (lab, False)):
             panels.append(panel)
             cells += [
                 (panel, *astuple(cell))
-                for cell in map_cells(figure, row, material, published=published)
+                for cell in map_cells(figure, row, data, published=published)
             ]
     layout = MapLayout(MAP_COLUMNS, CELL_WIDTH, CELL_HEIGHT, tuple(panels))
     return pl.DataFrame(cells, schema=SCHEMA, orient="row"), layout
 
 
-def plots(figure: Plots, material: Material) -> tuple[Part, int, str]:
-    """Returns the drawing, the number of panels side by side, and the kind of the lab's marks."""
-    axis = plot_axis(figure, material)
-    frame = _frame(plotted_points(figure, axis, material))
+def plots(figure: Plots, data: FigureData) -> tuple[Part, int, str]:
+    """Draws plots of a figure: bars or points by name, or lines over a swept number.
+
+    Returns the Vega-Lite drawing, the number of panels side by side, and what the lab's numbers are
+    drawn as, for the caption: 'Bars', 'Lines' or 'Points'.
+    """
+    axis = plot_axis(figure, data)
+    frame = _frame(plotted_points(figure, axis, data))
     numbers = [_plotted(quantity, figure, frame) for quantity in figure.quantities]
-    there = frame["panel"].unique().to_list()
-    panels = tuple(panel.title for panel in figure.panels if panel.title in there)
+    with_points = frame["panel"].unique().to_list()
+    panels = tuple(panel.title for panel in figure.panels if panel.title in with_points)
     named = axis.swept is None or axis.swept.spacing == "even"
     layout = SideBySide(
         panels,
@@ -235,9 +243,11 @@ def plots(figure: Plots, material: Material) -> tuple[Part, int, str]:
     return beside(frame, _channel(axis), numbers, layout), layout.columns, marks
 
 
-def over_buffer(figure: OverBuffer, material: Material) -> Part:
-    """Returns the drawing of points against the buffer in BDP."""
-    frame = _frame(points_over_buffer(figure, material))
+def over_buffer(figure: OverBuffer, data: FigureData) -> Part:
+    """Draws gain, utilisation and retransmission rate as points, against the buffer divided by the
+    BDP on a logarithmic axis.
+    """
+    frame = _frame(points_over_buffer(figure, data))
     domain = _around(frame["setting"].to_list())
     x: Part = {
         "field": "setting",
@@ -251,10 +261,14 @@ def over_buffer(figure: OverBuffer, material: Material) -> Part:
 
 
 def _frame(points: Iterable[PlottedPoint]) -> pl.DataFrame:
+    """Returns a table with a row for each point; the columns are the fields of PlottedPoint."""
     return pl.DataFrame(list(points), infer_schema_length=None)
 
 
 def _plotted(quantity: Quantity, figure: Plots, frame: pl.DataFrame) -> PlottedNumber:
+    """Returns title, axis and scale of a quantity. A logarithmic scale spans the means in `frame`,
+    which has a row for each PlottedPoint.
+    """
     title, axis, scale = PLOTTED[quantity]
     if not figure.log:
         return PlottedNumber(quantity, title, axis, scale)
@@ -266,13 +280,13 @@ def _plotted(quantity: Quantity, figure: Plots, frame: pl.DataFrame) -> PlottedN
 
 
 def _around(numbers: Sequence[float]) -> list[float]:
-    """Returns the ends of a logarithmic axis."""
+    """Returns the ends of a logarithmic axis, a bit beyond the smallest and largest number."""
     return [min(numbers) / AROUND, max(numbers) * AROUND]
 
 
 def _ticks(least: float, most: float) -> list[float]:
-    """Returns the numbers of a logarithmic axis: 1, 2 and 5 of each decade, or only 1 if there are
-    many decades.
+    """Returns the numbers to write at a logarithmic axis: 1, 2 and 5 of each decade (0.1, 0.2, 0.5,
+    1, ...), or only 1 of each decade if these are more than MOST_STEPS.
     """
     decades = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
     each, few = (
@@ -288,8 +302,8 @@ def _ticks(least: float, most: float) -> list[float]:
 
 
 def _channel(axis: PlotAxis) -> Part:
-    """Returns the channel of the x axis. Values that span decades and include 0 have a place each,
-    like names.
+    """Returns the x axis as a Vega-Lite channel: numbers, or a list of names. Numbers that span
+    decades and include 0 are shown like names, because 0 has no place on a logarithmic axis.
     """
     if axis.swept and axis.swept.spacing != "even":
         return axis.swept.channel()

@@ -1,5 +1,4 @@
-"""Types of an experiment: its paper, the statements of its text, its published numbers, and its
-figures.
+"""Data types for an experiment that repeats a paper: its statements, published numbers and figures.
 
 Their fields are the keys of the TOML files in configs/papers. In a figure, `name` is the paper's
 name for it, `title` says what it shows, and `note` is a sentence on differences from the paper's
@@ -32,7 +31,7 @@ CCA = "cca"  # the x axis of names of CCAs
 
 @dataclass(frozen=True)
 class Paper:
-    """Identifies a paper."""
+    """Identifies a paper whose experiments are repeated in the lab."""
 
     author: str  # the first author, with which the names of its experiments begin
     citation: str
@@ -40,15 +39,16 @@ class Paper:
 
 
 @dataclass(frozen=True)
-class Of:
-    """Selects one number of each run: of the flows of a CCA or a host, or of the whole run if
-    neither is given.
+class RunNumber:
+    """Says which runs to take, and which number of each: the `quantity` of the flows of a CCA or a
+    host, or of the whole run if neither is given.
 
-    `at` has values of swept keys, as in the INI file; 'A or B' pools several. Keys that it leaves
-    out are pooled, too. With 'A or B' as an entry, the iterations of B are numbered after those of
-    A. `buffer_bdp` selects runs whose buffer in BDPs is at least the first number and below the
-    second. A variation is the standard deviation of goodputs over their mean, over the pooled runs
-    of an iteration.
+    `entry` is the section of the INI file that made the runs. With 'A or B' as an entry, the
+    iterations of B are numbered after those of A. `at` has values of swept keys, as in the INI
+    file, such as {'rtt': '10ms'}; 'A or B' pools several. Keys that it leaves out are pooled, too.
+    `buffer_bdp` selects runs whose buffer in BDPs is at least the first number and below the
+    second. The quantity 'variation' is the standard deviation of goodputs over their mean, over the
+    pooled runs of an iteration.
     """
 
     quantity: Quantity
@@ -61,25 +61,25 @@ class Of:
 
 @dataclass(frozen=True)
 class MeanOf:
-    """Takes the mean of several numbers of the same iteration, such as the rows of a table."""
+    """Asks for the mean of several numbers of the same iteration, such as the rows of a table."""
 
-    numbers: tuple[Of, ...]
+    numbers: tuple[RunNumber, ...]
 
 
 @dataclass(frozen=True)
 class Quotient:
-    """Divides two numbers of the same iteration, or of the same run."""
+    """Asks for `over` divided by `under`, two numbers of the same iteration or the same run."""
 
-    over: Of | MeanOf
-    under: Of | MeanOf
+    over: RunNumber | MeanOf
+    under: RunNumber | MeanOf
 
 
-Number = Of | MeanOf | Quotient
+Number = RunNumber | MeanOf | Quotient
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Gives the limits for the mean of a number; None: no limit."""
+    """Limits the mean of a number over the runs, as a paper's statement claims; None: no limit."""
 
     number: Number
     least: float | None = None
@@ -88,13 +88,14 @@ class Bound:
 
 @dataclass(frozen=True)
 class Tried:
-    """Names an entry that differs by one setting from the judged entry, to explain a result.
+    """Names an entry (a section of the INI file) whose runs differ by one setting from those of the
+    judged entry, to explain a result that differs from the paper's.
 
     `setting` is the difference in a few words, such as 'offloads on'. The entry explains and never
     replaces a result. If it has only some CCAs, `ccas` names them, and the numbers of the other
-    CCAs stay those of the judged entry. If several entries are judged, `entries` names the entry
-    to try for each of them. `values` has, by key, the entry's own values for the judged values, for
-    example if its buffers count packets.
+    CCAs stay those of the judged entry. If several entries are judged, `entries` maps each of them
+    to the entry to try. `values` translates values of swept keys, if the tried entry writes them
+    differently: {key: {judged value: tried value}}, for example if its buffers count packets.
     """
 
     entry: str
@@ -104,41 +105,44 @@ class Tried:
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def instead_of(self, bound: Bound) -> Bound:
-        """Returns the bound with the numbers of this entry."""
-        return replace(bound, number=self._number(bound.number))
+        """Returns the same limits for the number from the tried entry's runs."""
+        return replace(bound, number=self._tried_number(bound.number))
 
-    def _number(self, number: Number) -> Number:
+    def _tried_number(self, number: Number) -> Number:
+        """Replaces the judged entry by the tried one, in both parts if the number is a quotient."""
         if isinstance(number, Quotient):
-            return Quotient(self._part(number.over), self._part(number.under))
-        return self._part(number)
+            return Quotient(self._tried_part(number.over), self._tried_part(number.under))
+        return self._tried_part(number)
 
-    def _part(self, number: Of | MeanOf) -> Of | MeanOf:
+    def _tried_part(self, number: RunNumber | MeanOf) -> RunNumber | MeanOf:
+        """Replaces the judged entry by the tried one, in each number of a mean."""
         if isinstance(number, MeanOf):
             return MeanOf(tuple(map(self.number, number.numbers)))
         return self.number(number)
 
-    def number(self, of: Of) -> Of:
-        """Returns the number of this entry, or the same number if the entry does not have its
-        CCA.
+    def number(self, judged: RunNumber) -> RunNumber:
+        """Returns the same number, but from the runs of the tried entry. A number of a CCA that the
+        tried entry does not have is returned unchanged.
         """
-        if self.ccas and of.cca not in self.ccas:
-            return of
-        at = {key: self.values.get(key, {}).get(value, value) for key, value in of.at.items()}
-        return replace(of, entry=self.entries.get(of.entry, self.entry), at=at)
+        if self.ccas and judged.cca not in self.ccas:
+            return judged
+        at = {key: self.values.get(key, {}).get(value, value) for key, value in judged.at.items()}
+        return replace(judged, entry=self.entries.get(judged.entry, self.entry), at=at)
 
     @property
     def names(self) -> frozenset[str]:
-        """Returns the names of the entries."""
+        """Returns the names of all tried entries, with 'A or B' as two names."""
         entries = (self.entry, *self.entries.values())
         return frozenset(name for entry in entries for name in entry.split(ALTERNATIVES))
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Describes a statement of a paper in words, and its bounds. It holds if all of them hold.
+    """Holds a statement that a paper makes in its text, and the bounds by which it is judged: it
+    holds if all of them hold.
 
     `reading` says how a word such as "small" was turned into a number, before any result was seen.
-    `tried` entries are judged by the same bounds.
+    Entries in `tried` have another setting and are judged by the same bounds, to explain a failure.
     """
 
     name: str
@@ -149,22 +153,23 @@ class Statement:
     tried: tuple[Tried, ...] = ()
 
     @property
-    def numbers(self) -> tuple[Of, ...]:
+    def numbers(self) -> tuple[RunNumber, ...]:
         """Returns all numbers of the statement, including the parts of means and ratios."""
-        return _of_bounds(self.bounds)
+        return _numbers_in(self.bounds)
 
     @property
-    def tried_numbers(self) -> tuple[Of, ...]:
-        """Returns the numbers of the entries that were tried."""
-        return _of_bounds(tried.instead_of(bound) for tried in self.tried for bound in self.bounds)
+    def tried_numbers(self) -> tuple[RunNumber, ...]:
+        """Returns the same numbers for the entries in `tried`, which have another setting."""
+        return _numbers_in(tried.instead_of(bound) for tried in self.tried for bound in self.bounds)
 
 
-def _of_bounds(bounds: Iterable[Bound]) -> tuple[Of, ...]:
+def _numbers_in(bounds: Iterable[Bound]) -> tuple[RunNumber, ...]:
+    """Returns the numbers that the bounds limit, with means and ratios taken apart."""
     return tuple(part for bound in bounds for part in parts(bound.number))
 
 
-def parts(number: Number) -> Iterator[Of]:
-    """Yields the numbers in means and ratios."""
+def parts(number: Number) -> Iterator[RunNumber]:
+    """Yields the numbers of single runs from which a mean or a ratio is calculated."""
     if isinstance(number, Quotient):
         yield from (*parts(number.over), *parts(number.under))
     elif isinstance(number, MeanOf):
@@ -175,7 +180,9 @@ def parts(number: Number) -> Iterator[Of]:
 
 @dataclass(frozen=True)
 class Criterion:
-    """Says how close measured numbers must be to published ones; None: no limit."""
+    """Says how close the lab's numbers must come to published ones, over all cells of a comparison;
+    None: no limit. It was written down before any result was seen.
+    """
 
     least_rank: float | None = None  # correlation of ranks
     most_factor: float | None = None  # by which an unexplained cell may be off
@@ -187,11 +194,12 @@ class Criterion:
 
 @dataclass(frozen=True)
 class PublishedComparison:
-    """Compares the runs of an entry with a published series: the rows of the CSV file that have
-    this name.
+    """Says which runs to compare with which published numbers: those of an entry with a series,
+    which is the rows of the experiment's CSV file that have this name.
 
-    Utilisations are compared with published goodputs, divided by the rate. A cell that is off by
-    more than the criterion allows is explained if the same cell of an entry in `tried` is not.
+    Each row is a cell: one number for a CCA at given values of swept keys. Utilisations are
+    compared with published goodputs, divided by the rate. A cell that is off by more than the
+    criterion allows is explained if the same cell of an entry in `tried` is not.
     `ceiling` is another series of the same table with the same cells: the lab may differ by as much
     as these two series. Without a criterion, the numbers are only shown, and not judged.
     """
@@ -205,8 +213,8 @@ class PublishedComparison:
     ceiling: str = ""
 
     def is_far(self, measured: float, published: float) -> bool:
-        """Returns whether a cell is off by more than the factor or the difference that the
-        criterion allows.
+        """Returns whether a measured number differs from the published one by more than the factor
+        or the difference that the criterion allows; False without a criterion.
         """
         criterion = self.criterion or Criterion()
         most_factor, most_apart = criterion.most_factor, criterion.most_apart
@@ -216,8 +224,8 @@ class PublishedComparison:
 
 
 def factor(a: float, b: float) -> float:
-    """Returns the factor between two numbers, at least 1; inf if one of them is 0, and 1 if both
-    are.
+    """Returns the larger number over the smaller, so at least 1; inf if only one of them is 0, and
+    1 if both are.
     """
     least, most = sorted((abs(a), abs(b)))
     if not most:
@@ -227,8 +235,8 @@ def factor(a: float, b: float) -> float:
 
 @dataclass(frozen=True)
 class MapRow:
-    """Names a map of one CCA, for a published series and an entry; with `over`, it is a map of the
-    gain over that CCA.
+    """Names the two heat maps of a CCA in one row: the numbers of a published series, and those of
+    an entry's runs. With `over`, they show the gain in goodput over that CCA.
     """
 
     series: str
@@ -239,10 +247,10 @@ class MapRow:
 
 @dataclass(frozen=True)
 class Maps:
-    """Describes heat maps over two swept numbers: a row for each map, published on the left, the
-    lab's on the right.
+    """Describes a figure of heat maps over two swept keys, `x` and `y`. In each row, the published
+    map is on the left, and the lab's on the right.
 
-    Maps of gains are of goodputs.
+    If rows show gains over another CCA, the quantity is the goodput.
     """
 
     name: str
@@ -256,8 +264,8 @@ class Maps:
 
 @dataclass(frozen=True)
 class PlotPanel:
-    """Names the runs of a panel, by an entry and values of swept keys as in `Of`, and the published
-    series in it.
+    """Says what one panel of `Plots` shows: the runs of an entry at values of swept keys (as in
+    `RunNumber`), and the numbers of a published series; '' if nothing was published.
     """
 
     title: str
@@ -268,12 +276,12 @@ class PlotPanel:
 
 @dataclass(frozen=True)
 class Plots:
-    """Describes plots of quantities, one below the other, against a swept key, or by CCA if `x` is
-    CCA.
+    """Describes a figure of plots, one below the other for each quantity, against a swept key, or
+    by CCA if `x` is CCA.
 
     A number of the whole run has one line if several CCAs share a run. `ccas` are the drawn CCAs
-    (none: all); with `hosts`, there is a line for each host, and `hosts` has their labels. `log` is
-    the scale of the quantities, `columns` is the number of panels side by side.
+    (none: all). If `hosts` is given, each host has its own line; it maps hosts to labels. `log`
+    makes the scale of the quantities logarithmic. `columns` is the number of panels side by side.
     """
 
     name: str
@@ -291,8 +299,8 @@ class Plots:
 
 @dataclass(frozen=True)
 class BufferPanel:
-    """Names a CCA that is drawn against the buffer, the CCA that it is compared with, and the pairs
-    of series and entry.
+    """Describes a panel of `OverBuffer`: the CCA `cca` is compared with the CCA `over`. `sources`
+    has pairs of a published series and the entry with the lab's runs.
     """
 
     title: str
@@ -303,10 +311,12 @@ class BufferPanel:
 
 @dataclass(frozen=True)
 class OverBuffer:
-    """Describes points of gain, utilisation and retransmissions against the buffer over the BDP.
+    """Describes a figure of points: the gain in goodput over another CCA, the utilisation and the
+    retransmission rate, against the buffer divided by the BDP.
 
-    The swept keys `rate` and `rtt` make the BDP; the buffer is that of the entry's runs. Flows send
-    for `duration_s` in segments of `segment_bytes`, by which retransmitted segments become a rate.
+    `rate` and `rtt` are the names of the swept keys from which the BDP is calculated; the buffer is
+    that of the entry's runs. Flows send for `duration_s` in segments of `segment_bytes`, by which
+    counts of retransmitted segments are turned into rates.
     """
 
     name: str
@@ -321,7 +331,9 @@ class OverBuffer:
 
 @dataclass(frozen=True)
 class PaperTableLine:
-    """Names a line of a table: its heads, and the runs and published numbers of its cells."""
+    """Describes a line of a paper's table: the words at its beginning, and the entry, the published
+    series and the values of swept keys (`at`) from which its cells are filled.
+    """
 
     heads: tuple[str, ...]
     entry: str
@@ -331,8 +343,8 @@ class PaperTableLine:
 
 @dataclass(frozen=True)
 class PaperTableColumn:
-    """Names a column of a table: its head, its quantity, the CCA, and values of swept keys as in
-    `Of`.
+    """Describes a column of a paper's table: its head, its quantity, the CCA, and the values of
+    swept keys (`at`) that its cells have in addition to those of their line.
     """
 
     head: str
@@ -360,7 +372,9 @@ Figure = Maps | Plots | OverBuffer | PaperTable
 
 
 def sources(figure: Figure) -> list[tuple[str, str]]:
-    """Returns the pairs of series and entry that a figure compares, each once, in its order."""
+    """Returns the pairs of published series and entry with the lab's runs that a figure compares,
+    each once, in the figure's order. The series is '' for runs without published numbers.
+    """
     match figure:
         case Maps():
             pairs = [(row.series, row.entry) for row in figure.rows]
@@ -374,13 +388,15 @@ def sources(figure: Figure) -> list[tuple[str, str]]:
 
 
 def published_series(figure: Figure) -> list[str]:
-    """Returns the series that a figure shows; none if nothing was published."""
+    """Returns the names of the published series that a figure shows; empty if nothing was
+    published.
+    """
     return list(dict.fromkeys(series for series, _ in sources(figure) if series))
 
 
 def quantities(figure: Figure) -> tuple[Quantity, ...]:
-    """Returns the quantities of a figure that are compared with published numbers. Maps of the
-    gain over another CCA and points over the buffer are not compared so, and have none.
+    """Returns the quantities of a figure for which comparisons with published numbers exist. Maps
+    of the gain over another CCA and points over the buffer are only drawn, and have none.
     """
     match figure:
         case Plots():
@@ -395,7 +411,8 @@ def quantities(figure: Figure) -> tuple[Quantity, ...]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Describes an experiment. Its INI file and its table of published numbers have its name.
+    """Describes an experiment that repeats a part of a paper in the lab. Its INI file and its table
+    of published numbers have its name.
 
     `unsettled` says why runs count that have not settled: the duration is that of the paper, or the
     experiment is about convergence.
@@ -413,20 +430,23 @@ class Experiment:
 
     @property
     def tried(self) -> frozenset[str]:
-        """Returns the names of the entries that only explain, and are not judged."""
+        """Returns the names of the entries that try another setting only to explain a result, and
+        by which nothing is judged.
+        """
         tries = [each for statement in self.statements for each in statement.tried]
         tries += [each for comparison in self.comparisons for each in comparison.tried]
         return frozenset(name for each in tries for name in each.names) - self._judging
 
     @property
     def _judging(self) -> frozenset[str]:
+        """Returns the names of the entries by which statements and comparisons are judged."""
         entries = [number.entry for statement in self.statements for number in statement.numbers]
         entries += [comparison.entry for comparison in self.comparisons if comparison.criterion]
         return frozenset(name for entry in entries for name in entry.split(ALTERNATIVES))
 
     def only(self, name: str) -> "Experiment":
-        """Returns the experiment with only one statement. Raises KeyError if no statement has this
-        name.
+        """Returns the experiment with only this one of its statements, and without comparisons.
+        Raises KeyError if no statement has this name.
         """
         for statement in self.statements:
             if statement.name == name:

@@ -1,6 +1,4 @@
-"""Finds the numbers of figures: published numbers, and those of an experiment's runs in the same
-places.
-"""
+"""Collects the numbers that a figure shows: published ones and those of the lab's runs."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,11 +15,11 @@ from ccmix.papers.experiment import (
     BufferPanel,
     MapRow,
     Maps,
-    Of,
     OverBuffer,
     PlotPanel,
     Plots,
     Quantity,
+    RunNumber,
 )
 from ccmix.papers.judging import MeasuredRuns, MeasuredSample
 from ccmix.papers.reading import PUBLISHED_AS, PublishedNumber
@@ -39,7 +37,9 @@ GAIN, UTILISATION, RETRANSMISSION_RATE = "gain", "utilisation", "retransmission_
 
 @dataclass(frozen=True)
 class MapCell:
-    """Holds the labels of a place in a map, and its number; None if there is no number."""
+    """Holds a cell of a heat map: the labels of its column and row, and its number; None if it was
+    not published or not measured.
+    """
 
     x: str
     y: str
@@ -48,8 +48,10 @@ class MapCell:
 
 @dataclass(frozen=True)
 class PlottedPoint:
-    """Holds a number with its 95% interval and its place in the drawing; `number` is its name,
-    `setting` the place on the x axis.
+    """Holds a mean with its 95% interval (`low` to `high`), and where it is drawn: its panel, the
+    name of the quantity (`number`), its place on the x axis (`setting`), and its line.
+
+    `published` is False for a number that the lab measured.
     """
 
     panel: str
@@ -64,9 +66,9 @@ class PlottedPoint:
 
 
 @dataclass(frozen=True)
-class Material:
-    """Holds the data of figures: published numbers, valid runs, and the plan at the size of the
-    paper.
+class FigureData:
+    """Holds all numbers that figures of an experiment may show: the published ones, the valid runs
+    of the lab, and the runs that are planned at the full size of the paper.
     """
 
     published: tuple[PublishedNumber, ...]
@@ -74,24 +76,28 @@ class Material:
     full: tuple[Run, ...]
 
     def of_entries(self, entries: Iterable[str]) -> tuple[FinishedRun, ...]:
-        """Returns the runs of these entries; each may be 'A or B', as in Of."""
+        """Returns the valid runs of these entries; 'A or B' means the runs of both."""
         wanted = {each for entry in entries for each in entry.split(ALTERNATIVES)}
         return tuple(run for run in self.runs.runs if run.run.entry in wanted)
 
     @cached_property
     def _by_cell(self) -> dict[tuple[str, ...], PublishedNumber]:
+        """Returns the published numbers by series, CCA, quantity and settings."""
         return {
-            _cell(each.series, each.cca, each.quantity, each.at): each for each in self.published
+            _cell_key(each.series, each.cca, each.quantity, each.at): each
+            for each in self.published
         }
 
     def published_at(
         self, series: str, cca: str, quantity: Quantity, at: Mapping[str, str]
     ) -> float | None:
-        """Returns the published number of a cell in this quantity; None if nothing was published.
+        """Returns the number of a CCA that was published in a series; None if there is none.
 
-        A utilisation needs the swept rate.
+        `at` has the values of swept keys, such as {'rate': '1gbit'}. Utilisations are published as
+        goodputs and divided by the rate here, so `at` needs the rate for them.
         """
-        number = self._by_cell.get(_cell(series, cca, PUBLISHED_AS.get(quantity, quantity), at))
+        cell = _cell_key(series, cca, PUBLISHED_AS.get(quantity, quantity), at)
+        number = self._by_cell.get(cell)
         if number is None:
             return None
         return (
@@ -99,61 +105,68 @@ class Material:
         )
 
     def mean(self, quantity: Quantity, entry: str, cca: str, at: Mapping[str, str]) -> float | None:
-        """Returns the lab's mean of a cell; None if it was not measured."""
-        return self.runs.sample(Of(quantity, entry, cca, at=at)).mean
+        """Returns the lab's mean for a CCA over the runs of an entry, with `at` as in
+        published_at(); None if it was not measured.
+        """
+        return self.runs.sample(RunNumber(quantity, entry, cca, at=at)).mean
 
 
-def _cell(series: str, cca: str, quantity: str, at: Mapping[str, str]) -> tuple[str, ...]:
+def _cell_key(series: str, cca: str, quantity: str, at: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns a hashable key of these settings, which does not depend on their order in `at`."""
     return series, cca, quantity, *itertools.chain.from_iterable(sorted(at.items()))
 
 
-def gain(own: float | None, other: float | None) -> float | None:
-    """Returns the relative gain of a goodput over another; None if one of them is not known, or
-    the other is 0.
+def gain(goodput: float | None, other: float | None) -> float | None:
+    """Returns by how much a goodput is larger than another one, relative to the other: 0.5 for 50%
+    more. None if one of them is not known, or the other is 0.
     """
-    return None if own is None or not other else (own - other) / other
+    return None if goodput is None or not other else (goodput - other) / other
 
 
-def map_cells(
-    figure: Maps, row: MapRow, material: Material, *, published: bool
-) -> Iterator[MapCell]:
-    """Yields all cells of a map, column by column."""
+def map_cells(figure: Maps, row: MapRow, data: FigureData, *, published: bool) -> Iterator[MapCell]:
+    """Yields the cells of one heat map, column by column: published numbers, or the lab's means.
+
+    If the row has a CCA `over`, the value is the relative gain in goodput over that CCA.
+    """
 
     def number(cca: str, at: Mapping[str, str]) -> float | None:
+        """Returns the published or measured number of a CCA in the cell of these settings."""
         if published:
-            return material.published_at(row.series, cca, figure.quantity, at)
-        return material.mean(figure.quantity, row.entry, cca, at)
+            return data.published_at(row.series, cca, figure.quantity, at)
+        return data.mean(figure.quantity, row.entry, cca, at)
 
     for x, y in itertools.product(figure.x.values, figure.y.values):
         at = {figure.x.key: x, figure.y.key: y}
-        own = number(row.cca, at)
-        value = gain(own, number(row.over, at)) if row.over else own
+        value = number(row.cca, at)
+        if row.over:
+            value = gain(value, number(row.over, at))
         yield MapCell(figure.x.label(x), figure.y.label(y), value)
 
 
 @dataclass(frozen=True)
 class PlotAxis:
-    """Holds the x axis of plots: numbers of a swept key, or names, by their text in runs.
+    """Holds the x axis of plots: the values of a swept key, or the names of CCAs.
 
-    The key is CCA if the names are those of CCAs.
+    `places` maps the text in the INI file to the place on the axis, for example '10ms' to 0.01. The
+    key is CCA if the axis has names of CCAs. `swept` is None if the places are names.
     """
 
     key: str
-    places: Mapping[str, float | str]  # by the text in the INI file
+    places: Mapping[str, float | str]
     swept: SweptAxis | None
 
 
-def plot_axis(figure: Plots, material: Material) -> PlotAxis:
-    """Returns the x axis with all values of the paper's full size."""
+def plot_axis(figure: Plots, data: FigureData) -> PlotAxis:
+    """Returns the x axis of a figure. It has all values that the paper has, even if the lab has
+    measured only some of them, so that the picture has the size of the paper's.
+    """
     entries = {entry for panel in figure.panels for entry in panel.entry.split(ALTERNATIVES)}
     if figure.x == CCA:
-        ccas = dict.fromkeys(
-            cca for panel in figure.panels for cca in _ccas(figure, panel, material)
-        )
+        ccas = dict.fromkeys(cca for panel in figure.panels for cca in _ccas(figure, panel, data))
         return PlotAxis(CCA, {cca: cca for cca in figure.ccas or ccas if cca in ccas}, None)
     if isinstance(figure.x, SweptAxis):
         return PlotAxis(figure.x.key, figure.x.values, figure.x)
-    runs = itertools.chain(material.full, (run.run for run in material.runs.runs))
+    runs = itertools.chain(data.full, (run.run for run in data.runs.runs))
     texts = dict.fromkeys(
         run.condition[figure.x]
         for run in runs
@@ -163,26 +176,26 @@ def plot_axis(figure: Plots, material: Material) -> PlotAxis:
     return PlotAxis(figure.x, swept.values if swept else {text: text for text in texts}, swept)
 
 
-def _ccas(figure: Plots, panel: PlotPanel, material: Material) -> list[str]:
-    """Returns the CCAs that a panel may have, measured or published."""
-    measured = {
-        group.cca for run in material.of_entries([panel.entry]) for group in run.metrics.groups
-    }
-    there = measured | {
-        number.cca for number in material.published if number.series == panel.series
-    }
-    return sorted(cca for cca in there if not figure.ccas or cca in figure.ccas)
+def _ccas(figure: Plots, panel: PlotPanel, data: FigureData) -> list[str]:
+    """Returns the CCAs that a panel can show, because they were measured or published."""
+    measured = {group.cca for run in data.of_entries([panel.entry]) for group in run.metrics.groups}
+    published = {number.cca for number in data.published if number.series == panel.series}
+    known = measured | published
+    return sorted(cca for cca in known if not figure.ccas or cca in figure.ccas)
 
 
-def plotted_points(figure: Plots, axis: PlotAxis, material: Material) -> Iterator[PlottedPoint]:
-    """Yields the points of all panels, those of the lab and the published ones."""
+def plotted_points(figure: Plots, axis: PlotAxis, data: FigureData) -> Iterator[PlottedPoint]:
+    """Yields the points of all panels: the lab's means with intervals, and the published numbers.
+
+    Nothing is yielded for a number that was not measured or not published.
+    """
     for panel, quantity in itertools.product(figure.panels, figure.quantities):
-        ccas = _ccas(figure, panel, material)
+        ccas = _ccas(figure, panel, data)
         for text, setting in axis.places.items():
-            here = [cca for cca in ccas if axis.key != CCA or cca == text]
+            ccas_here = [cca for cca in ccas if axis.key != CCA or cca == text]
             at = panel.at if axis.key == CCA else {**panel.at, axis.key: text}
-            for line, cca, of in _lines(figure, panel, quantity, here, at, material):
-                sample = material.runs.sample(of)
+            for line, cca, number in _lines(figure, panel, quantity, ccas_here, at, data):
+                sample = data.runs.sample(number)
                 if sample.mean is not None:
                     yield PlottedPoint(
                         panel.title,
@@ -193,8 +206,8 @@ def plotted_points(figure: Plots, axis: PlotAxis, material: Material) -> Iterato
                         published=False,
                         **_spread(sample, sample.mean),
                     )
-            for cca in here:
-                known = material.published_at(panel.series, cca, quantity, at)
+            for cca in ccas_here:
+                known = data.published_at(panel.series, cca, quantity, at)
                 if known is not None:
                     yield PlottedPoint(
                         panel.title, quantity, setting, cca, cca, True, known, known, known
@@ -207,82 +220,102 @@ def _lines(
     quantity: Quantity,
     ccas: list[str],
     at: Mapping[str, str],
-    material: Material,
-) -> Iterator[tuple[str, str, Of]]:
-    """Yields the lines of a quantity: the name of each, its CCA, and the measured number."""
+    data: FigureData,
+) -> Iterator[tuple[str, str, RunNumber]]:
+    """Yields the lines of a quantity that the lab has, each with its name, its CCA, and the number
+    of the runs that it shows at the settings `at`.
+
+    There is a line for each CCA, or for each CCA and host if the figure names hosts. A quantity of
+    the whole run, such as fairness, has a single line if several CCAs share a run.
+    """
     whole = quantity in OF_WHOLE_RUN
-    if whole and figure.x != CCA and _has_several_ccas(material.of_entries([panel.entry])):
-        yield ALL_FLOWS, ALL_FLOWS, Of(quantity, panel.entry, at=at)
+    if whole and figure.x != CCA and _has_several_ccas(data.of_entries([panel.entry])):
+        yield ALL_FLOWS, ALL_FLOWS, RunNumber(quantity, panel.entry, at=at)
         return
     for cca in ccas:
         if figure.hosts and not whole:
-            for host, called in figure.hosts.items():
-                yield called, cca, Of(quantity, panel.entry, cca, host, at)
+            for host, label in figure.hosts.items():
+                yield label, cca, RunNumber(quantity, panel.entry, cca, host, at)
         else:
-            yield ALL_FLOWS if figure.hosts else cca, cca, Of(quantity, panel.entry, cca, at=at)
+            yield (
+                ALL_FLOWS if figure.hosts else cca,
+                cca,
+                RunNumber(quantity, panel.entry, cca, at=at),
+            )
 
 
 def _has_several_ccas(runs: Iterable[FinishedRun]) -> bool:
-    """Returns whether CCAs share a run."""
+    """Returns whether several CCAs compete in one of the runs."""
     return any(len({group.cca for group in run.metrics.groups}) > 1 for run in runs)
 
 
 def _spread(sample: MeasuredSample, mean: float) -> dict[str, float]:
-    """Returns the mean with its 95% interval, or with the range if there are fewer than 3 runs."""
+    """Returns the fields of a PlottedPoint: the mean with its 95% interval, or with the range of
+    the runs if fewer than 3 have the number.
+    """
     low, high = sample.interval or (min(sample.values), max(sample.values))
     return {"mean": mean, "low": low, "high": high}
 
 
-def points_over_buffer(figure: OverBuffer, material: Material) -> Iterator[PlottedPoint]:
-    """Yields means over the buffer in BDP; their names are GAIN, UTILISATION and
-    RETRANSMISSION_RATE.
+def points_over_buffer(figure: OverBuffer, data: FigureData) -> Iterator[PlottedPoint]:
+    """Yields the points of a figure whose x axis is the buffer divided by the BDP; `number` of each
+    is GAIN, UTILISATION or RETRANSMISSION_RATE.
+
+    For each published pair of rate and RTT, there are points at every buffer that the entry's runs
+    have, both for published numbers and for the lab's.
     """
     for panel in figure.panels:
         for series, entry in panel.sources:
             cells = {
                 tuple(number.at.items()): number.at
-                for number in material.published
+                for number in data.published
                 if number.series == series
             }
-            for buffer_bytes, at in itertools.product(_buffers(material, entry), cells.values()):
-                over_bdp = buffer_bytes / (
-                    parse_rate(at[figure.rate]) * parse_time(at[figure.rtt]) / 8
-                )
+            for buffer_bytes, at in itertools.product(_buffers_bytes(data, entry), cells.values()):
+                bdp_bytes = parse_rate(at[figure.rate]) * parse_time(at[figure.rtt]) / 8
+                over_bdp = buffer_bytes / bdp_bytes
                 for published in (True, False):
                     source = series if published else entry
-                    for number, cca, mean in _of_cell(
-                        figure, panel, source, at, material, published=published
+                    for number, cca, mean in _cell_numbers(
+                        figure, panel, source, at, data, published=published
                     ):
                         yield PlottedPoint(
                             panel.title, number, over_bdp, cca, cca, published, mean, mean, mean
                         )
 
 
-def _buffers(material: Material, entry: str) -> set[int]:
-    paths = (run.run.path for run in material.of_entries([entry]))
+def _buffers_bytes(data: FigureData, entry: str) -> set[int]:
+    """Returns the sizes of the bottleneck's buffer in an entry's runs, in bytes."""
+    paths = (run.run.path for run in data.of_entries([entry]))
     return {path.buffer_bytes for path in paths if isinstance(path, Topology)}
 
 
-def _of_cell(
+def _cell_numbers(
     figure: OverBuffer,
     panel: BufferPanel,
     source: str,
     at: Mapping[str, str],
-    material: Material,
+    data: FigureData,
     *,
     published: bool,
 ) -> Iterator[tuple[str, str, float]]:
-    """Yields the known numbers of a cell, with their CCA."""
+    """Yields the known numbers for a rate and an RTT, which `at` has: name of the number, CCA, and
+    value.
+
+    `source` is the series if the numbers are published ones, and otherwise the entry. The gain is
+    that of the panel's CCA over the other one. Retransmitted segments are divided by all sent ones.
+    """
 
     def number(quantity: Quantity, cca: str) -> float | None:
+        """Returns the published or measured number of a CCA in this cell."""
         if published:
-            return material.published_at(source, cca, quantity, at)
-        return material.mean(quantity, source, cca, at)
+            return data.published_at(source, cca, quantity, at)
+        return data.mean(quantity, source, cca, at)
 
     goodputs = {cca: number("goodput_bps", cca) for cca in (panel.cca, panel.over)}
-    more = gain(goodputs[panel.cca], goodputs[panel.over])
-    if more is not None:
-        yield GAIN, panel.cca, more
+    relative_gain = gain(goodputs[panel.cca], goodputs[panel.over])
+    if relative_gain is not None:
+        yield GAIN, panel.cca, relative_gain
     for cca, goodput_bps in goodputs.items():
         if goodput_bps is None:
             continue
@@ -293,18 +326,20 @@ def _of_cell(
             yield RETRANSMISSION_RATE, cca, retransmits / (retransmits + delivered)
 
 
-def is_measured(figure: Maps | Plots | OverBuffer, material: Material) -> bool:
-    """Returns whether the lab has a number that the figure shows."""
+def is_measured(figure: Maps | Plots | OverBuffer, data: FigureData) -> bool:
+    """Returns whether the lab has measured at least one number of the figure; a figure without any
+    is not drawn.
+    """
     match figure:
         case Maps():
-            return any(is_row_measured(figure, row, material) for row in figure.rows)
+            return any(is_row_measured(figure, row, data) for row in figure.rows)
         case Plots():
-            points = plotted_points(figure, plot_axis(figure, material), material)
+            points = plotted_points(figure, plot_axis(figure, data), data)
         case OverBuffer():
-            points = points_over_buffer(figure, material)
+            points = points_over_buffer(figure, data)
     return any(not point.published for point in points)
 
 
-def is_row_measured(figure: Maps, row: MapRow, material: Material) -> bool:
-    """Returns whether the lab has a cell of a map."""
-    return any(cell.value is not None for cell in map_cells(figure, row, material, published=False))
+def is_row_measured(figure: Maps, row: MapRow, data: FigureData) -> bool:
+    """Returns whether the lab has measured at least one cell of this row's heat map."""
+    return any(cell.value is not None for cell in map_cells(figure, row, data, published=False))

@@ -1,4 +1,4 @@
-"""The forms of an experiment: their INI files, their runs, their cost, and the form of an archive.
+"""Makes INI file, runs and cost of an experiment at the paper's full size or at a reduced size.
 
 The keys of the INI file have the values of the full form. A comment '# Reduced: KEY = VALUE' has
 the value of a key of its section in the reduced form. Comments after it that begin with two spaces
@@ -26,22 +26,24 @@ _KEY = re.compile(r"(?P<key>[^\s=\[#;][^=]*?)\s*=")
 
 
 def form(name: str, *, full: bool) -> str:
-    """Returns the text of an experiment's INI file, in its full or in its reduced form.
-    Raises OSError.
+    """Returns the text of an experiment's INI file: in its full form, the size of the paper, or in
+    its reduced form, which has fewer and shorter runs. Raises OSError.
     """
     text = ini_of(name).read_text(encoding="utf-8")
     return text if full else reduced(text)
 
 
 def reduced(text: str) -> str:
-    """Returns the text with the values of its comments '# Reduced:'; the replaced values become
-    comments '# Full:'.
+    """Returns an INI file's text in its reduced form: each '# Reduced: KEY = VALUE' becomes a key,
+    and the key with the full form's value becomes a comment '# Full: ...'.
     """
     return "".join(line for section in _sections(text) for line in _reduced_section(section))
 
 
 def _sections(text: str) -> Iterator[list[str]]:
-    """Yields the lines of each section, from its header on."""
+    """Yields the lines before the first section of an INI file, and then those of each section,
+    from its header on.
+    """
     section: list[str] = []
     for line in text.splitlines(keepends=True):
         if line.startswith("["):
@@ -52,6 +54,9 @@ def _sections(text: str) -> Iterator[list[str]]:
 
 
 def _reduced_section(lines: list[str]) -> Iterator[str]:
+    """Yields the lines of a section in its reduced form. Values may have several lines: further
+    lines of a replaced value become comments, too, and those of its replacement become text.
+    """
     keys = {match["key"] for line in lines if (match := _REDUCED.match(line))}
     replaced = False  # whether the line belongs to a key that has another value in the reduced form
     replacing = False  # whether it belongs to that value
@@ -73,8 +78,10 @@ def _reduced_section(lines: list[str]) -> Iterator[str]:
 
 
 def planned(name: str, seed: int, *, full: bool, tried: bool = True) -> tuple[Run, ...]:
-    """Returns the runs of an experiment, in its full or in its reduced form; with `tried`, also the
-    runs that only explain.
+    """Returns the runs of an experiment in the order of its plan, in the full or the reduced form.
+
+    With `tried`, they include runs of entries that are not judged, but try another setting to
+    explain a difference from the paper.
     """
     left_out = frozenset() if tried else by_name()[name].tried
     entries = load(ini_of(name), form(name, full=full)).entries
@@ -82,8 +89,10 @@ def planned(name: str, seed: int, *, full: bool, tried: bool = True) -> tuple[Ru
 
 
 def made_by(name: str, campaign: Campaign) -> str:
-    """Returns the command that plans an archive's runs today; the text of the INI file and its
-    comments don't matter.
+    """Returns the command that plans exactly the runs that an archive has, such as
+    '`ccmix reproduce NAME --full`'; OLDER if the experiment has been changed since.
+
+    Only the runs are compared, so a changed comment in the INI file does not matter.
     """
     seed = campaign.origin.seed
     for full, tried in itertools.product((False, True), repeat=2):
@@ -93,8 +102,9 @@ def made_by(name: str, campaign: Campaign) -> str:
 
 
 def costs(experiment: Experiment, seed: int, cores: int) -> dict[str, Cost]:
-    """Returns the cost of each form; 'tried' is the reduced form with the entries that only
-    explain, if there are any.
+    """Returns the estimated cost (runs, time, memory) by form, on a machine with so many cores.
+
+    'tried' is the reduced form with the entries that only explain differences, if there are any.
     """
     forms = {REDUCED: _cost(experiment, seed, cores, full=False, tried=False)}
     if experiment.tried:
@@ -103,11 +113,14 @@ def costs(experiment: Experiment, seed: int, cores: int) -> dict[str, Cost]:
 
 
 def _cost(experiment: Experiment, seed: int, cores: int, *, full: bool, tried: bool) -> Cost:
+    """Estimates the cost of the runs of one form of an experiment."""
     return cost(planned(experiment.name, seed, full=full, tried=tried), cores)
 
 
-def real_s(of: Iterable[Mapping[str, Cost]], form: str) -> float:
-    """Returns the real time of experiments one after the other; an experiment without this form
-    counts with its reduced form.
+def real_s(costs_by_form: Iterable[Mapping[str, Cost]], form: str) -> float:
+    """Returns how many seconds of real time some experiments take in this form, one after the
+    other. An experiment without this form counts with its reduced form.
+
+    `costs_by_form` has what costs() returns for each of the experiments.
     """
-    return sum(forms.get(form, forms[REDUCED]).real_s for forms in of)
+    return sum(forms.get(form, forms[REDUCED]).real_s for forms in costs_by_form)

@@ -1,6 +1,4 @@
-"""Finds the numbers of statements and published tables in the valid runs of an archive, and judges
-the statements by them.
-"""
+"""Judges the statements of a paper by the lab's runs: finds the measured numbers, checks limits."""
 
 import enum
 import math
@@ -17,28 +15,32 @@ from ccmix.papers.experiment import (
     Bound,
     MeanOf,
     Number,
-    Of,
     Quantity,
     Quotient,
+    RunNumber,
     Statement,
     parts,
 )
 
 FRACTIONS: frozenset[Quantity] = frozenset({"utilisation", "share", "fairness"})
-Block = tuple[int, tuple[str, ...]]  # iteration, and the values of keys that a selection pools
+# Identifies the runs whose numbers may be combined: iteration, and the values of pooled swept keys
+Block = tuple[int, tuple[str, ...]]
 _Reading = Callable[[FinishedRun, Sequence[GroupMetrics]], float | None]
 
 
 @dataclass(frozen=True)
 class _RunValue:
+    """Holds the number of a run, or of several runs from which it was calculated."""
+
     value: float
     settled: bool  # False if the run has not settled; True also if that can't be judged
 
 
 @dataclass(frozen=True)
 class MeasuredSample:
-    """Holds a number of each run that has it, and how many of these runs have not settled.
+    """Holds one number for each run that has it, for example a goodput of each iteration.
 
+    `not_settled` counts the runs whose measured goodput was still changing at the end.
     `is_fraction` tells whether the number is at most 1, or hardly above it, such as a share.
     """
 
@@ -56,8 +58,8 @@ class MeasuredSample:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Returns the 95% interval of the mean, on a logarithmic scale unless the number is a
-        fraction; None for fewer than 3 runs.
+        """Returns the 95% confidence interval of the mean; None for fewer than 3 runs. It is
+        calculated on a logarithmic scale unless the number is a fraction.
         """
         return (
             confidence_interval(self.values)
@@ -68,92 +70,103 @@ class MeasuredSample:
 
 @dataclass(frozen=True)
 class MeasuredRuns:
-    """Holds the valid runs of an experiment."""
+    """Holds the valid runs of an experiment, and finds the numbers in them that statements and
+    figures ask for.
+    """
 
     runs: tuple[FinishedRun, ...]
 
     def sample(self, number: Number) -> MeasuredSample:
-        """Returns a number of each run that has it; for means and ratios, one number for each block
-        that has all parts.
+        """Returns the values of a number, one for each run that has it.
+
+        A mean or a ratio has one value for each block (an iteration with its pooled settings) that
+        has all of its parts. Raises ValueError if the number selects several runs of a block.
         """
         values = tuple(self._by_block(number).values())
         return MeasuredSample(
             tuple(each.value for each in values),
             sum(not each.settled for each in values),
             not isinstance(number, Quotient)
-            and all(of.quantity in FRACTIONS for of in parts(number)),
+            and all(part.quantity in FRACTIONS for part in parts(number)),
         )
 
-    def lacking(self, of: Of) -> dict[str, tuple[str, ...]]:
-        """Returns the keys of which 'at' pools several values that were not all measured, each
-        with the measured values.
+    def lacking(self, number: RunNumber) -> dict[str, tuple[str, ...]]:
+        """Returns the swept keys for which the number pools several values that were not all
+        measured, each with the measured values.
+
+        A number at rtt '1ms or 2ms or 5ms' gives {'rtt': ('1ms', '2ms')} if 5ms has no runs.
         """
         pooled = {
-            key: text.split(ALTERNATIVES) for key, text in of.at.items() if ALTERNATIVES in text
+            key: text.split(ALTERNATIVES) for key, text in number.at.items() if ALTERNATIVES in text
         }
-        return {
-            key: there
+        measured = {
+            key: tuple(value for value in values if self._has(number, key, value))
             for key, values in pooled.items()
-            if len(there := tuple(value for value in values if self._has(of, key, value)))
-            < len(values)
         }
+        return {key: values for key, values in measured.items() if len(values) < len(pooled[key])}
 
-    def _has(self, of: Of, key: str, value: str) -> bool:
-        return any(True for _ in self._selected(replace(of, at={**of.at, key: value})))
+    def _has(self, number: RunNumber, key: str, value: str) -> bool:
+        """Returns whether a run was measured for the number at this value of a swept key."""
+        return any(True for _ in self._selected(replace(number, at={**number.at, key: value})))
 
     def _by_block(self, number: Number) -> dict[Block, _RunValue]:
-        """Returns the number in each block. A mean or a ratio needs all of its parts, and a ratio
-        a divisor other than 0.
+        """Returns the number's value in each block of runs.
 
-        Raises ValueError if a block has several runs: the selection is not complete.
+        A block is left out if it lacks a part of a mean or ratio, or if the divisor is 0. Raises
+        ValueError if a block has several runs, because then `at` has too few settings.
         """
-        if isinstance(number, Of):
+        if isinstance(number, RunNumber):
             return (
                 self._variations(number)
                 if number.quantity == "variation"
-                else self._of_runs(number)
+                else self._run_values(number)
             )
         if isinstance(number, MeanOf):
-            return _in_all([self._by_block(each) for each in number.numbers], statistics.fmean)
+            parts_by_block = [self._by_block(part) for part in number.numbers]
+            return _combined_by_block(parts_by_block, statistics.fmean)
         over, under = self._by_block(number.over), self._by_block(number.under)
-        return _in_all(
-            [over, {block: each for block, each in under.items() if each.value}],
-            lambda both: both[0] / both[1],
-        )
+        divisors = {block: divisor for block, divisor in under.items() if divisor.value}
+        return _combined_by_block([over, divisors], lambda both: both[0] / both[1])
 
-    def _of_runs(self, of: Of) -> dict[Block, _RunValue]:
+    def _run_values(self, number: RunNumber) -> dict[Block, _RunValue]:
+        """Returns the number of each selected run by the run's block. Raises ValueError if two runs
+        have the same block.
+        """
         values: dict[Block, _RunValue] = {}
-        before = self._iterations_before(of.entry)
-        for run, groups in self._selected(of):
-            value = _VALUES[of.quantity](run, groups)
-            block = before[run.run.entry] + run.run.iteration, _pooled(run.run, of)
+        before = self._iterations_before(number.entry)
+        for run, groups in self._selected(number):
+            value = _VALUES[number.quantity](run, groups)
+            block = before[run.run.entry] + run.run.iteration, _pooled_values(run.run, number)
             if block in values:
                 raise ValueError(
-                    f"{of}: selects several runs of iteration {block[0]}: give more settings in "
-                    "'at'"
+                    f"{number}: selects several runs of iteration {block[0]}: give more settings "
+                    "in 'at'"
                 )
             if value is not None:
                 values[block] = _RunValue(value, not not_settled(run))
         return values
 
-    def _variations(self, of: Of) -> dict[Block, _RunValue]:
-        """Returns the coefficient of variation of each iteration that has the goodputs of all
-        values.
+    def _variations(self, number: RunNumber) -> dict[Block, _RunValue]:
+        """Returns the coefficient of variation of the goodputs of each iteration, over the settings
+        that the number pools. An iteration without all of these settings is left out.
         """
-        of_iteration: dict[int, list[_RunValue]] = {}
-        for (iteration, _), goodput in self._of_runs(replace(of, quantity="goodput_bps")).items():
-            of_iteration.setdefault(iteration, []).append(goodput)
-        asked = math.prod(len(text.split(ALTERNATIVES)) for text in of.at.values())
+        by_iteration: dict[int, list[_RunValue]] = {}
+        goodput = replace(number, quantity="goodput_bps")
+        for (iteration, _), value in self._run_values(goodput).items():
+            by_iteration.setdefault(iteration, []).append(value)
+        pooled_runs = math.prod(len(text.split(ALTERNATIVES)) for text in number.at.values())
         return {
-            (iteration, ()): _together(
+            (iteration, ()): _combined(
                 lambda values: statistics.stdev(values) / statistics.fmean(values), goodputs
             )
-            for iteration, goodputs in of_iteration.items()
-            if len(goodputs) == asked > 1
+            for iteration, goodputs in by_iteration.items()
+            if len(goodputs) == pooled_runs > 1
         }
 
     def _iterations_before(self, entries: str) -> dict[str, int]:
-        """Returns for each entry the number of iterations of the entries before it."""
+        """Returns by entry how many iterations the entries before it have, in a text such as
+        'A or B', to number the iterations of B after those of A.
+        """
         before, count = {}, 0
         for entry in entries.split(ALTERNATIVES):
             before[entry] = count
@@ -162,99 +175,111 @@ class MeasuredRuns:
             )
         return before
 
-    def _selected(self, of: Of) -> Iterator[tuple[FinishedRun, list[GroupMetrics]]]:
-        """Yields the runs in the conditions that `of` selects, each with its matching groups; runs
-        without such a group are left out.
+    def _selected(self, number: RunNumber) -> Iterator[tuple[FinishedRun, list[GroupMetrics]]]:
+        """Yields the runs that the number selects, each with its groups of flows that have the
+        number's CCA and host. Runs without such a group are left out.
         """
         for run in self.runs:
-            groups = [group for group in run.metrics.groups if _wanted(group, of)]
-            if groups and _is_at(run.run, of):
+            groups = [group for group in run.metrics.groups if _is_group_selected(group, number)]
+            if groups and _is_run_selected(run.run, number):
                 yield run, groups
 
 
-def _in_all(
-    parts: Sequence[dict[Block, _RunValue]], made: Callable[[Sequence[float]], float]
+def _combined_by_block(
+    parts: Sequence[dict[Block, _RunValue]], combine: Callable[[Sequence[float]], float]
 ) -> dict[Block, _RunValue]:
-    """Combines the values of each block that all parts have."""
+    """Returns what `combine` makes of the parts of each block, for example a ratio of two numbers.
+    Blocks that lack a part are left out.
+    """
     first, *others = parts
     return {
-        block: _together(made, [part[block] for part in parts])
+        block: _combined(combine, [part[block] for part in parts])
         for block in first
         if all(block in other for other in others)
     }
 
 
-def _together(made: Callable[[Sequence[float]], float], values: Sequence[_RunValue]) -> _RunValue:
-    """Combines several values; the result has settled if all of them have."""
-    return _RunValue(made([each.value for each in values]), all(each.settled for each in values))
+def _combined(
+    combine: Callable[[Sequence[float]], float], values: Sequence[_RunValue]
+) -> _RunValue:
+    """Combines several values into one, which counts as settled if all of them have settled."""
+    return _RunValue(combine([each.value for each in values]), all(each.settled for each in values))
 
 
-def _wanted(group: GroupMetrics, of: Of) -> bool:
-    return of.cca in (None, group.cca) and of.host in (None, group.host)
+def _is_group_selected(group: GroupMetrics, number: RunNumber) -> bool:
+    """Returns whether a group of flows has the CCA and the host of a number, if it names them."""
+    return number.cca in (None, group.cca) and number.host in (None, group.host)
 
 
-def needed(numbers: Collection[Of], runs: Iterable[Run]) -> list[Run]:
-    """Returns the planned runs that are needed for these numbers."""
-    return [run for run in runs if any(_is_needed(run, of) for of in numbers)]
+def needed(numbers: Collection[RunNumber], runs: Iterable[Run]) -> list[Run]:
+    """Returns those of the planned runs that at least one of the numbers is taken from. A user who
+    asks for a single statement makes only these.
+    """
+    return [run for run in runs if any(_is_needed(run, number) for number in numbers)]
 
 
-def _is_needed(run: Run, of: Of) -> bool:
+def _is_needed(run: Run, number: RunNumber) -> bool:
+    """Returns whether a planned run has flows of the number's CCA, and the number's settings."""
     ccas = {group.cca for group in run.traffic.all_groups}
-    return (of.cca is None or of.cca in ccas) and _is_at(run, of)
+    return (number.cca is None or number.cca in ccas) and _is_run_selected(run, number)
 
 
-def _is_at(run: Run, of: Of) -> bool:
-    """Returns whether the run has the entry, the buffer and the values of swept keys of a
-    number.
+def _is_run_selected(run: Run, number: RunNumber) -> bool:
+    """Returns whether the run has the entry, the buffer and the values of swept keys that a number
+    asks for.
     """
     return (
-        run.entry in of.entry.split(ALTERNATIVES)
-        and all(_swept(run, key) in value.split(ALTERNATIVES) for key, value in of.at.items())
-        and _has_buffer(run, of)
+        run.entry in number.entry.split(ALTERNATIVES)
+        and all(_swept(run, key) in value.split(ALTERNATIVES) for key, value in number.at.items())
+        and _has_buffer(run, number)
     )
 
 
 def _swept(run: Run, key: str) -> str | None:
-    """Returns the value of a swept key. The key of CCAs has a value, such as 'bbr,cubic', even if
-    the entry does not sweep it.
+    """Returns the run's value of a swept key; None if the key is not swept. The key 'cca' always
+    has a value, such as 'bbr,cubic'.
     """
     if key == "cca" and key not in run.condition:
         return ",".join(group.cca for group in run.traffic.all_groups)
     return run.condition.get(key)
 
 
-def _has_buffer(run: Run, of: Of) -> bool:
-    if of.buffer_bdp is None:
+def _has_buffer(run: Run, number: RunNumber) -> bool:
+    """Returns whether the run's buffer, in BDPs, is in the range of the number, if it has one."""
+    if number.buffer_bdp is None:
         return True
-    path, (least, below) = run.topology, of.buffer_bdp
+    path, (least, below) = run.topology, number.buffer_bdp
     return least <= path.buffer_bytes / path.bdp_bytes < below
 
 
-def _pooled(run: Run, of: Of) -> tuple[str, ...]:
-    """Returns the values of pooled keys, except the CCA, because groups are selected by it
-    anyway.
+def _pooled_values(run: Run, number: RunNumber) -> tuple[str, ...]:
+    """Returns the run's values of the swept keys that a number pools: those that it leaves out, or
+    for which it has several values. The CCA is left out, because it selects groups of flows.
     """
     return tuple(
         value
         for key, value in run.condition.items()
-        if key != "cca" and (key not in of.at or ALTERNATIVES in of.at[key])
+        if key != "cca" and (key not in number.at or ALTERNATIVES in number.at[key])
     )
 
 
 def _goodput_bps(_: FinishedRun, groups: Sequence[GroupMetrics]) -> float:
+    """Returns the sum of the groups' goodputs."""
     return sum(group.goodput_bps for group in groups)
 
 
 def _retransmits(run: FinishedRun, groups: Sequence[GroupMetrics]) -> float | None:
-    """Returns the segments that iperf3's sender counts."""
+    """Returns the retransmitted segments of the groups' flows, as iperf3's sender counts them; None
+    if a flow has no count.
+    """
     names = {group.group for group in groups}
     counts = [flow.retransmits for flow in run.metrics.flows if flow.group in names]
     return None if None in counts or not counts else float(sum(count or 0 for count in counts))
 
 
 def _convergence_s(run: FinishedRun, _: Sequence[GroupMetrics]) -> float:
-    """Returns the time until the flows are fair; if they never are, the time from the last start to
-    the end.
+    """Returns the seconds until the flows have fair shares. If they never have, it returns the time
+    from the last start of a flow to the end of the run, which is a lower limit.
     """
     traffic = run.run.traffic
     starts_s = [
@@ -267,6 +292,9 @@ def _convergence_s(run: FinishedRun, _: Sequence[GroupMetrics]) -> float:
 
 
 def _queue_bdp(run: FinishedRun, column: str) -> float | None:
+    """Returns a statistic of the bottleneck's queue, such as 'backlog_mean_bytes', in BDPs; None if
+    the queue was not recorded.
+    """
     queue = run.metrics.bottleneck
     return None if queue is None else getattr(queue, column) / run.run.topology.bdp_bytes
 
@@ -288,40 +316,44 @@ _VALUES: dict[Quantity, _Reading] = {
 
 
 class Judgement(enum.Enum):
-    """Tells whether the lab's numbers confirm a bound or a statement."""
+    """Says whether the lab's numbers confirm a statement of a paper, or one of its bounds."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
-    UNTOLD = "undecided"
+    UNDECIDED = "undecided"
     UNMEASURED = "not measured"
 
 
 @dataclass(frozen=True)
 class JudgedBound:
-    """Holds a bound and its measured numbers."""
+    """Holds the limits for a number of a statement, with the values that the lab measured."""
 
     bound: Bound
     sample: MeasuredSample
 
     @property
     def outcome(self) -> Judgement:
-        """Returns HOLDS or FAILS only if the whole interval is within the limits or beyond one."""
+        """Judges by the mean's 95% interval: HOLDS if all of it is within the limits, FAILS if all
+        of it is beyond one of them, and otherwise UNDECIDED, as with fewer than 3 runs.
+        """
         if not self.sample.runs:
             return Judgement.UNMEASURED
         interval = self.sample.interval
         if interval is None:
-            return Judgement.UNTOLD
+            return Judgement.UNDECIDED
         low, high = interval
         least = -float("inf") if self.bound.least is None else self.bound.least
         most = float("inf") if self.bound.most is None else self.bound.most
         if least <= low and high <= most:
             return Judgement.HOLDS
-        return Judgement.FAILS if high < least or low > most else Judgement.UNTOLD
+        return Judgement.FAILS if high < least or low > most else Judgement.UNDECIDED
 
 
 @dataclass(frozen=True)
 class JudgedBounds:
-    """Holds the judged bounds of a statement, in its own entry or in one that was tried."""
+    """Holds the judged bounds of a statement, all by runs of the entry that the statement is about,
+    or all by runs of an entry that tries another setting.
+    """
 
     bounds: tuple[JudgedBound, ...]
 
@@ -337,18 +369,22 @@ class JudgedBounds:
 
     @property
     def outcome(self) -> Judgement:
-        """Returns HOLDS if all measured bounds hold, FAILS if one does not."""
+        """Returns HOLDS if all measured bounds hold, FAILS if at least one fails, UNDECIDED in
+        between, and UNMEASURED if none was measured.
+        """
         outcomes = {bound.outcome for bound in self.bounds} - {Judgement.UNMEASURED}
         if not outcomes:
             return Judgement.UNMEASURED
         if Judgement.FAILS in outcomes:
             return Judgement.FAILS
-        return Judgement.HOLDS if outcomes == {Judgement.HOLDS} else Judgement.UNTOLD
+        return Judgement.HOLDS if outcomes == {Judgement.HOLDS} else Judgement.UNDECIDED
 
 
 @dataclass(frozen=True)
 class JudgedTry:
-    """Holds the judged bounds of a statement with a setting that was tried."""
+    """Holds the bounds of a statement, judged by runs with another setting (`setting` in words),
+    to explain why the statement does not hold.
+    """
 
     setting: str
     judged: JudgedBounds
@@ -356,8 +392,8 @@ class JudgedTry:
 
 @dataclass(frozen=True)
 class JudgedStatement:
-    """Holds a statement with its judged bounds, and with the settings that were tried. These only
-    explain, and do not change the outcome.
+    """Holds a paper's statement with the result of judging its bounds by the lab's runs. Results
+    with other settings, in `tried`, only explain it, and do not change the outcome.
     """
 
     statement: Statement
@@ -374,7 +410,7 @@ class JudgedStatement:
 
     @property
     def explaining(self) -> tuple[JudgedTry, ...]:
-        """Returns the tried settings, unless the statement holds without them."""
+        """Returns the results with other settings, if the statement does not hold without them."""
         return () if self.outcome is Judgement.HOLDS else self.tried
 
     @property
@@ -384,21 +420,25 @@ class JudgedStatement:
 
 
 def judge(statements: Sequence[Statement], runs: MeasuredRuns) -> list[JudgedStatement]:
-    """Judges the statements by the runs, in their order."""
+    """Judges each statement by its bounds on numbers of the runs, also with the settings that were
+    tried; returns the results in the statements' order.
+    """
     return [
         JudgedStatement(
-            statement, _judged_all(statement.bounds, runs), tuple(_tries(statement, runs))
+            statement, _judged_bounds(statement.bounds, runs), tuple(_tries(statement, runs))
         )
         for statement in statements
     ]
 
 
 def _tries(statement: Statement, runs: MeasuredRuns) -> Iterator[JudgedTry]:
+    """Judges the statement with each setting that may explain it and that has been measured."""
     for tried in statement.tried:
-        judged = _judged_all(map(tried.instead_of, statement.bounds), runs)
+        judged = _judged_bounds(map(tried.instead_of, statement.bounds), runs)
         if judged.measured:
             yield JudgedTry(tried.setting, judged)
 
 
-def _judged_all(bounds: Iterable[Bound], runs: MeasuredRuns) -> JudgedBounds:
+def _judged_bounds(bounds: Iterable[Bound], runs: MeasuredRuns) -> JudgedBounds:
+    """Finds the measured values of each bound's number, by which it is judged."""
     return JudgedBounds(tuple(JudgedBound(bound, runs.sample(bound.number)) for bound in bounds))

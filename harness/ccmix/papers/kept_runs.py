@@ -1,4 +1,4 @@
-"""Begins an experiment again with the runs of its archive, so that only further runs are made.
+"""Copies the runs of an experiment's archive into a new campaign, so that only new runs are made.
 
 `python -m ccmix.papers.kept_runs NAME OUTDIR` does so for
 `ccmix reproduce NAME --tried --resume -o OUTDIR`, if an entry or an iteration was added. The result
@@ -19,10 +19,11 @@ from ccmix.papers.forms import form, planned
 
 
 def keep_runs(name: str, archive: Path, outdir: Path) -> int:
-    """Writes a campaign of all runs of the reduced form, with the results of those that an archive
-    has; returns their number.
+    """Creates a campaign in `outdir` with all runs that the experiment plans in its reduced form,
+    and copies the results that the archive has of equal runs. Returns how many it has copied.
 
-    Raises ArchiveError if the folder is not empty, or the archive can't be read.
+    `ccmix reproduce --resume` then makes only the other runs. Raises ArchiveError if the folder is
+    not empty, or the archive can't be read.
     """
     with opened([archive]) as archives:
         [folder] = archives.folders

@@ -1,6 +1,4 @@
-"""Combines the results of an experiment, its scores against published numbers and its judged
-statements, and prints them.
-"""
+"""Formats the result of repeating a paper: scores against its numbers, and judged statements."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,24 +22,26 @@ MOST_PAIRS = 80  # of a comparison that are printed
 VERBS = {
     Judgement.HOLDS: ("holds", "hold"),
     Judgement.FAILS: ("does not hold", "do not hold"),
-    Judgement.UNTOLD: ("is undecided", "are undecided"),
+    Judgement.UNDECIDED: ("is undecided", "are undecided"),
     Judgement.UNMEASURED: ("was not measured", "were not measured"),
 }  # for one statement and for several
 SHORTLY = {
     Judgement.FAILS: ("does not", "do not"),
-    Judgement.UNTOLD: VERBS[Judgement.UNTOLD],
+    Judgement.UNDECIDED: VERBS[Judgement.UNDECIDED],
     Judgement.UNMEASURED: VERBS[Judgement.UNMEASURED],
 }  # after the statements that hold
 MEETING = {
     Judgement.HOLDS: ("meets its criterion", "meet their criterion"),
     Judgement.FAILS: ("does not meet its criterion", "do not meet their criterion"),
-    Judgement.UNTOLD: ("is undecided", "are undecided"),
+    Judgement.UNDECIDED: ("is undecided", "are undecided"),
 }  # for one comparison and for several
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Holds an experiment with its scores and its judged statements."""
+    """Holds the result of an experiment: a score for each comparison with published numbers, and
+    the judged statements of the paper.
+    """
 
     experiment: Experiment
     scores: tuple[Score, ...]
@@ -51,8 +51,8 @@ class Reproduction:
 
     @property
     def short(self) -> str:
-        """Returns '6 of 8 statements hold, 1 more with a setting that was tried; 5 of 18
-        comparisons met'.
+        """Sums up the result for the table of all experiments: '6 of 8 statements hold, 1 more with
+        a setting that was tried; 5 of 18 comparisons met'.
         """
         holding = len(self.with_outcome(Judgement.HOLDS))
         met = len(self.scores_with(Judgement.HOLDS))
@@ -70,14 +70,17 @@ class Reproduction:
 
     @property
     def sentence(self) -> str:
-        """Returns "6 of the paper's 8 statements hold in the lab and 2 do not; of 4 comparisons
-        ... 3 meet their criterion ...".
+        """Sums up the result in a sentence for the paper's page: "6 of the paper's 8 statements
+        hold in the lab and 2 do not; of 4 comparisons ... 3 meet their criterion ...".
         """
         return (
             capitalised("; ".join(filter(None, [self._on_statements(), self._on_scores()]))) + "."
         )
 
     def _on_statements(self) -> str:
+        """Returns "6 of the paper's 8 statements hold in the lab and 2 do not"; '' if there are no
+        statements.
+        """
         count = len(self.statements)
         if count == 1:
             return f"the paper's statement {VERBS[self.statements[0].outcome][0]} in the lab"
@@ -96,6 +99,9 @@ class Reproduction:
         return listed([first, *parts])
 
     def _on_scores(self) -> str:
+        """Returns 'of 4 comparisons with published numbers 3 meet their criterion and 1 is
+        undecided'; '' if no comparison has a criterion.
+        """
         parts = [
             _verb(MEETING, outcome, len(such))
             for outcome in MEETING
@@ -106,15 +112,15 @@ class Reproduction:
 
     @property
     def verdict(self) -> str:
-        """Returns sentences: how many statements hold, and which do not; how many comparisons meet
-        their criterion, and which do not.
+        """Sums up the result for the terminal: how many statements hold and how many comparisons
+        meet their criterion, and the names of the others with reasons.
         """
-        return " ".join([*self._of_statements(), *self._of_scores()])
+        return " ".join([*self._statement_sentences(), *self._score_sentences()])
 
     @property
     def settling(self) -> str:
-        """Returns a sentence on the runs that have not settled; '' if all have settled, or if it
-        can't be judged.
+        """Returns a sentence on the runs that have not settled (their goodput was still changing at
+        the end); '' if there are none, or if this can't be judged.
         """
         if not self.not_settled:
             return ""
@@ -122,9 +128,9 @@ class Reproduction:
         have = "has" if self.not_settled == 1 else "have"
         return f"{self.not_settled} of {self.runs} runs {have} not settled: {why}."
 
-    def _of_statements(self) -> Iterator[str]:
-        """Yields 'Of 4 statements 2 hold, 1 of these measured in part.' and '1 does not hold:
-        fair-at-300-ms.'.
+    def _statement_sentences(self) -> Iterator[str]:
+        """Yields the verdict's sentences on statements: 'Of 4 statements 2 hold, 1 of these
+        measured in part.' and '1 does not hold: fair-at-300-ms.'.
         """
         if not self.statements:
             return
@@ -133,20 +139,20 @@ class Reproduction:
         part = f", {partly} of these measured in part" if partly else ""
         count = format_count(len(self.statements), "statement")
         yield f"Of {count} {_verb(VERBS, Judgement.HOLDS, len(holding))}{part}."
-        for outcome in (Judgement.FAILS, Judgement.UNTOLD, Judgement.UNMEASURED):
+        for outcome in (Judgement.FAILS, Judgement.UNDECIDED, Judgement.UNMEASURED):
             if such := self.with_outcome(outcome):
                 yield f"{_verb(VERBS, outcome, len(such))}: {', '.join(map(_named, such))}."
 
-    def _of_scores(self) -> Iterator[str]:
-        """Yields 'Of 3 comparisons ... 1 meets its criterion.' and '1 is undecided: goodput
-        ... (...).'.
+    def _score_sentences(self) -> Iterator[str]:
+        """Yields the verdict's sentences on comparisons with published numbers: 'Of 3 comparisons
+        ... 1 meets its criterion.' and '1 is undecided: goodput ... (...).'.
         """
         if not self.judged:
             return
         count = format_count(self.judged, "comparison")
         met = _verb(MEETING, Judgement.HOLDS, len(self.scores_with(Judgement.HOLDS)))
         yield f"Of {count} with published numbers {met}."
-        for outcome in (Judgement.FAILS, Judgement.UNTOLD):
+        for outcome in (Judgement.FAILS, Judgement.UNDECIDED):
             if such := self.scores_with(outcome):
                 yield f"{_verb(MEETING, outcome, len(such))}: {'; '.join(map(_compared, such))}."
 
@@ -156,36 +162,44 @@ class Reproduction:
         return sum(score.judged for score in self.scores)
 
     def with_outcome(self, outcome: Judgement) -> list[JudgedStatement]:
+        """Returns the statements that were judged so."""
         return [judged for judged in self.statements if judged.outcome is outcome]
 
     def scores_with(self, outcome: Judgement) -> list[Score]:
+        """Returns the scores of comparisons that have a criterion and this outcome."""
         return score_text.with_outcome(self.scores, outcome)
 
 
 def _verb(words: dict[Judgement, tuple[str, str]], outcome: Judgement, count: int) -> str:
-    """Returns '1 holds' or '0 hold'."""
+    """Returns the count with the verb in singular or plural, such as '1 holds' or '0 hold'.
+    `words` has both forms for each outcome.
+    """
     one, several = words[outcome]
     return f"{count} {one if count == 1 else several}"
 
 
 def _named(judged: JudgedStatement) -> str:
-    """Returns the statement's name; in brackets, why it is undecided, and the results with other
-    settings.
+    """Returns the statement's name for the verdict's lists, with the reason why it is undecided and
+    the results with other settings in brackets, if there are any.
     """
     why = text.reasons(judged)
     return judged.statement.name + (f" ({why})" if why else "")
 
 
 def _compared(score: Score) -> str:
-    """Returns the title of a comparison, and why its criterion is not met or undecided."""
+    """Returns the title of a comparison for the verdict's lists, with the reason why its criterion
+    is not met or is undecided in brackets.
+    """
     return (
         f"{score_text.title(score)} "
-        f"({score_text.why_not_met(score) or score_text.why_untold(score)})"
+        f"({score_text.why_not_met(score) or score_text.why_undecided(score)})"
     )
 
 
 def reproduction(experiment: Experiment, results: Sequence[Result]) -> Reproduction:
-    """Scores and judges the valid runs of an experiment."""
+    """Compares the valid runs of an experiment with the paper: scores them against its published
+    numbers, and judges its statements by them.
+    """
     valid = tuple(result.finished for result in results if result.valid)
     runs = MeasuredRuns(valid)
     made = scores(experiment.comparisons, read_published(experiment.name), runs, _rate_bps(valid))
@@ -196,23 +210,28 @@ def reproduction(experiment: Experiment, results: Sequence[Result]) -> Reproduct
 
 
 def _rate_bps(runs: Sequence[FinishedRun]) -> float | None:
-    """Returns the rate of the paths if all have the same; otherwise None."""
+    """Returns the bottleneck's rate if it is the same in all runs; None if it differs or if there
+    are no runs.
+    """
     rates = {run.run.path.rate_bps for run in runs if isinstance(run.run.path, Topology)}
     return rates.pop() if len(rates) == 1 else None
 
 
 def listing(costs: Iterable[tuple[Experiment, Mapping[str, Cost]]]) -> str:
-    """Returns for each experiment a line for each of its forms, with the cost."""
+    """Returns the aligned table of experiments that `ccmix reproduce` shows without a name: a line
+    for each form (reduced, tried, full), with its number of runs, times and memory.
+    """
     rows = [("name", "shows", "form", "runs", "virtual", "real", "memory")]
-    for experiment, of_forms in costs:
-        begin = (experiment.name, f"{experiment.paper.author}: {experiment.shows}")
-        for form, cost in of_forms.items():
-            rows.append((*begin, form, *_cost(cost)))
-            begin = ("", "")
+    for experiment, cost_by_form in costs:
+        first_columns = (experiment.name, f"{experiment.paper.author}: {experiment.shows}")
+        for form, cost in cost_by_form.items():
+            rows.append((*first_columns, form, *_cost_columns(cost)))
+            first_columns = ("", "")  # an experiment is named only in its first line
     return aligned(rows)
 
 
-def _cost(cost: Cost) -> tuple[str, str, str, str]:
+def _cost_columns(cost: Cost) -> tuple[str, str, str, str]:
+    """Returns the number of runs, the time in the lab, the real time and the memory, as text."""
     return (
         str(cost.runs),
         _time(cost.virtual_s),
@@ -222,12 +241,13 @@ def _cost(cost: Cost) -> tuple[str, str, str, str]:
 
 
 def _time(seconds: float) -> str:
+    """Writes a duration in the form '1:23:45'."""
     return str(timedelta(seconds=round(seconds)))
 
 
 def printed(made: Reproduction) -> str:
-    """Returns measured and published numbers side by side, each statement with its outcome, and at
-    the end the verdict.
+    """Returns the output of `ccmix reproduce NAME` after the runs: measured and published numbers
+    side by side, each statement with its outcome, and at the end the verdict.
     """
     template = text_templates("ccmix.papers").get_template("terminal.txt.j2")
     return template.render(

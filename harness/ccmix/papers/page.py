@@ -1,5 +1,7 @@
-"""Writes the pages on all experiments from their packed archives: an overview, a page per paper,
-their charts and tables of cells. Nothing on them is typed by hand.
+"""Writes the documentation's pages on all repeated papers from the archives of their runs.
+
+There is an overview, and a page per paper, with charts and tables of cells. Nothing on them is
+typed by hand.
 """
 
 import re
@@ -21,17 +23,17 @@ from ccmix.papers.experiment import (
     Figure,
     MapRow,
     Maps,
-    Of,
     OverBuffer,
     PaperTable,
     PaperTableColumn,
     PaperTableLine,
     Plots,
+    RunNumber,
     published_series,
     quantities,
     sources,
 )
-from ccmix.papers.figure_data import UTILISATION, Material, map_cells, points_over_buffer
+from ccmix.papers.figure_data import UTILISATION, FigureData, map_cells, points_over_buffer
 from ccmix.papers.forms import FORMS, costs, made_by, planned, real_s
 from ccmix.papers.judging import JudgedStatement, MeasuredRuns
 from ccmix.papers.outcome import Reproduction, reproduction
@@ -64,7 +66,9 @@ _COUNTED = re.compile(r"\b(clip|gradient_)\d+\b")
 
 @dataclass(frozen=True)
 class Page:
-    """Holds the overview, and by their files' names the pages of papers, charts and CSV tables."""
+    """Holds the text of all files that are written: the overview, and by file name the pages of
+    papers (Markdown), the charts (SVG) and the tables (CSV).
+    """
 
     text: str
     papers: dict[str, str]
@@ -74,8 +78,8 @@ class Page:
 
 @dataclass(frozen=True)
 class TableCells:
-    """Holds a table of a paper; `in_part` has the marks of cells that were measured only in part,
-    by a text on the measured part.
+    """Holds a table in the layout of the paper, as text. `in_part` maps a text on what was measured
+    to the footnote mark ('a', 'b', ...) of the cells that were measured only in part.
     """
 
     head: list[str]
@@ -85,8 +89,8 @@ class TableCells:
 
 @dataclass(frozen=True)
 class ShownFigure:
-    """Holds a figure as a picture or a table, a sentence on the result, and the scores that belong
-    to it.
+    """Holds what the page shows of a figure: a picture or a table, a sentence on the result, and
+    the scores of the comparisons whose numbers it shows.
     """
 
     figure: Figure
@@ -97,12 +101,14 @@ class ShownFigure:
 
 
 @dataclass(frozen=True)
-class Made:
-    """Holds an experiment that has an archive, with its results."""
+class MeasuredExperiment:
+    """Holds an experiment whose runs are in an archive, with their results. The properties are what
+    the templates of the pages show of it.
+    """
 
     reproduction: Reproduction
     results: Results
-    material: Material
+    data: FigureData
     archive: str  # file name
 
     @property
@@ -111,17 +117,20 @@ class Made:
 
     @property
     def campaign(self) -> Campaign:
+        """Returns the campaign in the archive, which has only one."""
         [campaign] = self.results.campaigns
         return campaign
 
     @property
     def command(self) -> str:
-        """Returns the command that makes the archive again."""
+        """Returns the `ccmix reproduce` command that makes the runs of the archive again."""
         return made_by(self.experiment.name, self.campaign)
 
     @property
     def versions(self) -> list[str]:
-        """Returns the versions of ccmix that made the runs."""
+        """Returns the versions of ccmix that made the runs, each once; a run without a version has
+        that of its campaign.
+        """
         executions = (result.finished.execution for result in self.results.runs)
         return list(
             dict.fromkeys(
@@ -131,45 +140,46 @@ class Made:
 
     @property
     def explanations(self) -> str:
-        """Returns links to the pages that explain differences."""
+        """Returns Markdown links to the documentation that explains why results differ from the
+        paper's.
+        """
         return listed(
             [f"[{WHYS[name]}](../explanation/{name}.md)" for name in self.experiment.whys]
         )
 
     @cached_property
     def figures(self) -> list[ShownFigure]:
-        """Returns the figures for which the lab has a number; a score belongs to the first figure
-        that shows it.
+        """Returns the figures for which the lab has a number, in the order of the page. If several
+        figures show the numbers of a score, the score belongs to the first of them.
         """
         shown: list[ShownFigure] = []
-        left = list(self.reproduction.scores)
+        remaining = list(self.reproduction.scores)  # scores that no figure shows yet
         pictures = 0
         for figure in self.experiment.figures:
             if isinstance(figure, PaperTable):
-                drawing: TableCells | DrawnFigure | None = paper_table(figure, self.material)
+                drawing: TableCells | DrawnFigure | None = paper_table(figure, self.data)
             else:
-                drawing = drawn(figure, self.experiment.paper, self.material)
+                drawing = drawn(figure, self.experiment.paper, self.data)
             if drawing is None:
                 continue
             pictures += isinstance(drawing, DrawnFigure)
-            scores = scores_of(figure, left)
-            left = [score for score in left if score not in scores]
-            said = sentence(figure, scores, self.material)
-            shown.append(
-                ShownFigure(figure, drawing, f"{self.experiment.name}-{pictures}.svg", said, scores)
-            )
+            scores = scores_of(figure, remaining)
+            remaining = [score for score in remaining if score not in scores]
+            result = sentence(figure, scores, self.data)
+            file = f"{self.experiment.name}-{pictures}.svg"
+            shown.append(ShownFigure(figure, drawing, file, result, scores))
         return shown
 
     @property
     def further_scores(self) -> list[Score]:
-        """Returns the scores that belong to no figure."""
+        """Returns the scores of comparisons whose numbers no figure shows."""
         shown = [score for figure in self.figures for score in figure.scores]
         return [score for score in self.reproduction.scores if score not in shown]
 
     @property
     def tables(self) -> dict[str, str]:
-        """Returns the cells of all comparisons and the numbers of all statements as CSV, by the
-        names of their files.
+        """Returns CSV texts by file name: NAME-cells.csv has the cells of all comparisons, and
+        NAME-numbers.csv the numbers of all statements. A table without rows is left out.
         """
         name = self.experiment.name
         rows = {
@@ -180,27 +190,27 @@ class Made:
 
     @property
     def listed_tables(self) -> list[tuple[str, str]]:
-        """Returns the names of these files, each with its contents in words."""
-        whats = {"cells": "all cells", "numbers": "each number with its interval"}
-        return [(file, whats[Path(file).stem.rpartition("-")[2]]) for file in self.tables]
+        """Returns the names of the CSV files, each with its contents in words, for the links."""
+        contents = {"cells": "all cells", "numbers": "each number with its interval"}
+        return [(file, contents[Path(file).stem.rpartition("-")[2]]) for file in self.tables]
 
     @cached_property
     def charts(self) -> dict[str, str]:
-        """Returns the pictures as SVG by the names of their files."""
+        """Draws the figures that are pictures; returns SVG texts by file name."""
         return {
-            shown.file: _numbered_anew(svg(shown.drawing.spec))
+            shown.file: _renumbered(svg(shown.drawing.spec))
             for shown in self.figures
             if isinstance(shown.drawing, DrawnFigure)
         }
 
 
 def page(archives: Path) -> Page:
-    """Returns the pages of all experiments that have a packed archive in the folder. Raises
-    ArchiveError.
+    """Returns the overview of all experiments, and the pages, charts and tables of those that have
+    a packed archive, NAME.zip, in the folder. Raises ArchiveError.
     """
     files = {experiment.name: archives / f"{experiment.name}.zip" for experiment in EXPERIMENTS}
     made = {
-        each.name: _made(each, files[each.name])
+        each.name: _measured(each, files[each.name])
         for each in EXPERIMENTS
         if files[each.name].exists()
     }
@@ -213,8 +223,8 @@ def page(archives: Path) -> Page:
         experiments=EXPERIMENTS,
         made=made,
         times={
-            name: {form: text.hours(real_s([of], form)) for form in FORMS}
-            for name, of in forms.items()
+            name: {form: text.hours(real_s([cost_by_form], form)) for form in FORMS}
+            for name, cost_by_form in forms.items()
         },
         all_times={form: text.hours(real_s(forms.values(), form)) for form in FORMS},
     )
@@ -231,20 +241,21 @@ def page(archives: Path) -> Page:
     return Page(wrapped(overview), papers, charts, tables)
 
 
-def _made(experiment: Experiment, file: Path) -> Made:
+def _measured(experiment: Experiment, file: Path) -> MeasuredExperiment:
+    """Reads the runs of an experiment from its packed archive, and compares them with the paper."""
     with opened([file]) as folders:
         results = load_results(folders.folders)
-    material = Material(
+    data = FigureData(
         tuple(read_published(experiment.name)),
         MeasuredRuns(tuple(result.finished for result in results.runs if result.valid)),
         planned(experiment.name, ANY_SEED, full=True),
     )
-    return Made(reproduction(experiment, results.runs), results, material, file.name)
+    return MeasuredExperiment(reproduction(experiment, results.runs), results, data, file.name)
 
 
-def _numbered_anew(drawing: str) -> str:
-    """Returns the SVG with clipping paths and gradients numbered from 0: Vega counts them over all
-    drawings of a process.
+def _renumbered(drawing: str) -> str:
+    """Renumbers clipping paths and gradients of an SVG from 0, so that the same figure always gives
+    the same file: Vega counts them over all drawings of a process.
     """
     numbers: dict[str, int] = {}
     return _COUNTED.sub(
@@ -253,8 +264,8 @@ def _numbered_anew(drawing: str) -> str:
 
 
 def scores_of(figure: Figure, scores: Sequence[Score]) -> list[Score]:
-    """Returns the scores that belong to a figure: those of its quantities, and of its pairs of
-    series and entry.
+    """Returns the scores of comparisons whose numbers a figure shows: their quantity, and their
+    pair of published series and entry, are among those of the figure.
     """
     pairs = sources(figure)
     return [
@@ -265,8 +276,10 @@ def scores_of(figure: Figure, scores: Sequence[Score]) -> list[Score]:
     ]
 
 
-def sentence(figure: Figure, scores: Sequence[Score], material: Material) -> str:
-    """Describes the result of a figure by its scores, if they are not on the page already."""
+def sentence(figure: Figure, scores: Sequence[Score], data: FigureData) -> str:
+    """Returns a sentence below a figure on its result: the outcome of its scores, or without scores
+    the ranges or counts of its numbers, or why there is nothing to compare.
+    """
     if scores:
         return score_text.sentence(scores)
     if not published_series(figure):
@@ -275,87 +288,93 @@ def sentence(figure: Figure, scores: Sequence[Score], material: Material) -> str
         case Maps():
             return (
                 "Range over the cells that both have: "
-                f"{'; '.join(_both(figure, row, material) for row in figure.rows)}."
+                f"{'; '.join(_ranges(figure, row, data) for row in figure.rows)}."
             )
         case OverBuffer():
             points = [
-                point
-                for point in points_over_buffer(figure, material)
-                if point.number == UTILISATION
+                point for point in points_over_buffer(figure, data) if point.number == UTILISATION
             ]
             published = sum(point.published for point in points)
-            own = len(points) - published
+            measured = len(points) - published
             return (
-                f"The figure has {published} published utilisations and {own} of the lab, with "
-                "gains and retransmissions."
+                f"The figure has {published} published utilisations and {measured} of the lab, "
+                "with gains and retransmissions."
             )
         case _:
             return "The scores of these numbers are above."
 
 
-def _both(figure: Maps, row: MapRow, material: Material) -> str:
-    """Returns the ranges of a map and of the lab's over the cells that both have."""
-    there, here = (
-        map_cells(figure, row, material, published=published) for published in (True, False)
+def _ranges(figure: Maps, row: MapRow, data: FigureData) -> str:
+    """Returns the range of the published heat map and that of the lab's, over the cells that both
+    have: 'cubic in 9 cells, 10% to 80% published (100 KB) and 12% to 78% in the lab'.
+    """
+    published_cells, lab_cells = (
+        map_cells(figure, row, data, published=published) for published in (True, False)
     )
     pairs = [
-        (cell.value, own.value)
-        for cell, own in zip(there, here, strict=True)
-        if cell.value is not None and own.value is not None
+        (cell.value, lab_cell.value)
+        for cell, lab_cell in zip(published_cells, lab_cells, strict=True)
+        if cell.value is not None and lab_cell.value is not None
     ]
-    what = f"gain of {row.cca} over {row.over}" if row.over else row.cca
+    quantity = f"gain of {row.cca} over {row.over}" if row.over else row.cca
     if not pairs:
-        return f"{what}, none"
+        return f"{quantity}, none"
     published, lab = (_range(figure, row, [pair[side] for pair in pairs]) for side in (0, 1))
     cells = format_count(len(pairs), "cell")
-    return f"{what} in {cells}, {published} published ({row.series}) and {lab} in the lab"
+    return f"{quantity} in {cells}, {published} published ({row.series}) and {lab} in the lab"
 
 
 def _range(figure: Maps, row: MapRow, values: Sequence[float]) -> str:
+    """Returns '10% to 80%', or for gains '-5% to +20%'."""
     if not row.over:
         return " to ".join(
             text.of_quantity(figure.quantity, value) for value in (min(values), max(values))
         )
-    least, most = (
-        round(value, 2) + 0.0 for value in (min(values), max(values))
-    )  # + 0.0: no minus before a zero
+    # + 0.0: no minus before a zero
+    least, most = (round(value, 2) + 0.0 for value in (min(values), max(values)))
     return f"{least:+,.0%} to {most:+,.0%}"
 
 
-def paper_table(figure: PaperTable, material: Material) -> TableCells:
-    """Returns a table in the paper's layout, whose cells are 'published / lab'."""
+def paper_table(figure: PaperTable, data: FigureData) -> TableCells:
+    """Returns a table in the paper's layout, whose cells have both numbers: 'published / lab'."""
     in_part: dict[str, str] = {}
     rows = [
-        [*line.heads, *(_cell(line, column, material, in_part) for column in figure.columns)]
+        [*line.heads, *(_cell(line, column, data, in_part) for column in figure.columns)]
         for line in figure.lines
     ]
     return TableCells([*figure.heads, *(column.head for column in figure.columns)], rows, in_part)
 
 
 def _cell(
-    line: PaperTableLine, column: PaperTableColumn, material: Material, in_part: dict[str, str]
+    line: PaperTableLine, column: PaperTableColumn, data: FigureData, in_part: dict[str, str]
 ) -> str:
+    """Returns 'published / lab' with a dash for a missing number. If the lab has measured the cell
+    only in part, a footnote mark follows, which is added to `in_part` (mark by footnote).
+    """
     at = {**line.at, **column.at}
-    of = Of(column.quantity, line.entry, column.cca, at=at)
-    published = material.published_at(line.series, column.cca, column.quantity, at)
-    lab = material.runs.sample(of).mean
+    number = RunNumber(column.quantity, line.entry, column.cca, at=at)
+    published = data.published_at(line.series, column.cca, column.quantity, at)
+    lab = data.runs.sample(number).mean
     mark = ""
-    if lab is not None and (lacking := material.runs.lacking(of)):
-        what = "; ".join(
-            f"the lab measured only {key} {', '.join(there)} of "
+    if lab is not None and (lacking := data.runs.lacking(number)):
+        footnote = "; ".join(
+            f"the lab measured only {key} {', '.join(measured)} of "
             f"{at[key].replace(ALTERNATIVES, ', ')}"
-            for key, there in lacking.items()
+            for key, measured in lacking.items()
         )
-        mark = f"<sup>{in_part.setdefault(what, MARKS[len(in_part)])}</sup>"
+        mark = f"<sup>{in_part.setdefault(footnote, MARKS[len(in_part)])}</sup>"
     return f"{_number(published, column)} / {_number(lab, column)}{mark}"
 
 
 def _number(value: float | None, column: PaperTableColumn) -> str:
+    """Writes a number of a table with three digits, in the column's unit; a dash for None."""
     return "–" if value is None else text.without_exponent(f"{value / column.unit_size:#.3g}")
 
 
 def cell_rows(scores: Sequence[Score]) -> Iterator[tuple[Cell, ...]]:
-    """Yields a head and a row for each cell of each comparison, in SI units."""
+    """Yields the rows of NAME-cells.csv: a head, and a row for each cell of each comparison, with
+    published and measured number in SI units.
+    """
     yield ("comparison", "cell", "published", "lab", "factor", "lab with interval", "explained by")
     for score in scores:
         pairs = (*score.pairs, *score.partial)
@@ -366,8 +385,10 @@ def cell_rows(scores: Sequence[Score]) -> Iterator[tuple[Cell, ...]]:
 
 
 def number_rows(statements: Sequence[JudgedStatement]) -> Iterator[tuple[Cell, ...]]:
-    """Yields a head, and a row for each number of each statement, also for settings that were
-    tried.
+    """Yields the rows of NAME-numbers.csv: a head, and a row for each number of each statement.
+
+    If a statement does not hold, rows with the numbers of other settings, named in the column
+    'tried', follow.
     """
     yield ("statement", "tried", "number", "limits", "lab", "outcome")
     for judged in statements:
@@ -385,14 +406,17 @@ def number_rows(statements: Sequence[JudgedStatement]) -> Iterator[tuple[Cell, .
 
 
 def wrapped(markdown: str) -> str:
-    """Returns the text with prose of at most WIDTH columns; tables, headings and HTML stay
-    as they are.
+    """Wraps the paragraphs and list items of a Markdown text at WIDTH columns. Tables, headings and
+    HTML are not changed.
     """
     blocks = ("\n".join(_lines(block)) for block in re.split(r"\n\n+", markdown))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def _lines(block: str) -> Iterator[str]:
+    """Yields the lines of a block of Markdown (text between empty lines), with its prose wrapped. A
+    list item begins a new line; a line of a table, a heading or HTML is kept.
+    """
     prose: list[str] = []
     for line in block.splitlines():
         if line.startswith((*AS_THEY_ARE, "- ")):
@@ -406,6 +430,7 @@ def _lines(block: str) -> Iterator[str]:
 
 
 def _filled(prose: Sequence[str]) -> list[str]:
+    """Wraps lines that are one paragraph or list item; further lines of an item are indented."""
     words = " ".join(prose).split()
     indent = "  " if words[:1] == ["-"] else ""
     return textwrap.wrap(

@@ -1,5 +1,6 @@
-"""Reads the experiments and the numbers that were published about them: from configs/papers in a
-clone, and from the package in a wheel.
+"""Reads the experiments that repeat papers, and the papers' published numbers, from TOML and CSV.
+
+They are in configs/papers in a clone, and in the package in a wheel.
 
 `papers.toml` lists the papers. An experiment has an INI file, a TOML file with its statements,
 comparisons and figures, and, if numbers were published, a CSV file with a row for each.
@@ -25,13 +26,13 @@ from ccmix.papers.experiment import (
     Maps,
     MeanOf,
     Number,
-    Of,
     OverBuffer,
     Paper,
     PaperTable,
     Plots,
     PublishedComparison,
     Quotient,
+    RunNumber,
     Statement,
     Tried,
 )
@@ -46,12 +47,17 @@ _T = TypeVar("_T")
 
 
 class PaperError(ValueError):
-    """Reports a mistake in a TOML file, with the file and the place in it."""
+    """Reports a mistake in a TOML file of configs/papers, with the file and the key."""
 
 
 @dataclass(frozen=True)
 class PublishedNumber:
-    """Holds one published number, in SI units; shares are fractions."""
+    """Holds a number that a paper has published: a row of an experiment's CSV file, in SI units.
+    Shares are fractions.
+
+    `series` names the rows of a figure or table, `origin` says where in the paper the number is,
+    and `at` has the values of swept keys, such as {'rate': '1gbit'}.
+    """
 
     series: str
     cca: str
@@ -67,12 +73,14 @@ def ini_of(name: str) -> Path:
 
 
 def published_of(name: str) -> Path:
-    """Returns the table of the published numbers of an experiment; not every experiment has one."""
+    """Returns the CSV file of an experiment's published numbers, which need not exist."""
     return FOLDER / "published" / f"{name}.csv"
 
 
 def read_published(name: str) -> list[PublishedNumber]:
-    """Returns the rows of an experiment's table; none if it has no table."""
+    """Returns the numbers that the paper has published for an experiment, in the order of its CSV
+    file; empty if it has no file.
+    """
     file = published_of(name)
     if not file.exists():
         return []
@@ -81,6 +89,9 @@ def read_published(name: str) -> list[PublishedNumber]:
 
 
 def _published_number(row: dict[str, str]) -> PublishedNumber:
+    """Reads a row of the CSV file. Its further columns are swept keys; an empty one does not apply
+    to this row.
+    """
     at = {key: value for key, value in row.items() if key not in PUBLISHED_COLUMNS and value}
     return PublishedNumber(
         row["series"], row["cca"], row["quantity"], float(row["value"]), row["origin"], at
@@ -90,7 +101,9 @@ def _published_number(row: dict[str, str]) -> PublishedNumber:
 def of_series(
     numbers: list[PublishedNumber], comparison: PublishedComparison
 ) -> list[PublishedNumber]:
-    """Returns the published numbers of a comparison, in the order of the file."""
+    """Returns the published numbers that a comparison uses: those of its series, its quantity and
+    its CCAs, in the order of the file. For a utilisation, these are goodputs.
+    """
     quantity = PUBLISHED_AS.get(comparison.quantity, comparison.quantity)
     return [
         number
@@ -101,10 +114,11 @@ def of_series(
 
 
 def read_experiments(folder: Path) -> tuple[Experiment, ...]:
-    """Returns the experiments of all papers, in the order of papers.toml. Raises
-    PaperError, OSError.
+    """Reads papers.toml in the folder and the TOML file of each experiment that it lists, and
+    returns the experiments in this order. Raises PaperError, OSError.
     """
     experiments: list[Experiment] = []
+    # `place` names a table in error messages, here and in the functions below
     for place, author, table in _named(_toml(folder / "papers.toml"), "papers.toml: "):
         names = _read(list[str], table.pop("experiments", []), f"{place}.experiments")
         paper = _read(Paper, table | {"author": author}, place)
@@ -113,34 +127,36 @@ def read_experiments(folder: Path) -> tuple[Experiment, ...]:
 
 
 def read_experiment(file: Path, paper: Paper) -> Experiment:
-    """Returns the experiment of a TOML file. Raises PaperError, OSError."""
+    """Reads the TOML file of an experiment. The tables [tried.NAME] and [axes.KEY] and the key
+    `entry` are shared by all of its statements, comparisons and figures.
+
+    Raises PaperError, whose message begins with the file's name and the table's, or OSError.
+    """
     table, place = _toml(file), file.name
-    shared = _Shared(
-        str(table.pop("entry", "")),
-        {
-            name: _read(Tried, each, at)
-            for at, name, each in _named(table.pop("tried", {}), f"{place}: tried.")
-        },
-        {
-            key: _read(SweptAxis, {"key": key, **each}, at)
-            for at, key, each in _named(table.pop("axes", {}), f"{place}: axes.")
-        },
-    )
+    tried = {
+        name: _read(Tried, tried_table, tried_place)
+        for tried_place, name, tried_table in _named(table.pop("tried", {}), f"{place}: tried.")
+    }
+    axes = {
+        key: _read(SweptAxis, {"key": key, **axis_table}, axis_place)
+        for axis_place, key, axis_table in _named(table.pop("axes", {}), f"{place}: axes.")
+    }
+    shared = _Shared(str(table.pop("entry", "")), tried, axes)
+    readers = {"statements": _statement, "comparisons": _comparison, "figures": _figure}
     parts = {
-        key: [read(each, shared, at) for at, each in _tables(table, key, f"{place}: ")]
-        for key, read in (
-            ("statements", _statement),
-            ("comparisons", _comparison),
-            ("figures", _figure),
-        )
+        key: [
+            read(part_table, shared, part_place)
+            for part_place, part_table in _tables(table, key, f"{place}: ")
+        ]
+        for key, read in readers.items()
     }
     return _read(Experiment, {"name": file.stem, "paper": paper, **table, **parts}, place)
 
 
 @dataclass(frozen=True)
 class _Shared:
-    """Holds the shared data of a file's tables: the default entry, the settings that were tried,
-    and axes.
+    """Holds what all tables of an experiment's TOML file may use: the entry of tables that name
+    none ('' if there is no such default), and by name the tried settings and the axes.
     """
 
     entry: str
@@ -148,14 +164,19 @@ class _Shared:
     axes: Mapping[str, SweptAxis]
 
     def with_entry(self, table: Table) -> Table:
+        """Adds the file's default entry if the table names no entry."""
         return {"entry": self.entry, **table} if self.entry else table
 
     def with_tried(self, table: Table, place: str) -> Table:
+        """Replaces the names in the table's key `tried` by the settings of the file. Raises
+        PaperError if a name is not known.
+        """
         names = _words(table, "tried", place)
         return table | {"tried": [_known(self.tried, name, f"{place}.tried") for name in names]}
 
 
 def _statement(table: Table, shared: _Shared, place: str) -> Statement:
+    """Reads a statement of the paper's text. `place` is the table's name for error messages."""
     bounds = [
         _bound(each, shared, at)
         for at, every in _tables(table, "bounds", f"{place}.")
@@ -167,18 +188,24 @@ def _statement(table: Table, shared: _Shared, place: str) -> Statement:
 
 
 def _comparison(table: Table, shared: _Shared, place: str) -> PublishedComparison:
+    """Reads a comparison of the lab's runs with published numbers."""
     return _read(PublishedComparison, shared.with_entry(shared.with_tried(table, place)), place)
 
 
 def combinations(table: Table) -> Iterator[Table]:
-    """Yields the table with each combination of the words in its lists; the last list varies
-    fastest.
+    """Yields a copy of the table for each combination of the words in its lists, so that one TOML
+    table can stand for many bounds. The last list varies fastest.
+
+    {'cca': ['bbr', 'cubic'], 'least': 1} gives {'cca': 'bbr', 'least': 1}, {'cca': 'cubic', ...}.
     """
     for values in itertools.product(*map(_choices, table.values())):
         yield dict(zip(table, values, strict=True))
 
 
 def _choices(value: object) -> list[object]:
+    """Returns the values that a key of combinations() takes: the words of a list, the combinations
+    of a table, or only the value itself.
+    """
     if isinstance(value, dict):
         return list(combinations(value))
     return (
@@ -189,6 +216,9 @@ def _choices(value: object) -> list[object]:
 
 
 def _bound(table: Table, shared: _Shared, place: str) -> Bound:
+    """Reads the limits of a number, which `kind` says how to read: a number of the runs, or a ratio
+    of two. Raises PaperError if both limits are missing.
+    """
     kind = _known(KINDS, table.pop("kind", "number"), f"{place}.kind")
     limits = {key: table.pop(key) for key in ("least", "most") if key in table}
     if not limits:
@@ -196,15 +226,18 @@ def _bound(table: Table, shared: _Shared, place: str) -> Bound:
     return _read(Bound, limits | {"number": kind(shared.with_entry(table), place)}, place)
 
 
-def _number(table: Table, place: str) -> Of:
-    return _read(Of, table, place)
+def _number(table: Table, place: str) -> RunNumber:
+    """Reads a bound's number of the kind 'number'."""
+    return _read(RunNumber, table, place)
 
 
 def _ratio(table: Table, place: str) -> Quotient:
+    """Reads a bound's number of the kind 'ratio': one number over another."""
     return Quotient(*(_number(side, place) for side in _sides(table, place)))
 
 
 def _ratio_of_means(table: Table, place: str) -> Quotient:
+    """Reads a bound's number of the kind 'ratio of means': a mean over another."""
     return Quotient(*(_mean(side, place) for side in _sides(table, place)))
 
 
@@ -219,6 +252,9 @@ KINDS: dict[str, Callable[[Table, str], Number]] = {
 
 
 def _sides(table: Table, place: str) -> Iterator[Table]:
+    """Yields the dividend's and the divisor's table of a ratio: the keys of `over` or `under`, and
+    those that both sides share.
+    """
     if missing := [side for side in SIDES if side not in table]:
         raise PaperError(f"{place}: '{missing[0]}' is missing")
     common = {key: value for key, value in table.items() if key not in SIDES}
@@ -227,12 +263,16 @@ def _sides(table: Table, place: str) -> Iterator[Table]:
 
 
 def _mean(table: Table, place: str) -> MeanOf:
+    """Reads a mean over numbers: each table in the list `mean` has the keys that differ from number
+    to number.
+    """
     common = {key: value for key, value in table.items() if key != "mean"}
     cells = [cell for _, each in _tables(table, "mean", f"{place}.") for cell in combinations(each)]
     return MeanOf(tuple(_number(_joined(cell, common, place), place) for cell in cells))
 
 
 def _joined(part: Table, common: Table, place: str) -> Table:
+    """Returns the keys of both tables, and in `at` the swept keys of both."""
     at: Table = {"at": _table(part, "at", place) | _table(common, "at", place)}
     return common | part | at
 
@@ -251,7 +291,7 @@ PARTS: dict[type[Figure], str] = {
 
 
 def _figure(table: Table, shared: _Shared, place: str) -> Figure:
-    """Returns a figure; its axes name the axes of the file by their keys."""
+    """Reads a figure. Its keys `x` and `y` may name an axis that the file defines in [axes.KEY]."""
     kind = _known(FIGURES, table.pop("kind", "plots"), f"{place}.kind")
     for axis in ("x", "y"):
         if axis in table:
@@ -262,6 +302,7 @@ def _figure(table: Table, shared: _Shared, place: str) -> Figure:
 
 
 def _toml(file: Path) -> Table:
+    """Reads a TOML file. Raises PaperError if it is not valid TOML, and OSError."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -269,16 +310,18 @@ def _toml(file: Path) -> Table:
 
 
 def _table(table: Table, key: str, place: str) -> Table:
+    """Returns the TOML table at this key; empty if it is missing."""
     return _read(Table, table.get(key, {}), f"{place}.{key}")
 
 
 def _words(table: Table, key: str, place: str) -> list[str]:
+    """Returns the list of strings at this key; empty if it is missing."""
     return _read(list[str], table.get(key, []), f"{place}.{key}")
 
 
 def _tables(table: Table, key: str, place: str) -> list[tuple[str, Table]]:
-    """Returns the TOML tables in the list `key`, each with its place for error messages: `place`,
-    which ends with a dot, the key, and the table's name or number, such as 'fig1.rows.2'.
+    """Returns the TOML tables of the array `key`, each with its name for error messages, such as
+    'fig1.rows.2': `place` as given, the key, and the table's `name` or number.
     """
     tables = _read(list[Table], table.get(key, []), f"{place}{key}")
     return [
@@ -288,12 +331,15 @@ def _tables(table: Table, key: str, place: str) -> list[tuple[str, Table]]:
 
 
 def _named(table: object, prefix: str) -> list[tuple[str, str, Table]]:
-    """Returns the tables of a table by their names, each with its place."""
+    """Returns the tables in a TOML table, such as [tried.a] and [tried.b] in `tried`. Each comes
+    with its full name for error messages (`prefix` and name), and its name.
+    """
     tables = _read(dict[str, Table], table, prefix.rstrip(":. "))
     return [(f"{prefix}{name}", name, each) for name, each in tables.items()]
 
 
 def _known(known: Mapping[str, _T], name: object, place: str) -> _T:
+    """Returns the value of a name. Raises PaperError, which suggests a similar known name."""
     if str(name) not in known:
         raise PaperError(f"{place}: '{name}' is not known{nearest(str(name), known)}")
     return known[str(name)]
@@ -301,20 +347,22 @@ def _known(known: Mapping[str, _T], name: object, place: str) -> _T:
 
 @functools.cache
 def _adapter(kind: Hashable) -> TypeAdapter[tuple[object]]:
-    """Returns the adapter of a tuple of the type, since a bare dataclass takes no configuration."""
+    """Returns pydantic's validator of a type, which refuses unknown keys. The type is put into a
+    tuple, because pydantic accepts no configuration for a dataclass by itself.
+    """
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid"))  # type: ignore[valid-type,arg-type]
 
 
 def _read(kind: type[_T], value: object, place: str) -> _T:
-    """Returns a value of this type. Raises PaperError, which names the first wrong key."""
+    """Turns a value from TOML into this type, such as a dataclass. Raises PaperError, which names
+    the first wrong key; `place` is the value's name in this message.
+    """
     try:
         return cast(_T, _adapter(cast(Hashable, kind)).validate_python((value,))[0])
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        *outer, key = (
-            place,
-            *(each + 1 if isinstance(each, int) else each for each in first["loc"][1:]),
-        )
+        counted_from_1 = (each + 1 if isinstance(each, int) else each for each in first["loc"][1:])
+        *outer, key = (place, *counted_from_1)
         where = ".".join(map(str, outer))
         if first["type"] == "missing":
             raise PaperError(f"{where}: '{key}' is missing") from error
@@ -328,5 +376,5 @@ EXPERIMENTS = read_experiments(FOLDER)
 
 
 def by_name() -> dict[str, Experiment]:
-    """Returns the experiments by their names, in the order of the list."""
+    """Returns all experiments by their names, in the order of papers.toml."""
     return {experiment.name: experiment for experiment in EXPERIMENTS}

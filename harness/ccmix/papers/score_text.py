@@ -1,6 +1,4 @@
-"""Describes for people how close the lab comes to published numbers: sentences and the cells of
-tables.
-"""
+"""Writes sentences and tables on how close the lab comes to the published numbers of a paper."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -13,39 +11,42 @@ from ccmix.text.words import listed
 from ccmix.units import format_count, format_percent
 
 UNEXPLAINED = "not explained"
-MET = {Judgement.HOLDS: "met", Judgement.FAILS: "not met", Judgement.UNTOLD: "undecided"}
+MET = {Judgement.HOLDS: "met", Judgement.FAILS: "not met", Judgement.UNDECIDED: "undecided"}
 LEAST_FOR_RANKS = 3  # cells
 LIKENESS = ("median of the log ratio", "rank correlation", "largest ratio", f"within {APART}")
 
 
 def title(score: Score) -> str:
-    """Returns "utilisation of cubic in entry shallow against '100 KB, kernel 4.15'"."""
+    """Names a comparison by quantity, CCAs, entry of the lab's runs and published series, such as
+    "utilisation of cubic in entry shallow against '100 KB, kernel 4.15'".
+    """
     comparison = score.comparison
-    of = f" of {', '.join(comparison.ccas)}" if comparison.ccas else ""
+    of_ccas = f" of {', '.join(comparison.ccas)}" if comparison.ccas else ""
     return (
-        f"{text.NAMES[comparison.quantity]}{of} in entry {comparison.entry} against "
+        f"{text.NAMES[comparison.quantity]}{of_ccas} in entry {comparison.entry} against "
         f"'{comparison.series}'"
     )
 
 
-def _which(score: Score) -> str:
-    """Returns 'utilisation of cubic (100 KB, kernel 4.15)', or 'goodput (16 streams)' of all CCAs
-    of a series.
+def _short_title(score: Score) -> str:
+    """Names a comparison in a sentence, by quantity, CCAs and published series:
+    'utilisation of cubic (100 KB, kernel 4.15)', or 'goodput (16 streams)' for all CCAs.
     """
     comparison = score.comparison
-    of = f" of {', '.join(comparison.ccas)}" if comparison.ccas else ""
-    return f"{text.NAMES[comparison.quantity]}{of} ({comparison.series})"
+    of_ccas = f" of {', '.join(comparison.ccas)}" if comparison.ccas else ""
+    return f"{text.NAMES[comparison.quantity]}{of_ccas} ({comparison.series})"
 
 
 def cell_table(score: Score, pairs: Sequence[CellPair]) -> list[tuple[str, ...]]:
-    """Returns a table with a head: for each cell its settings, the published and the measured
-    number, and the explanation of a difference. The last column is left out if it is empty.
+    """Returns the rows of a table, the head first, with a row for each cell: its settings, the
+    published and the measured number, and the settings that explain a difference. The last column
+    is left out if it is empty.
     """
     rows: list[tuple[str, ...]] = [
         (
             cell(pair),
             text.of_quantity(score.comparison.quantity, pair.value),
-            _sample(score, pair.sample) + _only(pair),
+            _sample(score, pair.sample) + _measured_part(pair),
             _explained(score, pair),
         )
         for pair in pairs
@@ -55,26 +56,31 @@ def cell_table(score: Score, pairs: Sequence[CellPair]) -> list[tuple[str, ...]]
 
 
 def _sample(score: Score, sample: MeasuredSample) -> str:
+    """Writes the mean of a sample with its interval, in the unit of the compared quantity."""
     return text.sample_text(sample, functools.partial(text.of_quantity, score.comparison.quantity))
 
 
-def _only(pair: CellPair) -> str:
-    """Returns ', delay: only 5ms of 2ms, 5ms, 10ms' for a cell that was measured in part."""
+def _measured_part(pair: CellPair) -> str:
+    """Returns ', delay: only 5ms of 2ms, 5ms, 10ms' for a cell whose published number is a mean
+    over several values of a key that were not all measured; '' for a complete cell.
+    """
     pooled = {key: ", ".join(pair.published.at[key].split(ALTERNATIVES)) for key in pair.lacks}
     return "".join(
-        f", {key}: only {', '.join(there)} of {pooled[key]}" for key, there in pair.lacks.items()
+        f", {key}: only {', '.join(measured)} of {pooled[key]}"
+        for key, measured in pair.lacks.items()
     )
 
 
 def cell(pair: CellPair) -> str:
-    """Returns 'cubic, rate=1gbit, ack-delay=5ms'."""
-    return ", ".join(
-        [pair.published.cca, *(f"{key}={of}" for key, of in pair.published.at.items())]
-    )
+    """Names a cell by its CCA and settings: 'cubic, rate=1gbit, ack-delay=5ms'."""
+    settings = (f"{key}={value}" for key, value in pair.published.at.items())
+    return ", ".join([pair.published.cca, *settings])
 
 
 def _explained(score: Score, pair: CellPair) -> str:
-    """Returns 'fq: 84%', or 'not explained by fq: 60%'; '' for a cell that is close enough."""
+    """Returns what other settings measured in a cell that is too far off: 'fq: 84%' if that is
+    close enough to explain it, and otherwise 'not explained by fq: 60%'. '' for a close cell.
+    """
     if pair not in score.far:
         return ""
     tries = ", ".join(
@@ -86,8 +92,8 @@ def _explained(score: Score, pair: CellPair) -> str:
 
 
 def unexplained(score: Score) -> str:
-    """Returns a sentence that names the cells that are far off and not explained; '' if there are
-    none.
+    """Returns a sentence that names the cells that are further off than the criterion allows, and
+    that no other setting explains; '' if there are none.
     """
     if not score.unexplained:
         return ""
@@ -98,38 +104,42 @@ def unexplained(score: Score) -> str:
 
 
 def score_rows(score: Score) -> list[tuple[str, ...]]:
-    """Returns the rows of a table of scores: of the lab, of the trivial prediction, and of
-    the ceiling.
+    """Returns the rows of a table of how similar numbers are to the published ones: those of the
+    lab, of the trivial prediction (95% of the rate), and of the ceiling (another published series).
+
+    The columns are a name and those of LIKENESS.
     """
-    of_all = score.ceiling_of_all if score.ceiling_of_all != score.ceiling else None
+    all_cells = score.ceiling_of_all if score.ceiling_of_all != score.ceiling else None
     rows = {
         "lab": score.likeness,
         f"{TRIVIAL} x rate": score.trivial,
         score.comparison.ceiling: score.ceiling,
-        f"{score.comparison.ceiling}, all {of_all.cells if of_all else 0} cells": of_all,
+        f"{score.comparison.ceiling}, all {all_cells.cells if all_cells else 0} cells": all_cells,
     }
-    return [(name, *_likeness(each)) for name, each in rows.items() if each]
+    return [(name, *_likeness_columns(likeness)) for name, likeness in rows.items() if likeness]
 
 
-def _likeness(of: Likeness) -> Iterator[str]:
-    """Yields median of the log ratio, rank correlation, largest ratio, and utilisations
-    within 0.05.
+def _likeness_columns(likeness: Likeness) -> Iterator[str]:
+    """Yields the columns of LIKENESS: median of the log ratio, rank correlation, largest ratio, and
+    the share of cells whose utilisations are within 0.05; a dash for an unknown number.
     """
-    yield "–" if of.log_ratio is None else f"{of.log_ratio:.3f}"
-    yield "–" if of.rank is None else f"{of.rank:.3f}"
-    yield text.ratio(of.largest)
-    yield "–" if of.within is None else format_percent(of.within)
+    yield "–" if likeness.log_ratio is None else f"{likeness.log_ratio:.3f}"
+    yield "–" if likeness.rank is None else f"{likeness.rank:.3f}"
+    yield text.ratio(likeness.largest)
+    yield "–" if likeness.within is None else format_percent(likeness.within)
 
 
 def asked(score: Score) -> str:
-    """Returns the criterion in words."""
+    """Describes the criterion of a comparison: 'rank at least 0.8, no cell off by more than 2
+    times'.
+    """
     criterion = score.comparison.criterion
     if criterion is None:
         return "none, only for comparison"
     parts = []
     if criterion.least_rank is not None:
         parts.append(f"rank at least {criterion.least_rank:g}")
-    if most := _most(criterion):
+    if most := _allowed_difference(criterion):
         kind = "unexplained cell" if score.comparison.tried else "cell"
         parts.append(f"no {kind} off by more than {most}")
     if criterion.least_within is not None:
@@ -137,15 +147,18 @@ def asked(score: Score) -> str:
     return ", ".join(parts)
 
 
-def _most(criterion: Criterion) -> str:
-    """Returns by how much a cell may be off: '2 times or 0.1'; '' if any difference is allowed."""
+def _allowed_difference(criterion: Criterion) -> str:
+    """Returns the largest factor and the largest difference by which a cell may be off, such as
+    '2 times or 0.1'; '' if any difference is allowed.
+    """
     factor = "" if criterion.most_factor is None else f"{criterion.most_factor:g} times"
     apart = "" if criterion.most_apart is None else f"{criterion.most_apart:g}"
     return " or ".join(filter(None, [factor, apart]))
 
 
 def met(score: Score) -> str:
-    """Returns 'met', 'undecided: no cell was measured completely', or a dash without a criterion.
+    """Says whether the criterion of a comparison is met: 'met', 'undecided: no cell was measured
+    completely', or a dash without a criterion.
 
     If the criterion is not met, the results of tried settings follow: '; with offloads on: rank
     correlation 0.96, met'.
@@ -153,13 +166,13 @@ def met(score: Score) -> str:
     if not score.judged:
         return "–"
     return "; ".join(
-        [": ".join(filter(None, [MET[score.outcome], why_untold(score)])), *_tries(score)]
+        [": ".join(filter(None, [MET[score.outcome], why_undecided(score)])), *_tries(score)]
     )
 
 
 def _tries(score: Score) -> Iterator[str]:
-    """Yields whether the criterion is met with each setting that was tried in all cells, if it is
-    not met without them.
+    """Yields 'with offloads on: rank correlation 0.96, met' for each other setting that was
+    measured in all cells; nothing if the criterion is met without them.
     """
     for each in score.explanations:
         rank = each.score.likeness.rank if each.score.likeness else None
@@ -169,9 +182,11 @@ def _tries(score: Score) -> Iterator[str]:
         yield f"with {each.setting}: {', '.join(filter(None, [*parts, MET[each.score.outcome]]))}"
 
 
-def why_untold(score: Score) -> str:
-    """Returns why a criterion is undecided; '' if it is decided."""
-    if not score.judged or score.outcome is not Judgement.UNTOLD:
+def why_undecided(score: Score) -> str:
+    """Returns why it is undecided whether the criterion is met, such as '2 cells have no rank
+    correlation'; '' if it is decided.
+    """
+    if not score.judged or score.outcome is not Judgement.UNDECIDED:
         return ""
     if score.likeness is None:
         return "no cell was measured completely"
@@ -183,7 +198,7 @@ def why_untold(score: Score) -> str:
 
 def why_not_met(score: Score) -> str:
     """Returns the parts of a criterion that are not met: '3 of 9 cells are off by more than
-    2 times, rank correlation 0.7'.
+    2 times, rank correlation 0.7'; '' if the criterion is met or undecided.
     """
     criterion, likeness = score.comparison.criterion, score.likeness
     if score.outcome is not Judgement.FAILS or likeness is None or criterion is None:
@@ -210,23 +225,24 @@ def why_not_met(score: Score) -> str:
 
 
 def far(score: Score) -> str:
-    """Returns how many cells are far off, by how much, and the settings that explain them; '' if
-    there are none.
+    """Returns how many cells are off by more than the criterion allows, the largest factor, and
+    what explains them: '3 of 9 cells are off by more than 2 times, at most 3.10 times, of which
+    fq explains 2'. '' if there are none.
     """
     criterion, count = score.comparison.criterion, len(score.far)
     if criterion is None or not count:
         return ""
     verb, worst = "is" if count == 1 else "are", text.ratio(score.far[0].factor)
     off = (
-        f"{count} of {len(score.pairs)} cells {verb} off by more than {_most(criterion)}, at "
-        f"most {worst} times"
+        f"{count} of {len(score.pairs)} cells {verb} off by more than "
+        f"{_allowed_difference(criterion)}, at most {worst} times"
     )
-    by = listed(
+    settings = listed(
         list(dict.fromkeys(each.setting for pair in score.far for each in pair.explanations))
     )
-    if by:
+    if settings:
         return (
-            f"{off}, of which {by} {'explain' if ' and ' in by else 'explains'} "
+            f"{off}, of which {settings} {'explain' if ' and ' in settings else 'explains'} "
             f"{count - len(score.unexplained)}"
         )
     tried = listed([each.setting for each in score.comparison.tried])
@@ -234,8 +250,8 @@ def far(score: Score) -> str:
 
 
 def cells(score: Score) -> str:
-    """Returns how many cells are compared, how many more were measured only in part, and how many
-    more were only published.
+    """Counts the cells of a comparison: '9 cells, 1 more measured in part, 3 more only published'.
+    Only the first ones are compared.
     """
     count = len(score.pairs)
     partial = f", {len(score.partial)} more measured in part" if score.partial else ""
@@ -244,19 +260,26 @@ def cells(score: Score) -> str:
 
 
 def sentence(scores: Sequence[Score]) -> str:
-    """Lists the comparisons of a figure that meet their criterion, and the others with reasons."""
+    """Sums up the comparisons of a figure in sentences: those that meet their criterion, those that
+    do not or are undecided, each with the reason, and those without a criterion.
+    """
     holds = [
-        _which(score) + (f": {far(score)}" if score.far else "")
+        _short_title(score) + (f": {far(score)}" if score.far else "")
         for score in with_outcome(scores, Judgement.HOLDS)
     ]
     fails = [
-        ", and ".join([f"{_which(score)}: {why_not_met(score)}", *_tries(score)])
+        ", and ".join([f"{_short_title(score)}: {why_not_met(score)}", *_tries(score)])
         for score in with_outcome(scores, Judgement.FAILS)
     ]
-    untold = [
-        f"{_which(score)}: {why_untold(score)}" for score in with_outcome(scores, Judgement.UNTOLD)
+    undecided = [
+        f"{_short_title(score)}: {why_undecided(score)}"
+        for score in with_outcome(scores, Judgement.UNDECIDED)
     ]
-    shown = [f"{_which(score)}, {_apart(score)}" for score in scores if not score.judged]
+    without_criterion = [
+        f"{_short_title(score)}, {_largest_difference(score)}"
+        for score in scores
+        if not score.judged
+    ]
     sentences = (
         ("The lab meets the criterion for", holds),
         (
@@ -265,14 +288,14 @@ def sentence(scores: Sequence[Score]) -> str:
             else "The lab does not meet the criterion for",
             fails,
         ),
-        ("The criterion is undecided for", untold),
-        ("Only for comparison, without a criterion:", shown),
+        ("The criterion is undecided for", undecided),
+        ("Only for comparison, without a criterion:", without_criterion),
     )
     return " ".join(f"{begin} {'; '.join(names)}." for begin, names in sentences if names)
 
 
-def _apart(score: Score) -> str:
-    """Returns how far off the lab is, for a comparison without a criterion."""
+def _largest_difference(score: Score) -> str:
+    """Returns '9 cells at most 1.40 times off', the result of a comparison without a criterion."""
     if score.likeness is None:
         return "no cell was measured completely"
     return (

@@ -1,5 +1,6 @@
-"""Scores measured numbers against published ones. The criteria were defined before any result was
-seen.
+"""Scores how close the lab's numbers come to a paper's published numbers, cell by cell.
+
+The criteria were defined before any result was seen.
 """
 
 import math
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import spearmanr
 
-from ccmix.papers.experiment import Of, PublishedComparison, Tried, factor
+from ccmix.papers.experiment import PublishedComparison, RunNumber, Tried, factor
 from ccmix.papers.judging import Judgement, MeasuredRuns, MeasuredSample
 from ccmix.papers.reading import PublishedNumber, of_series
 from ccmix.units import parse_rate
@@ -22,8 +23,8 @@ RATE_KEY = "rate"
 
 @dataclass(frozen=True)
 class TriedCell:
-    """Holds the result of another setting in a cell that is off, and whether it is close enough to
-    explain the difference.
+    """Holds what runs with another setting (`setting` in words) measured in a cell that is too far
+    from the published number. `explains` is True if they are close enough to it.
     """
 
     setting: str
@@ -33,7 +34,8 @@ class TriedCell:
 
 @dataclass(frozen=True)
 class CellPair:
-    """Holds a published number and the runs that repeat it, both in the quantity that is compared.
+    """Holds a cell: a published number with the runs of the lab that have the same CCA and
+    settings, both in the quantity that is compared.
 
     `rate_bps` is None if the rate is not known. If a number was published as a mean over several
     values of a key, and not all of them were measured, `lacks` has the key with the measured
@@ -50,17 +52,20 @@ class CellPair:
 
     @property
     def explanations(self) -> tuple[TriedCell, ...]:
+        """Returns the other settings whose results are close enough to explain the difference."""
         return tuple(each for each in self.tried if each.explains)
 
     @property
     def factor(self) -> float:
-        """Returns the factor between the two, at least 1; inf if only one of them is 0."""
+        """Returns the larger of the measured and the published number over the smaller; inf if only
+        one of them is 0.
+        """
         return factor(self.measured, self.value)
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """Describes how similar other numbers are to published ones.
+    """Describes how similar the numbers of the lab, or of another source, are to published ones.
 
     `log_ratio` is the median of |ln(other / published)| over the cells in which both are above 0,
     `rank` is Spearman's correlation (None if all numbers of one side are equal), `largest` is the
@@ -77,10 +82,11 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Score:
-    """Holds how the runs of an entry compare with a series.
+    """Holds how similar the runs of an entry are to a published series.
 
-    For comparison, it has the trivial prediction (only for goodputs and utilisations) and the
-    ceiling: how similar another published series is, over the measured cells and over all cells.
+    To put this into perspective, it has the likeness of the trivial prediction (95% utilisation;
+    only for goodputs and utilisations) and the ceiling: the likeness of another published series,
+    for example with another kernel, over the measured cells and over all cells.
     `tried` has the scores of other settings that were tried in all of these cells; they explain,
     and do not change the outcome.
     """
@@ -97,12 +103,16 @@ class Score:
 
     @property
     def judged(self) -> bool:
-        """Returns whether there is a criterion."""
+        """Returns whether a criterion says how close the lab must come; without one, the numbers
+        are only shown.
+        """
         return self.comparison.criterion is not None
 
     @property
     def far(self) -> tuple[CellPair, ...]:
-        """Returns the cells that are off by more than the criterion allows, the worst first."""
+        """Returns the cells whose measured number differs from the published one by more than the
+        criterion allows, the worst first.
+        """
         off = [pair for pair in self.pairs if self.comparison.is_far(pair.measured, pair.value)]
         return tuple(sorted(off, key=lambda pair: -pair.factor))
 
@@ -113,21 +123,26 @@ class Score:
 
     @property
     def outcome(self) -> Judgement:
-        """Returns whether all parts of the criterion are met; UNTOLD without a criterion, or if
-        there are too few cells for a part.
+        """Returns HOLDS if all parts of the criterion are met, FAILS if one is not; UNDECIDED
+        without a criterion, or if there are too few cells for a part.
         """
         criterion, likeness = self.comparison.criterion, self.likeness
         if likeness is None or criterion is None:
-            return Judgement.UNTOLD
-        asked = ((likeness.rank, criterion.least_rank), (likeness.within, criterion.least_within))
-        parts = [(value, least) for value, least in asked if least is not None]
+            return Judgement.UNDECIDED
+        all_parts = (
+            (likeness.rank, criterion.least_rank),
+            (likeness.within, criterion.least_within),
+        )
+        parts = [(value, least) for value, least in all_parts if least is not None]
         if self.unexplained or any(value is not None and value < least for value, least in parts):
             return Judgement.FAILS
-        return Judgement.UNTOLD if any(value is None for value, _ in parts) else Judgement.HOLDS
+        return Judgement.UNDECIDED if any(value is None for value, _ in parts) else Judgement.HOLDS
 
     @property
     def explanations(self) -> tuple["TriedScore", ...]:
-        """Returns the scores of tried settings, if the criterion is not met without them."""
+        """Returns the scores of other settings, which may explain why the criterion is not met;
+        none if it is met or undecided.
+        """
         return self.tried if self.outcome is Judgement.FAILS else ()
 
     @property
@@ -138,7 +153,7 @@ class Score:
 
 @dataclass(frozen=True)
 class TriedScore:
-    """Holds the score that another setting has in the same cells."""
+    """Holds the score in the same cells of runs with another setting (`setting` in words)."""
 
     setting: str
     score: Score
@@ -150,17 +165,23 @@ def scores(
     runs: MeasuredRuns,
     rate_bps: float | None,
 ) -> list[Score]:
-    """Returns a score for each comparison that has a measured cell.
+    """Returns a score for each comparison of which at least one cell was measured.
 
-    `rate_bps` is the rate of the path if it is not swept.
+    `numbers` are all published numbers of the experiment. `rate_bps` is the rate of the path if it
+    is not swept; it turns goodputs into utilisations.
     """
-    made = (_Scorer(comparison, numbers, runs, rate_bps).score() for comparison in comparisons)
-    return [score for score in made if score]
+    all_scores = (
+        _Scorer(comparison, numbers, runs, rate_bps).score() for comparison in comparisons
+    )
+    return [score for score in all_scores if score]
 
 
 @dataclass(frozen=True)
 class _Scorer:
-    """Compares the runs of a comparison with its published numbers."""
+    """Calculates the score of one comparison from all published numbers and runs of its experiment.
+
+    `path_rate_bps` is the rate of the path; None if it is swept.
+    """
 
     comparison: PublishedComparison
     numbers: list[PublishedNumber]
@@ -168,8 +189,9 @@ class _Scorer:
     path_rate_bps: float | None
 
     def score(self) -> Score | None:
-        own = of_series(self.numbers, self.comparison)
-        measured = [pair for number in own if (pair := self.pair(number))]
+        """Returns the score of the comparison; None if none of its cells was measured."""
+        published = of_series(self.numbers, self.comparison)
+        measured = [pair for number in published if (pair := self.pair(number))]
         if not measured:
             return None
         pairs = tuple(pair for pair in measured if not pair.lacks)
@@ -177,57 +199,61 @@ class _Scorer:
             self.comparison,
             pairs,
             tuple(pair for pair in measured if pair.lacks),
-            len(own) - len(measured),
+            len(published) - len(measured),
             self.likeness_of(pairs, [pair.measured for pair in pairs]),
             self.trivial(pairs),
             self.ceiling([pair.published for pair in pairs]),
-            self.ceiling(own),
+            self.ceiling(published),
             tuple(self.tried_scores(pairs)),
         )
 
-    def tried_scores(self, own: Sequence[CellPair]) -> Iterator[TriedScore]:
-        """Yields the scores of the settings that were tried in all of these cells."""
-        alone = replace(self, comparison=replace(self.comparison, tried=()))
+    def tried_scores(self, cells: Sequence[CellPair]) -> Iterator[TriedScore]:
+        """Yields the score of each other setting that was measured in all of these cells, since
+        scores over different cells could not be compared.
+        """
+        without_tries = replace(self, comparison=replace(self.comparison, tried=()))
         for tried in self.comparison.tried:
-            measured = [alone.pair(pair.published, tried) for pair in own]
+            measured = [without_tries.pair(cell.published, tried) for cell in cells]
             pairs = tuple(pair for pair in measured if pair and not pair.lacks)
-            if pairs and len(pairs) == len(own):
+            if pairs and len(pairs) == len(cells):
                 likeness = self.likeness_of(pairs, [pair.measured for pair in pairs])
-                score = Score(alone.comparison, pairs, (), 0, likeness, None, None, None)
+                score = Score(without_tries.comparison, pairs, (), 0, likeness, None, None, None)
                 yield TriedScore(tried.setting, score)
 
-    def pair(self, number: PublishedNumber, instead: Tried | None = None) -> CellPair | None:
-        """Returns a published number with its runs, or with the runs of a setting that was
-        tried.
+    def pair(self, number: PublishedNumber, tried: Tried | None = None) -> CellPair | None:
+        """Returns a published number with the lab's number at the same settings, from the runs of
+        the comparison's entry, or of the entry `tried` if it is given. None if it was not measured.
         """
         comparison = self.comparison
-        of = Of(comparison.quantity, comparison.entry, number.cca, at=number.at)
-        of = instead.number(of) if instead else of
-        sample = self.runs.sample(of)
+        wanted = RunNumber(comparison.quantity, comparison.entry, number.cca, at=number.at)
+        wanted = tried.number(wanted) if tried else wanted
+        sample = self.runs.sample(wanted)
         if sample.mean is None:
             return None
         value, rate_bps = self.value(number), self.rate_bps(number)
-        pair = CellPair(number, value, sample.mean, sample, rate_bps, self.runs.lacking(of))
+        pair = CellPair(number, value, sample.mean, sample, rate_bps, self.runs.lacking(wanted))
         far = comparison.is_far(sample.mean, value)
-        return replace(pair, tried=tuple(self.tried_cells(of, value))) if far else pair
+        return replace(pair, tried=tuple(self.tried_cells(wanted, value))) if far else pair
 
-    def tried_cells(self, of: Of, published: float) -> Iterator[TriedCell]:
-        """Yields the results of other settings in a cell."""
+    def tried_cells(self, number: RunNumber, published: float) -> Iterator[TriedCell]:
+        """Yields what runs with other settings measured in a cell, to explain why the number of the
+        judged runs is far from the published one.
+        """
         for tried in self.comparison.tried:
-            other = tried.number(of)
+            other = tried.number(number)
             sample = self.runs.sample(other)
             if sample.mean is not None and not self.runs.lacking(other):
                 near = not self.comparison.is_far(sample.mean, published)
                 yield TriedCell(tried.setting, sample, near)
 
     def rate_bps(self, number: PublishedNumber) -> float | None:
+        """Returns the rate of the path for a published number; None if it is not known."""
         swept = number.at.get(RATE_KEY)
         return parse_rate(swept) if swept else self.path_rate_bps
 
     def value(self, number: PublishedNumber) -> float:
-        """Returns a published number in the quantity that is compared.
-
-        Raises ValueError if the quantity is a utilisation and the rate is not known.
+        """Returns a published number in the quantity that is compared: a published goodput is
+        divided by the rate if utilisations are compared. Raises ValueError without a known rate.
         """
         if self.comparison.quantity == number.quantity:
             return number.value
@@ -238,6 +264,9 @@ class _Scorer:
         return number.value / rate_bps
 
     def trivial(self, pairs: Sequence[CellPair]) -> Likeness | None:
+        """Returns how similar a prediction without any measurement is, namely that every cell has
+        95% utilisation; None if the quantity is not a goodput or utilisation.
+        """
         if self.comparison.quantity == "utilisation":
             return self.likeness_of(pairs, [TRIVIAL] * len(pairs))
         known = [TRIVIAL * pair.rate_bps for pair in pairs if pair.rate_bps is not None]
@@ -245,28 +274,31 @@ class _Scorer:
             return None
         return self.likeness_of(pairs, known)
 
-    def ceiling(self, own: Sequence[PublishedNumber]) -> Likeness | None:
-        """Returns how similar the numbers of the ceiling's series are to these, in the cells that
-        both have.
+    def ceiling(self, published: Sequence[PublishedNumber]) -> Likeness | None:
+        """Returns how similar another series of the paper is to these published numbers, in the
+        cells that both have. The lab can't be expected to come closer than that.
         """
         ceiling = replace(self.comparison, series=self.comparison.ceiling)
-        others = {_cell(each): self.value(each) for each in of_series(self.numbers, ceiling)}
-        both = [number for number in own if _cell(number) in others]
+        others = {_cell_key(each): self.value(each) for each in of_series(self.numbers, ceiling)}
+        both = [number for number in published if _cell_key(number) in others]
         if not both:
             return None
-        of_others = [others[_cell(number)] for number in both]
+        other_values = [others[_cell_key(number)] for number in both]
         scales = self.scales([self.rate_bps(number) for number in both])
-        return likeness([self.value(number) for number in both], of_others, scales)
+        return likeness([self.value(number) for number in both], other_values, scales)
 
     def likeness_of(self, pairs: Sequence[CellPair], others: Sequence[float]) -> Likeness | None:
+        """Returns how similar other numbers, one for each of the cells, are to the published ones;
+        None without cells.
+        """
         if not pairs:
             return None
         scales = self.scales([pair.rate_bps for pair in pairs])
         return likeness([pair.value for pair in pairs], others, scales)
 
     def scales(self, rates_bps: Sequence[float | None]) -> list[float] | None:
-        """Returns the divisors that turn the numbers into utilisations; None if they can't be
-        utilisations.
+        """Returns for each cell the divisor that turns its number into a utilisation: the rate for
+        goodputs, 1 for utilisations. None for other quantities, or if a rate is not known.
         """
         if self.comparison.quantity == "utilisation":
             return [1.0] * len(rates_bps)
@@ -275,15 +307,18 @@ class _Scorer:
         return known if of_goodputs and len(known) == len(rates_bps) else None
 
 
-def _cell(number: PublishedNumber) -> tuple[object, ...]:
+def _cell_key(number: PublishedNumber) -> tuple[object, ...]:
+    """Returns the CCA and the settings, by which a cell is found in another series."""
     return number.cca, *sorted(number.at.items())
 
 
 def likeness(
     published: Sequence[float], others: Sequence[float], scales: Sequence[float] | None
 ) -> Likeness:
-    """Returns how similar other numbers are to published ones, in the same order; divided by the
-    scales, they are utilisations.
+    """Returns how similar other numbers are to published ones. All arguments have one value for
+    each cell, in the same order.
+
+    A number divided by its scale is a utilisation; None for quantities that have no utilisation.
     """
     ratios = [
         abs(math.log(other / value))
@@ -300,6 +335,9 @@ def likeness(
 
 
 def _within(published: Sequence[float], others: Sequence[float], scales: Sequence[float]) -> float:
+    """Returns the fraction of the cells in which the published and the other utilisation (a number
+    divided by its scale) differ by at most APART, 0.05.
+    """
     near = [
         abs(other - value) <= APART * scale
         for other, value, scale in zip(others, published, scales, strict=True)
@@ -308,9 +346,11 @@ def _within(published: Sequence[float], others: Sequence[float], scales: Sequenc
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Returns Spearman's correlation, in which equal values have their mean rank; None for fewer
-    than 3 values. If all values of a side are equal, it is 1 if both sides are the same, for
-    example because nothing was retransmitted, and None otherwise.
+    """Returns Spearman's rank correlation of two equally long sequences; None for fewer than 3
+    values. Equal values have their mean rank.
+
+    If all values of one sequence are equal, there are no ranks: the result is 1 if both sequences
+    are the same, for example because nothing was retransmitted, and None otherwise.
     """
     if len(a) < 3:
         return None

@@ -1,4 +1,4 @@
-"""Formats numbers and statements of papers for people: sentences and the cells of tables."""
+"""Writes measured numbers and judged statements of a paper as text for sentences and tables."""
 
 import math
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from ccmix.analysis.statistics import shown
-from ccmix.papers.experiment import Bound, MeanOf, Number, Of, Quantity, Quotient, Statement
+from ccmix.papers.experiment import Bound, MeanOf, Number, Quantity, Quotient, RunNumber, Statement
 from ccmix.papers.judging import (
     JudgedBound,
     JudgedBounds,
@@ -36,62 +36,78 @@ WHOLE_FROM = 1000.0  # from here on, numbers have no decimals, and a comma betwe
 
 
 def what(number: Number) -> str:
-    """Describes a number: 'share of bbr in entry two-flows at rtt=10ms'.
+    """Describes in words which number of which runs this is, without its value: 'share of bbr in
+    entry two-flows at rtt=10ms'.
 
     For a quotient, the settings of both sides are named once: 'goodput of bbr over that of cubic,
     in entry shallow at rate=1gbit'.
     """
     if isinstance(number, Quotient):
-        return _of_quotient(number)
+        return _quotient(number)
     if isinstance(number, MeanOf):
         return (
             f"mean over {len(number.numbers)} cells, the first of which is "
             f"{what(number.numbers[0])}"
         )
-    return NAMES[number.quantity] + _whose(number) + _where(number.entry, _at(number))
+    return NAMES[number.quantity] + _whose(number) + _where(number.entry, _settings(number))
 
 
-def _of_quotient(number: Quotient) -> str:
+def _quotient(number: Quotient) -> str:
+    """Describes a ratio of two numbers. What both sides have in common (entry, flows, settings) is
+    named only once: 'goodput of bbr over that of cubic, in entry shallow at rate=1gbit'.
+    """
     over, under = number.over, number.under
     if isinstance(over, MeanOf) or isinstance(under, MeanOf) or over.quantity != under.quantity:
         return f"{what(over)}, over {what(under)}"
-    common = [each for each in _at(over) if each in _at(under)]
+    common = [setting for setting in _settings(over) if setting in _settings(under)]
     same_entry, same_whose = over.entry == under.entry, _whose(over) == _whose(under)
 
-    def own(of: Of) -> str:
+    def differing(side: RunNumber) -> str:
+        """Describes entry and settings that only this side has."""
         return _where(
-            "" if same_entry else of.entry, [each for each in _at(of) if each not in common]
+            "" if same_entry else side.entry,
+            [setting for setting in _settings(side) if setting not in common],
         )
 
     pronoun = "those" if over.quantity in PLURAL else "that"
-    that = f"{pronoun}{'' if same_whose else _whose(under)}{own(under)}"
+    divisor = f"{pronoun}{'' if same_whose else _whose(under)}{differing(under)}"
     both = _where(over.entry if same_entry else "", common)
-    return f"{NAMES[over.quantity]}{_whose(over)}{own(over)} over {that}" + (
+    return f"{NAMES[over.quantity]}{_whose(over)}{differing(over)} over {divisor}" + (
         f",{both}" if both else ""
     )
 
 
-def _at(of: Of) -> list[str]:
-    """Returns the settings, without the CCA if it is that of the flows."""
-    settings = [f"{key}={text}" for key, text in of.at.items() if (key, text) != ("cca", of.cca)]
-    return settings if of.buffer_bdp is None else [*settings, _buffer(*of.buffer_bdp)]
+def _settings(number: RunNumber) -> list[str]:
+    """Returns the settings of the selected runs, such as 'rtt=10ms' or 'a buffer below 0.4 BDP';
+    without the swept CCA if it is that of the selected flows, which _whose() names.
+    """
+    settings = [
+        f"{key}={text}" for key, text in number.at.items() if (key, text) != ("cca", number.cca)
+    ]
+    return settings if number.buffer_bdp is None else [*settings, _buffer(*number.buffer_bdp)]
 
 
 def _buffer(least: float, below: float) -> str:
-    """Returns 'a buffer of 0.4 to 1 BDP', 'a buffer below 0.4 BDP', or 'a buffer from 1 BDP on'."""
+    """Describes a range of buffers in BDPs: 'a buffer of 0.4 to 1 BDP', 'a buffer below 0.4 BDP' if
+    `least` is 0, or 'a buffer from 1 BDP on' if `below` is infinite.
+    """
     if math.isinf(below):
         return f"a buffer from {least:g} BDP on"
     return f"a buffer of {least:g} to {below:g} BDP" if least else f"a buffer below {below:g} BDP"
 
 
-def _whose(of: Of) -> str:
-    """Returns ' of bbr', ' of the flows of h1' or " of bbr's flows of h1"; '' for all flows."""
-    if of.host is None:
-        return "" if of.cca is None else f" of {of.cca}"
-    return f" of the flows of {of.host}" if of.cca is None else f" of {of.cca}'s flows of {of.host}"
+def _whose(number: RunNumber) -> str:
+    """Says which flows a number is about: ' of bbr', ' of the flows of h1' or " of bbr's flows of
+    h1"; '' if it is about all flows.
+    """
+    cca, host = number.cca, number.host
+    if host is None:
+        return "" if cca is None else f" of {cca}"
+    return f" of the flows of {host}" if cca is None else f" of {cca}'s flows of {host}"
 
 
 def _where(entry: str, settings: Sequence[str]) -> str:
+    """Returns ' in entry shallow at rate=1gbit, rtt=10ms', without a part that is empty."""
     return (f" in entry {entry}" if entry else "") + (
         f" at {', '.join(settings)}" if settings else ""
     )
@@ -109,8 +125,8 @@ def without_exponent(number: str) -> str:
 
 
 def of_quantity(quantity: Quantity, value: float | None) -> str:
-    """Writes a number with its unit: '110 Mbit/s', '78.3%'; numbers of segments as '3,159', and
-    from 10,000 on rounded: '172,000'.
+    """Writes a value of this quantity with its unit: '110 Mbit/s', '78.3%'. Counts of segments are
+    written as '3,159', and rounded from 10,000 on: '172,000'.
     """
     if quantity == "variation" and value is not None:
         return without_exponent(f"{value:.4g}")
@@ -119,37 +135,40 @@ def of_quantity(quantity: Quantity, value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) < 10 * WHOLE_FROM else in_digits(value)
 
 
-def value(number: Number, of: float | None) -> str:
-    """Returns a value with its unit; a ratio as a factor."""
-    if of is None:
+def value(number: Number, amount: float | None) -> str:
+    """Writes the amount that a number has: '78.3%', '110 Mbit/s', '1.54 times' for a ratio, and a
+    dash for None.
+    """
+    if amount is None:
         return "–"
     if isinstance(number, Quotient):
-        return f"{in_digits(of)} times"
-    return of_quantity(_quantity(number), of)
+        return f"{in_digits(amount)} times"
+    return of_quantity(_quantity(number), amount)
 
 
-def _quantity(number: Of | MeanOf) -> Quantity:
+def _quantity(number: RunNumber | MeanOf) -> Quantity:
+    """Returns the quantity of a number; all numbers of a mean have the same one."""
     return number.numbers[0].quantity if isinstance(number, MeanOf) else number.quantity
 
 
 def limits(bound: Bound) -> str:
-    """Returns 'at least 50%', 'at most 20%', '40% to 60%', or 'at least as much' for a ratio
-    of 1.
+    """Writes the limits of a bound: 'at least 50%', 'at most 20%', '40% to 60%', or 'at least as
+    much' if a ratio is limited to 1.
     """
     number = bound.number
     if bound.least is not None and bound.most is not None:
         return _range(number, bound.least, bound.most)
-    limit, most = (bound.most, True) if bound.least is None else (bound.least, False)
+    limit = bound.most if bound.least is None else bound.least
+    prefix = "at most" if bound.least is None else "at least"
     if isinstance(number, Quotient) and limit == 1:
-        return (
-            f"at {'most' if most else 'least'} as "
-            f"{'many' if _quantity(number.over) in PLURAL else 'much'}"
-        )
-    return f"at {'most' if most else 'least'} {value(number, limit)}"
+        return f"{prefix} as {'many' if _quantity(number.over) in PLURAL else 'much'}"
+    return f"{prefix} {value(number, limit)}"
 
 
 def _range(number: Number, low: float, high: float) -> str:
-    """Returns '40% to 60%', '0.9 to 1.1 times', or one number if both look the same."""
+    """Writes two values of a number as a range: '40% to 60%', '0.9 to 1.1 times', or only one of
+    them if both look the same after rounding.
+    """
     if isinstance(number, Quotient):
         first, last = in_digits(low), in_digits(high)
         return f"{last} times" if first == last else f"{first} to {last} times"
@@ -158,16 +177,20 @@ def _range(number: Number, low: float, high: float) -> str:
 
 
 def seen(judged: JudgedBound) -> str:
-    """Returns the mean with its interval and the number of runs."""
+    """Writes what the lab measured for a bound, with interval and number of runs: '78.3% (75% to
+    81.5%, 5 runs)'.
+    """
     number = judged.bound.number
     if isinstance(number, Quotient):
         return sample_text(judged.sample, in_digits, " times")
-    return sample_text(judged.sample, lambda of: value(number, of))
+    return sample_text(judged.sample, lambda amount: value(number, amount))
 
 
 def sample_text(sample: MeasuredSample, form: Callable[[float], str], unit: str = "") -> str:
-    """Returns '78.3% (75% to 81.5%, 5 runs)', or '7.68 times (6.64 to 8.71, 2 of 5 runs not
-    settled)'.
+    """Writes the mean of a sample with its 95% interval and its number of runs: '78.3% (75% to
+    81.5%, 5 runs)', or '7.68 times (6.64 to 8.71, 2 of 5 runs not settled)'.
+
+    `form` writes one number; `unit` follows only the mean.
     """
     if sample.mean is None:
         return "–"
@@ -180,14 +203,16 @@ def sample_text(sample: MeasuredSample, form: Callable[[float], str], unit: str 
 
 
 def outcome(judged: JudgedBounds) -> str:
-    """Returns 'holds', or 'holds (1 of 3 measured)'."""
+    """Writes the outcome of a statement: 'holds', or 'holds (1 of 3 measured)' if only some of its
+    bounds were measured.
+    """
     partly = f" ({judged.measured} of {len(judged.bounds)} measured)" if judged.in_part else ""
     return judged.outcome.value + partly
 
 
 def explained(judged: JudgedStatement) -> str:
-    """Returns the results with other settings for a statement that does not hold: 'with offloads
-    on: 63.6%, holds'.
+    """Writes the results with the other settings that may explain why a statement does not hold:
+    'with offloads on: 63.6%, holds'. '' if it holds, or if nothing else was measured.
     """
     return "; ".join(
         f"with {each.setting}: {found(each.judged.bounds)}, {outcome(each.judged)}"
@@ -195,12 +220,12 @@ def explained(judged: JudgedStatement) -> str:
     )
 
 
-def why_untold(judged: JudgedBounds) -> str:
-    """Returns why bounds are undecided: too few runs, or intervals that reach beyond a limit; ''
-    if they are decided.
+def why_undecided(judged: JudgedBounds) -> str:
+    """Returns why it is undecided whether a statement's bounds hold: too few runs, or an interval
+    on both sides of a limit; '' if it is decided.
     """
-    untold = [bound for bound in judged.bounds if bound.outcome is Judgement.UNTOLD]
-    if judged.outcome is not Judgement.UNTOLD:
+    untold = [bound for bound in judged.bounds if bound.outcome is Judgement.UNDECIDED]
+    if judged.outcome is not Judgement.UNDECIDED:
         return ""
     few = sum(bound.sample.interval is None for bound in untold)
     reasons = [
@@ -216,8 +241,8 @@ def asked(judged: JudgedStatement) -> str:
 
 
 def found(bounds: Sequence[JudgedBound]) -> str:
-    """Returns the range of the means of a statement's numbers, for each of its limits: '1.54 to
-    7.68 times'.
+    """Writes what the lab measured for a statement: for bounds with the same limits, the smallest
+    and the largest of the means, such as '1.54 to 7.68 times'; a dash if nothing was measured.
     """
     by_limits: dict[str, list[JudgedBound]] = {}
     for bound in bounds:
@@ -226,24 +251,33 @@ def found(bounds: Sequence[JudgedBound]) -> str:
 
 
 def _range_of_means(bounds: Sequence[JudgedBound]) -> str:
+    """Writes the smallest and the largest mean of bounds that have the same limits; '' if none was
+    measured.
+    """
     means = [bound.sample.mean for bound in bounds if bound.sample.mean is not None]
     return _range(bounds[0].bound.number, min(means), max(means)) if means else ""
 
 
 def reasons(judged: JudgedStatement) -> str:
-    """Returns why a statement is undecided, and the results with other settings."""
-    return joined("; ", why_untold(judged.judged), explained(judged))
+    """Returns why a statement is undecided, and the results with other settings, separated by ';';
+    '' if there is neither.
+    """
+    return joined("; ", why_undecided(judged.judged), explained(judged))
 
 
 def said(statement: Statement) -> str:
-    """Returns the statement's sentence with its reading in brackets."""
+    """Returns the statement's sentence, followed in brackets by how its words were read as numbers,
+    if it says so.
+    """
     return (
         f"{statement.sentence} ({statement.reading})" if statement.reading else statement.sentence
     )
 
 
 def section(statement: Statement) -> str:
-    """Returns 'section 3.1', or the source itself if it has no such number, such as a slide."""
+    """Says where in the paper the statement is: 'section 3.1', or the text of the TOML file if that
+    is not a section's number, such as 'slide 7'.
+    """
     return (
         f"section {statement.section}"
         if re.match(r"[IVX]+\b|\d", statement.section)
@@ -252,13 +286,13 @@ def section(statement: Statement) -> str:
 
 
 def hours(seconds: float) -> str:
-    """Writes '11 min' or '2 h 42 min'; less than a minute as '1 min'."""
+    """Writes a duration in whole minutes: '11 min' or '2 h 42 min', and at least '1 min'."""
     whole, minutes = divmod(max(round(seconds / 60), 1), 60)
     return f"{whole} h {minutes} min" if whole else f"{minutes} min"
 
 
-def ratio(of: float) -> str:
-    """Writes by how much two numbers differ: '1.40', '168', '∞'."""
-    if not math.isfinite(of):
+def ratio(factor: float) -> str:
+    """Writes the factor between two numbers: '1.40', '168', '∞'."""
+    if not math.isfinite(factor):
         return "∞"
-    return f"{of:.2f}" if of < WITH_DECIMALS_TO else in_digits(of)
+    return f"{factor:.2f}" if factor < WITH_DECIMALS_TO else in_digits(factor)

@@ -1,3 +1,1 @@
-"""Makes runs: measures them on a machine (of the lab, or this one), concludes them outside, and
-makes many of them as a campaign.
-"""
+"""Makes runs: measures them in the lab, here or between hosts, makes tables, and runs campaigns."""

@@ -1,8 +1,8 @@
-"""Measures one run between hosts: sets their conditions, makes the traffic, and writes all
-observations as raw files.
+"""Measures one run between real hosts: changes their settings, makes the traffic, and records.
 
-The entry names the hosts: this machine, a namespace, or a machine over SSH. Nothing is left on
-them: the agent there undoes all changes, whatever happens here.
+All observations are written as raw files. The entry names the hosts: this machine, a namespace, or
+a machine over SSH. Nothing is left on them: the agent there undoes all changes, whatever happens
+here.
 """
 
 import re
@@ -60,8 +60,10 @@ GRO = re.compile(r"^(generic-receive-offload|large-receive-offload): (on|off)", 
 
 
 def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measurement:
-    """Measures a run; `folder` gets generators/ and logs/. Raises CommandError or
-    GeneratorError.
+    """Measures a run between connected hosts, and returns what is not in raw files.
+
+    The folders generators/ (output of iperf3 or the user's commands) and logs/ (samples of the
+    probes) in `folder` get the raw files. Raises CommandError or GeneratorError.
     """
     path = run.host_path
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
@@ -79,9 +81,9 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
     ping_before_s = _ping(ends.src, path) if path.netem else ()
     try:
         with ExitStack() as conditions:
-            for what, condition in _conditions(run, ends, programs, device, logs):
+            for description, condition in _conditions(run, ends, programs, device, logs):
                 conditions.enter_context(condition)
-                log(f"set: {what}")
+                log(f"set: {description}")
             ping_rtt_s = _ping(ends.src, path)
             offloads = _offloads(path, ends)
             counters_before = _counters(path, ends, device)
@@ -98,12 +100,12 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
     except (CommandError, GeneratorError) as error:
         log(f"failed: {error}")
         raise
-    left = [
+    left_changed = [
         sentence
         for host, names in devices.items()
         for sentence in differences(host, before[host], state_of(host, names))
     ]
-    diagnostics = failures(logs) + [f"left changed: {sentence}" for sentence in left]
+    diagnostics = failures(logs) + [f"left changed: {sentence}" for sentence in left_changed]
     for sentence in diagnostics:
         log(sentence)
     return Measurement(
@@ -138,7 +140,9 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
 
 
 def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]]:
-    """Returns the devices that the run may change; they are compared before and after."""
+    """Returns the network devices that the run may change, by host. Their settings are compared
+    before and after the run, to notice a change that was not undone.
+    """
     devices: dict[RealHost, set[str]] = {ends.src: {device}}
     if path.profile_device:
         devices[ends.src].add(path.profile_device)
@@ -152,16 +156,19 @@ def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]
 def _conditions(
     run: Run, ends: Ends, programs: HostPrograms, device: str, logs: Path
 ) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """Yields the changes of the run in order, each with its text for the log."""
+    """Yields the changes that a run makes on its hosts, in the order in which to enter them: a
+    description for the log, and a context in which the change is made.
+    """
     path = run.host_path
     if path.module_parameter:
         parameter = path.module_parameter
-        what, cca = f"{parameter.path} to {parameter.value}", cca_with(ends.src, parameter)
+        description = f"{parameter.path} to {parameter.value}"
+        cca = cca_with(ends.src, parameter)
         program = programs.cca_on(ends.src) if cca else None
         if cca and program:
-            yield f"{what}, of the BPF program", program.changed(parameter, cca)
+            yield f"{description}, of the BPF program", program.changed(parameter, cca)
         else:
-            yield what, changed_parameter(ends.src, parameter)
+            yield description, changed_parameter(ends.src, parameter)
     if path.netem and path.netem_at and ends.netem:
         place, data = path.netem_at, qdisc.netem_between_hosts(path.netem)
         yield (
@@ -192,7 +199,7 @@ def _conditions(
 
 @dataclass(frozen=True)
 class _TrafficRecord:
-    """Holds facts from the time of the traffic; times are of the wall clock."""
+    """Holds what was noted while the traffic ran; times are seconds of the wall clock."""
 
     started_s: float
     ended_s: float
@@ -204,7 +211,9 @@ class _TrafficRecord:
 def _traffic(
     run: Run, ends: Ends, programs: HostPrograms, watched: Watched, folder: Path, log: RunLog
 ) -> _TrafficRecord:
-    """Makes the traffic while the probes run."""
+    """Makes the traffic with pScheduler, the user's command or iperf3, while the probes record and
+    packets are captured.
+    """
     path, logs = run.host_path, folder / run_files.LOGS
     capture: CaptureReport | None = None
     most_bytes = output_bytes(run.traffic.seconds, run.traffic.interval_s)
@@ -231,22 +240,23 @@ def _traffic(
 
 
 def _ports(src: RealHost, addresses: Sequence[str]) -> tuple[int, ...]:
-    """Returns the source's ports of existing connections to the destination that are not part of
-    the run.
+    """Returns the local ports of the source's connections to the destination before the traffic, so
+    that these connections are not taken for flows of the run.
     """
     lines = src.run(sockets.to(addresses)).splitlines()
     return tuple(socket.local_port for line in lines for socket in sockets.parse(line, CCAS))
 
 
 def _addresses(host: RealHost, name: str) -> list[str]:
-    """Returns every address that the host finds for the name; if the name is an address, returns
-    it.
+    """Returns the addresses to which the host resolves a name, each once; an address resolves to
+    itself.
     """
     rows = host.run(["getent", "ahosts", name]).split("\n")
     return list(dict.fromkeys(line.split()[0] for line in rows if line))
 
 
 def _facts(host: RealHost) -> HostFacts:
+    """Reads what identifies a host in the results: kernel, hostname, CPUs and default CCA."""
     return HostFacts(
         name=host.name,
         kernel=host.read("/proc/sys/kernel/osrelease").strip(),
@@ -257,8 +267,8 @@ def _facts(host: RealHost) -> HostFacts:
 
 
 def _ping(src: RealHost, path: HostPath) -> tuple[float, ...]:
-    """Returns round-trip times in seconds before the traffic; empty if the destination doesn't
-    answer pings.
+    """Pings the destination before the traffic. Returns round-trip times in seconds; empty if it
+    does not answer pings.
     """
     argv = [
         "ping",
@@ -279,8 +289,8 @@ def _ping(src: RealHost, path: HostPath) -> tuple[float, ...]:
 
 
 def _bpf_ccas(src: RealHost, path: HostPath, programs: HostPrograms) -> dict[str, BpfCca] | None:
-    """Returns the CCAs that the sender has as BPF programs; None if there are none, or if this is
-    unknown.
+    """Asks ccmix-cca which CCAs the sender's kernel has as BPF programs. None if it has none, or if
+    the login may not ask.
     """
     try:
         program = programs.cca_on(src) if to_ask_about(src, path) else None
@@ -292,7 +302,9 @@ def _bpf_ccas(src: RealHost, path: HostPath, programs: HostPrograms) -> dict[str
 
 
 def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:
-    """Returns the offloads that could join packets before netem sees them."""
+    """Returns whether GRO and LRO are on where netem drops packets, by 'host device feature'. They
+    would join packets before netem sees them, and it would drop several at once.
+    """
     if not (path.netem and path.netem.loss and path.netem_at and ends.netem):
         return {}
     return {
@@ -303,8 +315,8 @@ def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:
 
 
 def _counters(path: HostPath, ends: Ends, device: str) -> Counters:
-    """Reads qdisc statistics of the sender's queue and of netem, TCP counters of both ends, and
-    their softnet drops.
+    """Reads the kernel's counters, which are compared before and after the traffic: qdiscs of the
+    sending device and of devices with netem, TCP of source and destination, and drops (softnet).
     """
     qdiscs = {"sender-queue": qdisc_counters(ends.src, device)}
     if path.netem_at and ends.netem and path.netem:

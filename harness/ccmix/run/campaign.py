@@ -1,4 +1,4 @@
-"""Makes many runs, some of them at the same time, and keeps each finished run immediately.
+"""Makes the runs of a campaign, several at the same time, and keeps each finished run immediately.
 
 The code that makes tables is imported when the first run has ended, while others run, and never
 before a run has begun. The executor here makes runs on this machine; the one in ccmix.cluster makes
@@ -33,7 +33,7 @@ IMPORTING = threading.Lock()  # if two threads import modules in a circle, one m
 
 @dataclass(frozen=True)
 class Attempt:
-    """Describes one try of a run."""
+    """Describes one try of a run, for an Executor."""
 
     run: Run
     started: Run  # the same run with the end that its entry's budget sets
@@ -43,7 +43,7 @@ class Attempt:
 
 
 class Executor(Protocol):
-    """Makes runs."""
+    """Makes runs, on this machine or on a cluster."""
 
     @property
     def slots(self) -> int:
@@ -60,7 +60,7 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """Makes runs on a machine."""
+    """Makes runs through a Machine, up to `slots` of them at the same time."""
 
     def __init__(self, machine: Machine, slots: int) -> None:
         self._machine = machine
@@ -71,6 +71,7 @@ class LocalExecutor:
         return self._slots
 
     async def make(self, attempt: Attempt) -> FinishedRun:
+        """Measures the run, and then makes its tables in a thread. See Executor."""
         attempt.began()
         measured = await self._machine.measure(attempt.started, attempt.folder.begin())
         execution = replace(measured.execution, retries=attempt.failures, measured_s=time.time())
@@ -83,17 +84,16 @@ class LocalExecutor:
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Calls a function in a thread, and waits for its end even if cancelled. So its files are not
-    removed meanwhile, and no folder gets its final name without all of its files.
+    """Calls a function in a thread and returns its result. If this is cancelled, it still waits for
+    the function's end, so that nobody removes files that the function is writing.
     """
     called = asyncio.ensure_future(asyncio.to_thread(function))
     try:
         return await asyncio.shield(called)
     except asyncio.CancelledError:
         while not called.done():
-            with contextlib.suppress(
-                asyncio.CancelledError
-            ):  # cancelled once more: still wait for the end
+            # if cancelled once more, still wait for the end
+            with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait({called})
         raise
 
@@ -101,8 +101,8 @@ async def in_thread(function: Callable[[], T]) -> T:
 def concluded(
     run: Run, folder: RunFolder, measurement: Measurement, execution: Execution
 ) -> FinishedRun:
-    """Finishes the folder of a measured run, in any thread. The code that makes tables is imported
-    when the first run has ended.
+    """Makes tables, metrics and verdict of a measured run, and finishes its folder. Any thread may
+    call it. The code that makes tables is imported with the first call, as it loads slowly.
     """
     with IMPORTING:
         from ccmix.run.conclude import conclude  # noqa: PLC0415  # needs Polars: not before the first run
@@ -113,7 +113,7 @@ LOOKS_AT_CLOCK_EACH_S = 30.0  # it may be set, and runs on while this machine sl
 
 
 class Watcher(Protocol):
-    """Gets reports on the progress of a campaign."""
+    """Is told about the progress of a campaign, to show it to the user."""
 
     def waiting(self, run: Run, why: str) -> None: ...
 
@@ -125,7 +125,8 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Describes how one run ended: 'valid', 'limited', 'unknown', 'skipped' or 'failed'.
+    """Says how a run ended. `status` is the verdict on a finished run ('valid', 'limited' or
+    'unknown'), 'skipped' or 'failed'.
 
     `reasons` says why it is not valid; for a valid run it holds diagnostics.
     """
@@ -135,13 +136,13 @@ class Outcome:
 
 
 def missing(campaign: Campaign) -> list[Run]:
-    """Returns the runs of the plan without a finished folder."""
+    """Returns the planned runs that have no finished folder yet, which are still to be made."""
     return [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
 
 
 def put_damaged_aside(campaign: Campaign) -> Iterator[str]:
-    """Renames folders of runs whose run.json can't be read, so that these runs are repeated. Yields
-    a sentence for each.
+    """Renames the folders of runs whose run.json can't be read, so that these runs are made again.
+    Yields a sentence about each for the user.
     """
     for run, error in campaign.damaged():
         aside = RunFolder.of(campaign.outdir, run).put_aside()
@@ -151,7 +152,7 @@ def put_damaged_aside(campaign: Campaign) -> Iterator[str]:
 async def run_all(
     campaign: Campaign, runs: Sequence[Run], executor: Executor, watcher: Watcher
 ) -> None:
-    """Makes all runs, as many at a time as the executor accepts.
+    """Makes the given runs of a campaign, as many at a time as the executor accepts.
 
     A failed run is reported to the watcher and leaves its partial folder with the logs; other runs
     continue. When cancelled, runs in progress are abandoned and leave nothing.
@@ -167,7 +168,12 @@ async def run_all(
 
 
 class _Work:
+    """Makes the runs of a campaign, with retries, time windows, pauses and budgets of bytes, which
+    entries between hosts may set.
+    """
+
     def __init__(self, campaign: Campaign, executor: Executor, watcher: Watcher) -> None:
+        """Counts what earlier runs of the campaign have taken from the budgets of their entries."""
         self._campaign = campaign
         self._executor = executor
         self._watcher = watcher
@@ -177,22 +183,23 @@ class _Work:
                 self._spend(finished)
 
     async def take(self, waiting: Iterator[Run]) -> None:
-        """Makes one run after the other, until none is left."""
+        """Makes one run after the other until none is left. Several tasks share `waiting`, so each
+        run is made once.
+        """
         previous: Run | None = None
         for run in waiting:
             if previous and previous.entry != run.entry and isinstance(previous.path, HostPath):
-                await (
-                    self._executor.close()
-                )  # kept commands end with the entry, and not when the next entry may begin
+                # commands that continue end with their entry, and not when the next one may begin
+                await self._executor.close()
             folder = RunFolder.of(self._campaign.outdir, run)
             if previous and isinstance(run.path, HostPath):
                 await asyncio.sleep(run.path.pause_s)
-            self._watcher.ended(run, await self._tries(run, folder))
+            self._watcher.ended(run, await self._make_with_retries(run, folder))
             previous = run
 
-    async def _tries(self, run: Run, folder: RunFolder) -> Outcome:
-        """Tries the run, and again as often as its entry allows when it fails; keeps
-        each reason.
+    async def _make_with_retries(self, run: Run, folder: RunFolder) -> Outcome:
+        """Makes a run, and again after a failure, as often as its entry allows. Waits for the
+        entry's time window before each try, and skips the run if its budget is used up.
         """
         retries, pause_s = (
             (run.path.retries, run.path.pause_s) if isinstance(run.path, HostPath) else (0, 0.0)
@@ -208,7 +215,7 @@ class _Work:
                     return Outcome("skipped", (*failures, refusal))
             try:
                 self._campaign.check()
-                return await self._once(
+                return await self._make_once(
                     Attempt(run, self._capped(run), folder, tuple(failures), began)
                 )
             except ArchiveError as error:
@@ -233,6 +240,9 @@ class _Work:
         return Outcome("failed", tuple(failures))
 
     async def _wait_for_window(self, run: Run, path: HostPath) -> None:
+        """Waits until the run fits into the daily time window of its entry, if there is one, and
+        tells the watcher so. Looks at the clock again and again, because it may be changed.
+        """
         if not path.time_window:
             return
         now = datetime.datetime.now(datetime.UTC)
@@ -246,20 +256,24 @@ class _Work:
             now = datetime.datetime.now(datetime.UTC)
 
     def _capped(self, run: Run) -> Run:
-        """Returns the run to start, with the end that its budget sets."""
+        """Returns the run with the number of bytes after which it must end, so that its entry stays
+        within its budget.
+        """
         if not isinstance(run.path, HostPath):
             return run
         return replace(
             run, path=replace(run.path, cap_bytes=self._budget.cap_bytes(run, time.time()))
         )
 
-    async def _once(self, attempt: Attempt) -> Outcome:
+    async def _make_once(self, attempt: Attempt) -> Outcome:
+        """Makes one try of a run; returns its verdict as an outcome."""
         finished = await self._executor.make(attempt)
         self._spend(finished)
         reasons = tuple(finding.detail for finding in finished.verdict.reasons)
         return Outcome(finished.verdict.status, (*reasons, *finished.execution.diagnostics))
 
     def _spend(self, finished: FinishedRun) -> None:
+        """Takes the bytes that a finished run has sent from the budget of its entry."""
         assert finished.ended_s is not None
         self._budget.add(
             finished.run.entry,
@@ -270,11 +284,14 @@ class _Work:
 
 
 def _has_budget(run: Run) -> bool:
+    """Returns whether the run's entry limits the bytes that it may send in a period."""
     return isinstance(run.path, HostPath) and run.path.rate_budget is not None
 
 
 def _stretched(finished: FinishedRun) -> float:
-    """Returns the factor by which a run may be longer if it ended because it had settled."""
+    """Returns how many times longer the next run of the entry may take than this one: more than 1
+    if this one ended early because its goodput no longer changed.
+    """
     traffic = finished.run.traffic
     if finished.settled_after_s is None:
         return 1.0
@@ -282,6 +299,9 @@ def _stretched(finished: FinishedRun) -> float:
 
 
 def _bytes_sampled(folder: Path) -> int:
+    """Returns how many bytes a failed run has sent, according to the probes' samples in its folder.
+    They count in the budget, too.
+    """
     with IMPORTING:
         from ccmix.analysis.tables import bytes_sampled  # noqa: PLC0415  # needs Polars: not before a run
     return bytes_sampled(folder)

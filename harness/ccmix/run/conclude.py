@@ -1,6 +1,4 @@
-"""Turns the raw files of a measured run into tables, metrics and a verdict, and writes the
-finished run.
-"""
+"""Turns the raw files of a measured run into tables, metrics and a verdict, and stores them."""
 
 import json
 from dataclasses import dataclass, replace
@@ -37,7 +35,8 @@ NOT_UNDERSTOOD = (
 def conclude(
     run: Run, folder: archive.RunFolder, measurement: Measurement, execution: Execution
 ) -> FinishedRun:
-    """Writes the tables, the measurement and run.json, and returns the finished run.
+    """Reads the raw files of a measured run, and writes its tables, the measurement and run.json
+    into its folder, which then gets its final name. Returns what run.json has.
 
     Raises GeneratorError if a raw file can't be understood.
     """
@@ -84,16 +83,19 @@ def conclude(
 
 @dataclass(frozen=True)
 class _Converted:
-    """Says why the tables of a capture are incomplete: limits that cut them, and problems."""
+    """Says why the tables of a packet capture are incomplete: limits that have cut them, and
+    problems; empty if they are complete.
+    """
 
     shortened: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def _packets(run: Run, folder: Path) -> _Converted:
-    """Writes packets.parquet and connections.parquet if there is a capture.
+    """Turns the packet capture of a run, if there is one, into the tables packets.parquet and
+    connections.parquet.
 
-    Packets are counted in spans of the run's interval if it is shorter than the usual span.
+    Packets are counted per span of time: the run's interval if it is shorter than the usual span.
     """
     capture = folder / run_files.CAPTURE
     if not capture.exists():

@@ -1,5 +1,6 @@
-"""Brings ccmix's programs to the hosts of a run, and records while the traffic runs: with
-ccmix-sockmon, or otherwise with ss and /proc.
+"""Copies ccmix's programs to the hosts of a run, and records sockets and counters during traffic.
+
+It records with ccmix-sockmon, or with ss and /proc if a host can't run that.
 """
 
 import datetime
@@ -23,12 +24,13 @@ from ccmix.probes.sampler import SamplerReport, sampling
 
 
 class RunLog:
-    """Writes lines with the time in UTC, immediately to disk."""
+    """Writes the log of a run: each line has the time in UTC, and is on disk immediately."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def __call__(self, text: str) -> None:
+        """Appends a line."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         with open_to_append(self._file) as out:
             out.write(f"{now} {text}\n".encode(errors="replace"))
@@ -36,7 +38,7 @@ class RunLog:
 
 @dataclass(frozen=True)
 class ToolFacts:
-    """Describes the tool that made the traffic of a run between hosts."""
+    """Says which tool made the traffic of a run between hosts: its version and its commands."""
 
     generator: str  # 'iperf3', 'pscheduler', or the kind of result that the user's command printed
     version: str  # '' if unknown
@@ -46,17 +48,19 @@ class ToolFacts:
 
 
 class ProbeRefused(Exception):
-    """Reports that a host can't run the probe; the message says why."""
+    """Reports that a host can't run ccmix-sockmon; the message says why."""
 
 
 class HostPrograms:
-    """Sends each program once per connection, into the folder that is removed with the agent."""
+    """Copies ccmix's own programs to hosts, each once per connection, into a folder that ccmix's
+    agent on the host removes at its end.
+    """
 
     def __init__(
         self, iperf3: Path | None, sockmon: Path, rtt: Path, cca: Path | None = None
     ) -> None:
-        """Takes the paths here; `iperf3` may be None if every entry has a src-cmd, `cca` if none
-        has cca-load.
+        """Takes the paths of the programs on this machine. `iperf3` may be None if the user's
+        commands make all traffic, and `cca` (ccmix-cca) if no entry loads a CCA.
         """
         self._iperf3 = iperf3
         self._sockmon = sockmon
@@ -67,40 +71,46 @@ class HostPrograms:
         self._refused: WeakKeyDictionary[RealHost, str | None] = WeakKeyDictionary()
 
     def iperf3_on(self, host: RealHost) -> str:
-        """Returns the path of the patched iperf3. Raises CommandError."""
+        """Returns the path of ccmix's patched iperf3 on the host, where it is copied first if it is
+        not there yet. Raises CommandError.
+        """
         assert self._iperf3
-        return self._on(host, self._iperf3, "iperf3")
+        return self._path_on(host, self._iperf3, "iperf3")
 
     def sockmon_on(self, host: RealHost) -> str:
-        """Returns the path of the probe, after a try on the host. Raises ProbeRefused
-        and HostLost.
+        """Returns the path of ccmix-sockmon on the host, after a first try whether it works there.
+        Raises ProbeRefused if it does not, and HostLost.
         """
         if host not in self._refused:
             self._refused[host] = self._refusal(host)
         if reason := self._refused[host]:
             raise ProbeRefused(reason)
-        return self._on(host, self._sockmon, "ccmix-sockmon")
+        return self._path_on(host, self._sockmon, "ccmix-sockmon")
 
     def rtt_on(self, host: RealHost) -> str:
-        """Returns the path of ccmix-rtt. Raises CommandError."""
-        return self._on(host, self._rtt, "ccmix-rtt")
+        """Returns the path on the host of ccmix-rtt, which pings. Raises CommandError."""
+        return self._path_on(host, self._rtt, "ccmix-rtt")
 
     def cca_on(self, host: RealHost) -> CcaProgram | None:
-        """Returns the path of ccmix-cca on the host; None if it is missing here. Raises
-        CommandError.
+        """Returns ccmix-cca, which loads CCAs as BPF programs, on the host; None if this machine
+        does not have the program. Raises CommandError.
         """
-        return CcaProgram(host, self._on(host, self._cca, "ccmix-cca")) if self._cca else None
+        return CcaProgram(host, self._path_on(host, self._cca, "ccmix-cca")) if self._cca else None
 
     def _refusal(self, host: RealHost) -> str | None:
+        """Returns why the host can't run ccmix-sockmon; None if it can. Raises HostLost."""
         try:
-            binary = self._on(host, self._sockmon, "ccmix-sockmon")
+            binary = self._path_on(host, self._sockmon, "ccmix-sockmon")
         except HostLost:
             raise
         except CommandError as error:
             return error.reason
         return sockmon.refusal(host, [binary, "--sockets", "--counters", "--cpu"])
 
-    def _on(self, host: RealHost, program: Path, name: str) -> str:
+    def _path_on(self, host: RealHost, program: Path, name: str) -> str:
+        """Returns the program's path on the host, and copies it there first if it is not there yet.
+        Raises CommandError.
+        """
         if host.is_this_machine:
             return str(program)
         sent = self._sent.setdefault(host, {})
@@ -116,8 +126,8 @@ STARTS_WITHIN_S = 5
 
 @dataclass(frozen=True)
 class Watched:
-    """Describes the subjects of recording: the other ends of the sockets of each host, by its role,
-    and the sending device.
+    """Says what to record: by role ('src', 'dst') the remote addresses of a host's sockets, and the
+    device through which src sends, whose queue is sampled.
     """
 
     addresses: Mapping[str, Sequence[str]]
@@ -126,14 +136,13 @@ class Watched:
 
 @dataclass
 class Recording:
-    """Holds the facts for reading the recorded series. It is complete when the probes have
-    ended.
+    """Holds what is needed to read the recorded samples later: their names, the hosts' clocks, and
+    the probes' reports. It is complete when the probes have ended.
     """
 
     series: SeriesNames
-    clocks_s: dict[
-        str, float
-    ]  # by role: the time by which the host's clock is ahead of this machine's
+    # by role: the time by which the host's clock is ahead of this machine's
+    clocks_s: dict[str, float]
     reports: dict[str, ProbeReport] = field(default_factory=dict)
     diagnostics: list[str] = field(default_factory=list)
 
@@ -142,8 +151,10 @@ class Recording:
 def recorded_hosts(
     run: Run, by_role: Mapping[str, RealHost], programs: HostPrograms, watched: Watched, logs: Path
 ) -> Iterator[Recording]:
-    """Records until the context ends: on each host counters, processors, the run's processes and
-    the sockets to the other host; on src also the sending device's queue. Raises CommandError.
+    """Records into files in `logs` until the context ends, which is around the traffic.
+
+    On each host it samples TCP counters, processors, the run's processes and the sockets to the
+    other host; on src also the queue of the sending device. Raises CommandError.
     """
     recording = Recording(
         series=SeriesNames(sockets={"": "sender"}, queues={f"/{watched.device}": "sender-queue"}),
@@ -153,12 +164,12 @@ def recorded_hosts(
     with ExitStack() as probes:
         for role, host in by_role.items():
             try:
-                argv = [programs.sockmon_on(host), *_what(run, role, host, watched)]
+                argv = [programs.sockmon_on(host), *_sockmon_options(run, role, host, watched)]
             except ProbeRefused as reason:
                 recording.diagnostics.append(
                     f"{host.name}: sampled by ss and /proc instead of ccmix-sockmon: {reason}"
                 )
-                for name, command in _instead(role, watched).items():
+                for name, command in _fallback_commands(role, watched).items():
                     most = processors_bytes if command is sampler.PROC_STAT else output_bytes
                     most_bytes = most(run.traffic.seconds, run.traffic.interval_s)
                     samples = sampling(
@@ -171,13 +182,13 @@ def recorded_hosts(
                     if role == "src"
                     else run_files.SOCKMON_DESTINATION_STREAM
                 )
-                watches = _watches(run, host, programs, recording) if role == "src" else []
+                prefix = _bpf_prefix(run, host, programs, recording) if role == "src" else []
                 output, errors = logs / stream, sockmon.errors_of(logs / stream)
                 started = host.start(
-                    [*watches, *argv], stdout=output, stderr=errors, privileged=bool(watches)
+                    [*prefix, *argv], stdout=output, stderr=errors, privileged=bool(prefix)
                 )
                 process = probes.enter_context(started)
-                if watches:
+                if prefix:
                     _wait_until_it_records(process, output)
         if probe := run.traffic.rtt_probe:
             src = by_role["src"]
@@ -190,37 +201,39 @@ def recorded_hosts(
     recording.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
 
 
-def _watches(run: Run, host: RealHost, programs: HostPrograms, recording: Recording) -> list[str]:
-    """Returns the prefix with which a probe's command reads by BPF: states of CCAs, and values of
-    sockets.
+def _bpf_prefix(
+    run: Run, host: RealHost, programs: HostPrograms, recording: Recording
+) -> list[str]:
+    """Returns the words to put before ccmix-sockmon's command so that it reads through BPF the
+    internal states of CCAs and the values of sockets.
 
-    This needs root. The prefix is empty if no CCA is a BPF program, unless root samples often. If
-    the states can't be read, `recording` gets the reason, and values come by netlink.
+    This needs root. It is empty if no CCA is a BPF program, unless root samples often. If it does
+    not work, it is empty, too: the reason is added to `recording`, and netlink gives the values.
     """
     ccas = to_ask_about(host, run.host_path)
     wanted = ccas or (run.traffic.interval_s <= OFTEN_S and is_root(host))
     try:
         program = programs.cca_on(host) if wanted else None
-        watches = program.watching() if program else []
-        if watches:
-            host.run([*watches, "true"], privileged=True)
+        prefix = program.watching() if program else []
+        if prefix:
+            host.run([*prefix, "true"], privileged=True)
     except HostLost:
         raise
     except CommandError as error:
-        named = run.traffic.ccas  # none: commands may use any
-        if missed := [cca for cca in ccas if cca in named or not named]:
+        used = run.traffic.ccas  # none are known of commands, which may use any
+        if missed := [cca for cca in ccas if cca in used or not used]:
             recording.diagnostics.append(
                 f"{host.name}: states of {' '.join(missed)} are not recorded: {error.reason}"
             )
         return []
-    return watches
+    return prefix
 
 
 def _wait_until_it_records(process: Process, stream: Path) -> None:
-    """Waits for the stream's header, because the traffic begins then: a busy host takes 0.1 s to
-    load BPF programs.
+    """Waits until the probe has written the header of its output, so that the traffic does not
+    begin before it records: a busy host takes 0.1 s to load BPF programs.
 
-    A failed probe is noticed at its end, like any other.
+    Does not raise an error if the probe fails, because that is noticed at its end anyway.
     """
     deadline = Deadline(STARTS_WITHIN_S)
     while (
@@ -231,7 +244,10 @@ def _wait_until_it_records(process: Process, stream: Path) -> None:
         time.sleep(0.005)
 
 
-def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
+def _sockmon_options(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
+    """Returns the options of ccmix-sockmon that say what it samples on the host with this role, and
+    how often.
+    """
     cores = run.host_path.mpstat_cores
     cpu = "--cpu" if sampler.are_all_cores(cores) else f"--cpu={cores}"
     options = [
@@ -249,8 +265,8 @@ def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
 
 
 def refused(host: RealHost, command: Sequence[str]) -> bool:
-    """Returns whether the login may not run a command of ccmix-rtt, because some kernels let only
-    root ping.
+    """Returns whether this command of ccmix-rtt fails without root: some kernels let only root send
+    pings. It tries with a single short ping.
     """
     try:
         host.run([command[0], "--duration=10ms", "--timeout=10ms", *command[1:]])
@@ -261,6 +277,9 @@ def refused(host: RealHost, command: Sequence[str]) -> bool:
     return False
 
 
-def _instead(role: str, watched: Watched) -> dict[str, Sequence[str]]:
-    of_sockets = {"sockets": sockets.to(watched.addresses["src"])} if role == "src" else {}
-    return {**of_sockets, f"processors-{role}": sampler.PROC_STAT}
+def _fallback_commands(role: str, watched: Watched) -> dict[str, Sequence[str]]:
+    """Returns the commands that are repeated if the host can't run ccmix-sockmon, by the name of
+    the file for their output: ss for the sockets of src, and /proc/stat.
+    """
+    ss = {"sockets": sockets.to(watched.addresses["src"])} if role == "src" else {}
+    return {**ss, f"processors-{role}": sampler.PROC_STAT}

@@ -1,5 +1,6 @@
 """Makes the traffic of a run between hosts with iperf3, the user's commands or pScheduler.
-pScheduler also makes runs from a host without a shell.
+
+pScheduler also makes runs from a host on which ccmix has no shell.
 """
 
 import json
@@ -51,7 +52,7 @@ KERNEL = "unknown"  # pScheduler doesn't report it
 
 @dataclass(frozen=True)
 class Scheduled:
-    """Describes a run that is about to begin."""
+    """Holds a run that pScheduler has scheduled and is about to begin."""
 
     run: Run
     tasks: Tasks
@@ -63,7 +64,9 @@ class Scheduled:
         return self.slot.begins_s
 
     def finish(self, generators: Path) -> ToolFacts:
-        """Waits for the result and keeps it. Raises GeneratorError."""
+        """Waits for pScheduler's result, writes it to the folder `generators`, and returns what it
+        says about the tool. Raises GeneratorError.
+        """
         try:
             self.slot.finish(self.run.host_path.timeout_s)
             self.slot.record["clocks"] = self.tasks.clocks(self.slot)
@@ -80,10 +83,13 @@ class Scheduled:
 
 
 def _facts(record: Mapping[str, Any]) -> PschedulerFacts:
-    """Returns the identification of the run from pScheduler's texts and numbers."""
+    """Picks from pScheduler's record of a run the facts that are kept: its task, URL, times,
+    participants and clocks. A value of an unexpected type becomes None.
+    """
     run = record["run"]
 
     def text(name: str) -> str | None:
+        """Returns the value of this key as text; None if there is none."""
         value = run.get(name)
         return value if isinstance(value, str) else None
 
@@ -101,12 +107,17 @@ def _facts(record: Mapping[str, Any]) -> PschedulerFacts:
 
 
 def _clock(clock: Mapping[str, Any]) -> PschedulerClock:
+    """Picks from pScheduler's record what it says about the clock of a host; None if it is missing
+    or of an unexpected type.
+    """
     synchronized = clock.get("synchronized")
 
     def text(name: str) -> str | None:
+        """Returns the value of this key as text; None if there is none."""
         return str(clock[name]) if name in clock else None
 
     def seconds(name: str) -> float | None:
+        """Returns the value of this key if it is a finite number, and None otherwise."""
         value = clock.get(name)
         return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
@@ -123,6 +134,7 @@ def _clock(clock: Mapping[str, Any]) -> PschedulerClock:
 
 
 def _diags(run: dict[str, Any]) -> Iterator[str]:
+    """Yields the diagnostic texts of a run's results; the tool's command is their first line."""
     for result in run["result-full"] or ():
         if isinstance(result, dict) and isinstance(result.get("diags"), str):
             yield result["diags"]
@@ -130,8 +142,8 @@ def _diags(run: dict[str, Any]) -> Iterator[str]:
 
 @contextmanager
 def scheduled(run: Run, tasks: Tasks, log: RunLog) -> Iterator[Scheduled]:
-    """Yields the run, when pScheduler is about to begin it. Cancels its task if the context
-    fails.
+    """Schedules the run with pScheduler, within the entry's time window, and yields when it is
+    about to begin. Cancels pScheduler's task if the context fails.
     """
     window = run.host_path.time_window
     latest_s = latest_end_s(window, time.time()) - run.traffic.total_s - SLOT_S if window else None
@@ -140,8 +152,10 @@ def scheduled(run: Run, tasks: Tasks, log: RunLog) -> Iterator[Scheduled]:
 
 
 def measure_unseen(run: Run, tasks: Tasks, folder: Path) -> Measurement:
-    """Measures like between_hosts.measure(), but the only information about the hosts is
-    pScheduler's report.
+    """Measures a run that pScheduler makes between hosts on which ccmix has no shell. Everything
+    that is known about them is pScheduler's report, written to `folder`.
+
+    Raises GeneratorError.
     """
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
     generators.mkdir()
@@ -167,9 +181,7 @@ def measure_unseen(run: Run, tasks: Tasks, folder: Path) -> Measurement:
 
 
 def is_this_machine(name: str) -> bool:
-    """Returns whether an address of the host belongs to this machine, so that a socket can have
-    it.
-    """
+    """Returns whether the name is one of this machine, so that a socket can bind to its address."""
     try:
         candidates = socket.getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
     except OSError:
@@ -186,7 +198,9 @@ def is_this_machine(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Ends:
-    """Holds the hosts of a run, connected; `dst` and `netem` are None if nothing is done there."""
+    """Holds the connected hosts of a run: source, destination, and the one that emulates delay or
+    loss with netem. `dst` and `netem` are None if ccmix runs nothing there.
+    """
 
     src: RealHost
     dst: RealHost | None
@@ -197,7 +211,9 @@ class Ends:
 
     @property
     def by_role(self) -> dict[str, RealHost]:
-        """Returns the hosts that measure; a host that is both ends occurs once."""
+        """Returns the hosts on which probes run, by 'src' and 'dst'. A host that is both source and
+        destination is only 'src'.
+        """
         ends = {"src": self.src}
         if self.dst is not None and self.dst is not self.src:
             ends["dst"] = self.dst
@@ -205,6 +221,12 @@ class Ends:
 
 
 def run_commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path) -> ToolFacts:
+    """Makes the traffic with the user's commands: the src-cmd `src_line`, and the dst-cmd if there
+    is one. A command that continues from run to run is only measured for the run's time.
+
+    `device` is the sending one, by whose counter a budget of bytes ends the command. Raises
+    GeneratorError or CommandError.
+    """
     path, logs = run.host_path, folder / run_files.LOGS
     commands = tuple(Command("", line) for line in (src_line, path.commands.dst) if line)
     takes_s = run.traffic.seconds
@@ -218,9 +240,11 @@ def run_commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path)
             ends.kept_src_command, run.traffic.total_s, logs, others, ends.command_tasks
         )
         return ToolFacts("other", "", commands)
-    with ExitStack() as beside:
+    with ExitStack() as dst_command:
         if path.commands.dst and not path.commands.dst_once and ends.dst:
-            beside.enter_context(command.running_dst_command(ends.dst, path.commands.dst, logs))
+            dst_command.enter_context(
+                command.running_dst_command(ends.dst, path.commands.dst, logs)
+            )
         with _ended_by_budget(path, logs / run_files.SRC_COMMAND_ERRORS):
             result = command.run_src_command(
                 ends.src,
@@ -239,7 +263,9 @@ def run_commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path)
 
 @contextmanager
 def _ended_by_budget(path: HostPath, errors: Path) -> Iterator[None]:
-    """Changes the error of a generator if it failed because its run's budget was used up."""
+    """Replaces the error of a command that was ended because it has sent the bytes that are left in
+    the run's budget: then the error says so. `errors` is the command's standard error.
+    """
     try:
         yield
     except (GeneratorError, CommandError):
@@ -250,12 +276,17 @@ def _ended_by_budget(path: HostPath, errors: Path) -> Iterator[None]:
 def run_iperf3(
     run: Run, ends: Ends, programs: HostPrograms, device: str, generators: Path
 ) -> ToolFacts:
+    """Makes the traffic with iperf3, and starts its server on the destination if ccmix has a shell
+    there. Raises GeneratorError, for example if the port is in use, or CommandError.
+
+    `device` is the sending one, by whose counter a budget of bytes ends the test.
+    """
     path = run.host_path
-    on_src = programs.iperf3_on(ends.src)
-    version = ends.src.run([on_src, "--version"]).splitlines()[0]
-    two = iperf3.Iperf3Ends(
+    src_iperf3 = programs.iperf3_on(ends.src)
+    version = ends.src.run([src_iperf3, "--version"]).splitlines()[0]
+    iperf3_ends = iperf3.Iperf3Ends(
         ends.src,
-        on_src,
+        src_iperf3,
         ends.dst,
         programs.iperf3_on(ends.dst) if ends.dst else "",
         path.dst.address,
@@ -267,12 +298,13 @@ def run_iperf3(
             "or server = running"
         )
     if run.traffic.steps:
-        commands = _steps(run, two, run.traffic.steps, ends, programs, generators)
+        commands = _run_steps(run, iperf3_ends, run.traffic.steps, ends, programs, generators)
         return ToolFacts("iperf3", version, commands)
     longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0, run.traffic.streams or 1)
     settled_after_s: float | None = None
 
     def watch(test: iperf3.Iperf3Test) -> None:
+        """Ends the test early once its goodput no longer changes."""
         nonlocal settled_after_s
         assert isinstance(run.traffic.test, Iperf3Source)
         settled_after_s = ended_when_settled(run, [(run.traffic.test, test)], Deadline(0))
@@ -288,7 +320,7 @@ def run_iperf3(
         for host in ends.by_role.values():
             capped.enter_context(host.outputs_capped(RESULT, most_bytes))
         commands = iperf3.run_test(
-            two,
+            iperf3_ends,
             run.traffic,
             longest_s,
             generators,
@@ -299,31 +331,36 @@ def run_iperf3(
     return ToolFacts("iperf3", version, commands, settled_after_s=settled_after_s)
 
 
-def _steps(
+def _run_steps(
     run: Run,
-    two: iperf3.Iperf3Ends,
+    iperf3_ends: iperf3.Iperf3Ends,
     steps: PathSource,
     ends: Ends,
     programs: HostPrograms,
     generators: Path,
 ) -> tuple[Command, ...]:
-    """Makes the steps that measure the path; returns the commands of both ends."""
+    """Measures the properties of the path (rate, buffer, ...) in several short steps with iperf3
+    and ccmix-rtt. Returns the commands of both ends.
+    """
 
-    def ask(
+    def start_rtt(
         options: Sequence[str], *, stdout: Path, stderr: Path
     ) -> AbstractContextManager[ContainedProcess]:
-        program, to = programs.rtt_on(ends.src), ("--", run.host_path.dst.address)
-        privileged = refused(ends.src, [program, *to])
+        """Starts ccmix-rtt on the source, as root if the login must not send pings."""
+        program, destination = programs.rtt_on(ends.src), ("--", run.host_path.dst.address)
+        privileged = refused(ends.src, [program, *destination])
         return ends.src.start(
-            [program, *options, *to], stdout=stdout, stderr=stderr, privileged=privileged
+            [program, *options, *destination], stdout=stdout, stderr=stderr, privileged=privileged
         )
 
     total_s = run.traffic.total_s
     pid_file = f"{ends.src.temporary}/iperf3.pid"
-    made = PathSteps(two, ask, steps.most_bps, total_s, generators, steps.label, pid_file)
+    path_steps = PathSteps(
+        iperf3_ends, start_rtt, steps.most_bps, total_s, generators, steps.label, pid_file
+    )
     most_bytes = result_bytes(1, total_s, UDP_INTERVAL_S)
     with ExitStack() as capped:
         for host in ends.by_role.values():
             capped.enter_context(host.outputs_capped(RESULT, most_bytes))
-        made.finish(Deadline(total_s))
-    return made.commands
+        path_steps.finish(Deadline(total_s))
+    return path_steps.commands

@@ -1,5 +1,7 @@
-"""Measures runs between hosts, one after the other: connects, checks destinations first, and keeps
-commands and settings for a whole entry.
+"""Measures runs between real hosts, one after the other, over connections that are kept.
+
+Before the first run of an entry it checks whether the destination answers. Some commands and
+settings last for a whole entry.
 """
 
 import asyncio
@@ -38,15 +40,16 @@ NOTHING = object()  # the value of a context that yields None
 
 
 class HostsMachine:
-    """Measures on the hosts of the entries' paths. It measures one run at a time; connections are
-    kept from run to run.
+    """Measures runs between the hosts that the entries of the INI file name, one run at a time.
+    Connections are kept from run to run.
     """
 
     def __init__(
         self, hosts: Hosts, programs: HostPrograms, logs: Path, tell: Callable[[str], None]
     ) -> None:
-        """Takes the hosts and programs. `logs` gets outputs of commands that live longer than a
-        run; `tell` gets sentences about remains of runs that are given up.
+        """Takes the pool of connections, and the programs for the hosts. The folder `logs` gets the
+        output of commands that run longer than one run. `tell` is called with sentences for the
+        user if something is left on a host when a run is given up.
         """
         self._tell = tell
         self._programs = programs
@@ -56,7 +59,9 @@ class HostsMachine:
         self._greeted: WeakSet[RealHost] = WeakSet()  # connections that were not lost
 
     async def measure(self, run: Run, folder: Path) -> Measured:
-        """Measures a run: see Machine. Raises Skipped, CommandError or GeneratorError."""
+        """Measures a run in a thread, with its raw files in `folder`. See Machine. Raises Skipped,
+        CommandError or GeneratorError.
+        """
         begin = asyncio.get_running_loop().time()
         measurement = await self._in_a_thread(self._measure, run, folder)
         seconds = asyncio.get_running_loop().time() - begin
@@ -67,8 +72,8 @@ class HostsMachine:
         await self._in_a_thread(self._close)
 
     async def _in_a_thread(self, function: Any, *arguments: Any) -> Any:
-        """Calls a function in a thread. If this is cancelled, it cuts the connections: then the
-        agents put everything back.
+        """Calls a function that blocks, in a thread. If this task is cancelled meanwhile, it cuts
+        the connections to the hosts, and their agents then undo all changes.
         """
         task = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
         try:
@@ -82,10 +87,13 @@ class HostsMachine:
             raise
 
     def _measure(self, run: Run, folder: Path) -> Measurement:
+        """Measures a run, in a thread. With the first run of an entry, it ends what has lasted for
+        the entry before.
+        """
         if run.entry != self._entry.name:
             self._entry.close()
             self._entry = _Entry(run.entry, self._tell)
-        shell = _shell(run)
+        shell = _shell_host(run)
         try:
             if shell is None:
                 return host_traffic.measure_unseen(run, self._entry.tasks, folder)
@@ -103,6 +111,9 @@ class HostsMachine:
             ) from error
 
     def _between_hosts(self, run: Run, folder: Path, src: str) -> Measurement:
+        """Connects to the hosts of a run, starts what lasts for the entry, and measures the run.
+        `src` is the host on which the sender's commands run. Raises Skipped.
+        """
         path = run.host_path
         diagnostics: list[str] = []
         ends = host_traffic.Ends(
@@ -116,16 +127,15 @@ class HostsMachine:
         )
         self._entry.check(ends.src, path)
         logs = self._logs / file_name(run.entry)
-        refuse_links(
-            self._logs, logs / file_name(path.dst.name)
-        )  # if a third-party folder is resumed
+        # if a third-party folder is resumed
+        refuse_links(self._logs, logs / file_name(path.dst.name))
         ends = self._entry.begin(ends, run, self._programs, logs)
         measurement = between_hosts.measure(run, ends, self._programs, folder)
         return replace(measurement, diagnostics=(*diagnostics, *measurement.diagnostics))
 
     def _host(self, name: str, path: HostPath, diagnostics: list[str]) -> RealHost:
-        """Returns the connected host; `diagnostics` gets the changes of a killed run that its agent
-        has undone.
+        """Connects to a host if needed. If ccmix was killed there before, the agent has undone its
+        changes when it started: a sentence on each is then added to `diagnostics`.
         """
         host = self._hosts.get(parse_host(name), path.connect_timeout_s)
         if host not in self._greeted:
@@ -135,6 +145,7 @@ class HostsMachine:
         return host
 
     def _close(self) -> None:
+        """Ends what lasts for the present entry; the next run begins a new one."""
         self._entry.close()
         self._entry = _Entry("", self._tell)
 
@@ -142,12 +153,15 @@ class HostsMachine:
 def _loaded(
     _: RealHost, program: CcaProgram, cca: str, for_users: bool, __: Path
 ) -> AbstractContextManager[None]:
+    """Returns the context in which a CCA is loaded; it has the arguments that _Entry._once()
+    passes.
+    """
     return program.loaded(cca, for_users)
 
 
-def _shell(run: Run) -> str | None:
-    """Returns where src's commands run; None if pScheduler is on a host on which ccmix
-    has no shell.
+def _shell_host(run: Run) -> str | None:
+    """Returns the host on which the sender's commands run; None if ccmix has no shell there, and
+    only pScheduler can make the run.
     """
     src = run.host_path.src
     if run.has_shell:
@@ -156,22 +170,25 @@ def _shell(run: Run) -> str | None:
 
 
 class _Entry:
-    """Holds the things that last from the first run of an entry to its last: pre and post, kept
-    commands, answers of destinations, and pScheduler's tasks.
+    """Holds what lasts from the first run of an entry to its last: the user's commands before and
+    after all runs, commands that continue, loaded CCAs, whether destinations answer, and tasks of
+    pScheduler.
     """
 
     def __init__(self, name: str, tell: Callable[[str], None]) -> None:
+        """Starts nothing. `tell` gets sentences about what a given-up run leaves in pScheduler."""
         self.name = name
-        self._silent: dict[
-            str, str | None
-        ] = {}  # by address: the reason why it doesn't answer, or None
+        # by address: the reason why it doesn't answer, or None
+        self._silent: dict[str, str | None] = {}
         self.tasks = Tasks(tell)
         self.command_tasks = CommandTasks(tell)
         self._kept = ExitStack()
         self._begun: dict[tuple[str, RealHost], Any] = {}  # by purpose and connection
 
     def check(self, src: RealHost, path: HostPath) -> None:
-        """Checks once per entry whether the destination answers. Raises Skipped if it does not."""
+        """Checks whether a destination answers, once per entry and destination. Raises Skipped if
+        it does not, so that no traffic is sent there.
+        """
         address = path.dst.address
         if address not in self._silent:
             self._silent[address] = unreachable(src, path)
@@ -181,11 +198,14 @@ class _Entry:
     def begin(
         self, ends: host_traffic.Ends, run: Run, programs: HostPrograms, logs: Path
     ) -> host_traffic.Ends:
-        """Starts commands that do not run yet. After a lost connection, all commands of that host
-        are gone and start again.
+        """Starts what lasts for the entry and has not started yet: CCAs, and the user's commands
+        before all runs, on the destination, and on the source if that continues from run to run.
+
+        Returns the hosts, with the source's continuing command if there is one. After a lost
+        connection, everything on that host has ended and is started again.
         """
         path, src_command = run.host_path, run.traffic.command
-        commands, to_dst = path.commands, logs / file_name(path.dst.name)
+        commands, dst_logs = path.commands, logs / file_name(path.dst.name)
         if path.cca_load and (program := programs.cca_on(ends.src)):
             for cca in path.cca_load:
                 self._once(
@@ -201,12 +221,12 @@ class _Entry:
             self._once("pre", ends.src, logs, bracketed, "entry", commands.pre, commands.post)
         if commands.dst_once and commands.dst and ends.dst:
             lasting = partial(running_dst_command, cap=KEPT_OUTPUT)
-            self._once(f"dst {path.dst.name}", ends.dst, to_dst, lasting, commands.dst)
+            self._once(f"dst {path.dst.name}", ends.dst, dst_logs, lasting, commands.dst)
         if src_command and src_command.kept:
             kept = self._once(
                 f"src for {path.dst.name}",
                 ends.src,
-                to_dst,
+                dst_logs,
                 kept_src_command,
                 src_command.line,
                 self.command_tasks,
@@ -215,18 +235,21 @@ class _Entry:
         return ends
 
     def close(self) -> None:
+        """Ends what lasts for the entry, and undoes its settings on the hosts."""
         self.tasks.close()
         with contextlib.suppress(CommandError):  # after a lost connection, its agent has done this
             self._kept.close()
 
-    def _once(self, what: str, host: RealHost, logs: Path, start: Any, *arguments: Any) -> Any:
-        """Returns the result of `start`, from now or before. Starts a command again if it has
-        ended.
+    def _once(self, purpose: str, host: RealHost, logs: Path, start: Any, *arguments: Any) -> Any:
+        """Enters the context `start(host, *arguments, logs)` unless it has been entered for this
+        purpose on this connection before, and returns what it yields. It lasts until close().
+
+        A command that has ended meanwhile is started again.
         """
-        begun = self._begun.get((what, host))
+        begun = self._begun.get((purpose, host))
         if begun is None or (isinstance(begun, AgentProcess) and begun.gone()):
             logs.mkdir(parents=True, exist_ok=True)
-            begun = self._begun[what, host] = (
+            begun = self._begun[purpose, host] = (
                 self._kept.enter_context(start(host, *arguments, logs)) or NOTHING
             )
         return begun

@@ -1,4 +1,4 @@
-"""Measures runs on machines: in a guest of the lab, or on this machine."""
+"""Measures each run on an emulated path in a guest of the lab, or in namespaces of this machine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ HARNESS_LINK = "harness"  # in the run's folder, while its guest runs, as are li
 
 @dataclass(frozen=True)
 class EmulationPrograms:
-    """Holds the paths of ccmix's own programs, which a run on an emulated path needs."""
+    """Holds the paths of the programs that a run on an emulated path needs: the patched iperf3,
+    ccmix-sockmon, which samples sockets, and ccmix-rtt.
+    """
 
     iperf3: Path
     sockmon: Path
@@ -55,7 +57,7 @@ class EmulationPrograms:
 
 @dataclass(frozen=True)
 class Measured:
-    """Holds the result of a machine for a run."""
+    """Holds a measured run: what was measured, and how it was executed (time, memory, ...)."""
 
     measurement: Measurement
     execution: Execution
@@ -66,12 +68,11 @@ class Skipped(Exception):
 
 
 class Machine(Protocol):
-    """Measures one run into an existing, empty folder."""
+    """Measures runs: in the lab, on this machine or between hosts."""
 
     async def measure(self, run: Run, folder: Path) -> Measured:
-        """Measures the run; cancelling ends it.
-
-        Raises GuestError, GeneratorError or Skipped.
+        """Measures a run, and writes its raw files into `folder`, which exists and is empty. If the
+        task is cancelled, the run ends. Raises GuestError, GeneratorError or Skipped.
         """
 
     async def close(self) -> None:
@@ -79,14 +80,15 @@ class Machine(Protocol):
 
 
 class LabMachine:
-    """Measures each run in its own guest, in virtual time."""
+    """Measures each run in a User-Mode Linux guest of its own, in virtual time."""
 
     def __init__(
         self, kernel: Path, programs: EmulationPrograms, others: Mapping[str, Path] | None = None
     ) -> None:
-        """Takes the stock kernel, and other kernels that runs may ask for, by name.
+        """Takes the guest's kernel file, and by name other kernels that topologies may ask for.
 
-        Raises ToolError if there is no userland, GuestError if it can't be used.
+        Raises ToolError if the lab's userland (the root file system of guests) is missing, and
+        GuestError if it can't be used.
         """
         self._kernels = {STOCK_KERNEL: kernel, **(others or {})}
         self._userland = find_userland()
@@ -99,6 +101,9 @@ class LabMachine:
         self._memory = SharedMemory()
 
     async def measure(self, run: Run, folder: Path) -> Measured:
+        """Boots a guest that measures the run, and reads its result from the folder, which the
+        guest shares. See Machine.
+        """
         assert run.seed is not None
         kernel = self._kernels[run.topology.kernel]
         _write_job(run, folder)
@@ -145,9 +150,11 @@ class LabMachine:
 
 @contextlib.contextmanager
 def _link(link: Path, target: Path) -> Iterator[None]:
-    """Makes a path of the same length for every user. The arguments of a process are on its stack,
-    whose address is part of mkstemp()'s first guess at a name, and a second guess would cost a
-    random number of the kernel.
+    """Makes a symbolic link while the context lasts, so that the path to a program is equally long
+    for every user, and runs repeat exactly.
+
+    The arguments of a process are on its stack, whose address is part of mkstemp()'s first guess at
+    a name, and a second guess would take a random number from the kernel.
     """
     link.symlink_to(target)
     try:
@@ -157,14 +164,15 @@ def _link(link: Path, target: Path) -> Iterator[None]:
 
 
 class ThisMachine:
-    """Measures in network namespaces of this machine, in real time; needs root and a kernel
-    with netem.
+    """Measures runs on emulated paths in network namespaces of this machine, in real time. Needs
+    root and a kernel with netem.
     """
 
     def __init__(self, programs: EmulationPrograms) -> None:
         self._programs = programs
 
     async def measure(self, run: Run, folder: Path) -> Measured:
+        """Measures the run in a process of its own, which ends with this one. See Machine."""
         _write_job(run, folder)
         begin = asyncio.get_running_loop().time()
         process = await asyncio.create_subprocess_exec(
@@ -188,14 +196,17 @@ class ThisMachine:
         """Does nothing, because nothing is kept."""
 
 
-class EachItsOwn:
-    """Measures runs on emulated paths with one machine, and runs between hosts with another."""
+class MachineByPath:
+    """Measures runs on emulated paths with one machine, and runs between hosts with another. A
+    campaign may have both.
+    """
 
     def __init__(self, emulated: Machine | None, between_hosts: Machine | None) -> None:
         self._emulated = emulated
         self._between_hosts = between_hosts
 
     async def measure(self, run: Run, folder: Path) -> Measured:
+        """Measures the run with the machine for the kind of its path. See Machine."""
         machine = self._between_hosts if isinstance(run.path, HostPath) else self._emulated
         assert machine
         return await machine.measure(run, folder)
@@ -209,8 +220,8 @@ class EachItsOwn:
 def _measure_argv(
     python: Path, harness: str, folder: Path, programs: EmulationPrograms
 ) -> tuple[str, ...]:
-    """Returns the measuring command. It needs no installed packages, so it starts without site,
-    which halves the time.
+    """Returns the command line that runs ccmix.run.measure. It needs no installed packages, so it
+    starts Python without site, which halves the time.
     """
     return tuple(
         module_command(
@@ -220,18 +231,18 @@ def _measure_argv(
 
 
 def pickled(run: Run) -> bytes:
-    """Pickles a run for another Python, older or newer: equal runs have the same bytes, wherever
-    they come from.
+    """Pickles a run for the measuring process, whose Python may be another version. Equal runs give
+    equal bytes, because lab runs must repeat exactly.
 
-    By itself, pickle records which strings are one object, and the order in which an object got its
-    fields. The memory of the guest's Python would depend on that.
+    By itself, pickle also records which equal strings are one object, and the order in which an
+    object got its fields. The memory of the guest's Python would depend on that.
     """
     return pickle.dumps(_rebuilt(run), protocol=4)
 
 
 def _rebuilt(value: object) -> object:
-    """Returns an equal value, with one object for equal strings, and a separate object for each use
-    of other values.
+    """Returns a deep copy that pickles to the same bytes as copies of equal values: equal strings
+    are one object, all other values are separate objects.
     """
     if isinstance(value, str):
         return sys.intern(value)
@@ -240,16 +251,16 @@ def _rebuilt(value: object) -> object:
     if isinstance(value, dict):
         return {_rebuilt(key): _rebuilt(item) for key, item in value.items()}
     if is_dataclass(value):
-        made = object.__new__(type(value))
+        copy = object.__new__(type(value))
         for field in fields(value):
-            object.__setattr__(made, field.name, _rebuilt(getattr(value, field.name)))
-        return made
+            object.__setattr__(copy, field.name, _rebuilt(getattr(value, field.name)))
+        return copy
     return value
 
 
 def _write_job(run: Run, folder: Path) -> None:
-    """Writes the run for the measuring process, which has the same code but no library to decode
-    JSON.
+    """Writes the pickled run into the folder for the measuring process, which has the same code,
+    but no library to decode it from JSON.
     """
     job = folder / run_files.JOB
     job.parent.mkdir()
@@ -257,7 +268,9 @@ def _write_job(run: Run, folder: Path) -> None:
 
 
 def _measurement(folder: Path) -> Measurement:
-    """Reads the file of the measuring process. Raises GeneratorError if it is damaged."""
+    """Reads the measurement that the measuring process has written to the folder. Raises
+    GeneratorError if it is damaged.
+    """
     try:
         return MEASUREMENT.decode(json.loads(_text(folder, run_files.FACTS)))
     except (OSError, ValueError, ArchiveError) as error:
@@ -265,8 +278,8 @@ def _measurement(folder: Path) -> Measurement:
 
 
 def _text(folder: Path, name: str) -> str:
-    """Reads a file that a command of the run may have put there. Raises OSError, ArchiveError and
-    ValueError.
+    """Reads a file of the run's folder without following links, because a user's command in the
+    guest may have put one there. Raises OSError, ArchiveError and ValueError.
     """
     with os.fdopen(open_file(folder, folder / name), encoding="utf-8") as file:
         return file.read()
@@ -274,8 +287,8 @@ def _text(folder: Path, name: str) -> str:
 
 @contextlib.contextmanager
 def _logs(folder: Path) -> Iterator[int]:
-    """Yields a handle of the run's folder of logs, which is then not a link. Raises OSError and
-    ArchiveError.
+    """Opens the run's folder logs/ and yields its file descriptor. Files can then be written and
+    removed there even if a command replaces the folder by a link. Raises OSError, ArchiveError.
     """
     handle = open_folder(folder, folder / run_files.LOGS)
     try:
@@ -286,9 +299,9 @@ def _logs(folder: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _planted_removed(folder: Path) -> Iterator[None]:
-    """Removes files by which a command in the guest could mislead this machine: a link, which it
-    would follow out of the folder, or a pipe, for which it would wait. Raises GuestError if it
-    found any.
+    """At the end, removes everything in the folder that is neither a file nor a folder. A user's
+    command in the guest could mislead this machine with it: by a link out of the folder, or a pipe
+    that it would wait for. Raises GuestError if it found any.
     """
     planted: list[Path] = []
     try:
@@ -301,16 +314,16 @@ def _planted_removed(folder: Path) -> Iterator[None]:
                     planted.append(Path(place, name))
                     os.unlink(name, dir_fd=handle)
     if planted:
-        what = (
+        problem = (
             f"{planted[0].relative_to(folder)} is neither a file nor a folder: a command of "
             "the run has made it"
         )
-        raise GuestError("links", f"{what}; make it in TMPDIR instead")
+        raise GuestError("links", f"{problem}; make it in TMPDIR instead")
 
 
 def _finish_job(folder: Path, exit_status: int) -> None:
-    """Removes the job, which only the measuring process reads. Raises GeneratorError if that
-    process failed.
+    """Removes the pickled run after the measuring process has ended. Raises GeneratorError with the
+    reason that this process has written if it failed.
     """
     with _logs(folder) as logs:
         os.unlink(Path(run_files.JOB).name, dir_fd=logs)

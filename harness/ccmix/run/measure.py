@@ -1,5 +1,6 @@
-"""Measures one run on this machine: sets up the path, makes the traffic, and writes everything
-observed as raw files.
+"""Measures one run on an emulated path of this machine or guest: sets up, makes traffic, records.
+
+It writes everything observed as raw files.
 
 This runs inside the lab's guest and, without the lab, on a host with root and netem. It imports
 only the standard library, because otherwise the start of a guest's Python would cost more than the
@@ -67,7 +68,9 @@ PING = ("ping", "-n", "-W", f"{ANSWERS_WITHIN_S:g}")
 
 @dataclass(frozen=True)
 class Programs:
-    """Holds the paths of ccmix's own programs, in the order of main()'s arguments."""
+    """Holds the paths of the programs that measure: the patched iperf3, ccmix-sockmon and
+    ccmix-rtt, in the order of main()'s arguments.
+    """
 
     iperf3: str
     sockmon: str
@@ -75,8 +78,10 @@ class Programs:
 
 
 def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
-    """Measures a run; `folder` gets generators/ and logs/. Raises CommandError or
-    GeneratorError.
+    """Measures a run in namespaces of this machine, and returns what is not in raw files.
+
+    The folders generators/ (output of iperf3 and other generators) and logs/ (samples of the
+    probes) in `folder` get the raw files. Raises CommandError or GeneratorError.
     """
     _wait_for_whole_second()
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
@@ -98,7 +103,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         if run.traffic.pacing_bps is not None:
             _pace(path, run.traffic, run.traffic.pacing_bps)
         before, state_before = _counters(path), _state(path, run.topology)
-        lines = TrafficSources(run, path, programs.iperf3, programs.rtt, generators)
+        sources = TrafficSources(run, path, programs.iperf3, programs.rtt, generators)
         changes = Timeline(run.topology, path)
         series = _series(path)
         probes = _Probes(run, path, programs, logs, series)
@@ -109,11 +114,11 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
             ExitStack() as started,
         ):
             started_s = time.time()
-            lines.serve(started)
-            lines.schedule()
-            sockmon_pid = probing.enter_context(probes.sampling(lines.began_s))
-            with changes.running(lines.began_s - time.time()):
-                lines.run(started, sockmon_pid)
+            sources.serve(started)
+            sources.schedule()
+            sockmon_pid = probing.enter_context(probes.sampling(sources.began_s))
+            with changes.running(sources.began_s - time.time()):
+                sources.run(started, sockmon_pid)
             ended_s = time.time()
         after, state_after = _counters(path), _state(path, run.topology)
     return Measurement(
@@ -122,7 +127,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
             kernel_version=os.uname().version,
             iperf3=iperf3_version,
             sysctls=sysctls,
-            commands=lines.commands,
+            commands=sources.commands,
             probes=probes.reports,
             offloads=offloads,
             capture=CaptureFacts(captured.counts, captured.complete, captured.bytes)
@@ -135,8 +140,8 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         ),
         started_s=started_s,
         ended_s=ended_s,
-        began_s=lines.began_s,
-        settled_after_s=lines.settled_after_s,
+        began_s=sources.began_s,
+        settled_after_s=sources.settled_after_s,
         ping_rtt_s=ping_rtt_s,
         train_s=train_s,
         before=before,
@@ -150,8 +155,8 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
 
 
 def _parameter(topology: Topology, journal: Journal) -> AbstractContextManager[None]:
-    """Returns a context in which the parameter of the topology is set in the kernel, which all
-    namespaces share.
+    """Returns a context in which the kernel module's parameter that the topology asks for is set.
+    All namespaces share the kernel, so the parameter is put back at the end.
     """
     if topology.module_parameter is None:
         return nullcontext()
@@ -161,16 +166,19 @@ def _parameter(topology: Topology, journal: Journal) -> AbstractContextManager[N
 
 
 def _wait_for_whole_second() -> None:
-    """Waits until the monotonic clock shows a whole second.
+    """Waits until the monotonic clock shows a whole second, so that runs in the lab repeat exactly.
 
-    In the lab a failed system call takes a microsecond. After this wait, everything repeats to the
-    byte, whichever files Python looked for before.
+    A failed system call takes a microsecond of the lab's virtual time. Without this wait, all later
+    times would depend on how many files Python has looked for before.
     """
     left_ns = -time.monotonic_ns() % NS_PER_S
     time.sleep(max(0.0, left_ns - 0.5) / NS_PER_S)  # sleep() rounds up to a nanosecond
 
 
 def _iperf3_version(iperf3_path: str) -> str:
+    """Returns the first line of `iperf3 --version`. Raises GeneratorError if it is not ccmix's
+    patched iperf3.
+    """
     version = LocalHost().run([iperf3_path, "--version"]).splitlines()[0]
     if "+ccmix" not in version:
         raise GeneratorError(
@@ -181,6 +189,7 @@ def _iperf3_version(iperf3_path: str) -> str:
 
 
 def _check_ccas(run: Run, sender: Host) -> None:
+    """Raises GeneratorError if the kernel lacks a CCA of the run's traffic."""
     available = sender.read("/proc/sys/net/ipv4/tcp_available_congestion_control").split()
     for cca in sorted(run.traffic.ccas):
         if cca not in available:
@@ -190,7 +199,7 @@ def _check_ccas(run: Run, sender: Host) -> None:
 
 
 def _pace(path: Dumbbell, traffic: Traffic, pacing_bps: float) -> None:
-    """Limits each flow through the fq of the pacing senders to at most `pacing_bps`."""
+    """Makes fq on each sender that the traffic paces limit every flow to `pacing_bps`."""
     for pair in path.pairs:
         if not traffic.paces(pair.sender.name):
             continue
@@ -199,8 +208,8 @@ def _pace(path: Dumbbell, traffic: Traffic, pacing_bps: float) -> None:
 
 
 def _offloads(path: Dumbbell) -> dict[str, bool]:
-    """Returns the offloads that could join packets, on a sending device and on the router with the
-    next netem.
+    """Returns whether offloads that may join packets are on, by 'host feature', for a sender's
+    device and the router's device with netem behind it. One pair of hosts stands for all.
     """
     features: dict[str, bool] = {}
     pair = path.pairs[0]
@@ -213,26 +222,29 @@ def _offloads(path: Dumbbell) -> dict[str, bool]:
 
 
 def _ping(path: Dumbbell) -> PingRtts:
-    """Returns round-trip times over the empty path, in seconds, by sender.
+    """Pings over the empty path before the traffic. Returns round-trip times in seconds, by sender.
 
-    Several senders ping at the same time, each a little later than another, so that no ping waits
-    for another.
+    Several senders ping at the same time, but start a little after each other, so that their pings
+    do not queue at the bottleneck.
     """
     if len(path.pairs) == 1:
-        return {pair.sender.name: _ping_of(path, pair) for pair in path.pairs}
+        return {pair.sender.name: _ping_pair(path, pair) for pair in path.pairs}
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # few runs need it
 
     with ThreadPoolExecutor(PINGS_AT_ONCE) as pool:
-        asked = []
+        pings = []
         for pair in path.pairs:
-            asked.append(pool.submit(_ping_of, path, pair))
+            pings.append(pool.submit(_ping_pair, path, pair))
             time.sleep(PING_INTERVAL_S / PINGS_AT_ONCE)
         return {
-            pair.sender.name: ping.result() for pair, ping in zip(path.pairs, asked, strict=True)
+            pair.sender.name: ping.result() for pair, ping in zip(path.pairs, pings, strict=True)
         }
 
 
-def _ping_of(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
+def _ping_pair(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
+    """Pings a pair's receiver from its sender; more often if packets get lost, so that enough pings
+    are answered. Returns seconds. Raises GeneratorError if there was no answer.
+    """
     interval_s = max(PING_INTERVAL_S, pair.sender.base_rtt_s)
     lost = pair.sender.loss.mean if pair.sender.loss else 0.0
     count = round(PINGS / (1 - lost) ** 2)
@@ -249,12 +261,11 @@ def _ping_of(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
 
 
 def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
-    """Returns the arrival times of replies to a train of full packets that were sent at once. The
-    slower bottleneck determines the distance between the replies.
+    """Sends a train of full-sized pings at once before the traffic, and returns when the replies
+    arrived, in seconds of the wall clock. Their distance shows the rate of the slower bottleneck.
 
-    Times are in seconds of the wall clock. Empty if no train can show the rate: the buffer holds
-    too few packets, every sender paces or may be slower than the bottleneck, or each packet has a
-    different delay.
+    Returns () if no train can show the rate: the buffer holds too few packets, every sender paces
+    or may be slower than the bottleneck, or each packet has a different delay.
     """
     packets = min(TRAIN_PACKETS, topology.buffer_bytes // topology.packet_bytes)
     if topology.ack_bottleneck:
@@ -282,27 +293,27 @@ def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
 
 
 def _passes_trains(sender: Sender) -> bool:
-    """Returns whether packets that a sender sends at once also reach the bottleneck at
-    once.
+    """Returns whether packets that a sender sends at once reach the bottleneck at once: nothing on
+    their way paces, delays or reorders them.
     """
     paces = sender.queue.parameter("maxrate") is not None
     return not (sender.rate_bps or sender.jitter_s or sender.reorder or paces)
 
 
 def _counters(path: Dumbbell) -> Counters:
-    """Reads qdisc statistics of every emulating device, TCP counters of all ends, and drops of the
-    backlog between devices.
+    """Reads the kernel's counters, which are compared before and after the traffic: qdiscs of all
+    devices that emulate the path, TCP of all senders and receivers, and drops between devices.
     """
     namespaces = {device.place.namespace for device in path.layout.emulating}
-    of_namespace = {name: qdisc_counters(path.host(name), None) for name in sorted(namespaces)}
+    by_namespace = {name: qdisc_counters(path.host(name), None) for name in sorted(namespaces)}
     return Counters(
         qdiscs={
-            what: tuple(
+            purpose: tuple(
                 qdisc
-                for qdisc in of_namespace[device.place.namespace]
+                for qdisc in by_namespace[device.place.namespace]
                 if qdisc.device == device.place.device
             )
-            for what, device in path.devices.items()
+            for purpose, device in path.devices.items()
         },
         netstat={host.name: host.read("/proc/net/netstat") for host in path.ends},
         softnet={"localhost": LocalHost().read("/proc/net/softnet_stat")},
@@ -310,7 +321,9 @@ def _counters(path: Dumbbell) -> Counters:
 
 
 def _state(path: Dumbbell, topology: Topology) -> PathState:
-    """Reads the devices, ends and classes of the path back from the kernel."""
+    """Reads the settings of the path back from the kernel, to check that they are those that the
+    topology asks for: MTUs, addresses and offloads of devices, sysctls, htb classes, and filters.
+    """
     devices: dict[str, DeviceState] = {}
     for namespace in path.layout.namespaces:
         host = path.host(namespace)
@@ -326,16 +339,22 @@ def _state(path: Dumbbell, topology: Topology) -> PathState:
         with entered(end.name):
             sysctls[end.name] = namespaces.sysctls(of_ends(topology))
     bottleneck = path.bottleneck.place
-    shown = qdisc.classes_command(bottleneck.device)
+    router = path.host(bottleneck.namespace)
     classes = (
-        {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.shaper == "htb" else {}
+        {BOTTLENECK: router.run(qdisc.classes_command(bottleneck.device))}
+        if topology.shaper == "htb"
+        else {}
     )
-    shown = qdisc.filters_command(bottleneck.device)
-    filters = {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.policer else {}
+    filters = (
+        {BOTTLENECK: router.run(qdisc.filters_command(bottleneck.device))}
+        if topology.policer
+        else {}
+    )
     return PathState(devices, sysctls, classes, _parameters(topology), filters)
 
 
 def _parameters(topology: Topology) -> dict[str, str]:
+    """Reads the kernel module's parameter that the topology sets back: value by path."""
     parameter = topology.module_parameter
     if parameter is None:
         return {}
@@ -345,7 +364,8 @@ def _parameters(topology: Topology) -> dict[str, str]:
 
 
 class _Probes:
-    """Samples all ends' sockets and counters, the path's queues, and processors.
+    """Samples sockets and counters of all senders and receivers, the path's queues, and the load of
+    the processors, while the traffic runs.
 
     Without ccmix-sockmon, it samples the senders' sockets with ss and the bottleneck with tc.
     `reports` and `diagnostics` are complete when sampling has ended.
@@ -354,11 +374,11 @@ class _Probes:
     def __init__(
         self, run: Run, path: Dumbbell, programs: Programs, logs: Path, series: SeriesNames
     ) -> None:
-        """Checks whether ccmix-sockmon works here."""
+        """Prepares the command of ccmix-sockmon, and tries whether it works on this kernel."""
         self.reports: dict[str, ProbeReport] = {}
         self.diagnostics: list[str] = []
         self._run, self._path, self._rtt_program, self._logs = run, path, programs.rtt, logs
-        short = any(
+        short_flows = any(
             not isinstance(source, Iperf3Source | UdpSource) for source in run.traffic.sources
         )
         watched = BOTTLENECK if run.topology.shaper == "htb" or run.topology.offloads else None
@@ -371,15 +391,19 @@ class _Probes:
             "--cpu",
             f"--tree={os.getpid()}",
             *sockmon.rates(
-                run.traffic.interval_s, sockmon.DISCOVER_SHORT_HZ if short else sockmon.DISCOVER_HZ
+                run.traffic.interval_s,
+                sockmon.DISCOVER_SHORT_HZ if short_flows else sockmon.DISCOVER_HZ,
             ),
         ]
         self._refusal = sockmon.refusal(LocalHost(), self._argv)
 
     @contextmanager
     def sampling(self, began_s: float) -> Iterator[int | None]:
-        """Samples until the context ends. Yields the process of ccmix-sockmon, which expects the
-        traffic at `began_s` of the wall clock, and SIGUSR1 when the traffic begins.
+        """Samples until the context ends, into files in the folder of logs. Yields the process id
+        of ccmix-sockmon; None if ss and tc sample in its place.
+
+        ccmix-sockmon expects the traffic at `began_s` of the wall clock, and SIGUSR1 when it
+        begins.
         """
         sampled, sockmon_pid = {}, None
         with ExitStack() as probes:
@@ -389,7 +413,7 @@ class _Probes:
                 )
                 from ccmix.probes.sampler import sampling  # noqa: PLC0415  # few runs need it
 
-                for name, (host, command) in _instead(self._path).items():
+                for name, (host, command) in _fallback_commands(self._path).items():
                     samples = sampling(
                         host, command, self._run.traffic.interval_s, self._logs / f"{name}.jsonl"
                     )
@@ -413,8 +437,8 @@ class _Probes:
 
 @contextmanager
 def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport | None]:
-    """Captures between the senders' devices and their delay until the context ends, if the run asks
-    for it.
+    """Captures packets until the context ends, if the run asks for it, at the router that delays
+    them, where they arrive from the senders. Yields the report on the capture, or None.
     """
     if run.topology.capture is None:
         yield None
@@ -427,8 +451,8 @@ def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport
 
 
 def _series(path: Dumbbell) -> SeriesNames:
-    """Returns the meaning of the network namespaces, devices and addresses in the probe's
-    stream.
+    """Returns what the names in ccmix-sockmon's output mean: the role of each namespace, the sender
+    of each address, and the purpose of each device with a queue.
     """
     senders = {path.sender(pair).name: "sender" for pair in path.pairs}
     return SeriesNames(
@@ -441,13 +465,13 @@ def _series(path: Dumbbell) -> SeriesNames:
     )
 
 
-def _instead(path: Dumbbell) -> dict[str, tuple[Host, Sequence[str]]]:
-    """Returns the hosts and commands for sampling without ccmix-sockmon, by the name of the
-    series.
+def _fallback_commands(path: Dumbbell) -> dict[str, tuple[Host, Sequence[str]]]:
+    """Returns the commands of ss and tc that are repeated if ccmix-sockmon does not work, each with
+    its host, by the name of the recorded series ('sockets', 'queues').
     """
     from ccmix.probes import sockets  # noqa: PLC0415  # few runs need it
 
-    of_sockets = {
+    socket_commands = {
         "sockets" if len(path.pairs) == 1 else f"sockets-{pair.sender.name}": (
             path.sender(pair),
             sockets.COMMAND,
@@ -455,18 +479,17 @@ def _instead(path: Dumbbell) -> dict[str, tuple[Host, Sequence[str]]]:
         for pair in path.pairs
     }
     place = path.bottleneck.place
-    return of_sockets | {
+    return socket_commands | {
         "queues": (path.host(place.namespace), qdisc.statistics_command(place.device))
     }
 
 
 def main() -> int:
-    """Runs `python -m ccmix.run.measure FOLDER IPERF3 SOCKMON RTT`. Writes the reason of a failure
-    to logs/error.txt.
+    """Runs `python -m ccmix.run.measure FOLDER IPERF3 SOCKMON RTT`, which measures the pickled run
+    in FOLDER. Writes the measurement as JSON, or the reason of a failure to logs/error.txt.
     """
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
-    )  # so that changes are undone
+    # exits by an exception, so that changes are undone
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder, programs = Path(sys.argv[1]), Programs(*sys.argv[2:])
     run: Run = pickle.loads((folder / run_files.JOB).read_bytes())
     try:

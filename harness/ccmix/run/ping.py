@@ -1,4 +1,4 @@
-"""Reads the output of ping."""
+"""Reads round-trip times from the output of ping(8)."""
 
 import math
 from itertools import islice
@@ -9,8 +9,8 @@ MOST_TIMES = 1000  # ccmix sends a few pings
 
 
 def rtts_s(output: str, host: str) -> tuple[float, ...]:
-    """Returns the round-trip times of the answers, in seconds. Raises GeneratorError if one is not
-    a time.
+    """Returns the round-trip times in ping's output, in seconds; empty without an answer. `host` is
+    only for the message of a GeneratorError, raised if a time is not valid or there are too many.
     """
     times = (word for word in output.split() if word.startswith("time="))
     rtts_s = tuple(_rtt_s(word, host) for word in islice(times, MOST_TIMES + 1))
@@ -22,6 +22,7 @@ def rtts_s(output: str, host: str) -> tuple[float, ...]:
 
 
 def _rtt_s(word: str, host: str) -> float:
+    """Reads 'time=12.3', in milliseconds. Raises GeneratorError if it is not a time."""
     try:
         rtt_s = float(word.removeprefix("time=")) / 1e3
     except ValueError:

@@ -1,6 +1,4 @@
-"""Checks whether a destination answers, before any run goes there: by ICMP, then by TCP, because
-pings may be filtered.
-"""
+"""Checks whether a destination answers pings or TCP, before any run sends traffic to it."""
 
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
@@ -28,7 +26,11 @@ sys.exit(1)
 
 
 def unreachable(src: Host, path: HostPath) -> str | None:
-    """Returns the reason not to send anything to the destination; None if it answers."""
+    """Returns why nothing should be sent from `src` to the path's destination: its name is not
+    known, or it answers neither pings nor TCP. None if it answers. Raises HostLost.
+
+    TCP is tried on a few ports after ping, because pings may be filtered.
+    """
     address = path.dst.address
     try:
         src.run(["getent", "ahosts", address])

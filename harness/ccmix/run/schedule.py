@@ -1,6 +1,4 @@
-"""Calculates when runs may begin, from their time windows and budgets of bytes, and when the last
-run ends.
-"""
+"""Calculates when runs may begin (time windows, budgets of bytes), and when the last one ends."""
 
 import datetime
 from collections.abc import Sequence
@@ -17,10 +15,10 @@ DAY_S = 86400.0
 def seconds_until_open(
     window: tuple[float, float], lasts_s: float, now: datetime.datetime
 ) -> float:
-    """Returns the wait until a run of `lasts_s` fits into the daily window, which is given in
-    seconds after midnight UTC.
+    """Returns how many seconds to wait until a run of `lasts_s` fits into the daily time window; 0
+    if it fits now. A run that is longer than the window may begin when the window opens.
 
-    Returns 0 if it fits now. A run that is longer than the window may begin at its opening.
+    `window` has begin and end in seconds after midnight UTC, and may span midnight.
     """
     begin, end = window
     midnight = now.astimezone(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -33,7 +31,9 @@ def seconds_until_open(
 
 
 def latest_end_s(window: tuple[float, float], now_s: float) -> float:
-    """Returns when the currently open daily window closes, in seconds since the epoch."""
+    """Returns when the daily time window that is open now closes, in seconds since the epoch. As in
+    seconds_until_open(), `window` is in seconds after midnight UTC.
+    """
     begin, end = window
     length = (end - begin) % DAY_S or DAY_S
     return now_s + length - (now_s - begin) % DAY_S
@@ -41,23 +41,25 @@ def latest_end_s(window: tuple[float, float], now_s: float) -> float:
 
 @dataclass
 class Budget:
-    """Counts the bytes that entries have sent, so that no entry exceeds its rate-budget in a
-    period.
+    """Counts the bytes that the runs of each entry have sent, so that no entry exceeds its
+    rate-budget: the bytes that it may send within a period, such as 1 GB in 24 h.
     """
 
     _sent: list[tuple[str, float, int]] = field(default_factory=list)  # entry, when it ended, bytes
-    _most: dict[str, float] = field(
-        default_factory=dict
-    )  # by entry, the bytes that a run may send in addition to those so far
+    # by entry, the bytes that a run may send in addition to those so far
+    _most: dict[str, float] = field(default_factory=dict)
 
     def add(self, entry: str, ended_s: float, sent_bytes: int, stretched: float = 1.0) -> None:
-        """Adds a run. The next run may take `stretched` times as long."""
+        """Adds a run that ended at `ended_s` (seconds since the epoch) and has sent these bytes.
+
+        If it ended early, the entry's next run may take up to `stretched` times as long.
+        """
         self._sent.append((entry, ended_s, sent_bytes))
         self._most[entry] = max(self._most.get(entry, 0.0), sent_bytes * stretched)
 
     def refusal(self, run: Run, now_s: float) -> str | None:
-        """Returns why the run must not begin: the entry would exceed its budget with the expected
-        bytes.
+        """Returns why a run must not begin now: its entry would exceed its budget with the bytes
+        that the run is expected to send. None if it may begin.
 
         The expected bytes are the maximum that a run of the entry has sent so far. If a run ended
         because it had settled, the bytes that it would have sent until its limit count. Before the
@@ -88,8 +90,8 @@ class Budget:
         )
 
     def cap_bytes(self, run: Run, now_s: float) -> int | None:
-        """Returns the number of bytes after which the run must end; None if it can't send more than
-        the rest of its budget.
+        """Returns the number of bytes after which a run that begins now must be ended: the rest of
+        its entry's budget. None if it has no budget, or can't send more than the rest.
         """
         budget = run.host_path.rate_budget
         if budget is None:
@@ -99,7 +101,7 @@ class Budget:
         return None if bound is not None and bound <= left else int(left)
 
     def _sent_within(self, run: Run, now_s: float) -> int:
-        """Returns the bytes that the run's entry has sent in the period of its budget."""
+        """Returns how many bytes the run's entry has sent in its budget's period, until now."""
         assert run.host_path.rate_budget
         since_s = now_s - run.host_path.rate_budget[1]
         return sum(
@@ -111,13 +113,17 @@ MOST_PLACED = 1000  # runs; with more, their assignment to processors changes ha
 
 
 class ExpectedEnd:
-    """Estimates how long the remaining runs will take. Times are in seconds of any single clock.
+    """Estimates how long the remaining runs of a campaign will take, for a progress bar. It is told
+    when runs start and end. Times are in seconds of any clock, but always of the same one.
 
     The number of simultaneous runs is observed, because it is not known on a cluster. A run of
     unknown length counts as the mean of the others.
     """
 
     def __init__(self, runs: Sequence[Run], in_lab: bool) -> None:
+        """Takes the runs that are still to be made. In the lab, their times are those of guests,
+        whose virtual time is slower or faster than real time.
+        """
         known = {run.name: run_seconds(run, in_lab) for run in runs}
         seconds = [each for each in known.values() if each is not None]
         self._mean_s = sum(seconds) / len(seconds) if seconds else 1.0
@@ -130,23 +136,28 @@ class ExpectedEnd:
         self._expected_s = self._took_s = 0.0
 
     def expected_s(self, run: Run) -> float:
-        """Returns the model's expectation for a run that has not ended."""
+        """Returns how long a run that has not ended is expected to take, before corrections."""
         return self._left[run.name]
 
     def started(self, run: Run, now_s: float) -> None:
+        """Notes the start of a run, and how many runs are made at the same time."""
         self._begun[run.name] = now_s
         self._places = max(self._places, len(self._begun))
 
     def ended(self, run: Run, now_s: float, *, finished: bool) -> None:
-        """Notes the end of a run; only a `finished` run shows how long others take."""
+        """Notes the end of a run. If it has finished, and has not failed or been skipped, its time
+        is used to correct the estimate for the others.
+        """
         expected_s, began_s = self._left.pop(run.name), self._begun.pop(run.name, None)
         if finished and began_s is not None:
             self._expected_s += expected_s
             self._took_s += now_s - began_s
 
     def left_s(self, now_s: float) -> float:
-        """Returns the seconds until the last run ends; the first finished runs weigh as much as the
-        model.
+        """Returns the seconds until the last run ends. The estimate of each run is multiplied by
+        how much longer the finished runs have taken than they were expected to.
+
+        So that the first runs do not count too much, the calculated estimate weighs as one run.
         """
         prior_s = self._mean_s if self._left else 0.0
         took_s = self._took_s + prior_s * slowdown(self._places)
@@ -156,7 +167,10 @@ class ExpectedEnd:
             for name, began_s in self._begun.items()
         ]
         waiting = {name: each for name, each in self._left.items() if name not in self._begun}
-        of_each = (each * times + self._pauses_s.get(name, 0.0) for name, each in waiting.items())
+        waiting_s = (
+            expected_s * times + self._pauses_s.get(name, 0.0)
+            for name, expected_s in waiting.items()
+        )
         if len(waiting) > MOST_PLACED:
-            return (sum(busy) + sum(of_each)) / self._places
-        return makespan_s(of_each, self._places, busy)
+            return (sum(busy) + sum(waiting_s)) / self._places
+        return together(waiting_s, self._places, busy)

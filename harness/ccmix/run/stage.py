@@ -1,5 +1,4 @@
-"""Sets up the emulated path of a run for any command, in a guest:
-`python -m ccmix.run.stage JOB COMMAND...`.
+"""Runs any command in a guest with the emulated path of a run: `... -m ccmix.run.stage JOB COMMAND`
 
 JOB is a pickled run. The exit status is the command's; without a path it is 1, with a line on
 standard error.
@@ -17,6 +16,9 @@ from ccmix.model import Run
 
 
 def main() -> int:
+    """Sets up the path of the pickled run JOB, runs COMMAND, and returns its exit status; 128 plus
+    the signal's number if a signal has ended it.
+    """
     run: Run = pickle.loads(Path(sys.argv[1]).read_bytes())
     try:
         with Journal() as journal, dumbbell(run.topology, journal):

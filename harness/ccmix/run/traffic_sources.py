@@ -1,6 +1,4 @@
-"""Starts the traffic sources of a run on an emulated path, each at its time, and waits for their
-end.
-"""
+"""Starts the traffic sources of a run on an emulated path at their times, and awaits their ends."""
 
 import itertools
 import os
@@ -49,18 +47,18 @@ LACKS_PROGRAM = (
 
 
 class Generator(Protocol):
-    """Makes the flows of one traffic source."""
+    """Makes the flows of one traffic source, such as an iperf3 test or HTTP downloads."""
 
     lead_s: float
     """The time from its start to the start of its traffic."""
 
     def serve(self, started: ExitStack) -> None:
-        """Starts programs that must run before any traffic. Raises GeneratorError or
-        CommandError.
+        """Starts programs that must run before any traffic, such as servers; they end with the
+        stack. Raises GeneratorError or CommandError.
         """
 
     def start(self, started: ExitStack) -> None:
-        """Starts the traffic without waiting for its end."""
+        """Starts the traffic without waiting for its end; its programs end with the stack."""
 
     def finish(self, end: Deadline) -> None:
         """Waits for the traffic's end, which is due at `end`.
@@ -74,19 +72,24 @@ class Generator(Protocol):
 
 
 class TrafficSources:
-    """Runs the generators of a run's traffic sources; `began_s` is the wall clock when the traffic
-    began.
+    """Runs the traffic of a run: a generator for each of its traffic sources. First call serve(),
+    then schedule(), then run().
 
-    `settled_after_s` is the measured time of a run that ended because it had settled.
+    `began_s` is the time of the wall clock at which the traffic began, or will begin.
+    `settled_after_s` is the measured time of a run that ended early because its goodputs no longer
+    changed; otherwise None.
     """
 
     def __init__(
         self, run: Run, path: Dumbbell, iperf3_path: str, rtt_path: str, folder: Path
     ) -> None:
+        """Prepares the generators, without starting anything. The paths are those of the programs
+        iperf3 and ccmix-rtt; `folder` gets the generators' raw output.
+        """
         self._run = run
         self._begin, self.began_s = Deadline(0.0), 0.0
         self.settled_after_s: float | None = None
-        spread = run.spread
+        spread = run.spread  # random delays, so that flows do not start in step
         self._phase_s = spread.phase_s if spread else 0.0
         starts = spread.starts_s if spread else ((),) * len(run.traffic.sources)
         self._sources = [
@@ -101,12 +104,13 @@ class TrafficSources:
         ]
 
     def serve(self, started: ExitStack) -> None:
+        """Starts the servers of all sources, which end with the stack."""
         for *_, generator in self._sources:
             generator.serve(started)
 
     def schedule(self) -> None:
-        """Decides when the traffic begins: after the probes have started, and when the slowest
-        source can begin on time.
+        """Decides when the traffic begins: as early as the probes and the source that needs the
+        most time for its connections allow. Sets `began_s`.
         """
         lead_s = (
             max(generator.lead_s for *_, generator in self._sources)
@@ -119,8 +123,8 @@ class TrafficSources:
         """Runs all sources, from the first start to the last end. Each makes its traffic on time,
         whatever its RTT.
 
-        Tells ccmix-sockmon when the first tests start, because lost packets of their connections
-        can delay them.
+        Sends ccmix-sockmon (`sockmon_pid`; None if it does not run) a signal when the first tests
+        start, because lost packets of their connections can delay them.
         """
         for source, _, generator in self._sources:
             if isinstance(generator, iperf3.Iperf3Test) and not source.start_s:
@@ -144,7 +148,9 @@ class TrafficSources:
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """Returns the commands of all sources; the role names the source."""
+        """Returns the commands that made the traffic, for the results. The role of each begins with
+        the label of its source.
+        """
         return tuple(
             Command(f"{source.label} {command.role}", command.line)
             for source, _, generator in self._sources
@@ -153,14 +159,16 @@ class TrafficSources:
 
     @property
     def _due(self) -> Iterator[tuple[float, Generator]]:
-        """Yields each generator with its start time, relative to the begin of the
-        traffic.
+        """Yields for each generator when to start it, in seconds after the traffic begins. This is
+        negative if it needs a lead, for example to open connections.
         """
         return ((start_s - generator.lead_s, generator) for _, start_s, generator in self._sources)
 
 
 def _start_s(source: TrafficSource, starts_s: Sequence[float]) -> float:
-    """Returns when a source starts as a whole; iperf3 itself delays each of its streams."""
+    """Returns when to start a source, in seconds after the traffic begins. `starts_s` are random
+    delays of its streams: iperf3 delays each stream itself, another source has only one delay.
+    """
     drawn_s = 0.0 if isinstance(source, Iperf3Source) or not starts_s else starts_s[0]
     return source.start_s + drawn_s
 
@@ -175,7 +183,11 @@ def _generator(
     folder: Path,
     starts_s: Sequence[float],
 ) -> Generator:
-    """Returns the generator of a source's flows; `starts_s` are the drawn starts of its streams."""
+    """Creates the generator of a source's flows.
+
+    `port` is for the source's server. `starts_s` are random delays of the source's streams, so that
+    they do not start in step. Raw output goes to `folder`.
+    """
     if isinstance(source, CommandSource):
         return _Command(source, path, folder)
     pair = path.pair(source.host)
@@ -256,21 +268,22 @@ def _generator(
         case PathSource(most_bps=most_bps):
             from ccmix.generators.path_steps import PathSteps  # noqa: PLC0415  # few runs need it
 
-            def ask(
+            def start_rtt(
                 options: Sequence[str], *, stdout: Path, stderr: Path
             ) -> AbstractContextManager[Process]:
+                """Starts ccmix-rtt on the sender, which pings the receiver."""
                 return sender.start(
                     [rtt_path, *options, "--", address], stdout=stdout, stderr=stderr
                 )
 
             pid_file = str(folder / run_files.iperf3_pid(source.label))
-            return PathSteps(ends, ask, most_bps, seconds, folder, source.label, pid_file)
+            return PathSteps(ends, start_rtt, most_bps, seconds, folder, source.label, pid_file)
         case PschedulerSource() | ImportedSource():
             raise AssertionError(f"a source {source.kind} is not possible on an emulated path")
 
 
 def _udp_arguments(run: Run, traffic: Traffic, udp: UdpSource) -> list[str]:
-    """Returns the arguments for datagrams of the largest packet's size."""
+    """Returns iperf3's arguments for a UDP source; datagrams are as large as the MTU allows."""
     return [
         "--udp",
         "--bitrate",
@@ -287,10 +300,10 @@ def _udp_arguments(run: Run, traffic: Traffic, udp: UdpSource) -> list[str]:
 
 
 def _data_ports(run: Run, port: int) -> list[str]:
-    """Returns the arguments that give a test's streams their own ports, by which routing rules
-    recognise them.
+    """Returns iperf3's option for the client ports of a test's streams, if its control connection
+    is to bypass the emulated path; empty otherwise.
 
-    The control connection keeps a port that the kernel chooses, from 32768 on.
+    Routing rules tell both apart by port: the kernel chooses 32768 or more for control connections.
     """
     if run.topology.control == "path":
         return []
@@ -301,12 +314,15 @@ def _data_ports(run: Run, port: int) -> list[str]:
 
 
 def python_module(module: str, *arguments: object) -> list[str]:
+    """Returns the command that runs a module of ccmix.generators in a Python of its own."""
     from ccmix.isolated import module_command  # noqa: PLC0415  # few runs need it
 
     return module_command(f"ccmix.generators.{module}", *arguments)
 
 
 class _Iperf3(iperf3.Iperf3Test):
+    """Runs an iperf3 test on the emulated path, with its control connection on it or beside it."""
+
     def __init__(
         self,
         ends: iperf3.Iperf3Ends,
@@ -320,35 +336,39 @@ class _Iperf3(iperf3.Iperf3Test):
         pid_file: str | None,
         beside: bool,
     ) -> None:
-        """Prepares the test. With `beside`, the control connection bypasses the path, if the
-        topology has a link for it.
+        """Prepares the test. It may end `longest_s` after the planned end of the traffic, and needs
+        `lead_s` before its streams send data.
+
+        With `beside`, the control connection does not use the emulated path, but a link of its own.
         """
         super().__init__(ends, arguments, interval_s, folder, label, pid_file=pid_file)
         self._longest_s = longest_s
         self.lead_s = lead_s
         assert ends.receiver
-        own, kernels = str(ends.port), "32768-60999"
+        server_port, kernel_ports = str(ends.port), "32768-60999"
         self._rules = (
             [
-                (ends.sender, ["dport", own, "sport", kernels]),
-                (ends.receiver, ["sport", own, "dport", kernels]),
+                (ends.sender, ["dport", server_port, "sport", kernel_ports]),
+                (ends.receiver, ["sport", server_port, "dport", kernel_ports]),
             ]
             if beside
             else []
         )
 
     def serve(self, started: ExitStack) -> None:
+        """Adds the routing rules for the control connection, and starts iperf3's server."""
         for host, rule in self._rules:
             host.run(["ip", "rule", "add", "ipproto", "tcp", *rule, "lookup", str(CONTROL_TABLE)])
         super().serve(started)
 
     def finish(self, end: Deadline) -> None:
+        """Waits for the test's end, which may be later than that of the traffic."""
         super().finish(end.plus(self._longest_s))
 
 
 class _Service:
-    """Runs a server on one host, and clients on another host that record when their flows were
-    complete.
+    """Runs a server on one host, and clients on another host; the clients print when each of their
+    flows was complete.
     """
 
     lead_s = 0.0
@@ -365,8 +385,9 @@ class _Service:
         *,
         stderr: bool = False,
     ) -> None:
-        """Prepares server and clients. Outputs go to files in `folder` whose names begin with
-        `name`; clients write to standard error if `stderr`.
+        """Prepares the server's command and those of the clients (argument lists). Outputs go to
+        files in `folder` whose names begin with `name`. With `stderr`, the clients print their
+        results on standard error.
         """
         self._server_host, self._server_argv = server_host, server
         self._client_host, self._client_argvs = client_host, clients
@@ -383,6 +404,7 @@ class _Service:
         self._clients: list[Process] = []
 
     def serve(self, started: ExitStack) -> None:
+        """Starts the server and waits until it listens. Raises GeneratorError."""
         stdout, stderr = self._server_files
         server = started.enter_context(
             self._server_host.start(self._server_argv, stdout=stdout, stderr=stderr)
@@ -392,6 +414,7 @@ class _Service:
         )
 
     def start(self, started: ExitStack) -> None:
+        """Starts all clients, without waiting for them."""
         for argv, output in zip(self._client_argvs, self._outputs, strict=True):
             stdout, stderr = (self._errors, output) if self._stderr else (output, self._errors)
             self._clients.append(
@@ -399,8 +422,8 @@ class _Service:
             )
 
     def finish(self, end: Deadline) -> None:
-        """Waits for the clients. Cuts off incomplete flows, which then are in no client's
-        file.
+        """Waits for the clients until `end`, and then ends those that still run. The flows that
+        this cuts off are not in the results. Raises GeneratorError if a client failed.
         """
         for client, argv in zip(self._clients, self._client_argvs, strict=True):
             try:
@@ -416,26 +439,27 @@ class _Service:
 
     @property
     def commands(self) -> tuple[Command, ...]:
+        """Returns the commands of the clients and of the server."""
         clients = (Command("clients", shlex.join(argv)) for argv in self._client_argvs)
         return (*clients, Command("server", shlex.join(self._server_argv)))
 
 
 class HttpDownloads(_Service):
-    """Requests a file, which must arrive completely each time."""
+    """Downloads a file again and again over HTTP; each download must be complete."""
 
-    def __init__(self, asked: HttpSource, *service: Any, **more: Any) -> None:
+    def __init__(self, source: HttpSource, *service: Any, **more: Any) -> None:
         super().__init__(*service, **more)
-        self._asked = asked
+        self._source = source
 
     def finish(self, end: Deadline) -> None:
-        """Waits for the requests. Also raises GeneratorError if a request was not answered with the
-        whole file.
+        """Waits for the clients, like _Service. Also raises GeneratorError if the server answered a
+        request with an error or with only a part of the file.
         """
         super().finish(end)
         answers = [
             answer for output in self._outputs for answer in http_requests.read_answers(output)
         ]
-        wrong = [answer for answer in answers if not http_requests.is_whole(answer, self._asked)]
+        wrong = [answer for answer in answers if not http_requests.is_whole(answer, self._source)]
         if wrong:
             first = (
                 f"the first with status {wrong[0]['http_code']} and "
@@ -448,11 +472,14 @@ class HttpDownloads(_Service):
 
 
 class _Command:
-    """Runs a user's shell line, and ends it when the traffic's time is over."""
+    """Runs a user's shell line on a host of the path as a traffic source, and ends it when the time
+    of the traffic is over. {dst} and {src} in the line become addresses.
+    """
 
     lead_s = 0.0
 
     def __init__(self, source: CommandSource, path: Dumbbell, folder: Path) -> None:
+        """Fills the addresses into the line. Output goes to files in `folder`."""
         pair = path.pair_of(source.host)
         shell = source.line.replace("{dst}", pair.receiver_address).replace(
             "{src}", pair.sender_address
@@ -468,12 +495,16 @@ class _Command:
         """Does nothing, because a server is a separate source on the receiver."""
 
     def start(self, started: ExitStack) -> None:
+        """Starts a shell with the line on the host, without waiting for it."""
         stdout, stderr = self._files
         self._process = started.enter_context(
             self._host.start(["sh", "-c", self._shell], stdout=stdout, stderr=stderr)
         )
 
     def finish(self, end: Deadline) -> None:
+        """Waits for the command until `end`, and then ends it. Raises GeneratorError if it ended
+        before with an error.
+        """
         assert self._process
         try:
             status = self._process.wait(end.remaining_s)

@@ -1,5 +1,6 @@
-"""Ends a run that has settled before its limit, according to iperf3's reports. Uses only the
-standard library.
+"""Ends a run early once the goodputs that iperf3 reports no longer change (the run has settled).
+
+Uses only the standard library.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,11 +27,12 @@ Test = tuple[Iperf3Source | UdpSource, Iperf3Test]
 
 
 def ended_when_settled(run: Run, tests: Sequence[Test], begin: Deadline) -> float | None:
-    """Ends the tests once the run has settled, and returns the measured time; None if the run
-    continues to its limit.
+    """Looks at the tests' reports from time to time, and ends all tests once the run has settled:
+    its goodputs no longer change. Returns the measured time in seconds; None if the run is to
+    continue to its limit.
 
-    `begin` is the begin of the traffic. A test that ends by itself has failed, which ends the wait.
-    Raises CommandError.
+    `begin` is when the traffic began. A test that ends by itself has failed: then it returns None,
+    too. Raises CommandError.
     """
     for look_s in looks_s(run):
         until = begin.plus(run.traffic.omit_s + look_s)
@@ -44,6 +46,9 @@ def ended_when_settled(run: Run, tests: Sequence[Test], begin: Deadline) -> floa
 
 
 def _has_settled(run: Run, tests: Sequence[Test], look_s: float) -> bool:
+    """Returns whether the goodputs were steady over the first `look_s` seconds of measured time,
+    and that time is long enough for the path. Waits for reports that are late.
+    """
     measured = replace(run, traffic=replace(run.traffic, duration_s=look_s))
     goodputs, late = _goodputs(measured, tests), Deadline(REPORTS_WITHIN_S)
     while goodputs is None and not late.expired:
@@ -58,8 +63,8 @@ def _has_settled(run: Run, tests: Sequence[Test], look_s: float) -> bool:
 
 
 def _goodputs(run: Run, tests: Sequence[Test]) -> dict[str, list[float]] | None:
-    """Returns the goodput of each group in each interval of the measured time; None while a report
-    is missing.
+    """Returns the goodputs of each group of flows, in bit/s for each interval of the measured time,
+    as the receivers report them; None while a report is missing.
     """
     interval_s = run.traffic.goodput_interval_s
     count = round(run.traffic.measured_s / interval_s)
@@ -71,14 +76,14 @@ def _goodputs(run: Run, tests: Sequence[Test]) -> dict[str, list[float]] | None:
         for number, group in progress.items():
             sums = goodputs.setdefault(_name(run, source, number), [0.0] * count)
             goodputs[_name(run, source, number)] = [
-                before + own for before, own in zip(sums, group.goodput_bps, strict=False)
+                total + goodput for total, goodput in zip(sums, group.goodput_bps, strict=False)
             ]
     return goodputs
 
 
 def _groups(run: Run, tests: Sequence[Test]) -> Iterator[GroupMetrics]:
-    """Yields the senders' reports on their groups, as far as they show how slow the slowest parts
-    of the path are.
+    """Yields what the senders have reported so far on their groups of flows (goodput, RTT, rate of
+    retransmissions), from which the length that a run needs is calculated.
     """
     for source, test in tests:
         progress = read_progress(test.client_output, run.traffic.goodput_interval_s)
@@ -96,10 +101,12 @@ def _groups(run: Run, tests: Sequence[Test]) -> Iterator[GroupMetrics]:
 
 
 def _retransmission_rate(group: GroupProgress) -> float:
+    """Estimates the fraction of packets that were retransmitted, for packets of a usual size."""
     packets = group.bytes / (LIKELY_MTU_BYTES - HEADER_BYTES)
     return min(1.0, group.retransmits / packets) if packets else 0.0
 
 
 def _name(run: Run, source: Iperf3Source | UdpSource, number: int) -> str:
+    """Returns the name in the results of a source's group of flows, which are counted from 1."""
     names = run.traffic.of_source(source).group_names
     return run.group_name(source, names[number - 1] if names else "")
