@@ -44,7 +44,7 @@ import polars as pl
 from ccmix.archive import Campaign, parquet
 from ccmix.config.topologies import CONTROL_MESSAGES, CONTROL_TRIES, MOST_FAILURES
 from ccmix.model import HttpSource, Run, Topology, UdpSource, WorkloadSource, run_files
-from ccmix.twin.bottleneck import FIFO, MANAGED, OF_FLOWS
+from ccmix.twin.bottleneck import FIFO, MANAGED, PER_FLOW
 from ccmix.twin.estimate import POLICER, WINDOW, Estimate
 from ccmix.twin.twin import twin_of
 
@@ -372,7 +372,7 @@ def scores(seed: int, folder: Path) -> Iterator[Score]:
     if drawn.policer_bytes:
         return
     queue = estimates["queue"]
-    word = OF_FLOWS if drawn.qdisc == "fq_codel" else FIFO if "fifo" in drawn.qdisc else MANAGED
+    word = PER_FLOW if drawn.qdisc == "fq_codel" else FIFO if "fifo" in drawn.qdisc else MANAGED
     yield Score(
         seed,
         drawn.kind,

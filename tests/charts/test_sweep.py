@@ -2,7 +2,7 @@
 
 import pytest
 
-from ccmix.charts.frames import numbers
+from ccmix.charts.frames import swept_axis
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ from ccmix.charts.frames import numbers
 def test_numbers(
     key: str, texts: tuple[str, ...], title: str, values: dict[str, float], spacing: str
 ) -> None:
-    sweep = numbers(key, texts)
+    sweep = swept_axis(key, texts)
     assert sweep
     assert (sweep.title, sweep.values, sweep.spacing) == (title, values, spacing)
     assert list(sweep.values) == list(values)  # ascending
@@ -65,4 +65,4 @@ def test_numbers(
     ],
 )
 def test_what_is_no_axis_of_numbers(key: str, texts: tuple[str, ...]) -> None:
-    assert numbers(key, texts) is None
+    assert swept_axis(key, texts) is None

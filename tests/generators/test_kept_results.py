@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ccmix.archive import ArchiveError
-from ccmix.generators.command import of_pscheduler, of_src_command
+from ccmix.generators.command import read_pscheduler_result, read_src_command_result
 from ccmix.model import CommandSource, Traffic, run_files
 
 TRAFFIC = Traffic((CommandSource("", "src", "true"),), 1.0, 0.0, 0.5)
 FILES: dict[str, Callable[[Path], object]] = {
-    run_files.SRC_COMMAND_OUTPUT: lambda generators: of_src_command(generators, TRAFFIC),
-    run_files.PSCHEDULER: of_pscheduler,
+    run_files.SRC_COMMAND_OUTPUT: lambda generators: read_src_command_result(generators, TRAFFIC),
+    run_files.PSCHEDULER: read_pscheduler_result,
 }
 
 
@@ -45,4 +45,4 @@ def test_a_raw_file_of_others_that_leads_elsewhere_is_refused(
 
 
 def test_a_src_cmd_that_has_printed_nothing_yet(generators: Path) -> None:
-    assert of_src_command(generators, TRAFFIC).kind == "other"
+    assert read_src_command_result(generators, TRAFFIC).kind == "other"

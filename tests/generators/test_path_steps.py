@@ -10,7 +10,7 @@ import pytest
 
 from ccmix.agent.deadline import Deadline
 from ccmix.generators.iperf3 import Iperf3Ends
-from ccmix.generators.path_steps import PathSteps, _Seen, _together, above_s
+from ccmix.generators.path_steps import PathSteps, _burst_suffix, _StepResult, above_s
 from ccmix.model import run_files
 
 DATAGRAM_BYTES, WIRE_BYTES = 1472, 1514
@@ -35,10 +35,10 @@ class Faked:
         datagram_bytes: int,
         seconds: int,
         *_: int,
-    ) -> _Seen:
+    ) -> _StepResult:
         self.made.append((name, offered_bps, seconds))
         share = min(1.0, self.rate_bps / (offered_bps + self.cross_bps))
-        return _Seen(offered_bps * share * datagram_bytes / WIRE_BYTES, 0.02, None)
+        return _StepResult(offered_bps * share * datagram_bytes / WIRE_BYTES, 0.02, None)
 
 
 def faked(
@@ -182,4 +182,4 @@ def test_a_step_above_the_rate_takes_less_time_where_many_packets_are_seen_soon(
 def test_iperf3_hands_packets_over_together_only_where_they_are_many(
     packets_a_second: float, most: int, words: str
 ) -> None:
-    assert _together(packets_a_second, most) == words
+    assert _burst_suffix(packets_a_second, most) == words

@@ -14,10 +14,17 @@ from ccmix.analysis.results import load_results
 from ccmix.charts import distributions, encodings
 from ccmix.charts.choose import choose
 from ccmix.charts.encodings import inline
-from ccmix.charts.frames import SweptAxis, even, numbers
+from ccmix.charts.frames import SweptAxis, evenly_spaced_axis, swept_axis
 from ccmix.charts.heat_map import MapLayout, Measure, gain_map, goodput_table, heat_map
 from ccmix.charts.over_time import BOUNDS, phase, state_over_time, time_series
-from ccmix.charts.published import ALL_FLOWS, KINDS, PlottedNumber, SideBySide, beside, spans
+from ccmix.charts.published import (
+    ALL_FLOWS,
+    KINDS,
+    PlottedNumber,
+    SideBySide,
+    published_next_to_lab,
+    spans,
+)
 from ccmix.charts.settings import against_setting, share_against_fair_share
 from support.published_archives import DEMO
 
@@ -25,7 +32,7 @@ GOLDEN = Path(__file__).parent.parent / "charts" / "golden"
 
 
 def sweep(key: str, *texts: str) -> SweptAxis:
-    found = numbers(key, texts)
+    found = swept_axis(key, texts)
     assert found
     return found
 
@@ -250,14 +257,17 @@ def specs() -> dict[str, dict[str, Any]]:
             "linear",
             MapLayout(columns=2, cell_width=40, cell_height=20, panels=("bbr", "not measured")),
         ),
-        "beside-lines": beside(
+        "beside-lines": published_next_to_lab(
             BESIDE,
             BUFFERS.channel(),
             [share],
             SideBySide(("alone", "mixed"), columns=2, dashed=("near", "far")),
         ),
-        "beside-bars": beside(
-            BESIDE, even("buffer (BDP)"), [share], SideBySide(("alone", "mixed"), 1, bars=True)
+        "beside-bars": published_next_to_lab(
+            BESIDE,
+            evenly_spaced_axis("buffer (BDP)"),
+            [share],
+            SideBySide(("alone", "mixed"), 1, bars=True),
         ),
         "share": share_against_fair_share(SHARES, "flows of cubic : bbr"),
         "box": distributions.boxes(boxes, "buffer (BDP)", encodings.goodput()),

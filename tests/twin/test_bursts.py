@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from ccmix.generators.path_steps import BURST_PACKETS
-from ccmix.twin.bottleneck import buffer_of_train, policer
+from ccmix.twin.bottleneck import buffer_from_train, policer
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.received import Overflow, overflow, overloads
@@ -78,7 +78,7 @@ def test_a_queue_holds_what_comes_before_the_first_loss(held: int) -> None:
     came = through_tail_drop(held)
     seen = found(came, came, came[:-1])
     assert (seen.held, seen.from_head) == (held, False)
-    estimate = buffer_of_train(seen)
+    estimate = buffer_from_train(seen)
     assert estimate.value is not None
     assert held <= estimate.value / PACKET_BYTES < held + 1
     assert covers(estimate, held * PACKET_BYTES)
@@ -98,7 +98,7 @@ def test_losses_in_front_of_others_show_a_queue_that_drops_at_its_head(limit: in
     came = through_head_drop(limit)
     seen = found(came, came)
     assert seen.from_head
-    assert covers(buffer_of_train(seen), limit * PACKET_BYTES)
+    assert covers(buffer_from_train(seen), limit * PACKET_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -226,4 +226,4 @@ def test_a_bucket_in_front_of_a_queue_is_no_policer_and_no_larger_buffer() -> No
 
 def test_an_early_loss_at_random_in_each_train_leaves_the_upper_end_open() -> None:
     came = [number for number in through_tail_drop(30) if number != 5]
-    assert covers(buffer_of_train(found(came, came)), 30 * PACKET_BYTES)
+    assert covers(buffer_from_train(found(came, came)), 30 * PACKET_BYTES)

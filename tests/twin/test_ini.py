@@ -8,7 +8,7 @@ import pytest
 from ccmix.config import Condition, load
 from ccmix.model import Group, HostPath, Iperf3Source, Loss, Run, Topology, Traffic, UdpSource
 from ccmix.model.real import Destination
-from ccmix.twin.bottleneck import FIFO, MANAGED, OF_FLOWS
+from ccmix.twin.bottleneck import FIFO, MANAGED, PER_FLOW
 from ccmix.twin.estimate import Estimate, Twin, cannot_be_told
 from ccmix.twin.ini import ini
 from support.model import with_groups
@@ -230,7 +230,7 @@ def test_cross_traffic_is_udp_of_another_host(tests: tuple[Finished, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    ("word", "kinds"), [(MANAGED, ["codel", "pie"]), (OF_FLOWS, ["fq_codel"]), (FIFO, ["bfifo"])]
+    ("word", "kinds"), [(MANAGED, ["codel", "pie"]), (PER_FLOW, ["fq_codel"]), (FIFO, ["bfifo"])]
 )
 def test_the_queue_is_one_of_the_kind_that_shows(word: str, kinds: list[str]) -> None:
     """Nothing shows which algorithm manages a queue, so that those that differ most are a range."""

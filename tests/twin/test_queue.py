@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from ccmix.twin.bottleneck import MANAGED, Waits, buffer, delays, queue, queues_of_flows
+from ccmix.twin.bottleneck import MANAGED, Waits, buffer, has_queue_per_flow, queue, read_waits
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun
 from ccmix.twin.received import Overflow, Overload, overloads
@@ -21,7 +21,12 @@ def rate_of(truth: Truth) -> Estimate:
 def buffer_of(seen: PathRun, truth: Truth, *, of_flows: bool = False) -> Estimate:
     found = overloads(seen, 0.0)
     return buffer(
-        seen, delays(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, of_flows, found
+        seen,
+        read_waits(seen, truth.base_rtt_s, found),
+        rate_of(truth),
+        PACKET_BYTES,
+        of_flows,
+        found,
     )
 
 
@@ -41,7 +46,7 @@ def test_a_queue_that_still_grows_is_a_lower_bound() -> None:
         Overload(step, step.offered_bps or 0.0, truth.rate_bps) for step in seen.above
     ]
     estimate = buffer(
-        seen, delays(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, False, found
+        seen, read_waits(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, False, found
     )
     assert estimate.value is None
     assert estimate.low is not None
@@ -67,22 +72,22 @@ def seen(probe_s: float, fill_s: float, tcp_s: float) -> Waits:
 
 
 def test_a_probe_that_does_not_wait_where_tcp_does_shows_queues_of_flows() -> None:
-    assert queues_of_flows(seen(1e-5, 1e-5, 5e-3), PACKET_S, 0.0) is True
-    assert queues_of_flows(seen(20e-3, 18e-3, 18e-3), PACKET_S, 0.0) is False
-    assert queues_of_flows(seen(1e-5, 1e-5, 2e-5), PACKET_S, 0.0) is None
+    assert has_queue_per_flow(seen(1e-5, 1e-5, 5e-3), PACKET_S, 0.0) is True
+    assert has_queue_per_flow(seen(20e-3, 18e-3, 18e-3), PACKET_S, 0.0) is False
+    assert has_queue_per_flow(seen(1e-5, 1e-5, 2e-5), PACKET_S, 0.0) is None
 
 
 def test_a_probe_that_is_lost_with_ours_shows_one_queue_for_all() -> None:
     """The probe does not wait: a queue of one packet accepts it only while it is empty."""
     tiny = replace(seen(1e-5, 1e-5, 5e-3), probes_lost=0.5)
-    assert queues_of_flows(tiny, PACKET_S, 0.0) is False
+    assert has_queue_per_flow(tiny, PACKET_S, 0.0) is False
 
 
 @pytest.mark.parametrize("from_head", [False, True])
 def test_where_trains_lose_packets_shows_how_they_are_queued(from_head: bool) -> None:
     of_train = Overflow(4, 64, 3, PACKET_BYTES, None, from_head)
-    assert queues_of_flows(seen(1e-5, 1e-5, 5e-3), PACKET_S, 0.0, of_train) is from_head
-    assert queues_of_flows(seen(20e-3, 18e-3, 18e-3), PACKET_S, 0.0, of_train) is False
+    assert has_queue_per_flow(seen(1e-5, 1e-5, 5e-3), PACKET_S, 0.0, of_train) is from_head
+    assert has_queue_per_flow(seen(20e-3, 18e-3, 18e-3), PACKET_S, 0.0, of_train) is False
 
 
 def test_unanswered_questions_beside_overload_are_counted() -> None:
@@ -92,12 +97,12 @@ def test_unanswered_questions_beside_overload_are_counted() -> None:
     lost = pl.col("time_s").is_between(*times_s) & (pl.int_range(pl.len()) % 4 == 0)
     some = replace(run, rtt=run.rtt.with_columns(rtt_s=pl.when(~lost).then("rtt_s")))
     found = overloads(some, 0.0)
-    assert delays(run, truth.base_rtt_s, found).probes_lost == 0
-    assert delays(some, truth.base_rtt_s, found).probes_lost == pytest.approx(0.21, abs=0.05)
+    assert read_waits(run, truth.base_rtt_s, found).probes_lost == 0
+    assert read_waits(some, truth.base_rtt_s, found).probes_lost == pytest.approx(0.21, abs=0.05)
     always = replace(
         run, rtt=run.rtt.with_columns(rtt_s=pl.when(pl.int_range(pl.len()) % 4 > 0).then("rtt_s"))
     )
-    assert delays(always, truth.base_rtt_s, found).probes_lost == pytest.approx(0, abs=0.02)
+    assert read_waits(always, truth.base_rtt_s, found).probes_lost == pytest.approx(0, abs=0.02)
 
 
 def test_a_queue_of_less_than_a_packet_that_varies_does_not_grow() -> None:
@@ -142,8 +147,8 @@ def test_a_queue_that_gets_shorter_beside_overload_is_managed_and_held_the_peak_
 
 def test_nothing_is_said_of_a_run_without_a_probe() -> None:
     assert (
-        queues_of_flows(
-            delays(PathRun("a run", (), pl.DataFrame(), pl.DataFrame()), 0.02, []), PACKET_S, 0
+        has_queue_per_flow(
+            read_waits(PathRun("a run", (), pl.DataFrame(), pl.DataFrame()), 0.02, []), PACKET_S, 0
         )
         is None
     )

@@ -7,9 +7,9 @@ import pytest
 
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
-from ccmix.twin.others import OthersTraffic, as_it_varies, late_share
-from ccmix.twin.rate import _shared, rate
-from ccmix.twin.received import more_of_more, overloads
+from ccmix.twin.others import CrossTraffic, share_of_late_answers, widen_by_idle_bursts
+from ccmix.twin.rate import _rates_of_shared_queue, rate
+from ccmix.twin.received import overloads, received_grows_with_offered
 from support.synthetic_path import Truth, covers, measured, udp_step
 
 
@@ -101,15 +101,17 @@ def test_the_interval_reaches_from_others_who_lose_all_to_those_who_lose_their_s
 
 @pytest.mark.parametrize("cross_bps", [0.0, 15e6])
 def test_more_comes_through_of_more_only_beside_others(cross_bps: float) -> None:
-    assert more_of_more(overloads(measured(Truth(cross_bps=cross_bps)), 0.0)) == bool(cross_bps)
+    assert received_grows_with_offered(
+        overloads(measured(Truth(cross_bps=cross_bps)), 0.0)
+    ) == bool(cross_bps)
 
 
 @pytest.mark.parametrize(("left_share", "high"), [(0.999, 1.01), (0.975, 1.03)])
 def test_what_tcp_did_not_get_of_the_rate_may_be_others(left_share: float, high: float) -> None:
     """Cross traffic may lose so much under overload that all offered rates get as much through."""
     overloaded = overloads(measured(Truth()), 0.0)
-    left = OthersTraffic(left_bps=left_share * 50e6, left_by="fill")
-    found, cross = _shared(overloaded, left, 0.0, may_be_of_flows=False)
+    left = CrossTraffic(left_bps=left_share * 50e6, left_by="fill")
+    found, cross = _rates_of_shared_queue(overloaded, left, 0.0, may_be_of_flows=False)
     assert found.value == pytest.approx(50e6, rel=0.01)
     assert found.high == pytest.approx(high * 50e6, rel=0.01)
     assert cross.high is not None
@@ -126,8 +128,8 @@ def test_flows_of_bbr_leave_others_less_than_they_would_have_beside_overload() -
     """The rate that cross traffic left can't exceed the rate received under overload."""
     seen = measured(Truth(cross_bps=15e6))
     first, last = overloads(seen, 0.0)
-    beside_bbr = OthersTraffic(left_bps=1.1 * first.received_bps, left_by="reach")
-    found, _ = _shared([first, last], beside_bbr, 0.0, may_be_of_flows=False)
+    beside_bbr = CrossTraffic(left_bps=1.1 * first.received_bps, left_by="reach")
+    found, _ = _rates_of_shared_queue([first, last], beside_bbr, 0.0, may_be_of_flows=False)
     assert found.value == of_overload_alone(Truth(cross_bps=15e6))["rate"].value
 
 
@@ -244,13 +246,13 @@ def test_a_packet_or_two_that_times_cut_off_are_not_lost() -> None:
 def test_what_others_send_in_bursts_while_nobody_else_does_is_in_the_interval() -> None:
     of_rate = Estimate("rate", 50e6, 49e6, 51e6)
     beside_ours = Estimate("cross traffic", 5e6, 4e6, 6e6)
-    varying = as_it_varies(beside_ours, of_rate, (0.3, 0.02))
+    varying = widen_by_idle_bursts(beside_ours, of_rate, (0.3, 0.02))
     assert varying == replace(
         beside_ours, high=51e6, origin=varying.origin
     )  # four times 0.36 is more than always
-    assert as_it_varies(beside_ours, of_rate, (0.01, 0.01)).low == 0
-    assert as_it_varies(beside_ours, of_rate, (0.0, 0.0)) == beside_ours
-    assert as_it_varies(beside_ours, of_rate, None) == beside_ours
+    assert widen_by_idle_bursts(beside_ours, of_rate, (0.01, 0.01)).low == 0
+    assert widen_by_idle_bursts(beside_ours, of_rate, (0.0, 0.0)) == beside_ours
+    assert widen_by_idle_bursts(beside_ours, of_rate, None) == beside_ours
 
 
 @pytest.mark.parametrize(("noise_s", "late"), [(0.0, True), (10e-6, False)])
@@ -260,6 +262,6 @@ def test_answers_that_a_real_host_delays_are_not_cross_traffic(noise_s: float, l
         pl.when(pl.int_range(pl.len()) % 10 == 0).then(0.1e-3).otherwise(0.0)
     )  # a packet takes 0.24 ms
     seen = replace(seen, rtt=seen.rtt.with_columns(pl.col("rtt_s") + delayed))
-    found = late_share(seen, 0.02, overloads(seen, 0.0))
+    found = share_of_late_answers(seen, 0.02, overloads(seen, 0.0))
     assert found is not None
     assert found[0] == pytest.approx(0.1 if late else 0.0, abs=0.01)

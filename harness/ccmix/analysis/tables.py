@@ -787,9 +787,9 @@ def _read_result(run: Run, generators: Path) -> GeneratorResult:
     command, or pScheduler. Raises GeneratorError if its file is missing or damaged.
     """
     if run.traffic.command:
-        return command.of_src_command(generators, run.traffic)
+        return command.read_src_command_result(generators, run.traffic)
     if run.traffic.task:
-        return command.of_pscheduler(generators)
+        return command.read_pscheduler_result(generators)
     client = load_json(generators / run_files.iperf3_client(iperf3.LABEL))
     server_file = generators / run_files.iperf3_server(iperf3.LABEL)
     server = load_json(server_file) if server_file.exists() else client.get("server_output_json")

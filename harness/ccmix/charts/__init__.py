@@ -1,3 +1,1 @@
-"""Defines each type of chart once, in Vega-Lite, for the HTML report, for files and for
-Kibana's panels.
-"""
+"""Defines each type of chart once, in Vega-Lite, for HTML reports, image files and Kibana."""

@@ -1,4 +1,4 @@
-"""Chooses the charts that fit the sweeps of a campaign."""
+"""Makes those charts of a campaign that fit what it sweeps (varies), for a report."""
 
 import functools
 from collections import Counter
@@ -18,7 +18,7 @@ OVERVIEWS: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
     "box": overview.box_charts,
     "table": overview.table_charts,
 }
-OF_VALID: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
+OF_VALID_RUNS: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
     "share": overview.share_charts,
     "distribution": samples.distribution_charts,
     "box": samples.estimate_charts,
@@ -31,8 +31,8 @@ OF_CONDITIONS: dict[Kind, Callable[[Results, int | None], tuple[list[Chart], str
 
 @dataclass(frozen=True)
 class Chosen:
-    """Holds charts in the order of a report, and sentences on charts that are not drawn, with the
-    command that draws them.
+    """Holds charts in the order of a report, and sentences on charts that are not drawn because
+    they would be too large, with the command that draws them.
     """
 
     charts: tuple[Chart, ...]
@@ -45,57 +45,61 @@ def choose(
     most: int | None = MOST_CONDITIONS,
     steps: Choice = "auto",
 ) -> Chosen:
-    """Returns all charts of these kinds that fit. Goodput of runs that are not valid is marked.
+    """Returns all charts of these kinds that fit the campaign's runs. Goodput of runs that are not
+    valid is drawn lighter.
 
-    most: maximum number of charts of a single condition; None: no limit.
-    steps: the steps of the colours of heat maps.
-    A chart of a series that can't be read is left out, and a sentence names the file.
+    most: maximum number of charts of a single condition (one combination of swept values); None: no
+        limit.
+    steps: whether the colours of heat maps have linear or logarithmic steps.
+
+    A chart of a series (samples of a run) that can't be read is left out, and a sentence names the
+    file.
     """
     drawn_or_left_out: list[Chart | str] = []
-    of_valid = OF_VALID | {"heat-map": functools.partial(overview.heat_maps, steps=steps)}
+    of_valid_runs = OF_VALID_RUNS | {"heat-map": functools.partial(overview.heat_maps, steps=steps)}
     valid = [result for result in results.runs if result.valid]
-    for of_kind, runs in ((OVERVIEWS, results.runs), (of_valid, valid)):
+    for makers, runs in ((OVERVIEWS, results.runs), (of_valid_runs, valid)):
         for family in families(runs):
-            for kind, made in of_kind.items():
+            for kind, make_charts in makers.items():
                 if kind in kinds:
-                    drawn_or_left_out += _as_far_as_readable(made(family))
+                    drawn_or_left_out += _until_unreadable(make_charts(family))
     charts = sorted(
         (each for each in drawn_or_left_out if isinstance(each, Chart)),
         key=lambda chart: KINDS.index(chart.kind),
     )
     sentences = [each for each in drawn_or_left_out if isinstance(each, str)]
-    for kind, of_conditions in OF_CONDITIONS.items():
+    for kind, make_condition_charts in OF_CONDITIONS.items():
         if kind in kinds:
             try:
-                drawn, left_out = of_conditions(results, most)
+                drawn, left_out = make_condition_charts(results, most)
             except ArchiveError as error:
-                drawn, left_out = [], _unreadable(error)
+                drawn, left_out = [], _sentence_on_unreadable(error)
             charts += drawn
             sentences += [left_out] if left_out else []
-    return Chosen(tuple(_named_apart(charts)), tuple(sentences))
+    return Chosen(tuple(_with_unique_names(charts)), tuple(sentences))
 
 
-def _as_far_as_readable(made: Iterator[Chart | str]) -> Iterator[Chart | str]:
-    """Yields the charts. If a series can't be read, a sentence replaces its chart and all that
-    follow.
+def _until_unreadable(made: Iterator[Chart | str]) -> Iterator[Chart | str]:
+    """Yields the charts, and sentences on charts not drawn. If a run's series can't be read, a
+    sentence replaces its chart and all that follow.
     """
     try:
         yield from made
     except ArchiveError as error:
-        yield _unreadable(error)
+        yield _sentence_on_unreadable(error)
 
 
-def _unreadable(error: ArchiveError) -> str:
+def _sentence_on_unreadable(error: ArchiveError) -> str:
     return f"Charts are left out because a series can't be read: {error}."
 
 
-def _named_apart(charts: list[Chart]) -> Iterator[Chart]:
-    """Yields the charts; charts with the same name get a number in parentheses, which no other
-    name has (archive.file_name).
+def _with_unique_names(charts: list[Chart]) -> Iterator[Chart]:
+    """Yields the charts. Those with the same name (without regard to case) get a number in
+    parentheses, which no other name has (archive.file_name), because names become files.
     """
-    names = Counter(chart.name.casefold() for chart in charts)
+    counts = Counter(chart.name.casefold() for chart in charts)
     seen: Counter[str] = Counter()
     for chart in charts:
         key = chart.name.casefold()
         seen[key] += 1
-        yield replace(chart, name=f"{chart.name} ({seen[key]})") if names[key] > 1 else chart
+        yield replace(chart, name=f"{chart.name} ({seen[key]})") if counts[key] > 1 else chart

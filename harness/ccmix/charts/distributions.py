@@ -1,5 +1,6 @@
-"""Draws box plots of a measure over iterations, and distribution functions of times, as in figures
-11 and 12 of Gomez et al. 2024.
+"""Draws box plots of a measure over iterations, and cumulative distributions of times.
+
+As in figures 11 and 12 of Gomez et al. 2024.
 """
 
 import polars as pl
@@ -32,10 +33,11 @@ def boxes_by(
     size: int = WIDEST,
     parts: Part | None = None,
 ) -> Part:
-    """Draws median, quartiles, whiskers and outliers of y at each value of x, as a single view.
+    """Returns a view of box plots of y at each value of x: median, quartiles, whiskers and
+    outliers. Reports and Kibana use it with data of their own (`source`).
 
-    `beside` puts groups next to each other; `size` is the width of a box in pixels; `parts` are the
-    styles of its parts.
+    `beside` is the channel that puts groups next to each other; `channels` are those of the colour;
+    `size` is the width of a box in pixels; `parts` are the styles of a box plot's parts.
     """
     return source.view(
         {
@@ -52,47 +54,52 @@ def boxes_by(
 
 
 def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
-    """Draws a panel for each value of `panel`.
+    """Returns a chart of box plots with a panel for each value of the column `panel`.
 
-    values: a row per value: panel, x (names, in the order of the axis), group, cca (str), and the
-        field of `y`, a channel of numbers whose scale is extended to all values.
+    values: a row per value: panel, x (names, in the order of the axis), group (of flows, has a box
+        of its own), cca (str), and the field of `y`.
+    y: the channel of the values; its scale is extended to all of them.
     """
-    colour = encodings.of_cca(values["cca"].unique())["color"] | {
+    colour = encodings.colour_by_cca(values["cca"].unique())["color"] | {
         "legend": {"symbolType": "square"}
     }
     field = y["field"]
-    known = values.drop_nulls(field).with_columns(pl.col(field).round_sig_figs(4))
+    without_nulls = values.drop_nulls(field).with_columns(pl.col(field).round_sig_figs(4))
     y = y | {
-        "scale": {"domain": [known[field].min(), known[field].max()], "nice": True, "zero": False}
+        "scale": {
+            "domain": [without_nulls[field].min(), without_nulls[field].max()],
+            "nice": True,
+            "zero": False,
+        }
     }
     panels = []
-    for panel in names_in_order(known, "panel"):
-        own = known.filter(pl.col("panel") == panel)
-        order, groups = names_in_order(own, "x"), names_in_order(own, "group")
+    for panel in names_in_order(without_nulls, "panel"):
+        panel_rows = without_nulls.filter(pl.col("panel") == panel)
+        x_names, groups = names_in_order(panel_rows, "x"), names_in_order(panel_rows, "group")
         x: Part = {
             "field": "x",
             "type": "ordinal",
             "title": x_title,
             "sort": None,
-            "scale": {"domain": order},
+            "scale": {"domain": x_names},
             "axis": {"labelAngle": 0, "labelOverlap": True},
         }
         beside = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
-        source = inline(own.select("x", "group", "cca", field))
+        source = inline(panel_rows.select("x", "group", "cca", field))
         channels = {
             "color": colour,
             "stroke": colour | {"legend": None},
-            **encodings.lighter(groups),
+            **encodings.lighter_if_not_valid(groups),
         }
-        drawn = boxes_by(
+        box_view = boxes_by(
             source, x, beside, y, channels, max(NARROWEST, WIDEST // len(groups)), PALE
         )
         panels.append(
             {
                 "title": panel,
-                "width": max(LEAST_WIDTH, STEP * len(order)),
+                "width": max(LEAST_WIDTH, STEP * len(x_names)),
                 "height": BOX_HEIGHT,
-                **drawn,
+                **box_view,
             }
         )
     return {"concat": panels, "columns": BOX_COLUMNS, "spacing": 24}
@@ -104,9 +111,10 @@ LOG_FROM = 20.0  # the 99th over the 1st percentile of all
 
 
 def distribution(source: ChartSource, x: Part, channels: Part) -> Part:
-    """Draws a line of steps for each series, as a single view.
+    """Returns a view of cumulative distributions: a line of steps for each series.
 
-    Rows: series, cca, the field of x, and share (of the series' values up to this one).
+    Rows of the source: series, cca, the field of x, and share (of the series' values up to this
+    one).
     """
     y = quantity("share", "cumulative share", encodings.PERCENT_AXIS, domain=[0, 1])
     return source.view(
@@ -122,18 +130,19 @@ def distribution(source: ChartSource, x: Part, channels: Part) -> Part:
 
 
 def distributions(times: pl.DataFrame, what: str) -> Part:
-    """Draws a panel for each value of `panel`; a step at each value, or at MOST_POINTS quantiles of
-    many.
+    """Returns a chart of the cumulative distributions of times, with a panel for each value of
+    `panel`. A line has a step at each value, or at MOST_POINTS quantiles of many.
 
     times: a row per value: panel, series, cca (str), seconds. All panels have the same axes, in ms
         or s.
+    what: the name of the times, such as 'smoothed RTT'
     """
-    unit, size = ("s", 1.0) if encodings.largest(times, "seconds") >= 1 else ("ms", 1e-3)
-    times = times.select("panel", "series", "cca", time=pl.col("seconds") / size)
-    channels = encodings.of_cca(times["cca"].unique())
+    unit, unit_s = ("s", 1.0) if encodings.largest(times, "seconds") >= 1 else ("ms", 1e-3)
+    times = times.select("panel", "series", "cca", time=pl.col("seconds") / unit_s)
+    channels = encodings.colour_by_cca(times["cca"].unique())
     if times.select("series", "cca").unique().height > times["cca"].n_unique():
         channels |= encodings.dash("series", "group")
-    scale = _scale(times["time"])
+    scale = _time_scale(times["time"])
     x = quantity("time", f"{what} ({unit})", {"tickCount": 5}, **scale)
     times = times.with_columns(
         pl.col("time").clip(scale["domain"][0])
@@ -150,7 +159,7 @@ def distributions(times: pl.DataFrame, what: str) -> Part:
     return {"concat": panels, "columns": COLUMNS, "spacing": 24}
 
 
-def _scale(times: pl.Series) -> Part:
+def _time_scale(times: pl.Series) -> Part:
     """Returns a scale from 0 on or, if the values span decades, a logarithmic scale from the
     smallest value above 0 on.
     """
@@ -162,24 +171,30 @@ def _scale(times: pl.Series) -> Part:
 
 
 def steps(times: pl.DataFrame) -> pl.DataFrame:
-    """Returns the empirical distribution function of each series: series, cca, time, share."""
-    functions = []
-    for (series, cca), own in times.group_by("series", "cca", maintain_order=True):
-        values = own["time"].sort()
+    """Returns the empirical cumulative distribution of each series: series, cca, time, share (of
+    the values up to this time).
+
+    times: a row per value: series, cca, time
+    """
+    distributions_of_series = []
+    for (series, cca), series_rows in times.group_by("series", "cca", maintain_order=True):
+        values = series_rows["time"].sort()
         count = values.len()
         ranks = pl.Series(range(count)) if count <= MOST_POINTS else _even_ranks(count)
         line = pl.DataFrame(
             {"time": values.gather(ranks).round_sig_figs(4), "share": (ranks + 1) / count}
         )
         first = line.head(1).with_columns(share=pl.lit(0.0))
-        functions.append(
+        distributions_of_series.append(
             pl.concat([first, line]).with_columns(
                 pl.col("share").round(4), series=pl.lit(series), cca=pl.lit(cca)
             )
         )
-    return pl.concat(functions)
+    return pl.concat(distributions_of_series)
 
 
 def _even_ranks(count: int) -> pl.Series:
-    """Returns MOST_POINTS ranks, the first and the last included."""
+    """Returns MOST_POINTS ranks (positions in the sorted values) at even steps, the first and the
+    last included.
+    """
     return pl.Series([round(at * (count - 1) / (MOST_POINTS - 1)) for at in range(MOST_POINTS)])

@@ -1,4 +1,4 @@
-"""Draws a specification as SVG, PNG or JSON, and puts SVG into a page."""
+"""Draws a Vega-Lite specification as SVG, PNG or JSON, and prepares SVG for an HTML page."""
 
 import json
 import re
@@ -25,7 +25,7 @@ MOST_MARGIN = 60.0  # pixels
 
 
 def svg(spec: Part) -> str:
-    """Returns the SVG of a Vega-Lite specification. Raises ValueError if it doesn't compile."""
+    """Returns the SVG of a Vega-Lite specification. Raises ValueError if it is not valid."""
     return str(vl_convert.vegalite_to_svg(spec))
 
 
@@ -35,7 +35,7 @@ def png(spec: Part, scale: float = 2.0) -> bytes:
 
 
 def write(chart: Chart, folder: Path, image: Image) -> Path:
-    """Writes a file with the chart's name into an existing folder; the format json is the
+    """Writes a chart into a file with its name in an existing folder; the format json is the
     specification. Raises OSError.
     """
     file = folder / f"{chart.name}.{image}"
@@ -53,22 +53,26 @@ def write(chart: Chart, folder: Path, image: Image) -> Path:
 
 
 def narrow(spec: Part) -> Part:
-    """Returns the specification for a narrow screen, without the title, whose lines are long."""
+    """Returns the specification for a narrow screen, such as a phone's: panels in one column, the
+    legend below, and no title, whose lines are long.
+    """
     untitled = {name: part for name, part in spec.items() if name != "title"}
     config = spec.get("config", {}) | {"legend": {"orient": "bottom", "columns": _LEGEND_COLUMNS}}
-    return _laid_out(untitled) | {"config": config}
+    return _with_narrow_layout(untitled) | {"config": config}
 
 
-def _laid_out(part: Part) -> Part:
-    """Returns a view with all of its parts in the new layout; everything else stays as it is."""
+def _with_narrow_layout(part: Part) -> Part:
+    """Returns a part of a specification with its panels in one column and narrower; everything else
+    stays as it is.
+    """
     changed = dict(part)
     if "columns" in part and "concat" in part:
         changed["columns"] = 1
     if isinstance(part.get("width"), int | float):
         changed["width"] = min(part["width"], MOST_WIDTH)
-    for composed in ("vconcat", "concat", "layer"):
-        if composed in changed:
-            changed[composed] = [_laid_out(each) for each in changed[composed]]
+    for composition in ("vconcat", "concat", "layer"):
+        if composition in changed:
+            changed[composition] = [_with_narrow_layout(child) for child in changed[composition]]
     legend = part.get("encoding", {}).get("color", {}).get("legend")
     if legend and "columns" in legend:
         colour = part["encoding"]["color"] | {"legend": legend | {"columns": _LEGEND_COLUMNS}}
@@ -78,25 +82,25 @@ def _laid_out(part: Part) -> Part:
 
 @dataclass(frozen=True)
 class InlineDrawing:
-    """Holds a drawing as a part of a page, and its unscaled width in pixels."""
+    """Holds an SVG drawing as a part of an HTML page, and its unscaled width in pixels."""
 
     svg: str
     width: int
 
 
 def inline(svg: str, name: str, alt_text: str) -> InlineDrawing:
-    """Returns the drawing as a single image with an alternative text, and with identifiers that are
-    unique in the page.
+    """Prepares an SVG drawing for an HTML page: as a single image with an alternative text, and
+    with identifiers that are unique in the page because they begin with `name`.
 
-    Title and subtitle are left out because the page has them, and both sides have room for wider
-    letters. Coordinates are rounded to a tenth of a pixel. Raises xml.etree.ElementTree.ParseError
-    if the drawing is not XML.
+    Title and subtitle are left out because the page has them. Both sides get room for a browser's
+    wider letters. Coordinates are rounded to a tenth of a pixel. Raises
+    xml.etree.ElementTree.ParseError if the drawing is not XML.
     """
     ET.register_namespace("", SVG)
     root = ET.fromstring(svg)
-    top = _without_title(root)
-    left, right = _margins(root)
-    left += _titles_apart(root)
+    top = _remove_title(root)
+    left, right = _extra_margins(root)
+    left += _move_axis_titles(root)
     for element in root.iter():
         for key, value in list(element.attrib.items()):
             if key == "role" or key.startswith("aria-"):
@@ -108,37 +112,34 @@ def inline(svg: str, name: str, alt_text: str) -> InlineDrawing:
             elif "url(#" in value:
                 element.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
     width, height = (float(root.get(size, "0")) for size in ("width", "height"))
-    wide, high = round(width + left + right), round(height - top)
+    new_width, new_height = round(width + left + right), round(height - top)
     for key, size in (
-        ("width", f"{wide}"),
-        ("height", f"{high}"),
-        ("viewBox", f"{-left:g} {top:g} {wide} {high}"),
+        ("width", f"{new_width}"),
+        ("height", f"{new_height}"),
+        ("viewBox", f"{-left:g} {top:g} {new_width} {new_height}"),
     ):
         root.set(key, size)
     root.set("role", "img")
     root.set("aria-label", alt_text)
-    return InlineDrawing(ET.tostring(root, encoding="unicode"), wide)
+    return InlineDrawing(ET.tostring(root, encoding="unicode"), new_width)
 
 
-def _without_title(root: ET.Element) -> float:
-    """Removes the title of the whole drawing, and returns the position of the rest; 0 without a
-    title.
+def _remove_title(root: ET.Element) -> float:
+    """Removes the title of the whole drawing, and returns the vertical position of the rest in
+    pixels; 0 without a title.
     """
     parents = {child: parent for parent in root.iter() for child in parent}
     for title in root.iter(f"{{{SVG}}}g"):
         if title.get("class") == "mark-group role-title" and not _within_panel(title, parents):
             parents[title].remove(title)
-            texts = list(root.iter(f"{{{SVG}}}text"))
-            return max(
-                0,
-                round(
-                    min((_down(text, parents) - _size(text) for text in texts), default=0.0) - ABOVE
-                ),
-            )
+            texts = root.iter(f"{{{SVG}}}text")
+            tops = (_distance_from_top(text, parents) - _font_size(text) for text in texts)
+            return max(0, round(min(tops, default=0.0) - ABOVE))
     return 0.0
 
 
 def _within_panel(element: ET.Element, parents: dict[ET.Element, ET.Element]) -> bool:
+    """Returns whether an element is part of a panel, and not of the whole drawing."""
     while element in parents:
         element = parents[element]
         if "role-scope" in element.get("class", ""):
@@ -146,52 +147,56 @@ def _within_panel(element: ET.Element, parents: dict[ET.Element, ET.Element]) ->
     return False
 
 
-def _down(element: ET.Element, parents: dict[ET.Element, ET.Element]) -> float:
-    """Returns the distance of an element from the drawing's upper end, in pixels."""
-    down = 0.0
+def _distance_from_top(element: ET.Element, parents: dict[ET.Element, ET.Element]) -> float:
+    """Returns the distance of an element from the drawing's upper end in pixels: the sum of all of
+    its translations.
+    """
+    distance = 0.0
     while True:
         if moved := _MOVED.search(element.get("transform", "")):
-            down += float(moved[2])
+            distance += float(moved[2])
         if element not in parents:
-            return down
+            return distance
         element = parents[element]
 
 
-def _titles_apart(root: ET.Element) -> int:
-    """Moves the titles of vertical axes away from wider labels; returns the longest move."""
-    most = 0.0
+def _move_axis_titles(root: ET.Element) -> int:
+    """Moves the titles of vertical axes to the left, away from labels that a browser may draw
+    wider. Returns the longest move in pixels.
+    """
+    longest_move = 0.0
     for axis in root.iter(f"{{{SVG}}}g"):
         if axis.get("class") != "mark-group role-axis":
             continue
         texts = list(axis.iter(f"{{{SVG}}}text"))
         titles = [text for text in texts if "rotate(-90)" in text.get("transform", "")]
         labels = [text for text in texts if text not in titles and text.get("text-anchor") == "end"]
-        apart = min(max(map(_more, labels), default=0.0), MOST_MARGIN)
+        move = min(max(map(_extra_width, labels), default=0.0), MOST_MARGIN)
         for title in titles:
-            title.set("transform", f"translate({-apart:.1f},0) {title.get('transform')}")
-            most = max(most, apart)
-    return round(most)
+            title.set("transform", f"translate({-move:.1f},0) {title.get('transform')}")
+            longest_move = max(longest_move, move)
+    return round(longest_move)
 
 
-def _more(text: ET.Element) -> float:
-    """Returns the pixels by which a text may be wider than in the layout."""
-    return len("".join(text.itertext())) * _size(text) * WIDER
+def _extra_width(text: ET.Element) -> float:
+    """Returns the pixels by which a browser may draw a text wider than in the layout."""
+    return len("".join(text.itertext())) * _font_size(text) * WIDER
 
 
-def _size(text: ET.Element) -> float:
+def _font_size(text: ET.Element) -> float:
     return float(text.get("font-size", "10px").removesuffix("px"))
 
 
-def _margins(root: ET.Element) -> tuple[float, float]:
-    """Returns the pixels that the longest label needs in addition at the left and at the right if
-    letters are wider.
+def _extra_margins(root: ET.Element) -> tuple[float, float]:
+    """Returns the pixels that texts need at the left and at the right of the drawing if a browser
+    draws them wider.
     """
     left = right = 0.0
     for text in root.iter(f"{{{SVG}}}text"):
         if "rotate" in text.get("transform", ""):
             continue
-        more = _more(text)
+        extra = _extra_width(text)
         anchor = text.get("text-anchor", "start")
-        left = max(left, more * {"start": 0.0, "middle": 0.5}.get(anchor, 1.0))
-        right = max(right, more * {"start": 1.0, "middle": 0.5}.get(anchor, 0.0))
+        left = max(left, extra * {"start": 0.0, "middle": 0.5}.get(anchor, 1.0))
+        right = max(right, extra * {"start": 1.0, "middle": 0.5}.get(anchor, 0.0))
     return round(min(left, MOST_MARGIN)), round(min(right, MOST_MARGIN))

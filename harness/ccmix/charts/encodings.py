@@ -1,5 +1,7 @@
-"""Defines the parts that all charts share, also in Kibana: colours, channels, axes and scales,
-sources of rows, and the title. Columns and their units:
+"""Defines the parts that all charts share: colours, channels, axes, scales, rows and titles.
+
+A channel is Vega-Lite's rule for how a column of the rows is drawn: as x, y, colour or dashes.
+Kibana's panels use these parts, too. Columns and their units:
 
 time_s          seconds since the traffic began, the omitted time included
 goodput_bps     of a group, bit/s
@@ -59,20 +61,22 @@ ONE_COLOUR = "#333333"  # what belongs to no CCA, such as the fairness of a whol
 
 
 def all_colours() -> dict[str, str]:
-    """Returns the colour of every CCA of Linux."""
+    """Returns the colour of every CCA of Linux, by its name."""
     return COLOURS | {
         cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(OTHER_CCAS)
     }
 
 
 def colours_of(ccas: Iterable[str]) -> dict[str, str]:
-    """Returns the colours of these CCAs, in alphabetical order; CCAs that Linux doesn't have get
-    OTHER_COLOURS.
+    """Returns the colours of these CCAs by name, in alphabetical order; CCAs that Linux doesn't
+    have get OTHER_COLOURS.
     """
     known, wanted = all_colours() | {"-": NO_CCA}, sorted(set(ccas))
     unknown = [cca for cca in wanted if cca not in known]
-    more = {cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(unknown)}
-    return {cca: (known | more)[cca] for cca in wanted}
+    spare_colours = {
+        cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(unknown)
+    }
+    return {cca: (known | spare_colours)[cca] for cca in wanted}
 
 
 Kind = Literal[
@@ -86,8 +90,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which a report shows
 class Chart:
     """Holds a Vega-Lite specification with its data, and a text that describes the chart.
 
-    `name` is a file's name without suffix, unique among the charts of a report. `condition` is None
-    if several are shown. `runs` are the folders of the runs that are drawn.
+    `name` is a file's name without suffix, unique among the charts of a report. `settings`
+    describes the path. `condition` is the combination of swept values that is shown, or None if
+    there are several. `runs` are the folders of the runs that are drawn.
     """
 
     kind: Kind
@@ -115,7 +120,9 @@ POINTS = {
 def quantity(
     field: str, title: str | list[str] | None, axis: Mapping[str, Any] | None = None, **scale: Any
 ) -> Part:
-    """Returns a channel of numbers; `scale` is as Vega-Lite has it."""
+    """Returns a channel of numbers: the column, the title and format of its axis, and Vega-Lite's
+    parameters of its scale, such as domain=[0, 1].
+    """
     channel: Part = {"field": field, "type": "quantitative", "title": title}
     if axis:
         channel["axis"] = dict(axis)
@@ -125,8 +132,8 @@ def quantity(
 
 
 def plain(field: str) -> Part:
-    """Returns a channel of numbers for a further layer, which shares axis and title with
-    another layer.
+    """Returns a channel of numbers for a further layer of a view, whose axis and title another
+    layer defines.
     """
     return {"field": field, "type": "quantitative"}
 
@@ -148,13 +155,13 @@ RATE_AXIS = {"format": "~s", "tickCount": 5, "labelExpr": "datum.value === 0 ? '
 PERCENT_AXIS = {"format": "~%", "tickCount": 5}
 
 
-def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
+def colour_by_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
     """Returns channels that give each CCA its colour, and a legend of the CCAs that occur.
 
-    If the CCAs are known only with the data (None), the scale of colours has all CCAs, and its
-    legend would show all of them. Therefore a second channel, of a constant width, has a scale with
-    the CCAs in the data, which the legend uses. That channel is sorted because Vega-Lite warns of a
-    width by unsorted names.
+    If the CCAs are known only with the data (None), as in Kibana, the scale of colours has all
+    CCAs, and its legend would show all of them. Therefore a second channel, of a constant width,
+    has a scale with the CCAs in the data, which the legend uses. That channel is sorted because
+    Vega-Lite warns of a width by unsorted names.
     """
     legend: Part = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1}
     if ccas is not None:
@@ -166,9 +173,10 @@ def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
     return {"color": name(field, "CCA", scale=cca_scale(), legend=legend), "strokeWidth": width}
 
 
-def lighter(names: Iterable[str], field: str = "group") -> Part:
-    """Returns the channel that draws the marks of runs that are not valid lighter: it knows them by
-    the sign in a field's names.
+def lighter_if_not_valid(names: Iterable[str], field: str = "group") -> Part:
+    """Returns a channel that draws runs that are not valid lighter; {} if there are none.
+
+    Such runs have a sign (MARK) in the names of their groups, the values of `field`.
     """
     if not any(re.search(MARK, each) for each in names):
         return {}
@@ -181,7 +189,7 @@ def lighter(names: Iterable[str], field: str = "group") -> Part:
 
 
 def dash(field: str, title: str, **scale: Any) -> Part:
-    """Returns a channel that separates lines of one colour by their dashes."""
+    """Returns a channel that separates lines of the same colour by their dashes, with a legend."""
     legend = {
         "symbolType": "stroke",
         "symbolStrokeWidth": 2,
@@ -193,8 +201,8 @@ def dash(field: str, title: str, **scale: Any) -> Part:
 
 
 def cca_scale(ccas: Iterable[str] | None = None) -> Part:
-    """Returns the scale that gives each CCA its colour; None: all CCAs of Linux, and lines without
-    a CCA.
+    """Returns the scale that gives each CCA its colour. None: all CCAs of Linux, and '-' for flows
+    without a known CCA.
     """
     colours = all_colours() | {"-": NO_CCA} if ccas is None else colours_of(ccas)
     return {"domain": list(colours), "range": list(colours.values())}
@@ -211,23 +219,23 @@ def names_in_order(frame: pl.DataFrame, column: str) -> list[Any]:
 
 
 def largest(frame: pl.DataFrame, *columns: str) -> float:
-    """Returns the largest number of these columns; 1 without a number above 0."""
+    """Returns the largest number of these columns, as the end of an axis; 1 if none is above 0."""
     numbers = [value for column in columns if isinstance(value := frame[column].max(), int | float)]
     return float(max(numbers, default=0)) or 1.0
 
 
 @dataclass(frozen=True)
 class ChartSource:
-    """Holds `data` as Vega-Lite has it; `transform` turns its rows into the rows of a chart's
-    docstring.
+    """Holds the data of a view: rows in the chart (`data`), or Kibana's query, whose rows
+    `transform` turns into the rows that a chart's docstring describes.
     """
 
     data: Part
     transform: tuple[Part, ...] = ()
 
     def view(self, drawing: Part, *further: Part) -> Part:
-        """Returns `drawing`, a view of a mark or of layers, with these rows as data after `further`
-        transforms.
+        """Returns the Vega-Lite view that draws these rows. `drawing` has its mark or layers, and
+        `further` transforms of the rows.
         """
         transform = [*self.transform, *further]
         return {"data": self.data} | ({"transform": transform} if transform else {}) | drawing
@@ -258,8 +266,9 @@ def finished(
     panels: int = 1,
     condition: str | None = None,
 ) -> Chart:
-    """Returns the finished chart. `name` becomes its file's name; different names give different
-    files unless they are very long.
+    """Returns the finished chart with its title. `name` becomes its file's name; different names
+    give different files unless they are very long. `settings` describes the path, and `results` are
+    the runs drawn.
 
     panels: as in titled().
     """
@@ -271,14 +280,14 @@ def finished(
 
 
 def titled(title: str, settings: str, alt_text: str, drawing: Part, panels: int = 1) -> Part:
-    """Returns the specification of a drawing with a title, the settings below it, and a
-    description.
+    """Returns the whole Vega-Lite specification of a drawing: with a title, the settings below it,
+    and a description for screen readers.
 
     panels: the number of panels side by side, which limits the line length of the settings; a line
         may also be as long as the title.
     """
-    letters = max(panels * PANEL_WIDTH / LETTER_WIDTH, len(title) * TITLE_SIZE / SETTINGS_SIZE)
-    lines = textwrap.wrap(settings, int(letters))
+    line_length = max(panels * PANEL_WIDTH / LETTER_WIDTH, len(title) * TITLE_SIZE / SETTINGS_SIZE)
+    lines = textwrap.wrap(settings, int(line_length))
     return {
         "$schema": SCHEMA,
         "description": f"{title}. {settings}. {alt_text}",
@@ -296,8 +305,8 @@ def titled(title: str, settings: str, alt_text: str, drawing: Part, panels: int 
 
 
 def first_phrases(phrases: Sequence[str]) -> str:
-    """Returns all phrases, or the first ones and the number of the others: the tables are also
-    read to listeners.
+    """Joins phrases of an alternative text. Of many, only the first ones, and the number of the
+    others, because the text is read aloud and the tables are, too.
     """
     more = len(phrases) - MOST_PHRASES
     return "; ".join(phrases[:MOST_PHRASES]) + (f"; and {more} more" if more > 0 else "")

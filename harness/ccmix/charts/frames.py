@@ -1,6 +1,4 @@
-"""Makes tidy frames of finished runs, with swept settings as numbers, grouped into families
-of entries.
-"""
+"""Makes tables of finished runs for charts, with the swept settings of the path as numbers."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -43,10 +41,12 @@ AXIS = {"format": ".6~g", "labelOverlap": "greedy", "labelFlush": False, "grid":
 
 @dataclass(frozen=True)
 class SweptAxis:
-    """Describes a swept key whose values are all numbers of the same dimension.
+    """Describes a swept key of the campaign (such as rate) whose values are all numbers of the same
+    dimension, and so can be an axis.
 
-    `values` are the values of an axis with `title`, by the text in the INI file, in ascending
-    order. Spacing "even" gives the same room to each value, for values that span decades from 0 on.
+    `values` are the numbers on the axis, in the unit of `title`, by the text in the INI file, in
+    ascending order: {'10mbit': 10.0, '1gbit': 1000.0}. Spacing "even" gives the same room to each
+    value, for values that span decades from 0 on.
     """
 
     key: str
@@ -55,13 +55,13 @@ class SweptAxis:
     spacing: Spacing
 
     def channel(self) -> Part:
-        """Returns the channel of an axis with a tick at each value; rows have the number as
-        `setting`.
+        """Returns the Vega-Lite channel of the axis, with a tick at each value; rows have the
+        number as `setting`.
         """
         numbers = list(self.values.values())
         axis: Part = AXIS | {"values": numbers}
         if self.spacing == "even":
-            return even(self.title) | {"axis": axis | {"labelAngle": 0}}
+            return evenly_spaced_axis(self.title) | {"axis": axis | {"labelAngle": 0}}
         scale = {
             "type": self.spacing,
             "domain": [numbers[0], numbers[-1]],
@@ -77,7 +77,9 @@ class SweptAxis:
         }
 
     def label(self, text: str) -> str:
-        """Returns a value without its unit, for axes of names."""
+        """Returns the number of a value (text of the INI file) without its unit, for axes of
+        names.
+        """
         return f"{self.values[text]:.6g}"
 
     @property
@@ -85,34 +87,38 @@ class SweptAxis:
         return [self.label(text) for text in self.values]
 
 
-def even(title: str) -> Part:
-    """Returns the channel of an axis with a place for each value of `setting`, in
-    ascending order.
+def evenly_spaced_axis(title: str) -> Part:
+    """Returns the channel of an axis that gives each value of `setting` the same room, in ascending
+    order.
     """
     return {"field": "setting", "type": "ordinal", "title": title, "axis": AXIS | {"labelAngle": 0}}
 
 
-def numbers(key: str, texts: Iterable[str]) -> SweptAxis | None:
-    """Returns the values of a key; None unless they are two or more numbers of one dimension."""
-    read = {text: _read(key, text) for text in dict.fromkeys(texts)}
-    known = {text: value for text, value in read.items() if value is not None}
+def swept_axis(key: str, texts: Iterable[str]) -> SweptAxis | None:
+    """Returns the axis of a swept key with these values (texts of the INI file); None unless they
+    are two or more numbers of one dimension.
+    """
+    number_and_dimension = {text: _read_number(key, text) for text in dict.fromkeys(texts)}
+    known = {text: value for text, value in number_and_dimension.items() if value is not None}
     dimensions = {dimension for _, dimension in known.values()}
     if (
-        len(known) < len(read)
+        len(known) < len(number_and_dimension)
         or len(dimensions) != 1
         or len({value for value, _ in known.values()}) < 2
     ):
         return None
     largest = max(value for value, _ in known.values())
-    unit, size = _unit(dimensions.pop(), largest)
+    unit, unit_size = _unit_for(dimensions.pop(), largest)
     title = TITLES.get(key, key) + (f" ({unit})" if unit else "")
-    values = {text: float(f"{value / size:.10g}") for text, (value, _) in known.items()}
+    values = {text: float(f"{value / unit_size:.10g}") for text, (value, _) in known.items()}
     ascending = dict(sorted(values.items(), key=lambda pair: pair[1]))
-    return SweptAxis(key, title, ascending, _spacing(list(ascending.values())))
+    return SweptAxis(key, title, ascending, _axis_spacing(list(ascending.values())))
 
 
-def _read(key: str, text: str) -> tuple[float, str] | None:
-    """Returns the number in SI units, and its dimension."""
+def _read_number(key: str, text: str) -> tuple[float, str] | None:
+    """Returns the number in SI units, and its dimension: (1e7, 'rate') for '10mbit'; None if it is
+    not a number.
+    """
     match = _NUMBER.fullmatch(text.strip().lower())
     if not match:
         return None
@@ -125,7 +131,10 @@ def _read(key: str, text: str) -> tuple[float, str] | None:
     return None
 
 
-def _unit(dimension: str, largest: float) -> tuple[str, float]:
+def _unit_for(dimension: str, largest: float) -> tuple[str, float]:
+    """Returns the unit in which an axis up to `largest` (SI) is labelled, and its size in SI:
+    ('Mbit/s', 1e6).
+    """
     if dimension in _SHOWN:
         return next(
             (unit for unit in _SHOWN[dimension] if largest >= unit[1]), _SHOWN[dimension][-1]
@@ -133,7 +142,8 @@ def _unit(dimension: str, largest: float) -> tuple[str, float]:
     return {"bdp": "BDP", "p": "packets"}.get(dimension, dimension), 1.0
 
 
-def _spacing(ascending: list[float]) -> Spacing:
+def _axis_spacing(ascending: list[float]) -> Spacing:
+    """Returns 'linear', or for values that span decades 'log', or 'even' if the first is 0."""
     least = next(value for value in ascending if value > 0)
     if ascending[-1] / least < LOG_FROM:
         return "linear"
@@ -160,7 +170,8 @@ COLUMNS: dict[str, type[pl.DataType]] = {
 
 @dataclass(frozen=True)
 class Family:
-    """Holds the runs of entries on one topology, or between hosts, that sweep the same keys.
+    """Holds the runs of entries (tests of the campaign) on one topology, or between hosts, that
+    sweep the same keys, so that one chart can show them.
 
     A case is drawn separately: an entry, its destination if there are several, and the values of
     keys that aren't numbers.
@@ -170,9 +181,9 @@ class Family:
 
     @cached_property
     def sweeps(self) -> list[SweptAxis]:
-        """Returns the swept numbers, beginning with the one with the most values."""
+        """Returns the axes of swept numbers, beginning with the one with the most values."""
         axes = [
-            numbers(key, (result.run.condition[key] for result in self.results))
+            swept_axis(key, (result.run.condition[key] for result in self.results))
             for key in self.keys
         ]
         return sorted(filter(None, axes), key=lambda sweep: -len(sweep.values))
@@ -183,29 +194,33 @@ class Family:
 
     @cached_property
     def groups(self) -> pl.DataFrame:
-        """Returns a row per run and group: COLUMNS, `case`, and for each swept key "swept KEY", its
-        value as written.
+        """Returns the table from which most charts are made, with a row per run and group of flows:
+        COLUMNS, `case`, and for each swept key "swept KEY", its value as written.
 
         goodput_bps, retransmission_rate, share (of the run's goodput), fair_share: of the group;
         fairness (of all flows) and utilisation: of the run; streams: flows of the group, flows: of
-        the run; mix: 'cubic + bbr'. Cross traffic in a test has rows, too, and is none of the
-        run's flows and mix. Groups of a run that is not valid are marked (analysis/counting.py),
-        and the run has no fairness.
+        the run; mix: 'cubic + bbr'. Cross traffic in a test has rows, too, but does not count in
+        the run's flows and mix. Groups of a run that is not valid are marked
+        (analysis/counting.py), and the run has no fairness.
         """
-        swept = {sweep.key for sweep in self.sweeps}
-        several = len({result.run.dst for result in self.results}) > 1
+        numeric_keys = {sweep.key for sweep in self.sweeps}
+        several_destinations = len({result.run.dst for result in self.results}) > 1
         rows = []
         for result in self.results:
             run = result.run
             metrics = result.finished.metrics
             studied = studied_groups(result.finished)
-            phrases = [f"{key}={value}" for key, value in run.condition.items() if key not in swept]
-            of_run = {
+            named_values = [
+                f"{key}={value}" for key, value in run.condition.items() if key not in numeric_keys
+            ]
+            run_columns = {
                 "entry": run.entry,
                 "dst": run.dst,
                 "condition": run.condition_name,
                 "iteration": run.iteration,
-                "case": " ".join([run.entry, *([run.dst] if several else []), *phrases]),
+                "case": " ".join(
+                    [run.entry, *([run.dst] if several_destinations else []), *named_values]
+                ),
                 "mix": " + ".join(sorted({group.cca for group in studied}, key=cubic_first)),
                 "flows": sum(group.streams for group in studied),
                 "fairness": metrics.fairness if result.valid else None,
@@ -213,7 +228,7 @@ class Family:
                 **{SETTING + key: value for key, value in run.condition.items()},
             }
             rows += [
-                of_run
+                run_columns
                 | {
                     "group": marked(group.group, result.finished),
                     "cca": group.cca,
@@ -227,7 +242,7 @@ class Family:
 
 
 def families(results: Sequence[Result]) -> list[Family]:
-    """Returns the families of the runs, in the order of the plan."""
+    """Groups the runs by topology and swept keys, in the order of the plan."""
     by_path_and_keys: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         path = result.run.path.name if isinstance(result.run.path, Topology) else ""
@@ -240,18 +255,20 @@ def cubic_first(cca: str) -> tuple[bool, str]:
 
 
 def panels(groups: pl.DataFrame) -> pl.DataFrame:
-    """Returns the groups with `panel`: cases of a single CCA share a panel if their CCAs differ;
-    other cases have a panel of their own.
+    """Adds the column `panel` to the table of Family.groups. Cases of a single CCA share a panel if
+    their CCAs differ, so that these are compared; other cases have a panel of their own.
     """
-    alone = groups.group_by("case", maintain_order=True).agg(
+    cases = groups.group_by("case", maintain_order=True).agg(
         pl.col("cca").unique(),
         one_mix=pl.col("mix").n_unique() == 1,
         one_cca=pl.col("cca").n_unique() == 1,
     )
-    single = alone.filter("one_cca", "one_mix")
-    ccas = single["cca"].explode().to_list()
-    together = single["case"].to_list() if len(set(ccas)) == len(ccas) > 1 else []
-    title = pl.lit("each alone: " + ", ".join(together))
+    single_cca_cases = cases.filter("one_cca", "one_mix")
+    ccas = single_cca_cases["cca"].explode().to_list()
+    cases_of_shared_panel = (
+        single_cca_cases["case"].to_list() if len(set(ccas)) == len(ccas) > 1 else []
+    )
+    title = pl.lit("each alone: " + ", ".join(cases_of_shared_panel))
     return groups.with_columns(
-        panel=pl.when(pl.col("case").is_in(together)).then(title).otherwise("case")
+        panel=pl.when(pl.col("case").is_in(cases_of_shared_panel)).then(title).otherwise("case")
     )

@@ -1,8 +1,8 @@
-"""Draws coloured cells with numbers: maps of a measure over two swept settings (goodput gain,
-utilisation, retransmissions), and tables of goodputs.
+"""Draws coloured cells with numbers: heat maps over two swept settings, and tables of goodputs.
 
-Maps follow figures 2 to 6 of Datta and Fund 2023, tables figure 13 of Gomez et al. 2024. Cells are
-at even steps, in the order of the settings; colours are in linear or logarithmic steps.
+Maps are of goodput gain, utilisation or retransmissions. They follow figures 2 to 6 of Datta and
+Fund 2023, tables figure 13 of Gomez et al. 2024. Cells are at even steps, in the order of the
+settings; colours are in linear or logarithmic steps.
 """
 
 from collections.abc import Sequence
@@ -47,11 +47,13 @@ def cells(
     steps: Steps = "linear",
     ticks: Sequence[float] = (),
 ) -> Part:
-    """Draws rectangles that contain their number, as a single view. In logarithmic steps, cells of
-    0 are grey.
+    """Returns a view of coloured rectangles that contain their number. In logarithmic steps, cells
+    of 0 are grey.
 
-    Rows: the fields of x and y, and `value`. scale: the scale of the colours, without its type.
-    ticks: the numbers of the legend; none: Vega's choice.
+    Rows of the source: the fields of x and y, and `value` (a column's name).
+    format_: d3's format of the numbers
+    scale: the scale of the colours, without its type
+    ticks: the numbers of the legend; none: Vega's choice
     """
     legend: Part = {"format": format_} | ({"values": list(ticks)} if ticks else {})
     colour = {
@@ -85,8 +87,8 @@ def cells(
 
 @dataclass(frozen=True)
 class Measure:
-    """Describes a measure: its title, d3's format of its numbers, and the limits of its colours
-    (None: the data's).
+    """Describes the measure of a heat map: its title, d3's format of its numbers, and the limits of
+    its colours (None: the data's).
 
     `ticks` are the numbers of its legend; none: Vega's choice.
     """
@@ -99,10 +101,11 @@ class Measure:
 
 @dataclass(frozen=True)
 class MapLayout:
-    """Describes the layout of panels: how many are side by side, the size of a cell in pixels, and
-    the panels.
+    """Describes the layout of a heat map's panels: how many are side by side, and the size of a
+    cell in pixels.
 
-    `panels` are drawn in their order, also without cells; none: all panels with a cell.
+    `panels` are the names of the panels in their order, drawn also without cells; none: all panels
+    with a cell.
     """
 
     columns: int = COLUMNS
@@ -122,19 +125,21 @@ def heat_map(
     steps: Choice = "auto",
     layout: MapLayout = LAYOUT,
 ) -> Part:
-    """Draws a panel for each value of `panel`.
+    """Returns a heat map of a measure over two swept settings, with a panel for each value of the
+    column `panel`.
 
-    frame: panel, x, y (labels of the sweeps' values), value (null: no cell).
+    frame: a row per cell: panel, x, y (labels of the sweeps' values), value (null: no cell)
+    steps: steps of the colours; "auto": logarithmic if the values span decades
     """
-    known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
-    chosen = _steps(known["value"]) if steps == "auto" else steps
+    with_value = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
+    chosen_steps = _steps_for(with_value["value"]) if steps == "auto" else steps
     scale: Part = {"scheme": SCHEME}
-    if chosen == "linear":
-        scale["domain"] = list(measure.limits or (0, largest(known, "value")))
-    elif (known["value"] > 0).any():
-        above = known.filter(pl.col("value") > 0)["value"]
-        scale["domain"] = [above.min(), above.max()]
-    return _panels(known, x, y, measure, scale, chosen, layout)
+    if chosen_steps == "linear":
+        scale["domain"] = list(measure.limits or (0, largest(with_value, "value")))
+    elif (with_value["value"] > 0).any():
+        above_0 = with_value.filter(pl.col("value") > 0)["value"]
+        scale["domain"] = [above_0.min(), above_0.max()]
+    return _panels(with_value, x, y, measure, scale, chosen_steps, layout)
 
 
 def gain_map(
@@ -146,18 +151,23 @@ def gain_map(
     steps: Choice = "auto",
     layout: MapLayout = LAYOUT,
 ) -> Part:
-    """Draws the heat map of a goodput gain (1.0 is 100%), in the colours of the two CCAs.
+    """Returns a heat map of a goodput gain (1.0 is 100%) of the first of the two CCAs over the
+    second, in the colour of the one that gains. Parameters as in heat_map().
 
     Logarithmic steps are symmetric about 0, and linear near it.
     """
-    known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
-    most = max(largest(known.select(pl.col("value").abs()), "value"), 0.1)
-    log = steps == "log" or (steps == "auto" and most >= GAIN_LOG_FROM)
-    return _panels(known, x, y, measure, gain_scale(ccas, most, log=log), "linear", layout)
+    with_value = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
+    largest_gain = max(largest(with_value.select(pl.col("value").abs()), "value"), 0.1)
+    logarithmic = steps == "log" or (steps == "auto" and largest_gain >= GAIN_LOG_FROM)
+    return _panels(
+        with_value, x, y, measure, gain_scale(ccas, largest_gain, log=logarithmic), "linear", layout
+    )
 
 
 def gain_scale(ccas: tuple[str, str], most: float, *, log: bool) -> Part:
-    """Returns the scale of gains from -most to most, in the colours of the CCA that gains."""
+    """Returns the scale of the colours of gains from -most to most: the first CCA's colour for
+    gains, and the second's for losses.
+    """
     first, second = (
         COLOURS.get(cca, spare) for cca, spare in zip(ccas, OTHER_COLOURS, strict=False)
     )
@@ -165,15 +175,16 @@ def gain_scale(ccas: tuple[str, str], most: float, *, log: bool) -> Part:
     return scale | ({"type": "symlog", "constant": 0.1} if log else {})
 
 
-def _steps(values: pl.Series) -> Steps:
-    above = values.filter(values > 0)
-    if above.is_empty():
+def _steps_for(values: pl.Series) -> Steps:
+    """Returns logarithmic steps for values above 0 that span two decades, otherwise linear ones."""
+    above_0 = values.filter(values > 0)
+    if above_0.is_empty():
         return "linear"
-    return "log" if float(above.max()) / float(above.min()) >= LOG_FROM else "linear"  # type: ignore[arg-type]
+    return "log" if float(above_0.max()) / float(above_0.min()) >= LOG_FROM else "linear"  # type: ignore[arg-type]
 
 
 def _panels(
-    known: pl.DataFrame,
+    with_value: pl.DataFrame,
     x: SweptAxis,
     y: SweptAxis,
     measure: Measure,
@@ -181,28 +192,41 @@ def _panels(
     steps: Steps,
     layout: MapLayout,
 ) -> Part:
-    across = _names("x", x, x.labels, labelAngle=0)
-    up = _names("y", y, y.labels[::-1])
+    """Returns the chart with a panel of cells for each value of the column `panel`."""
+    x_channel = _axis_of_names("x", x, x.labels, labelAngle=0)
+    y_channel = _axis_of_names("y", y, y.labels[::-1])
     size = {
         "width": layout.cell_width * len(x.values),
         "height": layout.cell_height * len(y.values),
     }
 
-    def drawn(panel: str) -> Part:
-        own = inline(known.filter(pl.col("panel") == panel).drop("panel"))
+    def cells_of(panel: str) -> Part:
+        """Returns the view of the cells of one panel."""
+        own = inline(with_value.filter(pl.col("panel") == panel).drop("panel"))
         return cells(
-            own, across, up, "value", measure.format, measure.title, scale, steps, measure.ticks
+            own,
+            x_channel,
+            y_channel,
+            "value",
+            measure.format,
+            measure.title,
+            scale,
+            steps,
+            measure.ticks,
         )
 
-    panels = layout.panels or names_in_order(known, "panel")
+    panels = layout.panels or names_in_order(with_value, "panel")
     return {
         "columns": layout.columns,
         "spacing": 24,
-        "concat": [{"title": panel, **size, **drawn(panel)} for panel in panels],
+        "concat": [{"title": panel, **size, **cells_of(panel)} for panel in panels],
     }
 
 
-def _names(field: str, sweep: SweptAxis, order: list[str], **axis: Any) -> Part:
+def _axis_of_names(field: str, sweep: SweptAxis, order: list[str], **axis: Any) -> Part:
+    """Returns the channel of an axis with the labels of a sweep's values in this order; `axis` are
+    Vega-Lite's parameters.
+    """
     scale = {"domain": order, "paddingInner": 0.03}
     return {
         "field": field,
@@ -220,28 +244,32 @@ FORMAT = ".3s"
 
 
 def goodput_cells(source: ChartSource, x: Part, y: Part, **scale: Any) -> Part:
-    """Draws goodput_bps (bit/s) at each column and row (x and y), as a single view. scale: the
-    scale of the colours.
+    """Returns a view of goodput_bps (bit/s) in cells at each column and row (the channels x and y).
+    `scale` is that of the colours.
     """
-    across = x | {"axis": {"orient": "top", "labelAngle": 0} | x.get("axis", {})}
+    x_on_top = x | {"axis": {"orient": "top", "labelAngle": 0} | x.get("axis", {})}
     return cells(
-        source, across, y, "goodput_bps", FORMAT, "goodput (bit/s)", {"scheme": SCHEME, **scale}
+        source, x_on_top, y, "goodput_bps", FORMAT, "goodput (bit/s)", {"scheme": SCHEME, **scale}
     )
 
 
 def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> Part:
-    """Draws the table of `names` (rows) and `columns`; means: row, column, goodput_bps (bit/s,
-    null: no cell).
+    """Returns a table of mean goodputs as coloured cells.
+
+    means: a row per cell: row, column, goodput_bps (bit/s, null: no cell)
+    names: the names of the rows, in order
+    columns: the names of the columns, conditions such as 'rate=10mbit,loss=1%'
     """
-    known = means.drop_nulls("goodput_bps").with_columns(
+    with_goodput = means.drop_nulls("goodput_bps").with_columns(
         pl.col("goodput_bps").round_sig_figs(DIGITS)
     )
-    lines = [_lines(column) for column in columns]
+    column_labels = [_label_lines(column) for column in columns]
     width = max(
-        TABLE_CELL_WIDTH, *(round(len(line) * LETTER_WIDTH) for label in lines for line in label)
+        TABLE_CELL_WIDTH,
+        *(round(len(line) * LETTER_WIDTH) for label in column_labels for line in label),
     )
     # Vega puts a label's first line at the place of a single line, and the others below it
-    padding = LABEL_PADDING + LINE_HEIGHT * (max(map(len, lines)) - 1)
+    padding = LABEL_PADDING + LINE_HEIGHT * (max(map(len, column_labels)) - 1)
     x: Part = {
         "field": "column",
         "type": "nominal",
@@ -263,11 +291,11 @@ def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> 
         "scale": {"domain": names},
         "axis": {"labelLimit": 300},
     }
-    source = inline(known.select("row", "column", "goodput_bps"))
-    drawn = goodput_cells(source, x, y, domain=[0, largest(known, "goodput_bps")])
-    return {"width": width * len(columns), "height": TABLE_CELL_HEIGHT * len(names), **drawn}
+    source = inline(with_goodput.select("row", "column", "goodput_bps"))
+    cells_view = goodput_cells(source, x, y, domain=[0, largest(with_goodput, "goodput_bps")])
+    return {"width": width * len(columns), "height": TABLE_CELL_HEIGHT * len(names), **cells_view}
 
 
-def _lines(column: str) -> list[str]:
-    """Returns the lines of a condition above its column."""
+def _label_lines(column: str) -> list[str]:
+    """Returns the lines of a condition above its column, a line for each key."""
     return column.split(",")

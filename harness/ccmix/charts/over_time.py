@@ -1,9 +1,9 @@
-"""Draws time series: goodput with retransmissions, and the state of a BBR flow.
+"""Draws time series: goodput and retransmissions of flows, and the inner state of a BBR flow.
 
-A chart of goodput shows one condition of the path, its entries side by side on the same scales,
-three in a row, so that readers can compare all-CUBIC, all-BBR and the mix of both at a glance, as
-in figures 2 to 14 of Tierney et al. 2021. analysis/dynamics.py says how BBR's states are known,
-those of its first version and of the later ones.
+A chart of goodput shows one condition (combination of swept values) of the path, its entries side
+by side on the same scales, three in a row, so that readers can compare all-CUBIC, all-BBR and the
+mix of both at a glance, as in figures 2 to 14 of Tierney et al. 2021. analysis/dynamics.py says how
+BBR's states are known, those of its first version and of the later ones.
 """
 
 import math
@@ -56,8 +56,11 @@ BOUNDS = "bbr_bw_lo_bps", "bbr_inflight_hi_packets", "bbr_inflight_lo_packets"
 
 
 def phase(known: Collection[str]) -> pl.Expr:
-    """Returns a name in STATES, for rows of sockets.parquet with the columns `known`: the state,
-    and for probe_bw also its part, or the part of the pacing gain's cycle.
+    """Returns a Polars expression for a BBR socket's state, a name in STATES such as 'probe_bw,
+    up'; null without one.
+
+    It is for rows of sockets.parquet with the columns `known`. The part of probe_bw is that of the
+    later versions of BBR, or for the first version follows from the pacing gain.
     """
     gain = pl.col("bbr_pacing_gain")
     cycle = (
@@ -77,29 +80,40 @@ def phase(known: Collection[str]) -> pl.Expr:
 
 
 def states(
-    source: ChartSource, x: Part, y: Part | None = None, there: Sequence[str] = tuple(STATES)
+    source: ChartSource, x: Part, y: Part | None = None, named_states: Sequence[str] = tuple(STATES)
 ) -> Part:
-    """Draws a strip of states, each from time_s to to_s, as a single view; y separates flows.
+    """Returns a view of BBR's states as a strip, each in its colour from time_s to to_s; the
+    channel y separates flows.
 
-    Rows: time_s, to_s, bbr_state (phase()). there: the STATES that the legend names.
+    Rows of the source: time_s, to_s, bbr_state (phase()).
+    there: the STATES that the legend names
     """
-    scale = {"domain": list(there), "range": [STATES[state] for state in there]}
-    colour = name("bbr_state", None, scale=scale, legend={"orient": "top", "columns": len(there)})
+    scale = {"domain": list(named_states), "range": [STATES[state] for state in named_states]}
+    colour = name(
+        "bbr_state", None, scale=scale, legend={"orient": "top", "columns": len(named_states)}
+    )
     encoding = {"x": x, "x2": {"field": "to_s"}, "color": colour} | ({"y": y} if y else {})
     return source.view({"mark": "rect", "encoding": encoding})
 
 
 def lines_of(source: ChartSource, x: Part, columns: Lines, title: str, axis: Part) -> Part:
-    """Draws steps of several columns over time_s, as a single view; `columns` gives their names in
-    the legend, and their colours.
+    """Returns a view of several columns over time_s as lines of steps; `columns` gives their names
+    in the legend, and their colours.
 
-    A line of BOUNDS has gaps while they are not set. Other lines continue if a sample has no value.
+    A line of BOUNDS (limits that BBR sets only at times) has gaps while they are not set. Other
+    lines continue if a sample has no value.
     """
-    with_gaps = "".join(f" || datum.column === '{name}'" for name in columns if name in BOUNDS)
-    there = f"(isValid(datum.value){with_gaps})" if with_gaps else "isValid(datum.value)"
+    or_column_with_gaps = "".join(
+        f" || datum.column === '{name}'" for name in columns if name in BOUNDS
+    )
+    is_drawn = (
+        f"(isValid(datum.value){or_column_with_gaps})"
+        if or_column_with_gaps
+        else "isValid(datum.value)"
+    )
     folded = (
         {"fold": list(columns), "as": ["column", "value"]},
-        {"filter": f"{there} && datum.time_s >= 0"},
+        {"filter": f"{is_drawn} && datum.time_s >= 0"},
         {
             "calculate": " : ".join(
                 [
@@ -134,29 +148,30 @@ def lines_of(source: ChartSource, x: Part, columns: Lines, title: str, axis: Par
 
 
 def rates(source: ChartSource, x: Part, columns: Lines = RATES) -> Part:
-    """Draws lines of the RATES that are in `columns`."""
+    """Returns a view of the lines of `columns`, a part of RATES."""
     return lines_of(source, x, columns, "bit/s", RATE_AXIS)
 
 
 def delays(source: ChartSource, x: Part) -> Part:
-    """Draws lines of rtt_ms and min_rtt_ms."""
+    """Returns a view of rtt_ms and min_rtt_ms over time."""
     return lines_of(source, x, DELAYS, "RTT (ms)", {"tickCount": 4})
 
 
 def windows(source: ChartSource, x: Part, columns: Lines = WINDOWS) -> Part:
-    """Draws lines of the WINDOWS that are in `columns`."""
+    """Returns a view of the lines of `columns`, a part of WINDOWS."""
     return lines_of(source, x, columns, "packets", {"format": "~s", "tickCount": 4})
 
 
 def state_over_time(samples: pl.DataFrame) -> Part:
-    """Draws a strip of states, and below it rates, RTTs and windows.
+    """Returns a chart of one BBR flow over time: a strip of its states, and below it rates, RTTs
+    and windows.
 
     samples: the samples of a socket, in order: time_s, bbr_state (phase()), bbr_bandwidth_bps,
         delivery_rate_bps, rtt_s, bbr_min_rtt_s, cwnd_packets, in_flight_packets, and BOUNDS, which
         have a line if they were set. A sample's state is drawn until the next sample.
     """
     end_s = encodings.largest(samples, "time_s")
-    spans = _spans(samples, end_s)
+    spans = _spans_of_states(samples, end_s)
     lines = samples.gather_every(-(-samples.height // MOST_POINTS)).with_columns(
         pl.col("bbr_bandwidth_bps", "delivery_rate_bps").round_sig_figs(4),
         pl.col(*BOUNDS)
@@ -167,28 +182,38 @@ def state_over_time(samples: pl.DataFrame) -> Part:
         min_rtt_ms=(pl.col("bbr_min_rtt_s") * 1e3).round_sig_figs(4),
     )
     time = encodings.time(domain=[0, end_s], nice=False)
-    above = time | {"title": None, "axis": {"labels": False}}
+    time_without_labels = time | {"title": None, "axis": {"labels": False}}
 
-    def there(columns: Lines) -> Lines:
+    def set_columns(columns: Lines) -> Lines:
         unset = [name for name in BOUNDS if lines[name].null_count() == lines.height]
         return {name: line for name, line in columns.items() if name not in unset}
 
-    def of(columns: Lines) -> ChartSource:
+    def source_of(columns: Lines) -> ChartSource:
         return inline(lines.select("time_s", *columns))
 
-    drawn = [state for state in STATES if state in spans["bbr_state"]]
-    of_rates, of_windows = there(RATES), there(WINDOWS)
+    occurring_states = [state for state in STATES if state in spans["bbr_state"]]
+    rate_lines, window_lines = set_columns(RATES), set_columns(WINDOWS)
     plots = [
-        {"width": WIDTH, "height": STRIP_HEIGHT, **states(inline(spans), above, there=drawn)},
-        {"width": WIDTH, "height": HEIGHT, **rates(of(of_rates), above, of_rates)},
-        {"width": WIDTH, "height": HEIGHT, **delays(of(DELAYS), above)},
-        {"width": WIDTH, "height": HEIGHT, **windows(of(of_windows), time, of_windows)},
+        {
+            "width": WIDTH,
+            "height": STRIP_HEIGHT,
+            **states(inline(spans), time_without_labels, named_states=occurring_states),
+        },
+        {
+            "width": WIDTH,
+            "height": HEIGHT,
+            **rates(source_of(rate_lines), time_without_labels, rate_lines),
+        },
+        {"width": WIDTH, "height": HEIGHT, **delays(source_of(DELAYS), time_without_labels)},
+        {"width": WIDTH, "height": HEIGHT, **windows(source_of(window_lines), time, window_lines)},
     ]
     return {"vconcat": plots, "spacing": 6, "resolve": {"scale": {"color": "independent"}}}
 
 
-def _spans(samples: pl.DataFrame, end_s: float) -> pl.DataFrame:
-    """Returns the spans in which the state stays the same: time_s, to_s, bbr_state."""
+def _spans_of_states(samples: pl.DataFrame, end_s: float) -> pl.DataFrame:
+    """Returns the spans in which the state stays the same: time_s, to_s, bbr_state. The last one
+    ends at end_s.
+    """
     changes = samples.filter(
         pl.col("bbr_state").ne_missing(pl.col("bbr_state").shift()) | (pl.int_range(pl.len()) == 0)
     )
@@ -209,7 +234,7 @@ MOST_THIN_LINES = (
 
 @dataclass(frozen=True)
 class Scales:
-    """Holds the scales that all panels share, as Vega-Lite has them."""
+    """Holds the scales that all panels of a chart share, as Vega-Lite has them."""
 
     time: Part = field(default_factory=dict)
     goodput: Part = field(default_factory=dict)
@@ -226,15 +251,15 @@ def over_time(
     scales: Scales | None = None,
     each: Part | None = None,
 ) -> Part:
-    """Draws a line of goodput for each group, and below it the segments that it retransmitted, as a
-    single view.
+    """Returns a view of the goodput of each group of flows as a line, and below it of the segments
+    that it retransmitted.
 
-    Rows: begin_s and time_s (the interval's begin and end), goodput_bps, retransmits (segments in
-        the interval; null if they were not counted), group, cca, low_bps and high_bps (the range
-        that is drawn behind the line), omit_s (seconds at the start that aren't measured; they are
-        grey).
-    apart: further columns that separate lines.
-    each: a layer that is drawn instead of the range.
+    Rows of the source: begin_s and time_s (the interval's begin and end), goodput_bps, retransmits
+    (segments in the interval; null if they were not counted), group, cca, low_bps and high_bps (the
+    range that is drawn behind the line), omit_s (seconds at the start that aren't measured; they
+    are grey).
+    apart: further columns that separate lines
+    each: a layer that is drawn instead of the range
     """
     scales = scales or Scales()
     lines = [encodings.name(column) for column in ("group", *apart)]
@@ -280,16 +305,20 @@ def over_time(
             "layer": [
                 omitted,
                 {"layer": [each or spread, line]},
-                _retransmitted(x, lines, channels, scales),
+                _retransmissions_layer(x, lines, channels, scales),
             ],
             "resolve": {"scale": {"y": "independent"}},
         }
     )
 
 
-def _retransmitted(x: Part, lines: list[Part], channels: Part, scales: Scales) -> Part:
-    """Draws bars of each group's intervals, within a single outline."""
-    counted = "(datum.retransmits || 0)"
+def _retransmissions_layer(x: Part, lines: list[Part], channels: Part, scales: Scales) -> Part:
+    """Returns the layer with the retransmitted segments of each group's intervals: bars within a
+    single outline, in the lower part of the panel.
+
+    lines: channels that separate the groups
+    """
+    retransmits = "(datum.retransmits || 0)"
     scale = scales.retransmits | {
         "range": [{"expr": scales.height}, {"expr": f"{RETRANSMITS_BEGIN} * {scales.height}"}]
     }
@@ -301,7 +330,7 @@ def _retransmitted(x: Part, lines: list[Part], channels: Part, scales: Scales) -
                 "calculate": "[datum.begin_s, datum.begin_s, datum.time_s, datum.time_s]",
                 "as": "corner_s",
             },
-            {"calculate": f"[0, {counted}, {counted}, 0]", "as": "of_interval"},
+            {"calculate": f"[0, {retransmits}, {retransmits}, 0]", "as": "of_interval"},
             {"flatten": ["corner_s", "of_interval"]},
         ],
         "mark": {"type": "area", "opacity": 0.45},
@@ -315,13 +344,13 @@ def _retransmitted(x: Part, lines: list[Part], channels: Part, scales: Scales) -
 
 
 def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
-    """Draws a panel for each entry: the mean over iterations as a bold line, and each iteration as
-    a thin one, or the range of many iterations.
+    """Returns a chart of goodput over time with a panel for each entry: the mean over iterations as
+    a bold line, and each iteration as a thin one, or the range of many iterations.
 
     series: a row per entry, iteration, group and interval: entry, group, cca (str); iteration
         (int); time_s and begin_s (the interval's end and begin), goodput_bps, retransmits (segments
-        in the interval; null if they were not counted).
-    omit_s: seconds at the start of each entry's runs that aren't measured.
+        in the interval; null if they were not counted)
+    omit_s: seconds at the start of each entry's runs that aren't measured
     """
     series = series.with_columns(
         pl.col("goodput_bps").round_sig_figs(4), pl.col("time_s", "begin_s").round(4)
@@ -333,7 +362,9 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
         low_bps=pl.col("goodput_bps").min(),
         high_bps=pl.col("goodput_bps").max(),
     )
-    channels = encodings.of_cca(series["cca"].unique()) | encodings.lighter(series["group"])
+    channels = encodings.colour_by_cca(series["cca"].unique()) | encodings.lighter_if_not_valid(
+        series["group"]
+    )
     if series.select("group", "cca").unique().height > series["cca"].n_unique():
         channels |= encodings.dash("group", "group")
     scales = Scales(
@@ -344,17 +375,24 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
     )
     panels = []
     for entry in names_in_order(series, "entry"):
-        own = pl.col("entry") == entry
-        of_entry = inline(mean.filter(own).drop("entry").with_columns(omit_s=pl.lit(omit_s[entry])))
-        drawn = over_time(
-            of_entry, channels, scales=scales, each=_thin(series.filter(own), channels, scales)
+        is_entry = pl.col("entry") == entry
+        source = inline(
+            mean.filter(is_entry).drop("entry").with_columns(omit_s=pl.lit(omit_s[entry]))
         )
-        panels.append({"title": entry, "width": PANEL_WIDTH, "height": PANEL_HEIGHT, **drawn})
+        panel_view = over_time(
+            source,
+            channels,
+            scales=scales,
+            each=_lines_of_iterations(series.filter(is_entry), channels, scales),
+        )
+        panels.append({"title": entry, "width": PANEL_WIDTH, "height": PANEL_HEIGHT, **panel_view})
     return {"concat": panels, "columns": COLUMNS, "spacing": 24}
 
 
-def _thin(series: pl.DataFrame, channels: Part, scales: Scales) -> Part | None:
-    """Draws a line for each iteration, unless they are many."""
+def _lines_of_iterations(series: pl.DataFrame, channels: Part, scales: Scales) -> Part | None:
+    """Returns a layer with a thin line for each iteration; None if there are too many to be told
+    apart.
+    """
     if series["iteration"].n_unique() > MOST_THIN_LINES:
         return None
     return inline(series.select("time_s", "goodput_bps", "group", "cca", "iteration")).view(

@@ -1,4 +1,4 @@
-"""Draws results next to published numbers, and next to ranges that unknown keys leave open."""
+"""Draws the lab's results next to a paper's published numbers, or next to predicted ranges."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,8 @@ DASHES = ([1, 0], [5, 4])  # dashes of the two kinds of flows of a CCA
 
 @dataclass(frozen=True)
 class PlottedNumber:
-    """Describes a number that rows have by its name: title and axis of y, and its scale.
+    """Describes a measure that has a plot of its own: its name in the rows, title and axis of y,
+    and its scale.
 
     A scale without a domain goes from 0 to the largest number of all panels.
     """
@@ -51,11 +52,12 @@ class PlottedNumber:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Describes the layout: the panels in their order, how many of them are side by side, and the
-    marks.
+    """Describes the layout of published_next_to_lab(): the panels in their order, how many of them
+    are side by side, and the marks.
 
-    `bars` is for names on the x axis; otherwise points are drawn, which `lined` connects. `dashed`
-    are the names, in `line`, of the two kinds of flows that share a colour, if there are any.
+    `bars` is for names on the x axis; otherwise points are drawn, which lines connect if `lined` is
+    set. `dashed` are the names, in the column `line`, of the two kinds of flows that share a
+    colour, if there are any.
     """
 
     panels: tuple[str, ...]
@@ -65,38 +67,47 @@ class SideBySide:
     dashed: tuple[str, ...] = ()
 
 
-def beside(
+def published_next_to_lab(
     frame: pl.DataFrame, x: Part, numbers: Sequence[PlottedNumber], layout: SideBySide
 ) -> Part:
-    """Draws a column of plots for each panel. x: the channel of `setting`.
+    """Returns a chart of the lab's results with a paper's published numbers as diamonds: for each
+    panel, a column of plots, one for each measure.
 
-    frame: panel, number (name), setting, line, cca (or ALL_FLOWS), published (bool), mean, low,
-        high.
+    frame: a row per point: panel, number (the measure's name), setting, line, cca (or ALL_FLOWS),
+        published (bool), mean, low, high (the ends of the interval)
+    x: the channel of `setting`
     """
-    there = frame["number"].unique().to_list()
-    shown = [number for number in numbers if number.name in there]
-    channels = _colour(frame) | _offset(frame, x)
+    numbers_in_frame = frame["number"].unique().to_list()
+    drawn_numbers = [number for number in numbers if number.name in numbers_in_frame]
+    channels = _colour_channel(frame) | _offset_channel(frame, x)
     panels = []
     for panel in layout.panels:
-        own = frame.filter(pl.col("panel") == panel)
+        panel_rows = frame.filter(pl.col("panel") == panel)
         plots = []
-        for number in shown:
-            is_it = pl.col("number") == number.name
-            y = _y(number, largest(frame.filter(is_it), "mean", "high"))
-            within = pl.col("mean", "low", "high").clip(*y["scale"]["domain"])
-            labelled = (
+        for number in drawn_numbers:
+            of_number = pl.col("number") == number.name
+            y = _y_channel(number, largest(frame.filter(of_number), "mean", "high"))
+            clipped = pl.col("mean", "low", "high").clip(*y["scale"]["domain"])
+            x_of_plot = (
                 x
-                if number is shown[-1]
+                if number is drawn_numbers[-1]
                 else x | {"title": None, "axis": x["axis"] | {"labels": False}}
             )
             plots.append(
-                _plot(own.filter(is_it).with_columns(within), labelled, y, channels, layout)
+                _plot(
+                    panel_rows.filter(of_number).with_columns(clipped),
+                    x_of_plot,
+                    y,
+                    channels,
+                    layout,
+                )
             )
         panels.append({"title": panel, "spacing": 6, "vconcat": plots})
     return {"concat": panels, "columns": layout.columns, "spacing": 24}
 
 
-def _colour(frame: pl.DataFrame) -> Part:
+def _colour_channel(frame: pl.DataFrame) -> Part:
+    """Returns the channel of the CCAs' colours, with one for lines of all flows."""
     colours = colours_of(cca for cca in frame["cca"].unique() if cca != ALL_FLOWS)
     if (frame["cca"] == ALL_FLOWS).any():
         colours |= {ALL_FLOWS: ONE_COLOUR}
@@ -108,18 +119,23 @@ def _colour(frame: pl.DataFrame) -> Part:
     }
 
 
-def _offset(frame: pl.DataFrame, x: Part) -> Part:
-    """Returns the channel that puts several lines next to each other at a name on the x axis."""
-    several = (
+def _offset_channel(frame: pl.DataFrame, x: Part) -> Part:
+    """Returns the channel that puts several lines next to each other at a name on the x axis; {} if
+    there are none.
+    """
+    several_lines = (
         frame.group_by("panel", "number", "setting").agg(pl.col("line").n_unique())["line"].max()
         != 1
     )
     return (
-        {"xOffset": encodings.name("line", sort=None)} if several and x["type"] == "ordinal" else {}
+        {"xOffset": encodings.name("line", sort=None)}
+        if several_lines and x["type"] == "ordinal"
+        else {}
     )
 
 
-def _y(number: PlottedNumber, most: float) -> Part:
+def _y_channel(number: PlottedNumber, most: float) -> Part:
+    """Returns the y channel of a measure; without a domain of its own it ends at `most`."""
     scale = {"domain": [0, most], "nice": False} | number.scale
     return {
         "field": "mean",
@@ -131,9 +147,16 @@ def _y(number: PlottedNumber, most: float) -> Part:
 
 
 def _plot(rows: pl.DataFrame, x: Part, y: Part, channels: Part, layout: SideBySide) -> Part:
+    """Returns a plot of one measure: the lab's bars or points with intervals, and the published
+    numbers as diamonds.
+
+    rows: the rows of this panel and measure
+    """
     lab, published = (
-        inline(rows.filter(pl.col("published") == which).drop("panel", "number", "published"))
-        for which in (False, True)
+        inline(
+            rows.filter(pl.col("published") == is_published).drop("panel", "number", "published")
+        )
+        for is_published in (False, True)
     )
     interval: Part = {
         "mark": INTERVAL,
@@ -147,7 +170,7 @@ def _plot(rows: pl.DataFrame, x: Part, y: Part, channels: Part, layout: SideBySi
     else:
         line: Part = {
             "mark": LINE,
-            "encoding": {"y": y, "detail": [encodings.name("line")], **_dash(layout)},
+            "encoding": {"y": y, "detail": [encodings.name("line")], **_dash_channel(layout)},
         }
         marks = [interval, *([line] if layout.lined else []), {"mark": POINT, "encoding": {"y": y}}]
     measured = lab.view({"encoding": {"x": x, **channels}, "layer": marks})
@@ -156,9 +179,9 @@ def _plot(rows: pl.DataFrame, x: Part, y: Part, channels: Part, layout: SideBySi
     return {"width": PANEL_WIDTH, "height": HEIGHT, "layer": layers}
 
 
-def _dash(layout: SideBySide) -> Part:
-    """Returns the channel of the two kinds of flows; the line of all flows is solid and not in the
-    legend.
+def _dash_channel(layout: SideBySide) -> Part:
+    """Returns the channel of the dashes of the two kinds of flows; {} if the layout has none. The
+    line of all flows is solid and not in the legend.
     """
     if not layout.dashed:
         return {}
@@ -176,12 +199,12 @@ KINDS = ("range", "best", "result")
 
 
 def spans(source: ChartSource, value: Part, labels: Part, row: str = "row") -> Part:
-    """Draws a bar from low to high, a tick at the best estimate, and a point with its interval, as
-    a single view.
+    """Returns a view of predicted ranges and results, a line for each row: a bar from low to high,
+    a tick at the best estimate, and a point with its interval.
 
-    Rows: the name in `row`, low, high, best (null: not known), result, result_low and result_high,
-        all in the unit of `value`, a channel whose field is overridden.
-    labels: the names of KINDS in the legend.
+    Rows of the source: the name in the column `row`, low, high, best (null: not known), result,
+    result_low and result_high, all in the unit of `value`, a channel whose field is overridden.
+    labels: the names of KINDS in the legend
     """
     y = name(row, sort=None, axis={"labelLimit": 420, "ticks": False, "domain": False})
     domain = [labels[kind] for kind in KINDS]
@@ -190,6 +213,9 @@ def spans(source: ChartSource, value: Part, labels: Part, row: str = "row") -> P
     colour = name("kind", scale={"domain": domain, "range": colours}, legend=legend, sort=None)
 
     def layer(kind: str, mark: Part, field: str, end: str | None = None) -> Part:
+        """Returns the layer of one of the KINDS: `mark` at the column `field`, to the column `end`
+        if it is given.
+        """
         encoding = {"y": y, "x": value | {"field": field}, "color": colour}
         return {
             "transform": [

@@ -1,5 +1,6 @@
-"""Makes charts of samples: of a single condition over the time of its runs, and distributions of
-the times of short flows, of RTTs, and of BBR's estimates.
+"""Makes charts of samples: goodput over time, BBR's states, and distributions of RTTs and times.
+
+Distributions are of the times of short flows, of RTTs, and of BBR's bandwidth estimates.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,15 +26,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ConditionRuns:
-    """Holds runs of one condition on one path."""
+    """Holds the runs of one condition (one combination of swept values) on one path. `settings`
+    describes the path.
+    """
 
     name: str
     settings: str
     results: tuple[Result, ...]
 
 
-def conditions_of(results: Results, every: bool = False) -> Iterator[ConditionRuns]:
-    """Yields the conditions in the order of the plan, without runs that are not valid unless
+def conditions_of(results: Results, also_not_valid: bool = False) -> Iterator[ConditionRuns]:
+    """Yields the conditions with their runs in the order of the plan, only with valid runs unless
     `every` is set.
 
     If entries on different paths have a condition with the same name, each path counts as a
@@ -41,44 +44,49 @@ def conditions_of(results: Results, every: bool = False) -> Iterator[ConditionRu
     """
     by_condition: dict[str, dict[str, list[Result]]] = {}
     for result in results.runs:
-        wanted = by_condition.setdefault(result.run.condition_name, {}).setdefault(
+        condition_results = by_condition.setdefault(result.run.condition_name, {}).setdefault(
             describe(result), []
         )
-        if every or result.valid:
-            wanted.append(result)
+        if also_not_valid or result.valid:
+            condition_results.append(result)
     for name, paths in by_condition.items():
-        for number, (settings, wanted) in enumerate(paths.items(), start=1):
-            if wanted:
+        for number, (settings, condition_results) in enumerate(paths.items(), start=1):
+            if condition_results:
                 yield ConditionRuns(
-                    f"{name}, path {number}" if len(paths) > 1 else name, settings, tuple(wanted)
+                    f"{name}, path {number}" if len(paths) > 1 else name,
+                    settings,
+                    tuple(condition_results),
                 )
 
 
-def evenly_spread(every: Sequence[T], most: int | None) -> Sequence[T]:
-    """Returns at most that many items, at even steps from the first to the last."""
-    if most is None or len(every) <= most:
-        return every
+def evenly_spread(items: Sequence[T], most: int | None) -> Sequence[T]:
+    """Returns at most `most` items, at even steps from the first to the last; None: all of them."""
+    if most is None or len(items) <= most:
+        return items
     if most <= 1:
-        return every[:most]
-    return [every[round(at * (len(every) - 1) / (most - 1))] for at in range(most)]
+        return items[:most]
+    return [items[round(at * (len(items) - 1) / (most - 1))] for at in range(most)]
 
 
 def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
-    """Returns a chart for each condition, and a sentence if there are more than `most`. Raises
-    ArchiveError.
+    """Returns a chart of goodput over time for each condition, of at most `most` conditions, and a
+    sentence if there are more. Raises ArchiveError.
     """
     drawable = []
-    for condition in conditions_of(results, every=True):
+    for condition in conditions_of(results, also_not_valid=True):
         with_intervals = tuple(filter(series.has_intervals, condition.results))
         if with_intervals:
             drawable.append(ConditionRuns(condition.name, condition.settings, with_intervals))
     drawn = evenly_spread(drawable, most)
-    return [_time_series(condition) for condition in drawn], conditions_left_out(
+    return [_time_series_chart(condition) for condition in drawn], conditions_left_out(
         "time-series", len(drawn), len(drawable)
     )
 
 
 def conditions_left_out(kind: str, drawn: int, of: int) -> str | None:
+    """Returns the sentence that `drawn` of `of` conditions have a chart of this kind, with the
+    command that draws all of them; None if all have.
+    """
     if drawn == of:
         return None
     have = "has a chart of its own" if drawn == 1 else "have a chart of their own"
@@ -88,7 +96,8 @@ def conditions_left_out(kind: str, drawn: int, of: int) -> str | None:
     )
 
 
-def _time_series(condition: ConditionRuns) -> Chart:
+def _time_series_chart(condition: ConditionRuns) -> Chart:
+    """Returns the chart of goodput over time in one condition, with a panel for each entry."""
     frame = series.over_time(condition.results)
     entries = frame["entry"].unique(maintain_order=True).to_list()
     omit_s = {
@@ -103,7 +112,7 @@ def _time_series(condition: ConditionRuns) -> Chart:
         condition.name,
         f"Goodput over time: {condition.name}",
         condition.settings,
-        _description(frame, omit_s),
+        _means_text(frame, omit_s),
         drawing,
         panels=len(entries),
         condition=condition.results[0].run.condition_name,
@@ -111,9 +120,12 @@ def _time_series(condition: ConditionRuns) -> Chart:
     )
 
 
-def _description(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
-    """Returns 'all-cubic: cubic 961 Mbit/s, ...': the means of the drawn lines after the omitted
-    time.
+def _means_text(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
+    """Returns the alternative text of a time series, with the means after the omitted time:
+    'all-cubic: cubic 961 Mbit/s, ...'.
+
+    frame: rows as in series.over_time()
+    omit_s: seconds that each entry omits at the start
     """
     measured = frame.filter(
         pl.col("begin_s") >= pl.col("entry").replace_strict(omit_s, return_dtype=pl.Float64) - 1e-6
@@ -121,24 +133,24 @@ def _description(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
     means = measured.group_by("entry", "group", maintain_order=True).agg(
         pl.col("goodput_bps").mean(), most=pl.col("goodput_bps").max()
     )
-    of_entries = []
+    entry_texts = []
     for (entry,), groups in means.group_by("entry", maintain_order=True):
         parts = [
             f"{row['group']} {format_rate(row['goodput_bps'])} in the mean, at most "
             f"{format_rate(row['most'])}"
             for row in groups.iter_rows(named=True)
         ]
-        of_entries.append(f"{entry}: {'; '.join(parts)}")
+        entry_texts.append(f"{entry}: {'; '.join(parts)}")
     seconds = float(frame["time_s"].max())  # type: ignore[arg-type]
     return (
         f"Lines of goodput over {seconds:g} s, with retransmitted segments below, a panel for "
-        "each entry. " + ". ".join(of_entries) + "."
+        "each entry. " + ". ".join(entry_texts) + "."
     )
 
 
 def bbr_state_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
-    """Returns charts of a flow of each version of BBR, in the last condition or, if `most` is None,
-    in each condition.
+    """Returns charts of BBR's state over time, of one flow of each version of BBR, in the last
+    condition or, if `most` is None, in each condition; and a sentence if there are more conditions.
 
     Raises ArchiveError.
     """
@@ -150,23 +162,30 @@ def bbr_state_charts(results: Results, most: int | None) -> tuple[list[Chart], s
         if with_bbr:
             drawable.append(ConditionRuns(condition.name, condition.settings, (with_bbr,)))
     drawn = drawable if most is None else drawable[-1:]
-    charts = [chart for condition in drawn for chart in _bbr_states(condition)]
+    charts = [chart for condition in drawn for chart in _charts_of_bbr_flows(condition)]
     return charts, conditions_left_out("bbr-state", len(drawn), len(drawable))
 
 
-def _bbr_states(condition: ConditionRuns) -> list[Chart]:
-    """Returns a chart of the state over time for each BBR flow of the condition's only run."""
+def _charts_of_bbr_flows(condition: ConditionRuns) -> list[Chart]:
+    """Returns a chart of the state over time for a flow of each version of BBR in the condition's
+    only run.
+    """
     [result] = condition.results
     return [
-        _bbr_state(condition, BBRS[cca], flow) for cca, flow in series.bbr_flows(result).items()
+        _chart_of_bbr_flow(condition, BBRS[cca], flow)
+        for cca, flow in series.bbr_flows(result).items()
     ]
 
 
-def _bbr_state(condition: ConditionRuns, version: str, flow: pl.DataFrame) -> Chart:
+def _chart_of_bbr_flow(condition: ConditionRuns, version: str, flow: pl.DataFrame) -> Chart:
+    """Returns the chart of one BBR flow over time. `version` is BBR's name in titles, and `flow`
+    has its samples as series.bbr_flows() returns them.
+    """
     run = condition.results[0].run
-    counted = flow["bbr_state"].drop_nulls().value_counts(sort=True)
+    state_counts = flow["bbr_state"].drop_nulls().value_counts(sort=True)
     shares = [
-        f"{state} {format_percent(count / flow.height)}" for state, count in counted.iter_rows()
+        f"{state} {format_percent(count / flow.height)}"
+        for state, count in state_counts.iter_rows()
     ]
     text = (
         f"A strip of the state of one {version} flow of {run.entry}, iteration {run.iteration}, "
@@ -189,66 +208,73 @@ def _bbr_state(condition: ConditionRuns, version: str, flow: pl.DataFrame) -> Ch
 
 
 def _median(flow: pl.DataFrame, column: str) -> float | None:
+    """Returns the median of a column; None if it has no numbers."""
     median = flow[column].median()
     return float(median) if isinstance(median, int | float) else None
 
 
 MOST_PANELS = 6
 
-Times = Callable[[Result], pl.DataFrame | None]
+ReadTimes = Callable[[Result], pl.DataFrame | None]
 
 
 def distribution_charts(family: Family) -> Iterator[Chart | str]:
-    """Yields a chart with a panel for each condition, and a sentence if these are too many.
+    """Yields the cumulative distribution of the completion times of short flows, or of the RTTs if
+    the runs have none, with a panel for each condition; and a sentence if there are too many
+    conditions.
 
-    RTTs are only from the first valid iteration.
+    RTTs are only from the first valid iteration of each condition.
 
     Raises ArchiveError.
     """
-    short = any(result.finished.metrics.completions for result in family.results)
-    times, what = (
-        (series.completions, "completion time") if short else (series.rtts, "smoothed RTT")
+    has_short_flows = any(result.finished.metrics.completions for result in family.results)
+    read_times, times_name = (
+        (series.completions, "completion time")
+        if has_short_flows
+        else (series.rtts, "smoothed RTT")
     )
-    every_condition = list(conditions_of(Results(family.results, len(family.results))))
+    all_conditions = list(conditions_of(Results(family.results, len(family.results))))
     frames: list[pl.DataFrame] = []
     drawn: list[Result] = []
-    drawn_conditions = evenly_spread(every_condition, MOST_PANELS)
+    drawn_conditions = evenly_spread(all_conditions, MOST_PANELS)
     for condition in drawn_conditions:
-        results = condition.results if short else _first_of_each(condition.results)
-        of_condition = [
+        results = condition.results if has_short_flows else _first_iterations(condition.results)
+        condition_frames = [
             frame
             for result in results
-            if (frame := _of_run(result, condition.name, times)) is not None
+            if (frame := _times_of_run(result, condition.name, read_times)) is not None
         ]
-        frames += of_condition
-        drawn += results if of_condition else []
+        frames += condition_frames
+        drawn += results if condition_frames else []
     if not frames:
         return
-    whole = pl.concat(frames)
-    if whole.is_empty():
+    all_times = pl.concat(frames)
+    if all_times.is_empty():
         return
     entries = ",".join(dict.fromkeys(result.run.entry for result in drawn))
-    title = f"Distribution of the {what}" + ("s of short flows" if short else "s of all flows")
+    title = f"Distribution of the {times_name}" + (
+        "s of short flows" if has_short_flows else "s of all flows"
+    )
     yield finished(
         "distribution",
         f"distribution {entries}",
         title,
         in_common(drawn),
-        _quantiles(whole),
-        distributions(whole, what),
+        _quantiles_text(all_times),
+        distributions(all_times, times_name),
         results=drawn,
-        panels=min(3, whole["panel"].n_unique()),
+        panels=min(3, all_times["panel"].n_unique()),
     )
-    if len(drawn_conditions) < len(every_condition):
+    if len(drawn_conditions) < len(all_conditions):
         yield (
-            f"“{title}” of {entries} has {len(drawn_conditions)} of {len(every_condition)} "
+            f"“{title}” of {entries} has {len(drawn_conditions)} of {len(all_conditions)} "
             "conditions, evenly spread: more panels can't be read."
         )
 
 
 def estimate_charts(family: Family) -> Iterator[Chart | str]:
     """Yields box plots of the bandwidth that BBR estimates in the first valid iteration, by the
-    only swept number.
+    only swept number of the family.
 
     Raises ArchiveError.
     """
@@ -260,14 +286,16 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
         if any(map(series.may_have_bbr, family.results)):
             yield too_large(title, family, f"{len(sweep.values)} places for boxes", MOST_BOXES)
         return
-    where = ("entry", "dst", "condition")
-    cases = {row[:3]: row[3] for row in family.groups.select(*where, "case").unique().iter_rows()}
+    case_columns = ("entry", "dst", "condition")
+    cases = {
+        row[:3]: row[3] for row in family.groups.select(*case_columns, "case").unique().iter_rows()
+    }
     frames: list[pl.DataFrame] = []
     drawn: list[Result] = []
     in_order = sorted(
         family.results, key=lambda result: sweep.values[result.run.condition[sweep.key]]
     )
-    for result in _first_of_each(in_order):
+    for result in _first_iterations(in_order):
         run = result.run
         estimates = series.bandwidth_estimates(result)
         if estimates is not None and not estimates.is_empty():
@@ -277,11 +305,11 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
             drawn.append(result)
     if not frames:
         return
-    whole = pl.concat(frames)
-    medians = whole.group_by("panel", "x", "group", maintain_order=True).agg(
+    all_estimates = pl.concat(frames)
+    medians = all_estimates.group_by("panel", "x", "group", maintain_order=True).agg(
         pl.col("bandwidth_bps").median()
     )
-    phrases = [
+    medians_text = [
         f"{row['panel']}, {row['x']}, {row['group']}: {shown('_bps', row['bandwidth_bps'])}"
         for row in medians.iter_rows(named=True)
     ]
@@ -290,16 +318,18 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
         f"bandwidth estimate {','.join(dict.fromkeys(result.run.entry for result in drawn))}",
         title,
         in_common(drawn),
-        f"Box plots. Medians: {first_phrases(phrases)}.",
+        f"Box plots. Medians: {first_phrases(medians_text)}.",
         boxes(
-            whole, sweep.title, quantity("bandwidth_bps", "bandwidth estimate (bit/s)", RATE_AXIS)
+            all_estimates,
+            sweep.title,
+            quantity("bandwidth_bps", "bandwidth estimate (bit/s)", RATE_AXIS),
         ),
         results=drawn,
-        panels=min(3, whole["panel"].n_unique()),
+        panels=min(3, all_estimates["panel"].n_unique()),
     )
 
 
-def _first_of_each(results: Sequence[Result]) -> list[Result]:
+def _first_iterations(results: Sequence[Result]) -> list[Result]:
     """Returns the first iteration of each entry, destination and condition."""
     first: dict[tuple[str, str, str], Result] = {}
     for result in results:
@@ -307,8 +337,11 @@ def _first_of_each(results: Sequence[Result]) -> list[Result]:
     return list(first.values())
 
 
-def _of_run(result: Result, panel: str, times: Times) -> pl.DataFrame | None:
-    frame = times(result)
+def _times_of_run(result: Result, panel: str, read_times: ReadTimes) -> pl.DataFrame | None:
+    """Returns a run's times as distributions.distributions() draws them; None if the run has
+    none.
+    """
+    frame = read_times(result)
     if frame is None:
         return None
     ccas = {group.group: group.cca for group in result.finished.metrics.groups}
@@ -320,7 +353,10 @@ def _of_run(result: Result, panel: str, times: Times) -> pl.DataFrame | None:
     )
 
 
-def _quantiles(times: pl.DataFrame) -> str:
+def _quantiles_text(times: pl.DataFrame) -> str:
+    """Returns the alternative text of distributions, with the median and the 95th percentile of
+    each series.
+    """
     quantiles = times.group_by("panel", "series", maintain_order=True).agg(
         median=pl.col("seconds").median(),
         p95=pl.col("seconds").quantile(0.95, "linear"),

@@ -1,4 +1,4 @@
-"""Reads the files of runs as tidy frames for charts over time."""
+"""Reads the samples in the files of runs as tables for charts: goodput over time, RTTs, BBR."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,8 +44,8 @@ def has_intervals(result: Result) -> bool:
 
 
 def over_time(results: Sequence[Result]) -> pl.DataFrame:
-    """Returns the frame that time_series() takes: goodput and retransmitted segments, summed over
-    the flows of a group.
+    """Returns the table that over_time.time_series() draws: goodput and retransmitted segments in
+    intervals, summed over the flows of a group.
 
     The ends of intervals differ a little between flows and iterations: they are moved to multiples
     of the interval. If there would be more than MOST_STEPS of these, several intervals are joined.
@@ -54,11 +54,12 @@ def over_time(results: Sequence[Result]) -> pl.DataFrame:
     of_runs = []
     for result in results:
         with parquet.understood(result.folder / run_files.INTERVALS):
-            of_runs.append(_of_run(result))
+            of_runs.append(_goodput_of_run(result))
     return pl.concat(of_runs)
 
 
-def _of_run(result: Result) -> pl.DataFrame:
+def _goodput_of_run(result: Result) -> pl.DataFrame:
+    """Returns the rows of one run in the table of over_time()."""
     intervals = parquet.read(
         result.folder / run_files.INTERVALS,
         ["time_s", "seconds", "group", "port", "goodput_bps", "retransmits"],
@@ -66,22 +67,22 @@ def _of_run(result: Result) -> pl.DataFrame:
     ccas = {group.group: group.cca for group in result.finished.metrics.groups}
     interval_s = float(f"{float(intervals.select(pl.col('seconds').median()).item()):.2g}")
     end_s = float(intervals.select(pl.col("time_s").max()).item())
-    joined = max(1, -int(-end_s / interval_s // MOST_STEPS))
-    step_s = interval_s * joined
-    number = ((pl.col("time_s") / interval_s).round() / joined).ceil()
-    known = pl.col("retransmits").is_not_null()
+    joined_intervals = max(1, -int(-end_s / interval_s // MOST_STEPS))
+    step_s = interval_s * joined_intervals
+    step_number = ((pl.col("time_s") / interval_s).round() / joined_intervals).ceil()
+    is_known = pl.col("retransmits").is_not_null()
     return (
-        intervals.with_columns(number=number)
+        intervals.with_columns(number=step_number)
         .group_by("number", "group", "port", maintain_order=True)
         .agg(
             bits=(pl.col("goodput_bps") * pl.col("seconds")).sum(),
             seconds=pl.col("seconds").sum(),
-            retransmits=pl.when(known.any()).then(pl.col("retransmits").sum()),
+            retransmits=pl.when(is_known.any()).then(pl.col("retransmits").sum()),
         )
         .group_by("number", "group", maintain_order=True)
         .agg(
             goodput_bps=pl.col("bits").sum() / pl.col("seconds").max(),
-            retransmits=pl.when(known.any()).then(pl.col("retransmits").sum()),
+            retransmits=pl.when(is_known.any()).then(pl.col("retransmits").sum()),
         )
         .sort("number", maintain_order=True)
         .select(
@@ -98,69 +99,75 @@ def _of_run(result: Result) -> pl.DataFrame:
 
 
 def may_have_bbr(result: Result) -> bool:
-    """Returns whether sockets of a version of BBR were sampled."""
+    """Returns whether a version of BBR sent and sockets were sampled, so that BBR's state may be
+    known.
+    """
     has_bbr = any(group.cca in BBRS for group in result.finished.metrics.groups)
     return has_bbr and (result.folder / run_files.SOCKETS).exists()
 
 
 def bbr_flows(result: Result) -> dict[str, pl.DataFrame]:
-    """Returns the frame that state_over_time() takes for the first flow with states of each version
-    of BBR, by CCA.
+    """Returns the samples of one flow of each version of BBR, by CCA, as
+    over_time.state_over_time() draws them. The first flow with known states is taken.
 
     in_flight_packets: packets sent that are neither acknowledged, nor selectively acknowledged, nor
-        taken for lost; with retransmitted ones (tcp_packets_in_flight() in include/net/tcp.h).
-    Raises ArchiveError.
+    taken for lost; with retransmitted ones (tcp_packets_in_flight() in include/net/tcp.h). Raises
+    ArchiveError.
     """
-    sockets = _sampled(result, BBR_COLUMNS, LATER_COLUMNS)
+    sockets = _sender_samples(result, BBR_COLUMNS, LATER_COLUMNS)
     if sockets is None:
         return {}
-    stated = sockets.with_columns(bbr_state=phase(sockets.columns)).filter(
+    with_state = sockets.with_columns(bbr_state=phase(sockets.columns)).filter(
         pl.col("bbr_state").is_not_null()
     )
-    first = stated.sort("cca", "host", "port").unique("cca", keep="first", maintain_order=True)
+    first_flows = with_state.sort("cca", "host", "port").unique(
+        "cca", keep="first", maintain_order=True
+    )
     return {
-        cca: _of_flow(sockets, host, port)
-        for cca, host, port in first.select("cca", "host", "port").iter_rows()
+        cca: _samples_of_flow(sockets, host, port)
+        for cca, host, port in first_flows.select("cca", "host", "port").iter_rows()
     }
 
 
-def _of_flow(sockets: pl.DataFrame, host: str, port: int) -> pl.DataFrame:
-    own = sockets.filter(
+def _samples_of_flow(sockets: pl.DataFrame, host: str, port: int) -> pl.DataFrame:
+    """Returns the samples of one flow in order, with bbr_state and in_flight_packets."""
+    samples = sockets.filter(
         pl.col("host") == host, pl.col("port") == port, pl.col("time_s") >= 0
     ).sort("time_s")
     counts = [
         pl.col(name).cast(pl.Int64)
         for name in ("unacked", "sacked", "lost", "retransmitted_unacked")
     ]
-    return own.with_columns(
-        bbr_state=phase(own.columns),
+    return samples.with_columns(
+        bbr_state=phase(samples.columns),
         in_flight_packets=counts[0] - counts[1] - counts[2] + counts[3],
     )
 
 
 def rtts(result: Result) -> pl.DataFrame | None:
-    """Returns the smoothed RTTs that count in the metrics: group, seconds; None without sockets'
-    samples.
+    """Returns the smoothed RTTs from which the metrics are computed: group, seconds; None if
+    sockets were not sampled.
 
-    Raises ArchiveError.
+    A socket reports its last RTT also while it is idle: only samples count that are new, and from
+    the time in which a flow was active. Raises ArchiveError.
     """
-    counts = {"segs_in": pl.Int64, "bytes_acked": pl.Int64, "cookie": pl.UInt64}
-    sockets = _sampled(result, ["group", "rtt_s"], counts)
+    counters = {"segs_in": pl.Int64, "bytes_acked": pl.Int64, "cookie": pl.UInt64}
+    sockets = _sender_samples(result, ["group", "rtt_s"], counters)
     if sockets is None:
         return None
     traffic = as_archived(result.finished, result.folder).traffic
-    active = {
+    active_spans = {
         (flow.host, flow.port): (flow.begin_s, flow.begin_s + flow.active_s)
         for flow in result.finished.metrics.flows
         if flow.begin_s is not None and flow.active_s is not None
     }
-    whole = (
+    whole_traffic = (
         traffic.omit_s,
         traffic.seconds or math.inf,
     )  # of an older archive, which does not say when a flow sent
     flows = sockets.select("host", "port", "group").unique(maintain_order=True).rows()
     spans = pl.DataFrame(
-        [(*flow, *active.get(flow[:2], whole)) for flow in flows],
+        [(*flow, *active_spans.get(flow[:2], whole_traffic)) for flow in flows],
         schema={
             "host": pl.String,
             "port": pl.Int64,
@@ -170,72 +177,79 @@ def rtts(result: Result) -> pl.DataFrame | None:
         },
         orient="row",
     )
-    known = sockets.drop(name for name in counts if sockets[name].null_count() == sockets.height)
-    return new_rtts(known, spans).select("group", seconds="rtt_s").drop_nulls()
+    without_empty_columns = sockets.drop(
+        name for name in counters if sockets[name].null_count() == sockets.height
+    )
+    return new_rtts(without_empty_columns, spans).select("group", seconds="rtt_s").drop_nulls()
 
 
 def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
     """Returns the bandwidth estimates of BBR flows in the measured time: group, cca, bandwidth_bps.
+    None if no sockets of BBR were sampled.
 
-    A group has at most MOST_ESTIMATES, at even ranks; None without sockets' samples.
-    Raises ArchiveError.
+    A group has at most MOST_ESTIMATES: values at even ranks. Raises ArchiveError.
     """
     if (
         not may_have_bbr(result)
-        or (sockets := _sampled(result, ["group", "cca", "bbr_bandwidth_bps"])) is None
+        or (sockets := _sender_samples(result, ["group", "cca", "bbr_bandwidth_bps"])) is None
     ):
         return None
     of_bbr = pl.col("cca").is_in(BBRS) & (pl.col("bbr_bandwidth_bps") > 0)
-    known = _in_measured_time(result, sockets).filter(of_bbr)
-    ranked = known.select("group", "cca", bandwidth_bps="bbr_bandwidth_bps").sort(
+    estimates = _in_measured_time(result, sockets).filter(of_bbr)
+    ranked = estimates.select("group", "cca", bandwidth_bps="bbr_bandwidth_bps").sort(
         "group", "bandwidth_bps"
     )
-    number = pl.int_range(pl.len()).over("group")
-    every = (pl.len().over("group") / MOST_ESTIMATES).ceil()
-    return ranked.filter(number % every == every // 2)
+    rank = pl.int_range(pl.len()).over("group")
+    rank_step = (pl.len().over("group") / MOST_ESTIMATES).ceil()
+    return ranked.filter(rank % rank_step == rank_step // 2)
 
 
 def omit_s(result: Result) -> float:
-    """Returns the seconds at the start of the run that were really omitted: a src-cmd may set them
-    itself.
+    """Returns the seconds at the start of the run that were omitted from the measurement. A user's
+    src-cmd may set another time than the entry.
     """
     return as_archived(result.finished, result.folder).traffic.omit_s
 
 
 def _in_measured_time(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns the rows of the measured time, without the omitted time at the start."""
     return measured(as_archived(result.finished, result.folder), frame)
 
 
 def completions(result: Result) -> pl.DataFrame | None:
-    """Returns the times of the completed short flows: group, seconds; None without any. Raises
-    ArchiveError.
+    """Returns the times in which short flows completed: group, seconds; None if the run had none.
+    Raises ArchiveError.
     """
     file = result.folder / run_files.COMPLETIONS
     return parquet.read(file, ["group", "seconds"]).drop_nulls() if file.exists() else None
 
 
-def _sampled(
+def _sender_samples(
     result: Result,
     columns: Sequence[str],
     optional: Mapping[str, type[pl.DataType]] = MappingProxyType({}),
 ) -> pl.DataFrame | None:
-    """Returns these columns, host, port and time_s of the sender's established sockets; None
-    without such columns.
+    """Returns samples of the sender's established sockets: these columns, host, port and time_s.
+    None if sockets were not sampled, or if a column is missing.
 
-    Optional columns that the file lacks are null.
+    optional: types of columns that are null if the file lacks them
     """
     file = result.folder / run_files.SOCKETS
     if not file.exists():
         return None
     with parquet.scanned(file) as lazy:
-        known = set(lazy.collect_schema().names())
-        if not {*columns, *_SAMPLE} <= known:
+        existing = set(lazy.collect_schema().names())
+        if not {*columns, *_SAMPLE} <= existing:
             return None
         of_sender = (
             (pl.col("end") == "sender") & ~pl.col("final") & (pl.col("state") == "established")
         )
-        more = [
-            pl.col(name).cast(dtype) if name in known else pl.lit(None, dtype).alias(name)
+        optional_columns = [
+            pl.col(name).cast(dtype) if name in existing else pl.lit(None, dtype).alias(name)
             for name, dtype in optional.items()
         ]
-        return lazy.filter(of_sender).select("time_s", "host", "port", *columns, *more).collect()
+        return (
+            lazy.filter(of_sender)
+            .select("time_s", "host", "port", *columns, *optional_columns)
+            .collect()
+        )

@@ -1,5 +1,6 @@
-"""Describes the settings of a path on charts, and draws measures against a setting, and shares of
-the goodput against shares of the flows, as in figure 10 of Gomez et al. 2024.
+"""Draws measures against a swept setting of the path, and describes a path's settings in a line.
+
+Also draws shares of the goodput against shares of the flows, as in figure 10 of Gomez et al. 2024.
 """
 
 from collections.abc import Sequence
@@ -29,34 +30,35 @@ from ccmix.units import format_bytes, format_rate, format_time
 
 
 def describe(result: Result) -> str:
-    """Describes the path of a run in a single line."""
-    return ", ".join(_parts(result))
+    """Describes the path of a run in a single line: '10 Mbit/s, base RTT 20 ms, ...'."""
+    return ", ".join(_settings_of_path(result))
 
 
 def in_common(results: Sequence[Result]) -> str:
     """Describes in a single line the settings that the paths of all runs share, without those that
     are swept or differ between entries.
     """
-    parts = [
-        _parts(result)
-        for result in {(each.run.entry, each.run.condition_name): each for each in results}.values()
-    ]
-    return ", ".join(part for part in parts[0] if all(part in other for other in parts))
+    one_of_each = {(each.run.entry, each.run.condition_name): each for each in results}
+    paths = [_settings_of_path(result) for result in one_of_each.values()]
+    return ", ".join(part for part in paths[0] if all(part in path for path in paths))
 
 
-def _parts(result: Result) -> list[str]:
+def _settings_of_path(result: Result) -> list[str]:
+    """Returns the settings of a run's path, each as a text: ['10 Mbit/s', 'base RTT 20 ms',
+    ...].
+    """
     kernel = f"Linux {result.finished.facts.kernel}"
     if isinstance(result.run.path, HostPath):
-        return [*_between_hosts(result.run.path, result.run.traffic.pacing_bps), kernel]
+        return [*_settings_between_hosts(result.run.path, result.run.traffic.pacing_bps), kernel]
     topology = result.run.path
     buffer = f"{topology.buffer.amount:g} BDP = " if topology.buffer.kind == "bdp" else ""
     queue = "FIFO" if topology.queue == Queue() else str(topology.queue)
     queues = dict.fromkeys(path_text.sender_queue(sender) for sender in topology.senders)
-    more = [] if list(queues) == ["fq"] else [f"sender's queue {' or '.join(queues)}"]
-    more += [f"{len(topology.senders)} senders"] if len(topology.senders) > 1 else []
+    further_settings = [] if list(queues) == ["fq"] else [f"sender's queue {' or '.join(queues)}"]
+    further_settings += [f"{len(topology.senders)} senders"] if len(topology.senders) > 1 else []
     windows = dict.fromkeys(filter(None, map(path_text.receiver_window, topology.senders)))
-    more += [f"receiver's window {' or '.join(windows)}"] if windows else []
-    more += [f"{len(topology.changes)} changes"] if topology.changes else []
+    further_settings += [f"receiver's window {' or '.join(windows)}"] if windows else []
+    further_settings += [f"{len(topology.changes)} changes"] if topology.changes else []
     return [
         format_rate(topology.rate_bps),
         f"base RTT {path_text.base_rtts(topology)}",
@@ -68,13 +70,15 @@ def _parts(result: Result) -> list[str]:
         *(["ECN"] if topology.ecn else []),
         *([path_text.policer(topology.policer)] if topology.policer else []),
         *([f"ACKs {path_text.ack_bottleneck(topology)}"] if topology.ack_bottleneck else []),
-        *more,
+        *further_settings,
         kernel,
     ]
 
 
-def _between_hosts(path: HostPath, pacing_bps: float | None) -> list[str]:
-    """Describes the ends of a path between hosts, and its settings."""
+def _settings_between_hosts(path: HostPath, pacing_bps: float | None) -> list[str]:
+    """Returns the texts of the ends of a path between real hosts, and of what ccmix sets there:
+    netem and pacing.
+    """
     parts = [f"{path.src} to {path.dst.name}"]
     if path.netem:
         parts.append(f"netem delay {format_time(path.netem.delay_s)} each way")
@@ -91,18 +95,21 @@ PANEL_WIDTH, HEIGHT, COLUMNS = 280, 130, 3
 
 
 def spread(frame: pl.DataFrame, metric: str, by: list[str]) -> pl.DataFrame:
-    """Returns over iterations `mean`, and `low` and `high`: its 95% interval or, below 3
-    iterations, their range.
+    """Returns the mean of a metric over iterations, and its spread: the columns `by`, mean, low and
+    high. These are the 95% interval or, below 3 iterations, the range.
     """
-    each = frame.drop_nulls(metric).group_by(by, maintain_order=True).agg(pl.col(metric))
-    bands = [_band(values) for values in each[metric].to_list()]
-    return each.drop(metric).with_columns(
-        pl.Series(name, [band[at] for band in bands], pl.Float64).round_sig_figs(4)
-        for at, name in enumerate(("mean", "low", "high"))
+    values_by_key = frame.drop_nulls(metric).group_by(by, maintain_order=True).agg(pl.col(metric))
+    intervals = [_mean_and_interval(values) for values in values_by_key[metric].to_list()]
+    return values_by_key.drop(metric).with_columns(
+        pl.Series(name, [band[position] for band in intervals], pl.Float64).round_sig_figs(4)
+        for position, name in enumerate(("mean", "low", "high"))
     )
 
 
-def _band(values: list[float]) -> tuple[float, float, float]:
+def _mean_and_interval(values: list[float]) -> tuple[float, float, float]:
+    """Returns the mean and the ends of the 95% interval, or of the range if there are too few
+    values for it.
+    """
     low, high = confidence_interval(values) or (min(values), max(values))
     return sum(values) / len(values), low, high
 
@@ -110,12 +117,12 @@ def _band(values: list[float]) -> tuple[float, float, float]:
 def banded_lines(
     source: ChartSource, x: Part, y: Part, channels: Part, apart: Sequence[str] = ()
 ) -> Part:
-    """Draws a line of means with a band, with a point at each value of the setting, as a single
-    view.
+    """Returns a view of lines of means with a band for their spread, and a point at each value of
+    the setting.
 
-    Rows: mean, low, high, the fields of x and of the channels, and columns that separate lines of
-        the same colour (`apart`).
-    y: the title, axis and scale of the mean.
+    Rows of the source: mean, low, high, the fields of x and of the channels, and columns that
+    separate lines of the same colour (`apart`).
+    y: the title, axis and scale of the mean
     """
     detail = [encodings.name(column) for column in apart]
     of_points = {name: channels[name] for name in ("color", "opacity") if name in channels}
@@ -153,43 +160,49 @@ def retransmissions_axis(**scale: Any) -> Part:
 
 
 def against_setting(runs: pl.DataFrame, sweep: SweptAxis) -> Part:
-    """Draws a column of plots for each panel: fairness of a run's flows, goodput and retransmission
-    rate by group.
+    """Returns a chart of measures against a swept setting: for each panel a column of plots with
+    the fairness of a run's flows, and the goodput and retransmission rate by group.
 
     runs: a row per run and group: panel, group, cca (str), setting (a number on the sweep's axis),
-        flows (of the run), fairness, goodput_bps, retransmission_rate (or null).
+        flows (of the run), fairness, goodput_bps, retransmission_rate (or null)
+
     Lines are means over iterations, bands as in spread().
     """
-    of_cca = encodings.of_cca(runs["cca"].unique())
+    colour_by_cca = encodings.colour_by_cca(runs["cca"].unique())
     by_group = ["panel", "group", "cca", "setting"]
     goodputs, losses = (
         spread(runs, metric, by_group) for metric in ("goodput_bps", "retransmission_rate")
     )
-    shared = runs.filter(pl.col("flows") > 1, pl.col("fairness").is_not_null())
+    runs_with_fairness = runs.filter(pl.col("flows") > 1, pl.col("fairness").is_not_null())
     plots = []
     for panel in names_in_order(runs, "panel"):
-        own = pl.col("panel") == panel
-        several = (
-            runs.filter(own).group_by("cca").agg(pl.col("group").n_unique())["group"].max() != 1
+        of_panel = pl.col("panel") == panel
+        several_groups_per_cca = (
+            runs.filter(of_panel).group_by("cca").agg(pl.col("group").n_unique())["group"].max()
+            != 1
         )
         channels = (
-            of_cca
-            | encodings.lighter(runs["group"])
-            | (encodings.dash("group", "group") if several else {})
+            colour_by_cca
+            | encodings.lighter_if_not_valid(runs["group"])
+            | (encodings.dash("group", "group") if several_groups_per_cca else {})
         )
-        column = [] if shared.is_empty() else [_fairness(shared.filter(own), of_cca)]
-        column += [
-            (means.filter(own).drop("panel"), y, channels, ["group"])
+        plot_parts = (
+            []
+            if runs_with_fairness.is_empty()
+            else [_fairness_plot(runs_with_fairness.filter(of_panel), colour_by_cca)]
+        )
+        plot_parts += [
+            (means.filter(of_panel).drop("panel"), y, channels, ["group"])
             for means, y in (
                 (goodputs, goodput_axis(domain=[0, largest(goodputs, "high")])),
                 (losses, retransmissions_axis(domain=[0, largest(losses, "high")])),
             )
         ]
-        drawn = [
-            _plot(*plot, _x(sweep, labelled=number == len(column)))
-            for number, plot in enumerate(column, 1)
+        plots_of_panel = [
+            _plot(*plot, _x_channel(sweep, labelled=number == len(plot_parts)))
+            for number, plot in enumerate(plot_parts, 1)
         ]
-        plots.append({"title": panel, "spacing": 6, "vconcat": drawn})
+        plots.append({"title": panel, "spacing": 6, "vconcat": plots_of_panel})
     return {"concat": plots, "columns": COLUMNS, "spacing": 24}
 
 
@@ -198,14 +211,16 @@ Plot = tuple[
 ]  # rows, y, further channels, columns that separate lines
 
 
-def _fairness(runs: pl.DataFrame, of_cca: Part) -> Plot:
-    """Returns a single line if the flows of a run have several CCAs, otherwise a line per CCA."""
-    alone = runs.group_by("panel", "cca").agg(pl.col("mix").n_unique())
-    if alone.height > 1 and not runs["mix"].str.contains(r"\+").any():
-        return spread(runs, "fairness", ["cca", "setting"]), fairness_axis(), of_cca, []
-    each = runs.unique(["entry", "condition", "iteration"], maintain_order=True)
+def _fairness_plot(runs: pl.DataFrame, colour_by_cca: Part) -> Plot:
+    """Returns the plot of fairness: a single line if the flows of a run have several CCAs,
+    otherwise a line per CCA.
+    """
+    mixes_of_ccas = runs.group_by("panel", "cca").agg(pl.col("mix").n_unique())
+    if mixes_of_ccas.height > 1 and not runs["mix"].str.contains(r"\+").any():
+        return spread(runs, "fairness", ["cca", "setting"]), fairness_axis(), colour_by_cca, []
+    runs_once = runs.unique(["entry", "condition", "iteration"], maintain_order=True)
     return (
-        spread(each, "fairness", ["setting"]),
+        spread(runs_once, "fairness", ["setting"]),
         fairness_axis(),
         {"color": {"value": ONE_COLOUR}},
         [],
@@ -213,6 +228,7 @@ def _fairness(runs: pl.DataFrame, of_cca: Part) -> Plot:
 
 
 def _plot(means: pl.DataFrame, y: Part, channels: Part, apart: list[str], x: Part) -> Part:
+    """Returns the view of one plot (the parts of Plot) with this x axis."""
     return {
         "width": PANEL_WIDTH,
         "height": HEIGHT,
@@ -220,7 +236,7 @@ def _plot(means: pl.DataFrame, y: Part, channels: Part, apart: list[str], x: Par
     }
 
 
-def _x(sweep: SweptAxis, *, labelled: bool) -> Part:
+def _x_channel(sweep: SweptAxis, *, labelled: bool) -> Part:
     """Returns the x axis; among plots one above the other, only the last one has labels."""
     x = sweep.channel()
     return x if labelled else x | {"title": None, "axis": x["axis"] | {"labels": False}}
@@ -231,16 +247,18 @@ PERCENT = {"format": ".0%", "tickCount": 5}
 
 
 def shares(source: ChartSource, x: Part, channels: Part) -> Part:
-    """Draws solid lines of the mean share with a band, and dashed lines of the fair share, as a
-    single view.
+    """Returns a view of a CCA's mean share of the goodput as a solid line with a band, and of its
+    fair share as a dashed line.
 
-    Rows: the field of x, cca, mean, low, high and fair_share (1.0 is all of the run's goodput).
+    Rows of the source: the field of x, cca, mean, low, high and fair_share (1.0 is all of the run's
+    goodput).
     """
     y = quantity("mean", "share of the goodput", PERCENT, domain=[0, 1])
     dash = encodings.dash("line", "share", domain=["measured", "fair"], range=[[1, 0], [5, 4]])
     band = {"x": x, "y": plain("low"), "y2": {"field": "high"}, "color": channels["color"]}
 
     def line(name: str, field: str) -> Part:
+        """Returns the layer of the line 'measured' or 'fair', which shows the column `field`."""
         return {
             "transform": [{"calculate": f"'{name}'", "as": "line"}],
             "mark": {"type": "line", "strokeWidth": encodings.LINE_WIDTH},
@@ -267,16 +285,17 @@ def shares(source: ChartSource, x: Part, channels: Part) -> Part:
 
 
 def share_against_fair_share(runs: pl.DataFrame, x_title: str) -> Part:
-    """Draws a panel for each value of `panel`, with bands as in setting.spread().
+    """Returns a chart of the CCAs' shares of the goodput by their numbers of flows, with a panel
+    for each value of the column `panel`, and bands as in spread().
 
     runs: a row per panel, numbers of flows, CCA and iteration: panel, flows_of ('9 : 1', in the
-        order of the axis), cca, share and fair_share (of the run's goodput; 1.0 is all).
+        order of the axis), cca, share and fair_share (of the run's goodput; 1.0 is all)
     """
-    channels = encodings.of_cca(runs["cca"].unique())
+    channels = encodings.colour_by_cca(runs["cca"].unique())
     panels = []
     for panel in names_in_order(runs, "panel"):
-        own = runs.filter(pl.col("panel") == panel)
-        order = names_in_order(own, "flows_of")
+        panel_rows = runs.filter(pl.col("panel") == panel)
+        order = names_in_order(panel_rows, "flows_of")
         x: Part = {
             "field": "flows_of",
             "type": "ordinal",
@@ -285,9 +304,13 @@ def share_against_fair_share(runs: pl.DataFrame, x_title: str) -> Part:
             "scale": {"domain": order},
             "axis": {"labelAngle": 0},
         }
-        by = ["flows_of", "cca"]
-        fair = own.group_by(by, maintain_order=True).agg(pl.col("fair_share").first())
-        means = spread(own, "share", by).join(fair, on=by, maintain_order="left")
+        key_columns = ["flows_of", "cca"]
+        fair = panel_rows.group_by(key_columns, maintain_order=True).agg(
+            pl.col("fair_share").first()
+        )
+        means = spread(panel_rows, "share", key_columns).join(
+            fair, on=key_columns, maintain_order="left"
+        )
         width = max(LEAST_WIDTH, STEP * len(order))
         panels.append(
             {

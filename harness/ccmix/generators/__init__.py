@@ -1,1 +1,1 @@
-"""Makes the traffic."""
+"""Makes the traffic of runs: iperf3, pScheduler, HTTP and users' own commands."""

@@ -1,4 +1,5 @@
-"""Runs the user's own commands: a src-cmd that makes the traffic and a dst-cmd that receives it.
+"""Runs users' own commands: a src-cmd sends the traffic of a run, and a dst-cmd receives it.
+
 Reads the results that a run keeps in its folder, and ends a command that has sent enough.
 """
 
@@ -18,8 +19,8 @@ from ccmix.generators.pscheduler.ledger import CommandTasks
 from ccmix.generators.results import (
     GeneratorError,
     GeneratorResult,
-    of_pscheduler_run,
     read_json,
+    read_pscheduler_run,
     read_result,
 )
 from ccmix.hosts.caps import KEPT_OUTPUT, Cap, result_bytes
@@ -67,11 +68,14 @@ wait $command
 def running_dst_command(
     dst: RealHost, line: str, folder: Path, cap: Cap | None = None
 ) -> Iterator[ContainedProcess]:
-    """Runs the dst-cmd. The context begins when one of its processes listens; at its end all of the
-    processes are ended. `cap` limits the outputs of a dst-cmd that lasts longer than a run.
+    """Runs the user's dst-cmd (the shell line that receives the traffic) on the destination.
 
-    Raises GeneratorError if it fails at once. A dst-cmd that has ended with status 0 has done its
-    work.
+    The context begins when one of its processes listens, or after 5 s; at its end all of the
+    processes are ended. Its output goes into `folder`, and `cap` limits it for a dst-cmd that lasts
+    longer than a run.
+
+    Raises GeneratorError if the dst-cmd fails at once. One that has ended with status 0 has done
+    its work.
     """
     errors = folder / "dst-cmd.err"
     with dst.start(shell(line), stdout=folder / "dst-cmd.out", stderr=errors, cap=cap) as process:
@@ -91,17 +95,21 @@ def run_src_command(
     timeout_s: float,
     generators: Path,
     logs: Path,
-    others: Sequence[RealHost],
+    other_hosts: Sequence[RealHost],
     before: Sequence[str] = (),
     *,
     tasks: CommandTasks,
     traffic: Traffic,
 ) -> GeneratorResult:
-    """Runs the src-cmd to its end; `before` is the command that runs its shell. If the src-cmd is
-    ended early, cancels the task that it has posted at pScheduler.
+    """Runs the user's src-cmd (the shell line that sends the traffic) to its end, and returns its
+    result. If the src-cmd is ended early, the task that it has posted at pScheduler is cancelled.
 
-    Raises GeneratorError if its exit status or its result says that it failed. Raises HostLost as
-    soon as the connection to one of the `others` is lost, because the settings there are gone.
+    `generators` and `logs` are folders for its output and its errors, and `before` is the command
+    that runs its shell.
+
+    Raises GeneratorError if it takes longer than timeout_s, or if its exit status or its result
+    says that it failed. Raises HostLost as soon as the connection to one of the `other_hosts` is
+    lost, because the settings there are gone.
     """
     output, errors = generators / run_files.SRC_COMMAND_OUTPUT, logs / run_files.SRC_COMMAND_ERRORS
     with (
@@ -110,20 +118,19 @@ def run_src_command(
     ):
         deadline = Deadline(timeout_s)
         while not process.ended() and not deadline.expired:
-            _raise_lost(others)
+            _raise_if_lost(other_hosts)
             tasks.look()
             time.sleep(0.02)
         if not process.ended():
             raise GeneratorError(f"src-cmd on {src.name} has not ended after {timeout_s:g} s")
         status = process.wait(0)
-    result = of_src_command(generators, traffic)
+    result = read_src_command_result(generators, traffic)
     if result.error:
         raise GeneratorError(f"src-cmd on {src.name}: {result.error}")
     if status != 0:
         raise GeneratorError(f"src-cmd on {src.name} failed: {why(status, errors)}")
-    if (
-        prints_a_result(line) and not output.stat().st_size
-    ):  # as pScheduler 5.2 does when a run is missed
+    if prints_a_result(line) and not output.stat().st_size:
+        # as pScheduler 5.2 does if a run is missed
         raise GeneratorError(
             f"src-cmd on {src.name}: pscheduler printed no result: its run did not take place"
         )
@@ -134,7 +141,9 @@ def run_src_command(
 def kept_src_command(
     src: RealHost, line: str, tasks: CommandTasks, folder: Path
 ) -> Iterator[ContainedProcess]:
-    """Starts a src-cmd that continues from run to run, until the context ends."""
+    """Starts a src-cmd that continues from run to run, until the context ends. Its output goes into
+    `folder`.
+    """
     output, errors = folder / run_files.SRC_COMMAND_OUTPUT, folder / run_files.SRC_COMMAND_ERRORS
     with (
         src.start(shell(line), stdout=output, stderr=errors, cap=KEPT_OUTPUT) as process,
@@ -147,15 +156,17 @@ def measure_for(
     process: ContainedProcess,
     seconds: float,
     logs: Path,
-    others: Sequence[RealHost],
+    other_hosts: Sequence[RealHost],
     tasks: CommandTasks,
 ) -> None:
-    """Lets a kept src-cmd continue for the time of a run. Raises GeneratorError if it ends,
-    HostLost as above.
+    """Lets a kept src-cmd (which continues from run to run) send for the time of a run.
+
+    Raises GeneratorError if it ends, and HostLost if the connection to one of the other hosts is
+    lost.
     """
     deadline = Deadline(seconds)
     while not deadline.expired:
-        _raise_lost(others)
+        _raise_if_lost(other_hosts)
         tasks.look()
         if process.ended():
             raise GeneratorError(
@@ -165,22 +176,25 @@ def measure_for(
         time.sleep(min(deadline.remaining_s, 0.1))
 
 
-def _raise_lost(hosts: Sequence[RealHost]) -> None:
+def _raise_if_lost(hosts: Sequence[RealHost]) -> None:
+    """Raises HostLost if the connection to one of the hosts is lost."""
     for host in hosts:
         if host.lost:
             raise host.lost
 
 
-def of_src_command(generators: Path, traffic: Traffic) -> GeneratorResult:
-    """Returns the result in the output of a src-cmd; its kind is 'other' if there is no output yet,
+def read_src_command_result(generators: Path, traffic: Traffic) -> GeneratorResult:
+    """Returns the result in the output of a src-cmd. Its kind is 'other' if there is no output yet,
     as of a kept src-cmd, or if the output is not JSON.
+
+    generators: the run's folder with the outputs of traffic sources
 
     Raises GeneratorError if the output is longer than a result of this traffic can be, and
     ArchiveError if the output's file is a symbolic link.
     """
     most_bytes = result_bytes(traffic.streams, traffic.seconds, traffic.interval_s)
     try:
-        with _opened(generators / run_files.SRC_COMMAND_OUTPUT) as text:
+        with _open_raw_file(generators / run_files.SRC_COMMAND_OUTPUT) as text:
             if (size := os.fstat(text.fileno()).st_size) <= most_bytes:
                 return read_result(text.read())
             if not text.read(BEGINNING).lstrip().startswith("{"):
@@ -193,42 +207,42 @@ def of_src_command(generators: Path, traffic: Traffic) -> GeneratorResult:
     )
 
 
-def of_pscheduler(generators: Path) -> GeneratorResult:
-    """Returns the result of a run of pScheduler. Raises GeneratorError if it can't be read, and
-    ArchiveError if a link leads to it.
+def read_pscheduler_result(generators: Path) -> GeneratorResult:
+    """Returns the result of pScheduler's run, from the run's folder `generators`. Raises
+    GeneratorError if it can't be read, and ArchiveError if a link leads to it.
     """
     try:
-        with _opened(generators / run_files.PSCHEDULER) as text:
+        with _open_raw_file(generators / run_files.PSCHEDULER) as text:
             record = read_json(text.read(), run_files.PSCHEDULER)
     except OSError as error:
         raise GeneratorError(f"{run_files.PSCHEDULER}: can't be read: {error}") from error
     try:
-        return of_pscheduler_run(record["run"])
+        return read_pscheduler_run(record["run"])
     except (LookupError, TypeError, AttributeError) as error:
         raise GeneratorError(
             f"{run_files.PSCHEDULER}: the result of the run is not understood: {error!r}"
         ) from error
 
 
-def _opened(file: Path) -> IO[str]:
-    """Opens a raw file, possibly of a third-party run. Raises ArchiveError if it is a link or not a
-    file, and OSError.
+def _open_raw_file(file: Path) -> IO[str]:
+    """Opens a raw file, perhaps of a third-party archive. Raises ArchiveError if it is a link or
+    not a file, and OSError.
     """
     return os.fdopen(open_file(campaign_folder(file.parents[1]), file), errors="replace")
 
 
-def ending_at(device: str, most_bytes: int | None) -> list[str]:
-    """Returns the prefix of a command that ends it once the device has sent `most_bytes`; an empty
-    prefix for None.
+def prefix_with_byte_limit(device: str, most_bytes: int | None) -> list[str]:
+    """Returns the prefix of a command that ends it once the network device has sent `most_bytes`;
+    an empty prefix for None.
 
-    Headers, retransmissions and other traffic of the device count.
+    Headers, retransmissions and other traffic of the device count, too.
     """
     return [] if most_bytes is None else ["sh", "-c", _SCRIPT, "capped", device, str(most_bytes)]
 
 
 def raise_if_ended(errors: Path, most_bytes: int | None) -> None:
-    """Raises GeneratorError if the command with this prefix was ended; `errors` is its standard
-    error.
+    """Raises GeneratorError if a command was ended because it had sent its limit (`most_bytes`), by
+    the prefix of prefix_with_byte_limit(); `errors` is the file with its standard error.
     """
     if most_bytes is None or not errors.exists():
         return

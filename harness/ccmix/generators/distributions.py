@@ -1,6 +1,4 @@
-"""Describes flow sizes by points of their cumulative distribution function, with straight lines
-between the points.
-"""
+"""Describes flow sizes by their cumulative distribution, and draws random flows from it."""
 
 import itertools
 import math
@@ -14,7 +12,8 @@ Points = tuple[
 _PACKET_BYTES = 1460
 
 
-def _of_packets(*points: tuple[float, float]) -> Points:
+def _points_in_bytes(*points: tuple[float, float]) -> Points:
+    """Returns points that are given in packets of 1460 bytes, as points in bytes."""
     return tuple((packets * _PACKET_BYTES, share) for packets, share in points)
 
 
@@ -22,7 +21,7 @@ NAMED: dict[str, Points] = {
     # Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, figure 4; in the points of the
     # simulations of Alizadeh et al., "pFabric", SIGCOMM 2013, section 5, which count packets of
     # 1460 bytes: a mean of 1.67 MB
-    "web-search": _of_packets(
+    "web-search": _points_in_bytes(
         (6, 0.0),
         (6, 0.15),
         (13, 0.2),
@@ -38,7 +37,7 @@ NAMED: dict[str, Points] = {
     ),
     # Greenberg et al., "VL2", SIGCOMM 2009, figure 2; in the points of the same simulations: a mean
     # of 7.5 MB
-    "data-mining": _of_packets(
+    "data-mining": _points_in_bytes(
         (1, 0.0),
         (1, 0.5),
         (2, 0.6),
@@ -53,7 +52,9 @@ NAMED: dict[str, Points] = {
 
 
 def read_points(text: str) -> Points:
-    """Reads lines 'BYTES SHARE' and # comments. Raises ValueError with the mistake."""
+    """Reads a distribution of flow sizes: lines 'BYTES SHARE' ('10000 0.5': half of the flows have
+    at most 10 kB) and # comments. Raises ValueError with the mistake.
+    """
     points: list[tuple[float, float]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
@@ -76,31 +77,38 @@ def read_points(text: str) -> Points:
 
 
 def mean_bytes(points: Points) -> float:
-    """Returns the mean size of all flows; those below the first point have its size."""
+    """Returns the mean size of a flow; flows below the first point have its size."""
     first_size, first_share = points[0]
     pairs = itertools.pairwise(points)
     return first_size * first_share + sum(
-        (low + high) / 2 * (to - of) for (low, of), (high, to) in pairs
+        (low + high) / 2 * (to_share - from_share) for (low, from_share), (high, to_share) in pairs
     )
 
 
 def size_at(points: Points, share: float) -> int:
-    """Returns the size that this share of all flows does not exceed, at least one byte."""
-    low, of = points[0]
-    for high, to in points:
-        if share <= to:
+    """Returns the quantile of flow sizes: the size in bytes, at least 1, that this share of all
+    flows does not exceed. Between two points, sizes are interpolated.
+    """
+    low, low_share = points[0]
+    for high, high_share in points:
+        if share <= high_share:
             return max(
-                1, round(high if to == of else low + (high - low) * (share - of) / (to - of))
+                1,
+                round(
+                    high
+                    if high_share == low_share
+                    else low + (high - low) * (share - low_share) / (high_share - low_share)
+                ),
             )
-        low, of = high, to
+        low, low_share = high, high_share
     return max(1, round(low))
 
 
 def arrivals(
     points: Points, offered_bps: float, seconds: float, seed: str
 ) -> Iterator[tuple[float, int]]:
-    """Yields times in seconds, and sizes in bytes, of a Poisson process with this average number of
-    offered bits per second.
+    """Yields the flows of a workload: start times in seconds and sizes in bytes. Starts are a
+    Poisson process whose flows offer this rate in the mean. The same seed gives the same flows.
     """
     drawn = random.Random(seed)
     rate_hz = offered_bps / 8 / mean_bytes(points)

@@ -1,4 +1,4 @@
-"""Estimates how long a user's command will take, if its text shows that."""
+"""Estimates from its text how long a user's shell command takes, to plan a campaign's time."""
 
 import itertools
 import re
@@ -20,27 +20,31 @@ _NUMBER = re.compile(r"\d{1,12}(?:\.\d{0,9})?", re.ASCII)
 
 
 def expected_seconds(command: str) -> float | None:
-    """Returns how long a shell line takes; None if its text doesn't show that."""
-    total_s, at_once_s = 0.0, 0.0
+    """Returns how long a shell line such as 'iperf3 -c host -t 30' takes; None if its text doesn't
+    show it.
+    """
+    total_s, pipeline_s = 0.0, 0.0
     for operator, words in _simple_commands(command):
         if words[0] in _CONTROL:
             return None
         if operator != "|":
-            total_s, at_once_s = total_s + at_once_s, 0.0
-        at_once_s = max(at_once_s, _seconds(words))
-    return total_s + at_once_s or None
+            total_s, pipeline_s = total_s + pipeline_s, 0.0
+        pipeline_s = max(pipeline_s, _expected_s(words))
+    return total_s + pipeline_s or None
 
 
 def may_queue_s(command: str) -> float:
-    """Returns how long a command of a shell line may wait before it begins, as pScheduler waits for
-    a slot.
+    """Returns how long a command of a shell line may wait before it begins: pScheduler waits for a
+    free slot on both hosts, other commands begin at once (0).
     """
     programs = {_program(words)[0] for _, words in _simple_commands(command)}
     return PSCHEDULER_QUEUE_S if "pscheduler" in programs else 0.0
 
 
 def prints_a_result(command: str) -> bool:
-    """Returns whether pScheduler prints a result as JSON in a shell line, and not into a file."""
+    """Returns whether `pscheduler task` prints its result as JSON to the output of a shell line,
+    and not into a file. Then an empty output means that there was no result.
+    """
     for _, words in _simple_commands(command):
         program, arguments = _program(words)
         formats = [
@@ -57,7 +61,9 @@ def prints_a_result(command: str) -> bool:
 
 
 def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
-    """Yields each command of a shell line with the operator before it."""
+    """Yields each command of a shell line, split into words, with the operator before it: ('',
+    ['sleep', '1']), ('|', ['cat']).
+    """
     lexer = shlex.shlex(command, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace_split, lexer.whitespace, lexer.commenters = True, " \t\r", ""
     operator, words = "", list[str]()
@@ -76,28 +82,35 @@ def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
 
 
 def _program(words: list[str]) -> tuple[str, list[str]]:
-    """Returns the name and the arguments of the generator; if there is none, those of the first
-    word.
+    """Returns the name and the arguments of the program whose duration is known (iperf3,
+    pscheduler, sleep), also after wrappers such as sudo; if there is none, those of the first word.
     """
     names = [PurePosixPath(word).name for word in words]
     if names[0] in _WRAPPERS.split() or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
-        for at, name in enumerate(names):
+        for position, name in enumerate(names):
             if name in _READERS:
-                return name, words[at + 1 :]
+                return name, words[position + 1 :]
     return names[0], words[1:]
 
 
-def _seconds(words: list[str]) -> float:
+def _expected_s(words: list[str]) -> float:
+    """Returns how long a command takes, at most as long as a `timeout` before it allows; 0 if
+    unknown.
+    """
     program, arguments = _program(words)
     expected_s = _READERS[program](arguments) if program in _READERS else 0.0
-    if program in _READERS and "timeout" in (before := words[: len(words) - len(arguments) - 1]):
-        limit_s = next((seconds for word in before if (seconds := _sleep([word]))), 0.0)
+    if program in _READERS and "timeout" in (
+        wrapper_words := words[: len(words) - len(arguments) - 1]
+    ):
+        limit_s = next((seconds for word in wrapper_words if (seconds := _sleep_s([word]))), 0.0)
         return min(expected_s, limit_s) if limit_s else expected_s
     return expected_s
 
 
 def _iperf3_options(arguments: list[str]) -> dict[str, str]:
-    """Returns options by letter; leaves out long options that don't matter here."""
+    """Returns the options of an iperf3 command by their short letters: {'t': '30'}. Long options
+    that don't matter here are left out.
+    """
     letters = {
         "time": "t",
         "omit": "O",
@@ -114,27 +127,31 @@ def _iperf3_options(arguments: list[str]) -> dict[str, str]:
             if name in letters:
                 options[letters[name]] = value if equals or name == "server" else next(rest, "")
         elif word.startswith("-"):
-            for at, letter in enumerate(word[1:], start=2):
-                takes = letter in _IPERF3_TAKES
-                options[letter] = (word[at:] or next(rest, "")) if takes else ""
-                if takes:
+            for value_begin, letter in enumerate(word[1:], start=2):
+                has_value = letter in _IPERF3_TAKES
+                options[letter] = (word[value_begin:] or next(rest, "")) if has_value else ""
+                if has_value:
                     break
     return options
 
 
-def _number(text: str) -> float:
+def _number_or_0(text: str) -> float:
     return float(text) if _NUMBER.fullmatch(text) else 0.0
 
 
-def _iperf3(arguments: list[str]) -> float:
+def _iperf3_s(arguments: list[str]) -> float:
+    """Returns how long an iperf3 client takes; 0 (unknown) for a server, or if it sends a number of
+    bytes.
+    """
     options = _iperf3_options(arguments)
     if "s" in options or "n" in options or "k" in options:
         return 0.0
-    seconds = _number(options["t"]) if "t" in options else IPERF3_S
-    return seconds + _number(options.get("O", "")) if seconds else 0.0
+    seconds = _number_or_0(options["t"]) if "t" in options else IPERF3_S
+    return seconds + _number_or_0(options.get("O", "")) if seconds else 0.0
 
 
-def _pscheduler(arguments: list[str]) -> float:
+def _pscheduler_s(arguments: list[str]) -> float:
+    """Returns how long `pscheduler task` takes with its default or given duration; 0 if unknown."""
     if "task" not in arguments[:1]:
         return 0.0
     text = ""
@@ -150,12 +167,13 @@ def _pscheduler(arguments: list[str]) -> float:
     return seconds + PSCHEDULER_START_S if seconds else 0.0
 
 
-def _sleep(arguments: list[str]) -> float:
+def _sleep_s(arguments: list[str]) -> float:
+    """Returns how long `sleep` takes: the sum of its arguments, such as '1m 30s'."""
     total_s = 0.0
     for word in arguments:
         unit = word[-1:] if word[-1:] in SLEEP_S else ""
-        total_s += _number(word.removesuffix(unit)) * SLEEP_S[unit]
+        total_s += _number_or_0(word.removesuffix(unit)) * SLEEP_S[unit]
     return total_s
 
 
-_READERS = {"iperf3": _iperf3, "pscheduler": _pscheduler, "sleep": _sleep}
+_READERS = {"iperf3": _iperf3_s, "pscheduler": _pscheduler_s, "sleep": _sleep_s}

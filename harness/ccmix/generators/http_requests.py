@@ -1,4 +1,4 @@
-"""Makes HTTP requests with curl: the command, and its output about each request."""
+"""Makes HTTP requests with curl: its command line, and the lines it prints for each request."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ COLUMNS = ("http_code", "size_download", "time_connect", "time_starttransfer", "
 
 
 def curl(requests: int, address: str, port: int) -> list[str]:
-    """Returns a command that sends one request after the other.
+    """Returns a command that sends `requests` requests, one after the other.
 
     Simultaneous requests need several processes: with curl's own --parallel, one transfer waits for
     another (7.88, measured).
@@ -21,13 +21,13 @@ def curl(requests: int, address: str, port: int) -> list[str]:
 
 
 def read_answers(output: Path) -> list[dict[str, str]]:
-    """Reads curl's output about each ended request. Curl may have been stopped within a
-    line.
+    """Reads what curl printed about each ended request: a dict with COLUMNS. A last, incomplete
+    line of a curl that was stopped is left out.
     """
     lines = output.read_text().split("\n")[:-1]
     return [dict(zip(COLUMNS, line.split(), strict=True)) for line in lines]
 
 
-def is_whole(answer: Mapping[str, str], asked: HttpSource) -> bool:
-    """Returns whether the server sent the whole file."""
-    return answer["http_code"] == "200" and int(answer["size_download"]) == asked.size_bytes
+def is_whole(answer: Mapping[str, str], source: HttpSource) -> bool:
+    """Returns whether a request (from read_answers()) succeeded with a file of the wanted size."""
+    return answer["http_code"] == "200" and int(answer["size_download"]) == source.size_bytes

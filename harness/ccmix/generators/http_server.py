@@ -1,8 +1,8 @@
-"""Answers every GET with BYTES bytes, and closes:
+"""Serves a file of BYTES bytes to every HTTP request, as traffic of the lab:
 `python -m ccmix.generators.http_server ADDRESS PORT BYTES CCA`.
 
 It is Python's own server, with room for more waiting connections. Its sockets use CCA, or the
-system's default for '-'. Standard library only, because it runs in a guest.
+system's default for '-'. It uses only the standard library, because it runs in a guest.
 """
 
 import socket
@@ -19,11 +19,14 @@ class HttpServer(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
+    """Answers each GET with size_bytes bytes, which are set once for the whole server."""
+
     disable_nagle_algorithm = True
     wbufsize = len(BLOCK)  # the header goes with the beginning of the file
     size_bytes = 0
 
     def do_GET(self) -> None:
+        """Sends size_bytes bytes, in blocks."""
         self.send_response(200)
         self.send_header("Content-Length", str(self.size_bytes))
         self.end_headers()

@@ -1,6 +1,4 @@
-"""Runs the patched iperf3: a server on the receiver, and a client that mixes CCAs over its
-parallel streams.
-"""
+"""Runs ccmix's iperf3: a server on the receiver, and a client whose streams use several CCAs."""
 
 import shlex
 import time
@@ -32,8 +30,8 @@ ENDS_WITHIN_S = (
 
 @dataclass(frozen=True)
 class Iperf3Ends:
-    """Describes both ends of a test. `receiver` is None if somebody else's server runs there, which
-    ccmix never changes.
+    """Describes both ends of an iperf3 test: their hosts, their iperf3 binaries, and the server's
+    address. `receiver` is None if a third-party server runs there, which ccmix never changes.
     """
 
     sender: Host
@@ -45,14 +43,17 @@ class Iperf3Ends:
 
 
 def longest_s(traffic: Traffic, rtt_s: float, streams: int) -> float:
-    """Returns the time limit for a test with this many streams."""
+    """Returns the time limit in seconds for a test with this many streams, from the client's start
+    to its end.
+    """
     connecting = ROUND_TRIPS_A_STREAM * streams
     return traffic.total_s + (ROUND_TRIPS_A_TEST + connecting) * rtt_s + ENDS_WITHIN_S
 
 
 class Iperf3Test:
-    """Runs one test, which leaves both ends' JSON in `folder`: serve, start, finish, in
-    this order.
+    """Runs one iperf3 test, which leaves the JSON of client and server in `folder`.
+
+    Call serve(), start() and finish() in this order.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class Iperf3Test:
         pid_file: str | None = None,
     ) -> None:
         """Prepares the test. `arguments` are the client's, in addition to those of every test;
-        `before_client` is the command that runs the client.
+        `before_client` is a command that runs the client, such as a prefix that limits its bytes.
+        `label` is in the names of the output files.
 
         With `pid_file`, a path on the sender, both ends report each interval at its end, and
         end_now() works.
@@ -98,7 +100,9 @@ class Iperf3Test:
         self._server: Process | None = None
 
     def serve(self, started: ExitStack) -> None:
-        """Starts the server, unless somebody else's already runs, and waits until it listens."""
+        """Starts the server, unless a third-party one already runs, and waits until it listens.
+        `started` ends it.
+        """
         if not (self._ends.receiver and self.server_argv):
             self.client_argv.append("--get-server-output")
             return
@@ -109,6 +113,9 @@ class Iperf3Test:
         wait_until_listening(receiver, self._server, self._ends.port, self._errors)
 
     def start(self, started: ExitStack) -> None:
+        """Starts the client, which begins to send at once or at the start signal. `started` ends
+        it.
+        """
         signal = ["--start-signal", str(self.start_signal_pid)] if self.start_signal_pid else []
         argv = [*self._before_client, *self.client_argv, *signal]
         client = self._ends.sender.start(argv, stdout=self._client_json, stderr=self._errors)
@@ -127,11 +134,13 @@ class Iperf3Test:
 
     @property
     def receiver_output(self) -> Path:
-        """Returns the file of the end that counts goodput, if its output comes here."""
+        """Returns the JSON file that counts goodput: the server's, or the client's with a
+        third-party server.
+        """
         return self._server_json if self._ends.receiver else self._client_json
 
     def ends_within(self, timeout_s: float) -> bool:
-        """Returns whether the client ends in that time."""
+        """Waits at most this long for the client, and returns whether it has ended."""
         assert self._client
         try:
             self._client.wait(max(timeout_s, 0.0))
@@ -140,8 +149,8 @@ class Iperf3Test:
         return True
 
     def end_now(self) -> None:
-        """Ends the test as if its time were over, with SIGUSR1 to ccmix's iperf3. Raises
-        CommandError.
+        """Ends the test early as if its time were over, so that it still has results, with SIGUSR1
+        to ccmix's iperf3. Raises CommandError.
         """
         assert self._pid_file
         self._ends.sender.run(
@@ -149,7 +158,9 @@ class Iperf3Test:
         )
 
     def finish(self, end: Deadline) -> None:
-        """Waits for the test's end. Raises GeneratorError or CommandError."""
+        """Waits until both ends have ended, the client until the deadline. Raises GeneratorError if
+        one reports an error, and CommandError if one doesn't end.
+        """
         assert self._client
         self._client.wait(end.remaining_s)
         _raise_error(self._client_json, self._errors)
@@ -159,8 +170,8 @@ class Iperf3Test:
 
 
 def tcp_arguments(traffic: Traffic, starts_s: Sequence[float] = ()) -> list[str]:
-    """Returns the client's arguments for a test; `starts_s` has the delay of each stream after the
-    start of its group.
+    """Returns the client's arguments for a TCP test. `starts_s` has the delay of each stream after
+    the start of its group of flows; () for none.
     """
     delays = (
         ["--stream-delays", ",".join(f"{start_s:.6f}" for start_s in starts_s)]
@@ -191,7 +202,7 @@ def run_test(
     pid_file: str | None = None,
     watch: Callable[[Iperf3Test], None] | None = None,
 ) -> tuple[Command, ...]:
-    """Runs a single test; returns the commands of both ends. Raises GeneratorError or
+    """Runs a single test, and returns the commands of both ends. Raises GeneratorError or
     CommandError.
 
     `watch` gets the test after its start, and may end it early if there is a `pid_file`.
@@ -211,7 +222,10 @@ def run_test(
 def wait_until_listening(
     receiver: Host, server: Process, port: int, errors: Path, name: str = "iperf3"
 ) -> None:
-    """Waits for the listening socket: connecting to a server of one test would end it."""
+    """Waits until the server listens on the port, by `ss`, because a connection would end a server
+    of one test. Raises GeneratorError with the last line of `errors`, if it ends or does not listen
+    in time.
+    """
     deadline = Deadline(STARTS_WITHIN_S)
     while not receiver.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{port}"]).strip():
         if server.ended():
@@ -226,6 +240,9 @@ def wait_until_listening(
 
 
 def _raise_error(result: Path, errors: Path) -> None:
+    """Raises GeneratorError if iperf3's result (JSON) has an error or can't be read, then with the
+    last line of its standard error.
+    """
     try:
         message = load_json(result).get("error")
     except GeneratorError as error:

@@ -1,4 +1,4 @@
-"""Reads the reports of a running iperf3 test from --json-stream."""
+"""Reads the interval reports of a running iperf3 test, to see early whether it has settled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from ccmix import foreign_json
 
 @dataclass
 class GroupProgress:
-    """Collects the progress of a group's flows since the omitted time. Only the sender reports RTTs
-    and retransmissions.
+    """Collects the reports of a group of flows with the same CCA since the omitted time (the begin,
+    which isn't measured). Only the sender reports RTTs and retransmissions.
     """
 
     cca: str
@@ -23,25 +23,33 @@ class GroupProgress:
 
 
 def read_progress(output: Path, interval_s: float) -> dict[int, GroupProgress]:
-    """Returns the progress of each group, by its number from 1; empty if no interval is over."""
+    """Returns the progress of each group of flows by its number, from 1; empty if no interval is
+    over.
+
+    output: the client's output with --json-stream
+    interval_s: nominal length of an interval
+    """
     groups: dict[int, GroupProgress] = {}
     for seconds, streams in _intervals(output, interval_s):
         for number in sorted({stream.get("group", 1) for stream in streams}):
-            own = [stream for stream in streams if stream.get("group", 1) == number]
-            group = groups.setdefault(number, GroupProgress(own[0].get("congestion", ""), len(own)))
-            moved = sum(stream["bytes"] for stream in own)
-            group.bytes += moved
-            group.goodput_bps.append(moved * 8 / seconds)
-            group.rtts_s += [stream["rtt"] / 1e6 for stream in own if stream.get("rtt")]
-            group.retransmits += sum(stream.get("retransmits", 0) for stream in own)
+            group_streams = [stream for stream in streams if stream.get("group", 1) == number]
+            group = groups.setdefault(
+                number, GroupProgress(group_streams[0].get("congestion", ""), len(group_streams))
+            )
+            sent_bytes = sum(stream["bytes"] for stream in group_streams)
+            group.bytes += sent_bytes
+            group.goodput_bps.append(sent_bytes * 8 / seconds)
+            group.rtts_s += [stream["rtt"] / 1e6 for stream in group_streams if stream.get("rtt")]
+            group.retransmits += sum(stream.get("retransmits", 0) for stream in group_streams)
     return groups
 
 
 def _intervals(output: Path, interval_s: float) -> Iterator[tuple[float, list[dict[str, Any]]]]:
-    """Yields the length and the streams of each interval since the omitted time.
+    """Yields the length in seconds and the streams (iperf3's JSON) of each interval since the
+    omitted time.
 
     Like analysis/iperf3_tables.py, counts time from the end of the previous interval, and leaves
-    out splinters.
+    out splinters (intervals shorter than half of the nominal length).
     """
     if not output.exists():
         return

@@ -1,9 +1,8 @@
-"""Measures a path in steps, most of them tests with the patched iperf3
-(docs/reference/path-steps.md).
+"""Measures a path in steps: idle RTT, TCP, trains of packets, and UDP above and below its rate.
 
-Later steps depend on the results of earlier steps. ccmix.twin evaluates the results; here a result
-only determines the rate of the next step. This module uses only the standard library, because it
-runs in guests.
+Most steps are tests with the patched iperf3 (docs/reference/path-steps.md). Later steps depend on
+the results of earlier steps. ccmix.twin evaluates the results; here a result only determines the
+rate of the next step. This module uses only the standard library, because it runs in guests.
 """
 
 import json
@@ -76,10 +75,11 @@ ENDS_WITHIN_S = 20.0
 
 @dataclass(frozen=True)
 class Step:
-    """Describes a step. Times are wall clock times. `offered_bps` includes Ethernet headers, and is
-    None for TCP.
+    """Describes a step of the measurement as steps.json keeps it. Times are wall clock times.
+    `offered_bps` includes Ethernet headers, and is None for TCP.
 
-    `label` names the step's files in generators/; `failed` is the reason if it has no result.
+    `label` is in the names of the step's files in generators/; `failed` is the reason if it has no
+    result.
     """
 
     name: str
@@ -95,9 +95,9 @@ class Step:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """Holds the result of a step for the next steps; `received_bps` is the mean of the second half,
-    without headers.
+class _StepResult:
+    """Holds what the next steps need of a step's result. `received_bps` is the mean of the second
+    half, without headers; `rtt_s` is TCP's smallest RTT.
     """
 
     received_bps: float
@@ -105,8 +105,10 @@ class _Seen:
     mss_bytes: int | None
 
 
-class Asking(Protocol):
-    """Starts ccmix-rtt on the sender, which probes the receiver until the context ends."""
+class StartProbe(Protocol):
+    """Starts ccmix-rtt (the RTT probe) on the sender, which probes the receiver until the context
+    ends.
+    """
 
     def __call__(
         self, options: Sequence[str], *, stdout: Path, stderr: Path
@@ -114,14 +116,17 @@ class Asking(Protocol):
 
 
 class PathSteps:
-    """Runs the steps, and leaves their results and steps.json in a folder."""
+    """Runs all steps of a path measurement, and leaves their results and steps.json in a folder.
+
+    Has the methods of an iperf3 test, so that a run can start it among other traffic.
+    """
 
     lead_s = 0.0
 
     def __init__(
         self,
         ends: iperf3.Iperf3Ends,
-        ask: Asking,
+        ask: StartProbe,
         most_bps: float,
         total_s: float,
         folder: Path,
@@ -129,7 +134,8 @@ class PathSteps:
         pid_file: str,
     ) -> None:
         """Prepares the steps. `ask` starts ccmix-rtt on the sender, `most_bps` is the maximum rate
-        of a step, `pid_file` is a path on the sender.
+        of a step, `total_s` the time of all steps, and `pid_file` a path on the sender. `label`
+        begins the names of the steps' files.
         """
         self._ends = ends
         self._ask = ask
@@ -149,33 +155,40 @@ class PathSteps:
         """Does nothing: finish() makes the steps, when all other traffic has begun."""
 
     def finish(self, end: Deadline) -> None:
-        """Makes all steps, until `end`. Raises GeneratorError or CommandError if not even TCP gets
+        """Runs all steps, until `end`. Raises GeneratorError or CommandError if not even TCP gets
         through.
+
+        The TCP step shows roughly the path's rate and RTT, from which the loads of the other steps
+        follow.
         """
         self._idle(round(self._total_s * IDLE_SHARE))
-        reached = self._tcp(
+        tcp_result = self._tcp(
             REACH, self._reaching_cca(), REACHING, round(self._total_s * REACH_SHARE)
         )
-        if reached is None:
+        if tcp_result is None:
             raise GeneratorError(f"no TCP test over the path: {self._done[-1].failed}")
-        self._rtt_s = reached.rtt_s or self._rtt_s
+        self._rtt_s = tcp_result.rtt_s or self._rtt_s
         datagram_bytes = (
-            (reached.mss_bytes or 1448) + TIMESTAMPS_BYTES + TCP_HEADERS_BYTES - UDP_HEADERS_BYTES
+            (tcp_result.mss_bytes or 1448)
+            + TIMESTAMPS_BYTES
+            + TCP_HEADERS_BYTES
+            - UDP_HEADERS_BYTES
         )
-        trains_bps = min(reached.received_bps, self._most_bps)
+        trains_bps = min(tcp_result.received_bps, self._most_bps)
         self._trains(
             TRAINS, TRAIN_PACKETS, PART_IN_TRAINS * trains_bps, datagram_bytes, TRAINS_SHARE
         )
         self._trains(
             BURSTS, BURST_PACKETS, PART_IN_BURSTS * trains_bps, datagram_bytes, BURSTS_SHARE
         )
-        rate_bps = self._above(reached.received_bps, datagram_bytes, end)
+        rate_bps = self._above(tcp_result.received_bps, datagram_bytes, end)
         if end.allows(self._fill_s + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
             self._tcp(FILL, "cubic", FILLING, self._fill_s)
         self._below(rate_bps, datagram_bytes, end)
 
     @property
     def _fill_s(self) -> int:
+        """Returns the seconds of the step in which CUBIC flows fill the buffer."""
         return round(self._total_s * FILL_SHARE)
 
     @property
@@ -184,6 +197,7 @@ class PathSteps:
         return tuple(self._commands)
 
     def _idle(self, seconds: int) -> None:
+        """Sends nothing for the seconds, so that the run's RTT probe measures the idle path."""
         began_s = time.time()
         time.sleep(seconds)
         self._record(Step(IDLE, "", seconds, began_s=began_s, ended_s=time.time()))
@@ -191,8 +205,12 @@ class PathSteps:
     def _trains(
         self, name: str, packets: int, load_bps: float, datagram_bytes: int, share: float
     ) -> None:
-        """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck
-        spaces or drops them.
+        """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck spaces
+        or drops them.
+
+        packets: packets of a train
+        load_bps: maximum average rate of the trains
+        share: share of the time of all steps
         """
         label, seconds = self._label_of(name), round(self._total_s * share)
         train_bits = packets * on_wire_bytes(datagram_bytes) * 8
@@ -212,12 +230,14 @@ class PathSteps:
         ]
         began_s = time.time()
         failed = (
-            self._asked(label, options, seconds) if rate_hz else "the path is too slow for trains"
+            self._send_trains(label, options, seconds)
+            if rate_hz
+            else "the path is too slow for trains"
         )
         self._record(replace(step, began_s=began_s, ended_s=time.time(), failed=failed))
 
-    def _asked(self, label: str, options: Sequence[str], seconds: int) -> str | None:
-        """Lets ccmix-rtt send trains; returns the reason of a failure."""
+    def _send_trains(self, label: str, options: Sequence[str], seconds: int) -> str | None:
+        """Lets ccmix-rtt send trains for the seconds; returns the reason of a failure, or None."""
         self._commands.append(
             Command(f"{label} sender", shlex.join(["ccmix-rtt", *options, self._ends.address]))
         )
@@ -235,76 +255,97 @@ class PathSteps:
         return f"ccmix-rtt's exit status {status}: {last_line(errors)}" if status else None
 
     def _reaching_cca(self) -> str:
-        """Returns a CCA that fills a path although it loses packets, if the sender has one."""
+        """Returns the CCA for the first TCP step: BBR if the sender has it, because it fills a path
+        although it loses packets.
+        """
         available = self._ends.sender.read(
             "/proc/sys/net/ipv4/tcp_available_congestion_control"
         ).split()
         return "bbr" if "bbr" in available else "cubic"
 
-    def _above(self, reached_bps: float, datagram_bytes: int, end: Deadline) -> float:
-        """Offers two rates above the path's rate. Returns the rate of the path, or the maximum that
-        went through.
+    def _above(self, tcp_bps: float, datagram_bytes: int, end: Deadline) -> float:
+        """Offers two UDP rates above the path's rate, the first one relative to the rate of TCP
+        (tcp_bps). Returns the path's rate, or the maximum that arrived if no rate was too high.
         """
-        offered_bps, best_bps = min(FIRST_ABOVE * reached_bps, self._most_bps), reached_bps
+        offered_bps, highest_received_bps = min(FIRST_ABOVE * tcp_bps, self._most_bps), tcp_bps
         for number in range(1, MOST_TRIES + 1):
             if not end.allows(4 * self._above_s(offered_bps, datagram_bytes) + LEAST_BELOW_S):
-                return best_bps
-            received_bps = self._received_of(f"{ABOVE}-{number}", offered_bps, datagram_bytes)
+                return highest_received_bps
+            received_bps = self._received_bps_of_udp(
+                f"{ABOVE}-{number}", offered_bps, datagram_bytes
+            )
             if received_bps is None:
                 continue
-            best_bps = max(best_bps, received_bps)
+            highest_received_bps = max(highest_received_bps, received_bps)
             if received_bps < NOT_OVERLOADED * offered_bps:
                 self._more_above(
-                    number + 1, offered_bps, received_bps, reached_bps, datagram_bytes, end
+                    number + 1, offered_bps, received_bps, tcp_bps, datagram_bytes, end
                 )
                 return received_bps
             if offered_bps >= self._most_bps:
-                return best_bps
+                return highest_received_bps
             offered_bps = min(MORE_ABOVE * offered_bps, self._most_bps)
-        return best_bps
+        return highest_received_bps
 
     def _more_above(
         self,
         number: int,
         offered_bps: float,
         received_bps: float,
-        reached_bps: float,
+        tcp_bps: float,
         datagram_bytes: int,
         end: Deadline,
     ) -> None:
-        """Offers a much higher rate, or a lower rate if this rate was much too high. If more of the
-        higher rate came through, at the expense of other traffic in the same queue, looks for the
-        available rate. Otherwise offers the lower rate in many streams.
+        """Offers a second rate above the path's rate: a much higher one, or a lower one if the
+        first (offered_bps) was much too high.
+
+        If more of the higher rate arrived, at the expense of other traffic in the same queue, looks
+        for the available rate. Otherwise offers the lower rate in many streams, which shows a queue
+        for each flow.
+
+        number: number of the step
+        received_bps: rate that arrived of the first one
+        tcp_bps: rate of the TCP step
         """
-        steep = offered_bps > STEEP * received_bps
-        second_bps = min((LESS_ABOVE if steep else MOST_ABOVE) * received_bps, self._most_bps)
-        again_bps = self._received_of(f"{ABOVE}-{number}", second_bps, datagram_bytes)
-        if again_bps is not None and abs(again_bps - received_bps) > OTHERS_LOST * received_bps:
-            self._available(reached_bps, min(received_bps, again_bps), datagram_bytes, end)
+        much_too_high = offered_bps > STEEP * received_bps
+        second_bps = min(
+            (LESS_ABOVE if much_too_high else MOST_ABOVE) * received_bps, self._most_bps
+        )
+        second_received_bps = self._received_bps_of_udp(
+            f"{ABOVE}-{number}", second_bps, datagram_bytes
+        )
+        if (
+            second_received_bps is not None
+            and abs(second_received_bps - received_bps) > OTHERS_LOST * received_bps
+        ):
+            self._available(tcp_bps, min(received_bps, second_received_bps), datagram_bytes, end)
             return
         lower_bps = min(offered_bps, second_bps)
-        seconds, around_s = (
+        seconds, overhead_s = (
             self._above_s(lower_bps, datagram_bytes),
             3 * ENDS_WITHIN_RTTS * self._rtt_s,
         )
         if end.allows(
-            seconds + self._fill_s + LEAST_BELOW_S + around_s
+            seconds + self._fill_s + LEAST_BELOW_S + overhead_s
         ):  # for this step and the two that follow
             self._udp(SHARE, lower_bps, SHARING, datagram_bytes, seconds)
 
     def _available(
-        self, reached_bps: float, most_bps: float, datagram_bytes: int, end: Deadline
+        self, tcp_bps: float, most_bps: float, datagram_bytes: int, end: Deadline
     ) -> None:
-        """Looks for a rate of which a little is lost: the available rate is a little less. Begins
-        with at most `most_bps`. While all rates are too high, offers the rate that arrived of the
-        last one; later, a rate between the bounds.
+        """Looks for a UDP rate of which a little is lost: the rate that cross traffic leaves is a
+        little less.
+
+        Begins with at most `most_bps`. While all rates are too high, offers the rate that arrived
+        of the last one; later, a rate between the highest that was too low and the lowest that was
+        too high.
         """
-        offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * reached_bps, most_bps), 0.0, math.inf
+        offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * tcp_bps, most_bps), 0.0, math.inf
         for number in range(1, AVAILABLE_TRIES + 1):
             seconds = self._above_s(offered_bps, datagram_bytes, AVAILABLE_SHARE)
             if not end.allows(seconds + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
                 return
-            received_bps = self._received_of(
+            received_bps = self._received_bps_of_udp(
                 f"{AVAILABLE}-{number}", offered_bps, datagram_bytes, AVAILABLE_SHARE
             )
             if received_bps is None:
@@ -322,28 +363,29 @@ class PathSteps:
                 return
 
     def _above_s(self, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE) -> int:
+        """Returns the seconds of a UDP step with this rate, as above_s() does."""
         packets_a_second = offered_bps / 8 / on_wire_bytes(datagram_bytes)
         return above_s(packets_a_second, self._rtt_s, self._total_s, share)
 
-    def _received_of(
+    def _received_bps_of_udp(
         self, name: str, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE
     ) -> float | None:
-        """Makes a step of one stream above the rate; returns the rate that came through, with all
-        headers.
+        """Offers a UDP rate in one stream; returns the rate that arrived, with all headers, or None
+        if the step failed.
         """
-        seen = self._udp(
+        result = self._udp(
             name, offered_bps, 1, datagram_bytes, self._above_s(offered_bps, datagram_bytes, share)
         )
         on_wire = on_wire_bytes(datagram_bytes) / datagram_bytes
-        return None if seen is None else seen.received_bps * on_wire
+        return None if result is None else result.received_bps * on_wire
 
     def _below(self, rate_bps: float, datagram_bytes: int, end: Deadline) -> None:
-        """Sends much less than the rate for the remaining time. Tries again if the first try fails
-        at once.
+        """Sends UDP well below the path's rate for the remaining time, which shows random loss and
+        reordering. Tries again if the first try fails at once.
         """
         for name in (BELOW, f"{BELOW}-again"):
-            around_s = 1 + ENDS_WITHIN_RTTS * self._rtt_s
-            seconds = int(end.remaining_s - around_s)
+            overhead_s = 1 + ENDS_WITHIN_RTTS * self._rtt_s
+            seconds = int(end.remaining_s - overhead_s)
             if seconds < 1:
                 return
             packets_bps = MOST_BELOW_PACKETS / seconds * on_wire_bytes(datagram_bytes) * 8
@@ -351,7 +393,8 @@ class PathSteps:
             if self._udp(name, offered_bps, 1, datagram_bytes, seconds, MOST_TOGETHER_BELOW):
                 return
 
-    def _tcp(self, name: str, cca: str, streams: int, seconds: int) -> _Seen | None:
+    def _tcp(self, name: str, cca: str, streams: int, seconds: int) -> _StepResult | None:
+        """Runs a step of TCP streams of one CCA, paced together to the maximum rate."""
         arguments = [
             "--parallel",
             str(streams),
@@ -374,10 +417,16 @@ class PathSteps:
         datagram_bytes: int,
         seconds: int,
         most_together: int = MOST_TOGETHER,
-    ) -> _Seen | None:
+    ) -> _StepResult | None:
+        """Runs a step of UDP streams that offer a rate together (with Ethernet headers), spaced by
+        the qdisc fq.
+
+        `most_together` limits how many packets iperf3 hands over at once. Returns None if the step
+        failed.
+        """
         on_wire = on_wire_bytes(datagram_bytes) / datagram_bytes
         each_bps = offered_bps / on_wire / streams
-        together = _together(each_bps * streams / 8 / datagram_bytes, most_together)
+        together = _burst_suffix(each_bps * streams / 8 / datagram_bytes, most_together)
         arguments = [
             "--udp",
             "--parallel",
@@ -402,10 +451,13 @@ class PathSteps:
         return self._test(step, arguments, UDP_INTERVAL_S if streams == 1 else TCP_INTERVAL_S)
 
     def _label_of(self, name: str) -> str:
+        """Returns the label of a step, which is in its file names: 'h1-above-2'."""
         return f"{self._label}-{name}"
 
-    def _test(self, step: Step, arguments: Sequence[str], interval_s: float) -> _Seen | None:
-        """Makes a test. Returns None if it failed; the failure is recorded."""
+    def _test(self, step: Step, arguments: Sequence[str], interval_s: float) -> _StepResult | None:
+        """Runs the iperf3 test of a step, and records the step. Returns None if it failed; its
+        record then has the reason.
+        """
         test = iperf3.Iperf3Test(
             self._ends, arguments, interval_s, self._folder, step.label, pid_file=self._pid_file
         )
@@ -414,7 +466,8 @@ class PathSteps:
             with ExitStack() as started:
                 test.serve(started)
                 self._commands += [
-                    replace(made, role=f"{step.label} {made.role}") for made in test.commands
+                    replace(command, role=f"{step.label} {command.role}")
+                    for command in test.commands
                 ]
                 test.start(started)
                 self._wait_for_traffic(test, step.streams)
@@ -427,13 +480,13 @@ class PathSteps:
             return None
         self._record(replace(step, began_s=began_s, ended_s=time.time()))
         client = load_json(test.client_output)
-        return _seen(client, load_json(test.receiver_output), step.seconds)
+        return _result_of_step(client, load_json(test.receiver_output), step.seconds)
 
     def _wait_for_traffic(self, test: iperf3.Iperf3Test, streams: int) -> None:
-        """Waits for the first interval: iperf3 waits for half a minute where the first datagram was
-        lost.
+        """Waits for the first report of an interval, because iperf3 waits for half a minute if the
+        first datagram was lost.
 
-        Raises GeneratorError.
+        Raises GeneratorError if no traffic begins.
         """
         late = Deadline(STARTS_WITHIN_S + (STARTS_WITHIN_RTTS + streams) * self._rtt_s)
         while not _has_interval(test.client_output):
@@ -443,13 +496,14 @@ class PathSteps:
                 raise GeneratorError("no traffic began")
 
     def _record(self, step: Step) -> None:
+        """Adds a step to steps.json, which is written after each step."""
         self._done.append(step)
-        text = json.dumps([asdict(made) for made in self._done], indent=1)
+        text = json.dumps([asdict(step) for step in self._done], indent=1)
         (self._folder / run_files.STEPS).write_text(text)
 
 
 def on_wire_bytes(datagram_bytes: int) -> int:
-    """Returns the size of a datagram's packet with all headers, Ethernet's included, as tc
+    """Returns the size of a UDP datagram's packet with all headers, Ethernet's included, as tc
     counts them.
     """
     return datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES
@@ -458,16 +512,18 @@ def on_wire_bytes(datagram_bytes: int) -> int:
 def above_s(
     packets_a_second: float, rtt_s: float, total_s: float, share: float = ABOVE_SHARE
 ) -> int:
-    """Returns how long a step offers a rate above the path's rate: at most a `share` of `total_s`,
-    the time of all steps.
+    """Returns how long a step offers a rate above the path's rate: until enough packets and RTTs
+    have passed, at most a `share` of `total_s`, the time of all steps.
     """
     enough_s = max(ENOUGH_PACKETS / packets_a_second, ENOUGH_RTTS * rtt_s)
     return min(round(total_s * share), math.ceil(enough_s))
 
 
-def _together(packets_a_second: float, most: int) -> str:
-    """Returns the number of packets that iperf3 sends before it sleeps, in the form that follows
-    its rate; fq spaces these packets.
+def _burst_suffix(packets_a_second: float, most: int) -> str:
+    """Returns '/16', the part of iperf3's --bitrate for the number of packets that it sends before
+    it sleeps, for high rates; '' for low ones. fq spaces these packets.
+
+    most: maximum number of packets
     """
     if packets_a_second < OFTEN_A_SECOND:
         return ""
@@ -475,22 +531,27 @@ def _together(packets_a_second: float, most: int) -> str:
 
 
 def _has_interval(output: Path) -> bool:
+    """Returns whether iperf3's output with --json-stream has the report of an interval."""
     return output.exists() and b'"event":"interval"' in output.read_bytes().replace(
         b" ", b""
     ).replace(b"\t", b"")
 
 
-def _seen(client: dict[str, Any], server: dict[str, Any], seconds: float) -> _Seen:
-    """Reads the results of a test of this nominal duration."""
-    sums = [
+def _result_of_step(client: dict[str, Any], server: dict[str, Any], seconds: float) -> _StepResult:
+    """Returns the result of a step of this nominal duration, from the JSON of iperf3's client and
+    server.
+    """
+    interval_sums = [
         interval["sum"]
         for interval in server["intervals"]
         if seconds / 2 < interval["sum"]["end"] <= seconds
     ]
-    received_bytes, counted_s = (sum(each[name] for each in sums) for name in ("bytes", "seconds"))
+    received_bytes, counted_s = (
+        sum(each[name] for each in interval_sums) for name in ("bytes", "seconds")
+    )
     senders = [stream["sender"] for stream in client["end"]["streams"] if "sender" in stream]
     rtts_us = [sender["min_rtt"] for sender in senders if sender.get("min_rtt")]
-    return _Seen(
+    return _StepResult(
         received_bps=received_bytes * 8 / counted_s if counted_s else 0.0,
         rtt_s=min(rtts_us) / 1e6 if rtts_us else None,
         mss_bytes=client["start"].get("tcp_mss_default"),

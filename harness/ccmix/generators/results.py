@@ -1,5 +1,4 @@
-"""Reads the result that a generator printed: JSON of iperf3, JSON of pScheduler that contains JSON
-of iperf3, or any other output.
+"""Reads results that traffic generators printed: JSON of iperf3 or of pScheduler, or other output.
 
 The result itself says whether a test failed; this is never guessed from the text of the output.
 `pscheduler` exits with 0 when the run failed, and iperf3 writes its error into its JSON.
@@ -21,8 +20,8 @@ class GeneratorError(Exception):
 
 @dataclass(frozen=True)
 class GeneratorResult:
-    """Holds a result. `client` and `server` are iperf3's own results, if any; `error` is why the
-    test failed.
+    """Holds the result of a traffic generator. `client` and `server` are the JSON of iperf3's two
+    ends, if any; `error` is why the test failed.
 
     `throughput` is the result in the format of pScheduler's throughput test, for any tool.
     """
@@ -35,8 +34,8 @@ class GeneratorResult:
 
 
 def load_json(file: Path) -> dict[str, Any]:
-    """Reads iperf3's own result, either in one piece or in pieces from --json-stream. Raises
-    GeneratorError if it is neither.
+    """Reads iperf3's result from a file, either one JSON object or the lines of --json-stream.
+    Raises GeneratorError if it is neither.
     """
     try:
         text = file.read_text(errors="replace")
@@ -46,9 +45,11 @@ def load_json(file: Path) -> dict[str, Any]:
 
 
 def read_json(text: str, name: str) -> dict[str, Any]:
-    """Like load_json(), for the text of the file of this name."""
+    """Reads iperf3's result from a text, like load_json(); `name` is the file's name for
+    messages.
+    """
     try:
-        result = _assembled(text) or foreign_json.loads(text)
+        result = _join_json_stream(text) or foreign_json.loads(text)
     except ValueError as error:
         raise GeneratorError(f"iperf3 left no result in {name}: {error}") from error
     if not isinstance(result, dict):
@@ -57,32 +58,35 @@ def read_json(text: str, name: str) -> dict[str, Any]:
 
 
 def read_result(output: str) -> GeneratorResult:
-    """Reads the result in a command's standard output. Unknown output becomes 'other', and is not
-    an error.
+    """Reads the result in a command's standard output. Output of an unknown form is not an error,
+    but a result of the kind 'other'.
 
     Raises GeneratorError if the result is JSON with a number that is not finite.
     """
-    data = _object(output)
+    data = _json_object(output)
     if data is None:
-        data = _assembled(output)
+        data = _join_json_stream(output)
     if data is None:
         return GeneratorResult("other")
     if isinstance(data.get("succeeded"), bool):
-        return _pscheduler(data)
+        return _pscheduler_command_result(data)
     if isinstance(data.get("start"), dict) and ("end" in data or "error" in data):
         return GeneratorResult(
-            "iperf3", data, _server(data), sentence(data["error"]) if data.get("error") else None
+            "iperf3",
+            data,
+            _server_result(data),
+            sentence(data["error"]) if data.get("error") else None,
         )
     if isinstance(data.get("error"), str) and set(data) <= {"error", "start", "intervals", "end"}:
         return GeneratorResult("iperf3", error=sentence(data["error"]))
     return GeneratorResult("other")
 
 
-def _pscheduler(data: dict[str, Any]) -> GeneratorResult:
-    """Reads `pscheduler task --format json`: `diags` has the participants' iperf3 JSON, each after
-    its command line.
+def _pscheduler_command_result(data: dict[str, Any]) -> GeneratorResult:
+    """Reads the JSON of `pscheduler task --format json`.
 
-    The participants' iperf3 JSON is in `diags`, each after its command line.
+    Its `diags` has the command line of each participant (host of the test), followed by iperf3's
+    JSON.
     """
     if not data["succeeded"]:
         return GeneratorResult(
@@ -90,19 +94,29 @@ def _pscheduler(data: dict[str, Any]) -> GeneratorResult:
             error=sentence(data.get("error") or data.get("diags") or "it gives no reason"),
         )
     diags = data.get("diags")
-    return _of_participants(data, diags.split("\nParticipant ") if isinstance(diags, str) else [])
+    return _result_of_participants(
+        data, diags.split("\nParticipant ") if isinstance(diags, str) else []
+    )
 
 
-def of_pscheduler_run(run: dict[str, Any]) -> GeneratorResult:
-    """Reads a finished run as pScheduler's REST interface gives it, with the participants' results
-    one by one.
+def read_pscheduler_run(run: dict[str, Any]) -> GeneratorResult:
+    """Reads a finished run as pScheduler's REST interface returns it, with the results of each
+    participant (host of the test).
     """
     full = run["result-full"] or ()
     texts = [participant.get("diags") for participant in full if isinstance(participant, dict)]
-    return _of_participants(run["result-merged"], [text for text in texts if isinstance(text, str)])
+    return _result_of_participants(
+        run["result-merged"], [text for text in texts if isinstance(text, str)]
+    )
 
 
-def _of_participants(merged: dict[str, Any], diags: Sequence[str]) -> GeneratorResult:
+def _result_of_participants(merged: dict[str, Any], diags: Sequence[str]) -> GeneratorResult:
+    """Returns the result with the iperf3 JSON of client and server, which are found in the
+    participants' outputs.
+
+    merged: pScheduler's result of the whole test
+    diags: the output of each participant's tool
+    """
     documents = [document for document in map(embedded, diags) if document]
     clients = [document for document in documents if "connecting_to" in document.get("start", {})]
     servers = [
@@ -119,8 +133,8 @@ def _of_participants(merged: dict[str, Any], diags: Sequence[str]) -> GeneratorR
 
 
 def embedded(text: str) -> dict[str, Any] | None:
-    """Returns iperf3's own JSON in a participant's output, after its command line; None if
-    there is none.
+    """Returns iperf3's JSON that follows the command line in a pScheduler participant's output;
+    None if there is none.
     """
     begin = text.find("\n{")
     if begin < 0:
@@ -132,13 +146,18 @@ def embedded(text: str) -> dict[str, Any] | None:
     return data if isinstance(data, dict) and isinstance(data.get("start"), dict) else None
 
 
-def _server(client: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the server's JSON, which the client has with --get-server-output."""
+def _server_result(client: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the server's JSON, which is in the client's with --get-server-output; None without
+    it.
+    """
     server = client.get("server_output_json")
     return server if isinstance(server, dict) and "end" in server else None
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _json_object(text: str) -> dict[str, Any] | None:
+    """Returns the JSON object of a text; None if it is not one. Raises GeneratorError if a number
+    is not finite.
+    """
     try:
         data = foreign_json.loads(text)
     except foreign_json.NotFiniteError as error:
@@ -148,11 +167,13 @@ def _object(text: str) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def _assembled(text: str) -> dict[str, Any] | None:
-    """Joins the lines of iperf3's --json-stream into one object."""
+def _join_json_stream(text: str) -> dict[str, Any] | None:
+    """Joins the lines of iperf3's --json-stream into one object, as --json prints it; None if they
+    are not such lines.
+    """
     whole: dict[str, Any] = {"intervals": []}
     for line in text.splitlines():
-        event = _object(line)
+        event = _json_object(line)
         if event is None or not isinstance(event.get("event"), str):
             return None
         if event["event"] == "interval":
@@ -163,6 +184,6 @@ def _assembled(text: str) -> dict[str, Any] | None:
 
 
 def sentence(text: object) -> str:
-    """Shortens the text to one line of a bounded length."""
+    """Shortens a text, such as an error of a tool, to one line of at most 300 characters."""
     line = " ".join(str(text).split())
     return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + "…"

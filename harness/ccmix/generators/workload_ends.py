@@ -1,5 +1,4 @@
-"""Runs both ends of a workload: flows that start at given times, each a connection that carries a
-given number of bytes.
+"""Sends and receives the flows of a workload: each starts at a given time and has a given size.
 
 `python -m ccmix.generators.workload_ends send ADDRESS PORT CCA SCHEDULE` reads lines 'SECONDS
 BYTES' and prints 'NUMBER START' when it begins to connect; `... receive ADDRESS PORT` prints
@@ -23,6 +22,9 @@ BLOCK_BYTES = 2**18
 
 
 async def send(address: str, port: int, cca: str, schedule: Path) -> None:
+    """Starts each flow of the schedule (a file with lines 'SECONDS BYTES') at its time, and waits
+    until all flows have been received.
+    """
     begin = Deadline(0.0)
     async with asyncio.TaskGroup() as flows:
         for number, line in enumerate(schedule.read_text().splitlines()):
@@ -32,6 +34,7 @@ async def send(address: str, port: int, cca: str, schedule: Path) -> None:
 
 
 async def _send_flow(address: str, port: int, cca: str, number: int, size_bytes: int) -> None:
+    """Sends a flow over a connection of its own, and prints 'NUMBER START' before it connects."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as flow:
         flow.setblocking(False)
         if cca != DEFAULT_CCA:
@@ -49,6 +52,7 @@ async def _send_flow(address: str, port: int, cca: str, number: int, size_bytes:
 
 
 async def receive(address: str, port: int) -> None:
+    """Receives flows, each over a connection of its own, until the process is ended."""
     server = await asyncio.start_server(
         _receive_flow, address, port, limit=2 * BLOCK_BYTES, backlog=1024
     )
@@ -57,6 +61,7 @@ async def receive(address: str, port: int) -> None:
 
 
 async def _receive_flow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Receives a flow, and prints 'NUMBER BYTES END' if all of its bytes have arrived."""
     try:
         number, size_bytes = HEADER.unpack(await reader.readexactly(HEADER.size))
         left = size_bytes - HEADER.size

@@ -9,13 +9,13 @@ from ccmix.charts.encodings import (
     ONE_COLOUR,
     RATE_AXIS,
     Part,
+    colour_by_cca,
     dash,
     goodput,
     name,
-    of_cca,
     quantity,
 )
-from ccmix.charts.frames import even
+from ccmix.charts.frames import evenly_spaced_axis
 from ccmix.charts.heat_map import SCHEME, cells, gain_scale, goodput_cells
 from ccmix.charts.settings import shares
 from ccmix.kibana.saved_objects import GROUPS
@@ -73,7 +73,7 @@ def _against(title: str, by: str, metric_: Part, y: Part, *, by_cca: bool = True
     so has each CCA of these, unless the metric is of whole runs.
     """
     on_x = SETTINGS[by]
-    channels = of_cca() if by_cca else {"color": {"value": ONE_COLOUR}}
+    channels = colour_by_cca() if by_cca else {"color": {"value": ONE_COLOUR}}
     [value] = metric_
     cca = {"cca": "datum.key.cca"} if by_cca else {}
     return VegaLite(
@@ -82,7 +82,7 @@ def _against(title: str, by: str, metric_: Part, y: Part, *, by_cca: bool = True
         {by: terms(on_x.field), **_RUN} | (_GROUP if by_cca else {}),
         metric_,
         lambda source: settings.banded_lines(
-            source, even(on_x.axis), y, channels | dash("line", "mix"), ["line"]
+            source, evenly_spaced_axis(on_x.axis), y, channels | dash("line", "mix"), ["line"]
         ),
         [
             *members(setting=on_x.value, **cca, value=f"datum.{value}.value"),
@@ -140,7 +140,7 @@ def _share_by_flows() -> VegaLite:
             "fair": metric("sum", "ccmix.fair_share"),
             "streams": metric("sum", "ccmix.group.streams"),
         },
-        lambda source: shares(source, x, of_cca()),
+        lambda source: shares(source, x, colour_by_cca()),
         [
             *members(
                 run="datum.key.run",
@@ -192,8 +192,8 @@ def _heat_map(title: str, metric_: Part, format_: str, what: str, **scale: Any) 
 _RTT_AND_LOSS = {each: terms(SETTINGS[each].field) for each in ("rtt", "loss")}
 _CONDITIONS_TABLE = "the table Conditions below has them"
 _BY_RTT_AND_LOSS = (
-    even(SETTINGS["rtt"].axis) | {"field": "x"},
-    even(SETTINGS["loss"].axis)
+    evenly_spaced_axis(SETTINGS["rtt"].axis) | {"field": "x"},
+    evenly_spaced_axis(SETTINGS["loss"].axis)
     | {
         "title": None,
         "field": "y",
@@ -264,7 +264,7 @@ def _gain_map(first: str, second: str) -> VegaLite:
 def _goodput_boxes() -> VegaLite:
     """Draws boxes of the goodput of runs by mix, with CCAs next to each other."""
     x: Part = {"field": "mix", "type": "ordinal", "title": "mix of CCAs", "axis": {"labelAngle": 0}}
-    colour = of_cca()["color"]
+    colour = colour_by_cca()["color"]
     there = {"values": {"expr": "domain('xOffset')"}, "symbolType": "square"}
     return VegaLite(
         "Goodput of runs: median, quartiles, outliers",
@@ -291,7 +291,7 @@ def _goodput_distribution() -> VegaLite:
         GROUPS,
         {**_RUN, **_GROUP},
         _GOODPUT,
-        lambda source: distribution(source, x, of_cca() | dash("mix", "mix")),
+        lambda source: distribution(source, x, colour_by_cca() | dash("mix", "mix")),
         [
             *members(
                 mix="datum.key.mix",

@@ -1,6 +1,14 @@
 """Draws the mesh that pScheduler measures: a matrix of pairs of hosts, and how they change."""
 
-from ccmix.charts.encodings import LINE_WIDTH, POINTS, RATE_AXIS, dash, name, of_cca, quantity
+from ccmix.charts.encodings import (
+    LINE_WIDTH,
+    POINTS,
+    RATE_AXIS,
+    colour_by_cca,
+    dash,
+    name,
+    quantity,
+)
 from ccmix.charts.heat_map import goodput_cells
 from ccmix.kibana.charts import readable
 from ccmix.kibana.saved_objects import GROUPS
@@ -60,7 +68,7 @@ _BY_DAY = VegaLite(
                     {"field": "pair", "type": "nominal"},
                     {"field": "mix", "type": "nominal"},
                 ],
-                **of_cca(),
+                **colour_by_cca(),
                 "tooltip": [
                     {"field": each, "type": "nominal"} for each in ("pair", "mix", "cca", "runs")
                 ],

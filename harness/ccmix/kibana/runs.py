@@ -8,7 +8,7 @@ from typing import Any
 
 from ccmix.charts import over_time
 from ccmix.charts.distributions import distribution
-from ccmix.charts.encodings import ChartSource, Part, dash, name, of_cca, quantity, time
+from ccmix.charts.encodings import ChartSource, Part, colour_by_cca, dash, name, quantity, time
 from ccmix.kibana.charts import shares_at_most
 from ccmix.kibana.saved_objects import COMPLETIONS, GROUPS, INTERVALS, RUNS, SOCKETS, DataView
 from ccmix.kibana.vega import (
@@ -136,7 +136,7 @@ def goodput_over_time(
             "flows": metric("cardinality", "ccmix.flow.id"),
             "omitted": metric("max", "ccmix.omitted"),
         },
-        lambda source: over_time.over_time(source, of_cca() | dict(channels), apart=apart),
+        lambda source: over_time.over_time(source, colour_by_cca() | dict(channels), apart=apart),
         [
             *map(dict, transform),
             # A step may hold several intervals of a flow, or none: the mean over the flows'
@@ -282,7 +282,7 @@ _COMPLETION_TIMES = VegaLite(
     lambda source: distribution(
         source,
         quantity("seconds", "completion time (s)", {"tickCount": 5}),
-        of_cca() | dash("group", "group"),
+        colour_by_cca() | dash("group", "group"),
     ),
     [
         *members(
@@ -296,7 +296,7 @@ _COMPLETION_TIMES = VegaLite(
     needs=_COMPLETIONS_NEED,
 )
 
-_POINTS = of_cca(field="key.cca")
+_POINTS = colour_by_cca(field="key.cca")
 _POINTS["color"]["legend"] |= {"symbolType": "circle", "symbolStrokeWidth": 0}
 _EACH_RUN = VegaLite(
     "Goodput and retransmissions of each run; pale: not valid",

@@ -10,7 +10,7 @@ import polars as pl
 from ccmix.analysis import path_text
 from ccmix.charts.encodings import PERCENT_AXIS, RATE_AXIS, Part, titled
 from ccmix.charts.heat_map import MapLayout, Measure, gain_map, heat_map
-from ccmix.charts.published import PlottedNumber, SideBySide, beside
+from ccmix.charts.published import PlottedNumber, SideBySide, published_next_to_lab
 from ccmix.model import Topology
 from ccmix.model.results import FinishedRun
 from ccmix.papers.experiment import (
@@ -240,7 +240,7 @@ def plots(figure: Plots, data: FigureData) -> tuple[Part, int, str]:
         dashed=tuple(figure.hosts.values()),
     )
     marks = "Bars" if layout.bars else "Lines" if layout.lined else "Points"
-    return beside(frame, _channel(axis), numbers, layout), layout.columns, marks
+    return published_next_to_lab(frame, _channel(axis), numbers, layout), layout.columns, marks
 
 
 def over_buffer(figure: OverBuffer, data: FigureData) -> Part:
@@ -257,7 +257,9 @@ def over_buffer(figure: OverBuffer, data: FigureData) -> Part:
         "scale": {"type": "log", "domain": domain, "nice": False},
     }
     panels = tuple(panel.title for panel in figure.panels)
-    return beside(frame, x, OVER_BUFFER, SideBySide(panels, len(panels), lined=False))
+    return published_next_to_lab(
+        frame, x, OVER_BUFFER, SideBySide(panels, len(panels), lined=False)
+    )
 
 
 def _frame(points: Iterable[PlottedPoint]) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ccmix.charts.frames import SweptAxis, numbers
+from ccmix.charts.frames import SweptAxis, swept_axis
 from ccmix.charts.published import ALL_FLOWS
 from ccmix.model import Run, Topology
 from ccmix.model.results import FinishedRun
@@ -172,7 +172,7 @@ def plot_axis(figure: Plots, data: FigureData) -> PlotAxis:
         for run in runs
         if run.entry in entries and figure.x in run.condition
     )
-    swept = numbers(figure.x, texts)
+    swept = swept_axis(figure.x, texts)
     return PlotAxis(figure.x, swept.values if swept else {text: text for text in texts}, swept)
 
 

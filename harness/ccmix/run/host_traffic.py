@@ -16,7 +16,7 @@ from typing import Any
 from ccmix.agent.deadline import Deadline
 from ccmix.files import write_whole
 from ccmix.generators import command, iperf3
-from ccmix.generators.command import ending_at, of_pscheduler, raise_if_ended
+from ccmix.generators.command import prefix_with_byte_limit, raise_if_ended, read_pscheduler_result
 from ccmix.generators.expected import may_queue_s
 from ccmix.generators.path_steps import UDP_INTERVAL_S, PathSteps
 from ccmix.generators.pscheduler.ledger import CommandTasks
@@ -76,7 +76,7 @@ class Scheduled:
                     generators / run_files.PSCHEDULER, json.dumps(self.slot.record), sync=False
                 )
         record = self.slot.record
-        result = of_pscheduler(generators)
+        result = read_pscheduler_result(generators)
         commands = tuple(Command("", text.partition("\n")[0]) for text in _diags(record["run"]))
         version = (result.client or {}).get("start", {}).get("version", "")
         return ToolFacts("pscheduler", str(version), commands, _facts(record))
@@ -253,7 +253,7 @@ def run_commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path)
                 folder / run_files.GENERATORS,
                 logs,
                 others,
-                ending_at(device, path.cap_bytes),
+                prefix_with_byte_limit(device, path.cap_bytes),
                 tasks=ends.command_tasks,
                 traffic=run.traffic,
             )
@@ -324,7 +324,7 @@ def run_iperf3(
             run.traffic,
             longest_s,
             generators,
-            ending_at(device, path.cap_bytes),
+            prefix_with_byte_limit(device, path.cap_bytes),
             f"{ends.src.temporary}/iperf3.pid" if settles else None,
             watch if settles else None,
         )

@@ -1,3 +1,4 @@
-"""Estimates the properties of a real path from recorded runs, and writes an emulated path with the
-same properties: its twin.
+"""Estimates a real path's properties from recorded runs, and writes its twin.
+
+The twin is an emulated path with the same properties.
 """

@@ -1,5 +1,6 @@
-"""Estimates the kind of the bottleneck's queue (one for all flows or one for each, managed or not),
-its size, and the burst of a policer.
+"""Estimates a bottleneck's kind of queue, its buffer's size, and a policer's burst.
+
+A queue is shared by all flows or there is one per flow; it is a FIFO or managed (AQM).
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from ccmix.twin.estimate import BUFFER, POLICER, QUEUE, Estimate, cannot_be_told
 from ccmix.twin.observed import ORDINARY, PathRun, PathStep
 from ccmix.twin.received import STEADY_SHARE, Overflow, Overload, steady
 
-FIFO, OF_FLOWS, MANAGED = "fifo", "one for each flow", "managed (AQM)"
+FIFO, PER_FLOW, MANAGED = "fifo", "one for each flow", "managed (AQM)"
 MOST = 0.9  # percentile of TCP's smoothed RTTs; some of them include the wait for a delayed ACK
 MOSTLY = 0.25  # percentile of TCP's smoothed RTTs that mostly excludes these waits
 FULL = 0.95  # percentile of the probe's RTT while the buffer is full
@@ -33,10 +34,12 @@ LEAST_ANSWERS = 10
 
 @dataclass(frozen=True)
 class Waits:
-    """Holds how long packets waited, in seconds beyond the base RTT; None if unknown.
+    """Holds how long packets waited at the bottleneck, in seconds beyond the base RTT; None if
+    unknown.
 
-    The probe's packets are measured under overload: when the queue is full, in both halves of that
-    time, and at the peak. `probe_in_fill_s` and `tcp_s` are from steps of TCP.
+    `probe_s`, the wait in both halves, and the peak are waits of the RTT probe under overload, when
+    the queue is full. `probe_in_fill_s` is the probe's wait while TCP flows fill the buffer.
+    `tcp_s` and `tcp_most_s` are the usual and the longest wait of these flows' own packets.
     """
 
     probe_s: float | None
@@ -50,8 +53,8 @@ class Waits:
 
     @property
     def falls(self) -> bool:
-        """Returns whether the mean wait in the second half of the overload was below the part FALLS
-        of that in the first half. Only a queue with active management (AQM) drains so.
+        """Returns whether the queue got shorter under constant overload, by more than noise. Only a
+        queue with active management (AQM) drains so.
         """
         return bool(
             self.first_half_s
@@ -60,179 +63,230 @@ class Waits:
         )
 
 
-def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits:
-    """Reads the delays of a run."""
-    steps = [each.step for each in found]
-    fill = next((step for kind in (FILL, ORDINARY, REACH) for step in observed.of_kind(kind)), None)
-    of_tcp = [_tcp_rtts(observed, step) for step in observed.tcp_steps]
-    full = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
-    halves = [_halves(observed, step) for step in steps]
+def read_waits(observed: PathRun, base_rtt_s: float, overloaded: list[Overload]) -> Waits:
+    """Returns the waits that a run's probe and sockets show, from which the kind and the size of
+    the queue are estimated. `overloaded` are the steps that overloaded the path.
+    """
+    steps = [each.step for each in overloaded]
+    fill_step = next(
+        (step for kind in (FILL, ORDINARY, REACH) for step in observed.steps_of_kind(kind)), None
+    )
+    tcp_rtts = [_rtts_of_sockets(observed, step) for step in observed.tcp_steps]
+    full_rtts_s = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
+    halves = [_median_rtts_of_halves(observed, step) for step in steps]
     idle = observed.idle
-    lost_when_idle = observed.unanswered(idle.begin_s, idle.end_s) if idle else 0.0
+    lost_when_idle = observed.unanswered_share(idle.begin_s, idle.end_s) if idle else 0.0
     return Waits(
-        probe_s=_beyond(_most(full), base_rtt_s),
-        first_half_s=_beyond(_most([first for first, _ in halves]), base_rtt_s),
-        second_half_s=_beyond(_most([second for _, second in halves]), base_rtt_s),
-        peak_s=_beyond(
-            _most([_quantile(observed.rtts(s.begin_s, s.end_s), PEAK) for s in steps]), base_rtt_s
+        probe_s=_beyond_base(_largest_known(full_rtts_s), base_rtt_s),
+        first_half_s=_beyond_base(_largest_known([first for first, _ in halves]), base_rtt_s),
+        second_half_s=_beyond_base(_largest_known([second for _, second in halves]), base_rtt_s),
+        peak_s=_beyond_base(
+            _largest_known([_quantile(observed.rtts(s.begin_s, s.end_s), PEAK) for s in steps]),
+            base_rtt_s,
         ),
-        probe_in_fill_s=_beyond(_quantile(_steady_rtts(observed, fill), FULL), base_rtt_s)
-        if fill
+        probe_in_fill_s=_beyond_base(_quantile(_steady_rtts(observed, fill_step), FULL), base_rtt_s)
+        if fill_step
         else None,
-        tcp_s=_beyond(_most([_quantile(rtts_s, MOSTLY) for rtts_s in of_tcp]), base_rtt_s),
-        tcp_most_s=_beyond(_most([_quantile(rtts_s, MOST) for rtts_s in of_tcp]), base_rtt_s),
-        probes_lost=max((observed.unanswered(*_steady_time(step)) for step in steps), default=0.0)
+        tcp_s=_beyond_base(
+            _largest_known([_quantile(rtts_s, MOSTLY) for rtts_s in tcp_rtts]), base_rtt_s
+        ),
+        tcp_most_s=_beyond_base(
+            _largest_known([_quantile(rtts_s, MOST) for rtts_s in tcp_rtts]), base_rtt_s
+        ),
+        probes_lost=max(
+            (observed.unanswered_share(*_steady_span(step)) for step in steps), default=0.0
+        )
         - lost_when_idle,
     )
 
 
-def waits(seen: Waits, packet_s: float, noise_s: float) -> bool:
-    """Returns whether the probe waits under overload, as it does in one queue for all flows."""
-    return seen.probe_s is not None and seen.probe_s > shows_s(packet_s, noise_s)
+def probe_waits(measured: Waits, packet_s: float, noise_s: float) -> bool:
+    """Returns whether the probe waits under overload, which shows that it shares a queue with the
+    flows.
+
+    `packet_s` is the time that the bottleneck needs for a packet, `noise_s` the variation of the
+    idle RTT.
+    """
+    return measured.probe_s is not None and measured.probe_s > least_visible_wait_s(
+        packet_s, noise_s
+    )
 
 
-def queues_of_flows(
-    seen: Waits, packet_s: float, noise_s: float, overflow: Overflow | None = None
+def has_queue_per_flow(
+    measured: Waits, packet_s: float, noise_s: float, train_overflow: Overflow | None = None
 ) -> bool | None:
-    """Returns whether each flow has its own queue; None if nothing waits long enough to show it.
+    """Returns whether each flow has its own queue, as in fq_codel; None if nothing waits long
+    enough to show it.
 
     The queues are separate if TCP's packets wait but the probe's don't, or if trains lose the
     packets that have waited longest. The queue is shared if the probe waits or is lost under
     overload, or if trains lose their last packets.
     """
-    if seen.probe_s is None:
+    if measured.probe_s is None:
         return None
-    if waits(seen, packet_s, noise_s) or seen.probes_lost > PROBES_LOST:
+    if probe_waits(measured, packet_s, noise_s) or measured.probes_lost > PROBES_LOST:
         return False
-    if overflow is not None:
-        return overflow.from_head
-    tcp_waits = seen.tcp_s is not None and seen.tcp_s > shows_s(packet_s, noise_s) + seen.probe_s
+    if train_overflow is not None:
+        return train_overflow.from_head
+    tcp_waits = (
+        measured.tcp_s is not None
+        and measured.tcp_s > least_visible_wait_s(packet_s, noise_s) + measured.probe_s
+    )
     return True if tcp_waits else None
 
 
-def shows_s(packet_s: float, noise_s: float) -> float:
-    """Returns the wait beyond the base RTT that shows that other packets are in the queue."""
+def least_visible_wait_s(packet_s: float, noise_s: float) -> float:
+    """Returns the wait beyond the base RTT from which on it is certain that other packets are in
+    the queue. `packet_s` and `noise_s` are as in probe_waits().
+    """
     return SHOWS_PACKETS * packet_s + noise_s + SHOWS_S
 
 
 def queue(
-    seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_high: float | None
+    measured: Waits,
+    queue_per_flow: bool | None,
+    retransmitted: float | None,
+    random_loss_high: float | None,
 ) -> Estimate:
-    """Returns the kind of the queue.
+    """Returns the kind of the queue: PER_FLOW, FIFO or MANAGED (with AQM).
 
     CUBIC flows fill a FIFO before it drops. A queue that drops while it holds much less than it can
     is managed, unless random loss explains the retransmissions. A queue that gets shorter under
     constant overload is also managed.
+
+    `retransmitted` is the share of segments that TCP retransmitted, `random_loss_high` the upper
+    end of the random loss, and `queue_per_flow` is from has_queue_per_flow().
     """
-    if of_flows:
+    if queue_per_flow:
         return Estimate(
             QUEUE,
-            word=OF_FLOWS,
+            word=PER_FLOW,
             origin="the probe does not wait under overload, as in its own queue",
         )
-    if of_flows is None or not seen.probe_s:
+    if queue_per_flow is None or not measured.probe_s:
         return cannot_be_told(QUEUE, "packets wait too briefly to show how they are queued")
     origin = "steps above and fill: delays of the probe"
-    if seen.probe_in_fill_s is None or seen.probe_s < LEAST_MANAGED_S:
+    if measured.probe_in_fill_s is None or measured.probe_s < LEAST_MANAGED_S:
         return cannot_be_told(
             QUEUE, "the shared queue is too short to show whether it is managed", origin=origin
         )
-    own_doing = (
-        retransmitted is not None and loss_high is not None and retransmitted > 2 * loss_high
+    queue_drops = (
+        retransmitted is not None
+        and random_loss_high is not None
+        and retransmitted > 2 * random_loss_high
     )
-    stands = STANDS_S < seen.probe_in_fill_s < NOT_FILLED * seen.probe_s
-    if seen.falls or (stands and own_doing):
+    never_full_nor_empty = STANDS_S < measured.probe_in_fill_s < NOT_FILLED * measured.probe_s
+    if measured.falls or (never_full_nor_empty and queue_drops):
         return Estimate(QUEUE, word=MANAGED, origin=origin)
-    if seen.probe_in_fill_s >= FILLED * seen.probe_s:
+    if measured.probe_in_fill_s >= FILLED * measured.probe_s:
         return Estimate(QUEUE, word=FIFO, origin=origin)
     return cannot_be_told(QUEUE, "the TCP flows did not fill the shared queue", origin=origin)
 
 
 def buffer(
     observed: PathRun,
-    seen: Waits,
+    measured: Waits,
     rate: Estimate,
     packet_bytes: int,
-    of_flows: bool | None,
-    found: list[Overload],
+    queue_per_flow: bool | None,
+    overloaded: list[Overload],
 ) -> Estimate:
-    """Returns the buffer's size in bytes, with headers: the longest delay times the rate."""
+    """Returns the size of the bottleneck's buffer in bytes, with headers: the longest delay times
+    the rate.
+
+    It is only a lower bound if nothing filled the buffer, or if it still grew at the end of the
+    overload. `overloaded` are the steps that overloaded the path.
+    """
     rate_bps = rate.value or rate.low
     if not rate_bps:
         return cannot_be_told(BUFFER, "the rate is not known")
-    if not found:
-        most_s = max(seen.tcp_most_s or 0.0, seen.probe_in_fill_s or 0.0)
+    if not overloaded:
+        longest_wait_s = max(measured.tcp_most_s or 0.0, measured.probe_in_fill_s or 0.0)
         because = "nothing shows that it was full"
-        return cannot_be_told(BUFFER, because, low=most_s * rate_bps / 8, origin="the longest RTTs")
-    origin = f"steps {' and '.join(each.step.name for each in found)}: delay of the probe x rate"
-    if of_flows:
+        return cannot_be_told(
+            BUFFER, because, low=longest_wait_s * rate_bps / 8, origin="the longest RTTs"
+        )
+    origin = (
+        f"steps {' and '.join(each.step.name for each in overloaded)}: delay of the probe x rate"
+    )
+    if queue_per_flow:
         because = "each flow has its own queue, and the probe sees only its own"
         return cannot_be_told(BUFFER, because)
-    if seen.probe_s is None:
+    if measured.probe_s is None:
         return cannot_be_told(BUFFER, "the probe got no answer during overload")
     packet_s = packet_bytes * 8 / rate_bps
     if (
-        seen.first_half_s
-        and seen.second_half_s
-        and seen.second_half_s > GROWS * seen.first_half_s + packet_s
+        measured.first_half_s
+        and measured.second_half_s
+        and measured.second_half_s > GROWS * measured.first_half_s + packet_s
     ):
-        low = seen.second_half_s * rate_bps / 8
+        low = measured.second_half_s * rate_bps / 8
         return cannot_be_told(
             BUFFER, "the queue still grew when the step ended", low=low, origin=origin
         )
-    most_s = max(seen.probe_s, seen.peak_s or 0.0) if seen.falls else seen.probe_s
+    longest_wait_s = (
+        max(measured.probe_s, measured.peak_s or 0.0) if measured.falls else measured.probe_s
+    )
     value = (
-        most_s * rate_bps / 8 + packet_bytes / 2
+        longest_wait_s * rate_bps / 8 + packet_bytes / 2
     )  # half a packet, in the mean, is free when the next packet has no room
     margin = FULL_SHARE * value + FULL_PACKETS * packet_bytes
-    unseen = (
-        (most_s - seen.probe_s) * rate_bps / 8
+    unseen_bytes = (
+        (longest_wait_s - measured.probe_s) * rate_bps / 8
     )  # a managed queue may have dropped before it was full
     slower, faster = ((end or rate_bps) / rate_bps for end in (rate.low, rate.high))
     return Estimate(
         BUFFER,
         value,
         max(0.0, value * slower - margin),
-        value * faster + margin + unseen,
+        value * faster + margin + unseen_bytes,
         origin=origin,
     )
 
 
-def buffer_of_train(overflow: Overflow) -> Estimate:
-    """Returns the size of the queue by the packets that it held of a train; it may have had room
-    for a part of one more.
+def buffer_from_train(overflow: Overflow) -> Estimate:
+    """Returns the size of the queue in bytes, by the number of packets that it held of a long
+    train. It may have had room for a part of one more packet.
     """
     held, size = overflow.held, overflow.packet_bytes
-    of = f"step {BURSTS}: {overflow.packets} packets of a longer train came through"
+    came_through = f"step {BURSTS}: {overflow.packets} packets of a longer train came through"
     if overflow.from_head:
-        value, least, most = (
+        value, low, high = (
             float(packets * size) for packets in (int(FROM_HEAD * held), held - 1, 2 * held + 1)
         )
         return Estimate(
-            BUFFER, value, max(least, 0.0), most, origin=f"{of}; the first ones were lost"
+            BUFFER, value, max(low, 0.0), high, origin=f"{came_through}; the first ones were lost"
         )
-    least = max(held - OVERFLOW_PACKETS, 0) * size
-    most = max(held + OVERFLOW_PACKETS, overflow.packets)  # the first loss may have been at random
-    return Estimate(BUFFER, (held + 0.5) * size, float(least), float(most * size), origin=of)
+    low = max(held - OVERFLOW_PACKETS, 0) * size
+    high = max(held + OVERFLOW_PACKETS, overflow.packets)  # the first loss may have been at random
+    return Estimate(
+        BUFFER, (held + 0.5) * size, float(low), float(high * size), origin=came_through
+    )
 
 
-def _steady_time(step: PathStep) -> tuple[float, float]:
+def _steady_span(step: PathStep) -> tuple[float, float]:
+    """Returns the begin and end of the last part of a step, in which the buffer is full."""
     return step.end_s - STEADY_SHARE * (step.end_s - step.begin_s), step.end_s
 
 
 def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:
-    return observed.rtts(*_steady_time(step))
+    """Returns the probe's RTTs in the last part of a step, in which the buffer is full."""
+    return observed.rtts(*_steady_span(step))
 
 
-def _halves(observed: PathRun, step: PathStep) -> tuple[float | None, float | None]:
-    begin_s, end_s = _steady_time(step)
+def _median_rtts_of_halves(observed: PathRun, step: PathStep) -> tuple[float | None, float | None]:
+    """Returns the median RTT in the first and in the second half of a step's steady part."""
+    begin_s, end_s = _steady_span(step)
     middle_s = (begin_s + end_s) / 2
     return _quantile(observed.rtts(begin_s, middle_s), 0.5), _quantile(
         observed.rtts(middle_s, end_s), 0.5
     )
 
 
-def _tcp_rtts(observed: PathRun, step: PathStep) -> pl.Series:
+def _rtts_of_sockets(observed: PathRun, step: PathStep) -> pl.Series:
+    """Returns the smoothed RTTs of TCP's sockets in a step, without its first quarter, which is
+    slow start.
+    """
     samples = observed.sockets_in(step)
     if "rtt_s" not in samples.columns:
         return pl.Series([], dtype=pl.Float64)
@@ -241,16 +295,17 @@ def _tcp_rtts(observed: PathRun, step: PathStep) -> pl.Series:
 
 
 def _quantile(values: pl.Series, share: float) -> float | None:
+    """Returns the quantile; None if there are too few values for it."""
     if values.len() < LEAST_ANSWERS:
         return None
     return values.quantile(share, "linear")
 
 
-def _most(values: list[float | None]) -> float | None:
+def _largest_known(values: list[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _beyond(rtt_s: float | None, base_rtt_s: float) -> float | None:
+def _beyond_base(rtt_s: float | None, base_rtt_s: float) -> float | None:
     return None if rtt_s is None else max(0.0, rtt_s - base_rtt_s)
 
 
@@ -267,56 +322,65 @@ WINDOW_S, VARIES = 0.2, 0.02
 
 
 def policer(
-    observed: PathRun, found: list[Overload], overflow: Overflow | None = None, *, queued: bool
+    observed: PathRun,
+    overloaded: list[Overload],
+    train_overflow: Overflow | None = None,
+    *,
+    queued: bool,
 ) -> Estimate:
-    """Returns a policer's burst: the bytes at the start of a step that arrived beyond the later
-    rate, if nothing was queued meanwhile.
+    """Returns a policer's burst: the bytes at the begin of a step that arrived beyond the later
+    rate, if nothing waited in a queue meanwhile.
 
-    A queue passes no more than its rate, and the excess waits there before it is lost. A token
-    bucket without a queue passes its burst at once, and loses the excess without any delay:
-    `queued` says whether the excess was delayed.
-
-    A token bucket also passes its burst at once from a long train, which a queue never does. If a
-    step's excess is larger than the part of the train that came through, the queue of the link
-    behind the policer dropped the rest of the train.
+    A queue passes no more than its rate, and the excess waits there before it is lost. A policer (a
+    token bucket without a queue) passes its burst at once, and drops the excess without any delay:
+    `queued` says whether the excess was delayed. A policer also passes its burst at once from a
+    long train, which a queue never does: `train_overflow`. If a step's excess is larger than the
+    part of the train that came through, the queue of the link behind the policer dropped the rest
+    of the train.
 
     TCP gets nearly nothing when it competes with overload at a policer, but gets its share if each
     flow has its own queue: then the arriving rate varies as other flows come and go.
     """
-    of_train = None
+    burst_of_train = None
     if (
-        overflow is not None
-        and found
-        and overflow.at_once(max(each.received_bps for each in found))
+        train_overflow is not None
+        and overloaded
+        and train_overflow.at_once(max(each.received_bps for each in overloaded))
     ):
-        of_train = _of_train(overflow)
-    seen = [each for step in observed.above for each in [_excess(step)] if each is not None]
-    if not found or not seen:
-        return of_train or cannot_be_told(POLICER, "no UDP step offered more than the path's rate")
-    first = found[0]
+        burst_of_train = _burst_of_train(train_overflow)
+    excesses = [
+        each for step in observed.above for each in [_excess_at_begin(step)] if each is not None
+    ]
+    if not overloaded or not excesses:
+        return burst_of_train or cannot_be_told(
+            POLICER, "no UDP step offered more than the path's rate"
+        )
+    first = overloaded[0]
     packet_bytes = first.step.packet_bytes or 0
-    burst_bytes, for_sure_bytes = max(seen)
-    origin = f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
-    if of_train and not queued and burst_bytes < (of_train.high or 0.0):
-        return of_train
-    if not of_train and for_sure_bytes < LEAST_PACKETS * packet_bytes:
+    burst_bytes, least_burst_bytes = max(excesses)
+    origin = f"steps {' and '.join(each.step.name for each in overloaded)}: the first intervals"
+    if burst_of_train and not queued and burst_bytes < (burst_of_train.high or 0.0):
+        return burst_of_train
+    if not burst_of_train and least_burst_bytes < LEAST_PACKETS * packet_bytes:
         because = "the rate was not higher at first, as with a queue or a burst of a few packets"
         return cannot_be_told(POLICER, because, origin=origin)
-    if not of_train and any(_variation(each.step) > VARIES for each in found):
+    if not burst_of_train and any(
+        _variation_of_received(each.step) > VARIES for each in overloaded
+    ):
         because = "the arriving rate varied, as if other flows had their own queues"
         return cannot_be_told(POLICER, because, origin=origin)
     if queued:
         because = "the excess waited in a queue"
         return cannot_be_told(POLICER, because, origin=origin)
     margin = BURST_SHARE * burst_bytes + MORE_PACKETS * packet_bytes
-    emptied = min(seen)[0] < EMPTIED * burst_bytes
+    emptied = min(excesses)[0] < EMPTIED * burst_bytes
     high_bytes = None if emptied else NOT_FULL * burst_bytes + margin
     return Estimate(POLICER, burst_bytes, max(burst_bytes - margin, 0.0), high_bytes, origin=origin)
 
 
-def _of_train(overflow: Overflow) -> Estimate:
-    """Returns the burst that a train shows: the packets that came at once, and a part of the next
-    packet.
+def _burst_of_train(overflow: Overflow) -> Estimate:
+    """Returns the burst that a long train shows: the packets that came at once, and a part of the
+    next packet.
     """
     size = overflow.packet_bytes
     origin = (
@@ -326,22 +390,22 @@ def _of_train(overflow: Overflow) -> Estimate:
     return Estimate(POLICER, value, low, overflow.most_at_once_bytes, origin=origin)
 
 
-def _variation(step: PathStep) -> float:
-    """Returns the coefficient of variation of the bytes received in each WINDOW_S of the steady
-    part.
+def _variation_of_received(step: PathStep) -> float:
+    """Returns the coefficient of variation of the bytes received in each 0.2 s of the steady part,
+    which is much smaller behind a policer than behind a queue.
     """
     rows = steady(step)
     windows = rows.group_by((pl.col("time_s") / WINDOW_S).floor()).agg(
         pl.col("received_bytes").sum(), pl.len()
     )
-    whole = windows.filter(pl.col("len") == windows["len"].max())["received_bytes"]
-    mean, deviation = float(whole.mean() or 0.0), float(whole.std() or 0.0)  # type: ignore[arg-type]
+    full_windows = windows.filter(pl.col("len") == windows["len"].max())["received_bytes"]
+    mean, deviation = float(full_windows.mean() or 0.0), float(full_windows.std() or 0.0)  # type: ignore[arg-type]
     return deviation / mean if mean else 0.0
 
 
-def _excess(step: PathStep) -> tuple[float, float] | None:
+def _excess_at_begin(step: PathStep) -> tuple[float, float] | None:
     """Returns the maximum number of bytes by which the receiver was ahead of the step's steady
-    rate, counted from its first packet.
+    rate, counted from its first packet, by two assumptions; None with too few intervals.
 
     There are two values because an interval does not say when its packets came. The first assumes
     that the packets of the first interval came as they were sent, the second that they came at the
@@ -354,19 +418,19 @@ def _excess(step: PathStep) -> tuple[float, float] | None:
         return None
     sent, lost = int(later["packets"].sum()), int(later["lost_packets"].sum())
     rate = (sent - lost) / float(later["seconds"].sum())
-    loses = (
+    first_lossy = (
         (rows["lost_packets"] > LOSES * rows["packets"] * (lost / sent)).arg_max()
         if lost > 0
         else None
     )
-    rows = rows.head(MORE_INTERVALS + (loses or 0))
+    rows = rows.head(MORE_INTERVALS + (first_lossy or 0))
     received = (rows["packets"] - rows["lost_packets"]).cum_sum()
     seconds, offered = float(rows["seconds"][0]), (step.offered_bps or 0.0) / 8 / step.packet_bytes
     sent_s = min(seconds, float(rows["packets"][0]) / offered) if offered else seconds
     queued_s = min(seconds, float(received[0]) / rate) if rate else seconds
     since_s = rows["time_s"] - float(rows["time_s"][0])
-    most, for_sure = (
+    excess_packets, least_excess_packets = (
         float((received - rate * (since_s + begin_s)).max() or 0.0)  # type: ignore[arg-type]
         for begin_s in (sent_s, queued_s)
     )
-    return most * step.packet_bytes, for_sure * step.packet_bytes
+    return excess_packets * step.packet_bytes, least_excess_packets * step.packet_bytes

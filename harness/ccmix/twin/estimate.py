@@ -1,6 +1,4 @@
-"""Defines an estimate of a quantity of a path (a value with its interval, or the reason why there
-is none), and writes it as text.
-"""
+"""Defines an estimate of a path's property, such as its rate, and writes it as text."""
 
 from __future__ import annotations
 
@@ -43,12 +41,12 @@ LESS_THAN_S = 1e-3
 
 @dataclass(frozen=True)
 class Estimate:
-    """Holds the estimate of a quantity, in SI units and fractions.
+    """Holds the estimate of a quantity (a key of UNITS, such as RATE), in SI units and fractions.
 
     `low` and `high` are the ends of the 95% interval. Without `high`, the quantity is at least
-    `low`. `word` is the value of a quantity that is not a number. `origin` names the steps or
-    samples and the method. `unknown` is the reason why the quantity can't be estimated, as a clause
-    after "because"; then there is no value.
+    `low`. `word` is the value of a quantity that is not a number, such as 'fifo'. `origin` names
+    the steps or samples and the method. `unknown` is the reason why the quantity can't be
+    estimated, as a clause after "because"; then there is no value.
     """
 
     quantity: str
@@ -65,7 +63,7 @@ class Estimate:
 
     @property
     def known(self) -> bool:
-        """Returns whether there is a value or a word."""
+        """Returns whether there is a value or a word, and not only a bound."""
         return self.value is not None or self.word is not None
 
     def to_json(self) -> dict[str, str | float | None]:
@@ -76,34 +74,38 @@ class Estimate:
 def cannot_be_told(
     quantity: str, because: str, low: float | None = None, origin: str = ""
 ) -> Estimate:
-    """Returns an estimate without a value; `low` is a lower bound, if one is known."""
+    """Returns an estimate without a value. `because` is the reason, as a clause; `low` is a lower
+    bound, if one is known.
+    """
     return Estimate(quantity, low=low, unknown=because, origin=origin)
 
 
 def best(estimates: Sequence[Estimate]) -> Estimate:
-    """Joins the estimates of several runs: values are preferred to bounds, and bounds to nothing.
+    """Joins the estimates of the same quantity from several runs: values are preferred to bounds,
+    and bounds to nothing.
 
     The result is the median of several values, with an interval that covers the intervals of all of
     them, because the path may have changed between runs; or the largest of several bounds.
     """
-    valued = [each for each in estimates if each.value is not None]
-    if valued:
-        middle = sorted(valued, key=lambda each: each.value or 0.0)[(len(valued) - 1) // 2]
-        if len(valued) == 1:
+    with_value = [each for each in estimates if each.value is not None]
+    if with_value:
+        middle = sorted(with_value, key=lambda each: each.value or 0.0)[(len(with_value) - 1) // 2]
+        if len(with_value) == 1:
             return middle
-        lows = [each.low for each in valued if each.low is not None]
-        highs = [each.high for each in valued if each.high is not None]
-        origin = f"{middle.origin}; {len(valued)} runs"
+        lows = [each.low for each in with_value if each.low is not None]
+        highs = [each.high for each in with_value if each.high is not None]
+        origin = f"{middle.origin}; {len(with_value)} runs"
         return replace(
             middle, low=min(lows, default=None), high=max(highs, default=None), origin=origin
         )
-    worded = [each for each in estimates if each.word is not None]
-    if worded:
-        return worded[0]
+    with_word = [each for each in estimates if each.word is not None]
+    if with_word:
+        return with_word[0]
     return max(estimates, key=lambda each: -1.0 if each.low is None else each.low)
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
+    """Returns '12.5 ms', or '250 us' below a millisecond."""
     return (
         f"{seconds * 1e3:.4g} ms"
         if seconds >= LESS_THAN_S or not seconds
@@ -112,7 +114,7 @@ def _time(seconds: float) -> str:
 
 
 _FORMATS: Mapping[str, Callable[[float], str]] = {
-    "s": _time,
+    "s": _format_time,
     "bps": format_rate,
     "bytes": format_bytes,
     "share": format_percent,
@@ -121,28 +123,30 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
 }
 
 
-def _form(estimate: Estimate) -> Callable[[float], str]:
-    """Returns how a quantity is written: an MTU to the byte."""
+def _formatter(estimate: Estimate) -> Callable[[float], str]:
+    """Returns the function that writes a value of this quantity. An MTU is written to the byte."""
     return (lambda size: f"{size:.0f} B") if estimate.quantity == MTU else _FORMATS[estimate.unit]
 
 
 def value(estimate: Estimate) -> str:
-    """Returns the value, 'at least' a bound, or 'cannot be told'."""
-    form = _form(estimate)
+    """Returns the text of the value: '10.2 ms', 'at least 1.5 MB' for a bound, or 'cannot be
+    told'.
+    """
+    write = _formatter(estimate)
     if estimate.word is not None:
         return estimate.word
     if estimate.value is not None:
-        return form(estimate.value)
+        return write(estimate.value)
     if estimate.high is not None:
-        return f"at most {form(estimate.high)}"
+        return f"at most {write(estimate.high)}"
     if estimate.low:
-        return f"at least {form(estimate.low)}"
+        return f"at least {write(estimate.low)}"
     return "cannot be told"
 
 
 def interval(estimate: Estimate) -> str:
-    """Returns '9.9 ms to 10.1 ms'; '' without an interval."""
-    form = _form(estimate)
+    """Returns the text of the 95% interval, '9.9 ms to 10.1 ms'; '' if there is none."""
+    write = _formatter(estimate)
     if (
         estimate.value is None
         or estimate.low is None
@@ -150,25 +154,29 @@ def interval(estimate: Estimate) -> str:
         or estimate.low == estimate.high
     ):
         return ""
-    return f"{form(estimate.low)} to {form(estimate.high)}"
+    return f"{write(estimate.low)} to {write(estimate.high)}"
 
 
 def why(estimate: Estimate) -> str:
-    """Returns the origin of an estimate, or the reason why there is none."""
+    """Returns the origin of an estimate, after the reason why there is no value, if there is
+    none.
+    """
     because = f"because {estimate.unknown}" if estimate.unknown else ""
     return joined("; ", because, estimate.origin)
 
 
 def line(estimate: Estimate) -> tuple[str, ...]:
-    """Returns the cells of a row under HEADINGS."""
+    """Returns the cells of the estimate's row in a table with the columns HEADINGS."""
     return estimate.quantity, value(estimate), interval(estimate), why(estimate)
 
 
 @dataclass(frozen=True)
 class Twin:
-    """Holds the estimates of a path, and the runs over it. `name` is the name of the destination,
-    or of the topology of an emulated path. If several paths have that name, the sender and the
-    path's swept values are added to it.
+    """Holds the estimates of a real path, from which its twin (an emulated path with the same
+    properties) is written, and the runs over it.
+
+    `name` is the name of the destination, or of the topology of an emulated path. If several paths
+    have that name, the sender and the path's swept values are added to it.
     """
 
     name: str
@@ -176,13 +184,15 @@ class Twin:
     runs: tuple[FinishedRun, ...]
     sender: str | None = None  # of an emulated path
 
-    def of(self, quantity: str) -> Estimate:
-        """Returns the estimate of a quantity."""
+    def estimate_of(self, quantity: str) -> Estimate:
+        """Returns the estimate of a quantity, such as RATE."""
         return next(each for each in self.estimates if each.quantity == quantity)
 
 
 def estimates_table(twins: Sequence[Twin]) -> str:
-    """Returns a table of estimates for each path."""
+    """Returns the text of `ccmix twin`: for each path a heading and a table with a line for each
+    estimate.
+    """
     return "\n".join(
         f"{twin.name}, {format_count(len(twin.runs), 'run')}\n"
         f"{aligned([HEADINGS, *map(line, twin.estimates)])}"

@@ -1,6 +1,4 @@
-"""Estimates the limits of the hosts (the receiver's window, the sender's buffer), the MTU, and the
-use of ECN.
-"""
+"""Estimates a path's MTU, its use of ECN, and limits by the hosts: receive window, send buffer."""
 
 import polars as pl
 
@@ -15,16 +13,17 @@ WINDOW_SHARE = 0.1
 
 
 def window(observed: PathRun) -> Estimate:
-    """Returns the largest window that the receiver advertised; if it did not limit flows, this is
-    only a lower bound.
+    """Returns the largest window that the receiver advertised. It is only a lower bound if it did
+    not limit the flows.
 
-    The kernel counts how long a flow waits for it (tcp_info's rwnd_limited).
+    It limited them if they waited for it in more than 10% of the time with data to send, as the
+    kernel counts it (tcp_info's rwnd_limited).
     """
-    limited = _limited(observed, "receiver_window_limited_s")
-    if limited is None or "send_window_bytes" not in observed.sockets.columns:
+    share_and_step = _limited_share(observed, "receiver_window_limited_s")
+    if share_and_step is None or "send_window_bytes" not in observed.sockets.columns:
         return cannot_be_told(WINDOW, NOT_REPORTED)
-    largest = _largest(observed.sockets, "send_window_bytes")
-    share, step = limited
+    largest = _largest_value(observed.sockets, "send_window_bytes")
+    share, step = share_and_step
     if share > LIMITED:
         low, high = largest * (1 - WINDOW_SHARE), largest * (1 + WINDOW_SHARE)
         origin = f"{step}: it limited {share:.0%} of the busy time"
@@ -36,23 +35,29 @@ def window(observed: PathRun) -> Estimate:
 
 
 def send_buffer(observed: PathRun) -> Estimate:
-    """Returns whether the sender's buffer limited flows."""
-    limited = _limited(observed, "send_buffer_limited_s")
-    if limited is None:
+    """Returns whether the sender's buffer limited flows: 'limits' if they waited for it in more
+    than 10% of the time with data to send (tcp_info's sndbuf_limited).
+    """
+    share_and_step = _limited_share(observed, "send_buffer_limited_s")
+    if share_and_step is None:
         return cannot_be_told(SEND_BUFFER, NOT_REPORTED)
-    share, step = limited
+    share, step = share_and_step
     word = "limits" if share > LIMITED else "does not limit"
     return Estimate(SEND_BUFFER, word=word, origin=f"{step}: {share:.1%} of the busy time")
 
 
 def mtu(observed: PathRun) -> Estimate:
-    """Returns the path's MTU as TCP at the sender has it."""
+    """Returns the path's MTU as the sender's TCP knows it, otherwise the MTU that its MSS
+    implies.
+    """
     if "path_mtu_bytes" in observed.sockets.columns and observed.sockets.height:
-        value = float(_largest(observed.sockets, "path_mtu_bytes"))
+        value = float(_largest_value(observed.sockets, "path_mtu_bytes"))
         if value:
             return Estimate(MTU, value, value, value, origin="the sockets' path MTU")
     if "mss_bytes" in observed.sockets.columns and observed.sockets.height:
-        value = float(_largest(observed.sockets, "mss_bytes") + HEADERS_BYTES + TIMESTAMPS_BYTES)
+        value = float(
+            _largest_value(observed.sockets, "mss_bytes") + HEADERS_BYTES + TIMESTAMPS_BYTES
+        )
         return Estimate(MTU, value, value, value, origin="the sockets' MSS, with timestamps")
     return cannot_be_told(MTU, "the sender's sockets were not sampled")
 
@@ -65,26 +70,29 @@ def ecn(observed: PathRun) -> Estimate:
         return Estimate(ECN, word="not negotiated", origin="the sockets")
     marked = (
         "delivered_ce" in observed.sockets.columns
-        and _largest(observed.sockets, "delivered_ce") > 0
+        and _largest_value(observed.sockets, "delivered_ce") > 0
     )
     return Estimate(ECN, word="marks" if marked else "negotiated, no marks", origin="the sockets")
 
 
-def _limited(observed: PathRun, column: str) -> tuple[float, str] | None:
-    """Returns the largest share of the busy time in which flows of a step were limited, and the
-    step's name.
+def _limited_share(observed: PathRun, column: str) -> tuple[float, str] | None:
+    """Returns the largest share of the busy time in which the flows of a step were limited, and
+    that step's name; None if the kernel did not report it.
+
+    column: a counter of seconds in the sockets' samples, such as receiver_window_limited_s
     """
     if not {column, "busy_s"} <= set(observed.sockets.columns):
         return None
     shares = []
     for step in observed.tcp_steps:
-        grown = observed.grown(step, column, "busy_s")
+        grown = observed.counter_growth(step, column, "busy_s")
         if grown.height:
             busy_s = float(grown["busy_s"].sum())
             shares.append((float(grown[column].sum()) / busy_s if busy_s else 0.0, step.name))
     return max(shares, default=None)
 
 
-def _largest(samples: pl.DataFrame, column: str) -> int:
-    most = samples[column].max()
-    return int(most) if isinstance(most, int | float) else 0
+def _largest_value(samples: pl.DataFrame, column: str) -> int:
+    """Returns the largest number in a column; 0 if there is none."""
+    largest = samples[column].max()
+    return int(largest) if isinstance(largest, int | float) else 0

@@ -1,6 +1,4 @@
-"""Writes the INI file with the twins of measured paths as topologies, and with the tests of the
-measured campaign.
-"""
+"""Writes an INI file with emulated twins of measured paths, and tests over them."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from ccmix.config.ini import section_name
 from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS
 from ccmix.model import ImportedSource, Iperf3Source, Run
 from ccmix.model.group_grammar import format_groups
-from ccmix.twin.bottleneck import MANAGED, OF_FLOWS
+from ccmix.twin.bottleneck import MANAGED, PER_FLOW
 from ccmix.twin.estimate import (
     BASE_RTT,
     BUFFER,
@@ -47,7 +45,7 @@ LEAST_OTHERS = 0.03  # of a rate: less cross traffic is left out if there may be
 MORE_OTHERS = 2  # times the cross traffic, if its interval has no upper end
 QDISCS = {
     MANAGED: ("codel", "pie"),
-    OF_FLOWS: ("fq_codel",),
+    PER_FLOW: ("fq_codel",),
 }  # that can emulate such a queue; otherwise a FIFO of bytes
 SENDER, OTHERS = "h1", "others"
 LEAST_SHARE = 1e-6
@@ -59,8 +57,10 @@ UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
 
 
 @dataclass(frozen=True)
-class _Path:
-    """Holds the lines of a topology, and the keys of it that each entry sweeps."""
+class _TwinTopology:
+    """Holds the lines of a twin's [topology ...] section, and the sweeps that each entry over it
+    needs for the values that the measurement leaves open.
+    """
 
     name: str
     lines: tuple[str, ...]
@@ -71,7 +71,9 @@ class _Path:
 
 
 def ini(twins: Sequence[Twin]) -> str:
-    """Returns the text of the file."""
+    """Returns the text of the INI file: for each path a topology, its twin, and the entries with
+    the tests.
+    """
     parts = [
         "# The twins of real paths, made by `ccmix twin`. Each value has its 95% interval and "
         "its origin above it.",
@@ -80,42 +82,63 @@ def ini(twins: Sequence[Twin]) -> str:
         "",
     ]
     for twin in twins:
-        path = _path(twin, "twin" if len(twins) == 1 else section_name(f"twin-{twin.name}"))
+        path = _topology(twin, "twin" if len(twins) == 1 else section_name(f"twin-{twin.name}"))
         parts += [f"[topology {path.name}]", *path.lines, ""]
-        for entry in _entries(twin, path, several=len(twins) > 1):
+        for entry in _entries(twin, path, several_paths=len(twins) > 1):
             parts += [*entry, ""]
     return "\n".join(parts)
 
 
-def _path(twin: Twin, name: str) -> _Path:
+def _topology(twin: Twin, name: str) -> _TwinTopology:
+    """Returns the topology with the estimated properties of a path. Each value has a comment with
+    its interval and origin; values that are not known well are swept.
+    """
     sweeps: dict[str, str] = {}
-    rate, base, cross = twin.of(RATE), twin.of(BASE_RTT), twin.of(CROSS)
-    policer, window = twin.of(POLICER), twin.of(WINDOW)
-    crosses = _crosses(cross, rate)
+    rate, base_rtt, cross_traffic = (
+        twin.estimate_of(RATE),
+        twin.estimate_of(BASE_RTT),
+        twin.estimate_of(CROSS),
+    )
+    policer, window = twin.estimate_of(POLICER), twin.estimate_of(WINDOW)
+    cross_rates_bps = _cross_traffic_rates(cross_traffic, rate)
     # the rate that cross traffic leaves is known better than either of the two
-    rates = _links(rate) if policer.value else _rates(rate)[: 1 if crosses else None]
-    lines = [*_comment(rate), f"rate = {rates[0]}", *_comment(policer), *_policer(rate, policer)]
-    lines += [*_comment(base), *_rtt(base)]
+    rates = (
+        _link_rates(rate) if policer.value else _rate_values(rate)[: 1 if cross_rates_bps else None]
+    )
+    lines = [
+        *_comment(rate),
+        f"rate = {rates[0]}",
+        *_comment(policer),
+        *_policer_lines(rate, policer),
+    ]
+    lines += [*_comment(base_rtt), *_rtt_lines(base_rtt)]
     if len(rates) > 1:
         sweeps["rate"] = ", ".join(rates)
-    lines += [*_comment(twin.of(LOSS)), *_comment(twin.of(BURST)), f"loss = {_loss(twin)}"]
-    if more := _losses(twin.of(LOSS)):
-        sweeps["loss"] = more
-    buffer, more = _buffer(twin.of(BUFFER))
-    lines += [*_comment(twin.of(BUFFER)), f"buffer = {buffer}"]
-    if more:
-        sweeps["buffer"] = more
-    queue = twin.of(QUEUE)
-    qdisc, *others = QDISCS.get(queue.word or "", ("bfifo",))
-    lines += [*_comment(queue), f"qdisc = {qdisc}"]
-    if others:
-        sweeps["qdisc"] = ", ".join([qdisc, *others])
-    mtu = twin.of(MTU)
-    lines += [*_comment(mtu), f"mtu = {mtu.value or 1500:.0f}"]
-    lines += [*_comment(twin.of(REORDERING)), *_reordering(twin.of(REORDERING))]
     lines += [
-        *_comment(twin.of(ECN)),
-        f"ecn = {'off' if twin.of(ECN).word in (None, 'not negotiated') else 'on'}",
+        *_comment(twin.estimate_of(LOSS)),
+        *_comment(twin.estimate_of(BURST)),
+        f"loss = {_loss_value(twin)}",
+    ]
+    if sweep := _loss_sweep(twin.estimate_of(LOSS)):
+        sweeps["loss"] = sweep
+    buffer, sweep = _buffer_value_and_sweep(twin.estimate_of(BUFFER))
+    lines += [*_comment(twin.estimate_of(BUFFER)), f"buffer = {buffer}"]
+    if sweep:
+        sweeps["buffer"] = sweep
+    queue = twin.estimate_of(QUEUE)
+    qdisc, *other_qdiscs = QDISCS.get(queue.word or "", ("bfifo",))
+    lines += [*_comment(queue), f"qdisc = {qdisc}"]
+    if other_qdiscs:
+        sweeps["qdisc"] = ", ".join([qdisc, *other_qdiscs])
+    mtu = twin.estimate_of(MTU)
+    lines += [*_comment(mtu), f"mtu = {mtu.value or 1500:.0f}"]
+    lines += [
+        *_comment(twin.estimate_of(REORDERING)),
+        *_reorder_lines(twin.estimate_of(REORDERING)),
+    ]
+    lines += [
+        *_comment(twin.estimate_of(ECN)),
+        f"ecn = {'off' if twin.estimate_of(ECN).word in (None, 'not negotiated') else 'on'}",
     ]
     lines += _comment(window)
     if window.value:
@@ -126,83 +149,104 @@ def _path(twin: Twin, name: str) -> _Path:
         lines += [f"receiver-window = {windows[0]}"]
         if len(windows) > 1:
             sweeps["receiver-window"] = ", ".join(windows)
-    lines += _comment(cross)
-    if crosses:
-        lines += [f"host.{SENDER} =" + _host(base), f"host.{OTHERS} =" + _host(base) + " loss 0%"]
+    lines += _comment(cross_traffic)
+    if cross_rates_bps:
+        lines += [
+            f"host.{SENDER} =" + _host_value(base_rtt),
+            f"host.{OTHERS} =" + _host_value(base_rtt) + " loss 0%",
+        ]
     payload_share = ((mtu.value or 1500) - UDP_HEADERS_BYTES) / (
         (mtu.value or 1500) + ETHERNET_BYTES
     )
-    payloads = tuple(each * payload_share for each in crosses)
-    if len(payloads) > 1:
-        sweeps[f"flows.{OTHERS}"] = ", ".join(map(_others, payloads))
-    return _Path(name, tuple(lines), tuple(_swept(sweeps)), payloads)
+    payload_rates_bps = tuple(each * payload_share for each in cross_rates_bps)
+    if len(payload_rates_bps) > 1:
+        sweeps[f"flows.{OTHERS}"] = ", ".join(map(_cross_traffic_flow, payload_rates_bps))
+    return _TwinTopology(name, tuple(lines), tuple(_sweep_lines(sweeps)), payload_rates_bps)
 
 
-def _swept(sweeps: Mapping[str, str]) -> Iterator[str]:
-    """Yields the sweeps of unknown keys, and the line that names these keys."""
+def _sweep_lines(sweeps: Mapping[str, str]) -> Iterator[str]:
+    """Yields the lines of the sweeps ('sweep.rate = 10mbit, 20mbit') and, if there are any, the
+    line that names their keys as unknown.
+
+    sweeps: the values of each key, as written
+    """
     yield from (f"sweep.{key} = {values}" for key, values in sweeps.items())
     if sweeps:
         yield f"unknown = {', '.join(sweeps)}"
 
 
-def _losses(loss: Estimate) -> str | None:
-    """Returns the sweep of a loss with only an upper bound: no loss, and the bound."""
+def _loss_sweep(loss: Estimate) -> str | None:
+    """Returns the sweep '0%, BOUND' of a loss for which only an upper bound is known; None for
+    another loss.
+    """
     if loss.value is not None or not loss.high or loss.high < LEAST_SHARE:
         return None
-    return f"0%, {_share(loss.high)}"
+    return f"0%, {_percent(loss.high)}"
 
 
-def _crosses(cross: Estimate, rate: Estimate) -> tuple[float, ...]:
-    """Returns the rate of the cross traffic with headers, and the ends of its interval if they
-    leave much of the rate open (0 for none); nothing if there is hardly any cross traffic.
+def _cross_traffic_rates(cross_traffic: Estimate, rate: Estimate) -> tuple[float, ...]:
+    """Returns rates of the cross traffic in bit/s with headers: the estimate, and those ends of its
+    interval that leave much of the path's rate open (0 for none). Returns () if there is hardly any
+    cross traffic.
     """
-    if cross.value is None or not rate.value:
+    if cross_traffic.value is None or not rate.value:
         return ()
-    ends = (cross.low or 0.0, MORE_OTHERS * cross.value if cross.high is None else cross.high)
-    found = (
-        cross.value,
-        *(end for end in ends if abs(end - cross.value) > OPEN_SHARE * rate.value),
+    ends = (
+        cross_traffic.low or 0.0,
+        MORE_OTHERS * cross_traffic.value if cross_traffic.high is None else cross_traffic.high,
     )
-    return found if cross.low or max(found) >= LEAST_OTHERS * rate.value else ()
+    rates_bps = (
+        cross_traffic.value,
+        *(end for end in ends if abs(end - cross_traffic.value) > OPEN_SHARE * rate.value),
+    )
+    return rates_bps if cross_traffic.low or max(rates_bps) >= LEAST_OTHERS * rate.value else ()
 
 
-def _others(bps: float) -> str:
+def _cross_traffic_flow(bps: float) -> str:
+    """Returns the flows of the host of the cross traffic: 'others udp@5000K', or 'others none'."""
     return f"{OTHERS} udp@{round(bps / 1e3)}K" if bps >= LEAST_RATE_BPS else f"{OTHERS} none"
 
 
 def _comment(estimate: Estimate) -> Iterator[str]:
+    """Yields the comment above a key: quantity, value, interval and origin of its estimate."""
     between = f" ({interval(estimate)})" if interval(estimate) else ""
     yield f"# {estimate.quantity}: {value(estimate)}{between}; {why(estimate)}"
 
 
-def _rtt(base: Estimate) -> list[str]:
+def _rtt_lines(base: Estimate) -> list[str]:
     return [f"rtt = {_microseconds(base.value or 0.0)}"]
 
 
-def _host(base: Estimate) -> str:
+def _host_value(base: Estimate) -> str:
     return f" rtt {_microseconds(base.value or 0.0)}"
 
 
 def _microseconds(seconds: float) -> str:
+    """Returns an RTT as the INI file has it, rounded to an even number of microseconds: half is for
+    each way.
+    """
     return f"{round(seconds * 1e6 / 2) * 2}us"
 
 
-def _rate(rate_bps: float) -> str:
+def _kbit(rate_bps: float) -> str:
+    """Returns a rate in the form of the INI file: '10000kbit'."""
     return f"{rate_bps / 1e3:.0f}kbit"
 
 
-def _rates(rate: Estimate) -> list[str]:
-    """Returns the value, with the ends of a wide interval; without a value, multiples of a lower
-    bound.
+def _rate_values(rate: Estimate) -> list[str]:
+    """Returns the rates to emulate: the estimate, with the ends of a wide interval; without an
+    estimate, multiples of the lower bound.
     """
     if rate.value is None:
         low = rate.low or UNKNOWN_BPS
-        return [_rate(low * times) for times in LARGER_RATES]
-    return [_rate(rate.value), *map(_rate, _open_ends(rate, rate.value, OPEN_SHARE))]
+        return [_kbit(low * times) for times in LARGER_RATES]
+    return [_kbit(rate.value), *map(_kbit, _open_ends(rate, rate.value, OPEN_SHARE))]
 
 
 def _open_ends(estimate: Estimate, value: float, open_share: float) -> list[float]:
-    """Returns the ends of the interval that are far from the value."""
+    """Returns the ends of the interval that differ from the value by more than the share
+    `open_share`, so that they must be swept, too.
+    """
     return [
         end
         for end in (estimate.low, estimate.high)
@@ -210,37 +254,43 @@ def _open_ends(estimate: Estimate, value: float, open_share: float) -> list[floa
     ]
 
 
-def _links(policed: Estimate) -> list[str]:
-    """Returns rates of the link behind a policer, which is only known to be faster."""
-    return [_rate((policed.value or UNKNOWN_BPS) * times) for times in LINKS]
+def _link_rates(policed: Estimate) -> list[str]:
+    """Returns rates of the link behind a policer, of which we only know that it is faster
+    (`policed` is the policer's rate).
+    """
+    return [_kbit((policed.value or UNKNOWN_BPS) * times) for times in LINKS]
 
 
-def _policer(rate: Estimate, burst: Estimate) -> list[str]:
+def _policer_lines(rate: Estimate, burst: Estimate) -> list[str]:
+    """Returns the line of the key `policer`; none if the path has no policer that is known."""
     return (
-        [f"policer = {_rate(rate.value)} burst {burst.value:.0f}b"]
+        [f"policer = {_kbit(rate.value)} burst {burst.value:.0f}b"]
         if rate.value and burst.value
         else []
     )
 
 
-def _share(share: float) -> str:
+def _percent(share: float) -> str:
+    """Returns a share as the INI file has it: '0.1%' for 0.001."""
     return f"{share * 100:.6f}".rstrip("0").rstrip(".") + "%"
 
 
-def _loss(twin: Twin) -> str:
+def _loss_value(twin: Twin) -> str:
     """Returns the value of the key `loss`, with bursts if they are known; '0%' if the loss is
     unknown or negligible.
     """
-    loss, burst = twin.of(LOSS), twin.of(BURST)
+    loss, burst = twin.estimate_of(LOSS), twin.estimate_of(BURST)
     if not loss.value or loss.value < LEAST_SHARE:
         return "0%"
     if burst.value:
-        return "gemodel " + " ".join(map(_share, gilbert(loss.value, burst.value)))
-    return _share(loss.value)
+        return "gemodel " + " ".join(map(_percent, gilbert(loss.value, burst.value)))
+    return _percent(loss.value)
 
 
-def _buffer(buffer: Estimate) -> tuple[str, str | None]:
-    """Returns the value, and a sweep if the size is not known."""
+def _buffer_value_and_sweep(buffer: Estimate) -> tuple[str, str | None]:
+    """Returns the value of the key `buffer`, and its sweep if the size is not known, otherwise
+    None.
+    """
     if buffer.value is not None:
         return f"{max(buffer.value, 1):.0f}b", None
     if buffer.low:
@@ -249,41 +299,50 @@ def _buffer(buffer: Estimate) -> tuple[str, str | None]:
     return UNKNOWN_BUFFERS[-1], ", ".join(UNKNOWN_BUFFERS)
 
 
-def _reordering(reordering: Estimate) -> list[str]:
+def _reorder_lines(reordering: Estimate) -> list[str]:
+    """Returns the line of the key `reorder`; none if reordering is unknown or negligible."""
     if not reordering.value or reordering.value < LEAST_SHARE:
         return []
-    return [f"reorder = {_share(reordering.value)}"]
+    return [f"reorder = {_percent(reordering.value)}"]
 
 
-def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
-    """Yields the lines of each entry: the tests of the measured campaign, or examples if it has
-    none.
+def _entries(twin: Twin, path: _TwinTopology, *, several_paths: bool) -> Iterator[list[str]]:
+    """Yields the lines of each entry that tests over the twin: the tests of the measured campaign,
+    so that both can be compared, or an example if it had none.
+
+    Tests of an entry become one entry with the campaign's sweeps if these determine them; otherwise
+    an entry each. `several_paths` says whether the file has several twins, so that names need the
+    path.
     """
     tests: dict[tuple[str, str], _TestOfCampaign] = {}
     for finished in twin.runs:
         run = finished.run
-        tests_of_run = (
+        iperf3_tests = (
             source
             for source in run.traffic.sources
             if isinstance(source, Iperf3Source | ImportedSource)
         )
-        own = [source for source in tests_of_run if twin.sender in (None, source.host)]
-        if own and own[0].streams:
-            named = not several or f"{run.entry}-".startswith(f"{section_name(twin.name)}-")
-            name = section_name(run.entry if named else f"{run.entry}-{twin.name}")
+        tests_of_path = [source for source in iperf3_tests if twin.sender in (None, source.host)]
+        if tests_of_path and tests_of_path[0].streams:
+            entry_names_path = not several_paths or f"{run.entry}-".startswith(
+                f"{section_name(twin.name)}-"
+            )
+            name = section_name(run.entry if entry_names_path else f"{run.entry}-{twin.name}")
             # an entry of an imported table is a host; its tests have other names on the twin
-            condition = run.condition if isinstance(own[0], Iperf3Source) else {}
+            condition = run.condition if isinstance(tests_of_path[0], Iperf3Source) else {}
             condition = {
                 key: value for key, value in condition.items() if key not in TOPOLOGY_KEYS
             }  # without the keys of the path
             test = _TestOfCampaign(
-                condition, dict(_settings(run, own, path)), guessed=not run.traffic.duration_s
+                condition,
+                dict(_traffic_settings(run, tests_of_path, path)),
+                guessed=not run.traffic.duration_s,
             )
             tests.setdefault((name, "\n".join(test.lines)), test)
     if not tests:
-        yield _example(twin, path, several=several)
+        yield _example_entry(twin, path, several_paths=several_paths)
     sweeps = {
-        name: _as_sweeps([test for (of, _), test in tests.items() if of == name])
+        name: _lines_with_sweeps([test for (of, _), test in tests.items() if of == name])
         for name, _ in tests
     }
     entries: Counter[str] = Counter()
@@ -292,14 +351,16 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
             continue
         entries[name] += 1
         suffix = f"-{entries[name]}" if entries[name] > 1 else ""
-        head = [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}"]
-        yield [*head, *(sweeps[name] or test.lines), *path.sweeps, ITERATIONS]
+        heading = [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}"]
+        yield [*heading, *(sweeps[name] or test.lines), *path.sweeps, ITERATIONS]
 
 
 @dataclass(frozen=True)
 class _TestOfCampaign:
-    """Holds the condition under which a test of the campaign ran, and the keys of its traffic for
-    the twin. The duration is `guessed` if the results don't contain it.
+    """Holds the condition (swept keys and their values) under which a test of the campaign ran, and
+    the keys of its traffic for the twin.
+
+    The duration is `guessed` if the results don't contain it.
     """
 
     condition: Mapping[str, str]
@@ -312,6 +373,7 @@ class _TestOfCampaign:
 
     @property
     def notes(self) -> list[str]:
+        """Returns the comment on a guessed duration, if it is guessed."""
         return (
             [f"# the results don't say how long the tests ran: {EXAMPLE_S} s is a guess"]
             if self.guessed
@@ -319,10 +381,10 @@ class _TestOfCampaign:
         )
 
 
-def _as_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
-    """Returns the lines of an entry with the campaign's sweeps, so that each condition of the twin
-    has the same name as its real counterpart. Returns None if these sweeps don't determine the
-    traffic completely.
+def _lines_with_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
+    """Returns the lines of an entry with the campaign's sweeps, so that each condition (a
+    combination of swept values) of the twin has the same name as its real counterpart. Returns None
+    if these sweeps don't determine the traffic completely: then each test needs its own entry.
     """
     first = tests[0]
     swept = {
@@ -334,7 +396,8 @@ def _as_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
     fixed = {key: value for key, value in first.settings.items() if key not in swept}
     for test in tests:
         says_the_same = all(
-            _same(key, value, test.settings.get(key)) for key, value in test.condition.items()
+            _same_setting(key, value, test.settings.get(key))
+            for key, value in test.condition.items()
         )
         rest = {key: value for key, value in test.settings.items() if key not in swept}
         if test.condition.keys() != swept.keys() or not says_the_same or rest != fixed:
@@ -345,8 +408,10 @@ def _as_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
     return lines
 
 
-def _same(key: str, written: str, setting: str | None) -> bool:
-    """Returns whether a swept value, as the campaign's file has it, equals the twin's setting."""
+def _same_setting(key: str, written: str, setting: str | None) -> bool:
+    """Returns whether a swept value, as the campaign's file has it (`written`), equals the twin's
+    setting of this key: '1m' equals '60s'.
+    """
     if setting is None or key not in ENTRY_KEYS:
         return False
     try:
@@ -355,9 +420,12 @@ def _same(key: str, written: str, setting: str | None) -> bool:
         return False
 
 
-def _settings(
-    run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _Path
+def _traffic_settings(
+    run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _TwinTopology
 ) -> Iterator[tuple[str, str]]:
+    """Yields the keys of an entry and their values that repeat a run's iperf3 tests over the twin,
+    together with the path's cross traffic if its rate is not swept.
+    """
     traffic = run.traffic
     if tests[0].name:
         for test in tests:
@@ -369,25 +437,31 @@ def _settings(
         yield "cca", format_groups(tests[0].groups)
         yield "streams", str(tests[0].streams)
     if len(path.cross_bps) == 1:
-        yield f"flows.{OTHERS}", _others(path.cross_bps[0])
+        yield f"flows.{OTHERS}", _cross_traffic_flow(path.cross_bps[0])
     if traffic.pacing_bps is not None:
-        yield "pacing", _rate(traffic.pacing_bps)
+        yield "pacing", _kbit(traffic.pacing_bps)
     yield "duration", f"{traffic.duration_s or EXAMPLE_S:.0f}s"
     if isinstance(tests[0], Iperf3Source):
         yield "omit", f"{traffic.omit_s:.0f}s"
         yield "interval", f"{traffic.interval_s * 1e3:g}ms"
 
 
-def _example(twin: Twin, path: _Path, *, several: bool) -> list[str]:
-    """Returns an entry for a campaign that only measured the path."""
+def _example_entry(twin: Twin, path: _TwinTopology, *, several_paths: bool) -> list[str]:
+    """Returns the lines of an entry with example tests, for a campaign that only measured
+    the path.
+    """
     key, ccas = EXAMPLE
     lines = [
-        f"[{section_name(f'tests-{twin.name}' if several else 'tests')}]",
+        f"[{section_name(f'tests-{twin.name}' if several_paths else 'tests')}]",
         "type = iperf3",
         f"topology = {path.name}",
     ]
-    others = [f"flows.{OTHERS} = {_others(path.cross_bps[0])}"] if len(path.cross_bps) == 1 else []
-    lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *others, *path.sweeps, ITERATIONS]
+    cross_traffic = (
+        [f"flows.{OTHERS} = {_cross_traffic_flow(path.cross_bps[0])}"]
+        if len(path.cross_bps) == 1
+        else []
+    )
+    lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *cross_traffic, *path.sweeps, ITERATIONS]
     lines += [
         f"sweep.{key} = {', '.join(ccas)}",
         f"sweep.streams = {', '.join(map(str, EXAMPLE_STREAMS))}",

@@ -1,5 +1,7 @@
-"""Reads the part of a run's results that both ends of a real path can see. Nothing is read that
-only an emulated path reports.
+"""Reads the results of a run that both ends of a real path can see: steps, RTT probes, sockets.
+
+Nothing is read that only an emulated path reports, so that real and emulated paths are estimated
+alike.
 """
 
 from __future__ import annotations
@@ -58,13 +60,16 @@ BEFORE_S = 0.05  # a step may have begun this much earlier than its recorded tim
 
 @dataclass(frozen=True)
 class PathStep:
-    """Describes a step while it sends; times count from the begin of the traffic. `offered_bps` is
-    None for TCP and if nothing was sent.
+    """Describes one step of a path measurement while it sends. Each step sends a certain load, such
+    as UDP above the path's rate. Times are seconds since the traffic began.
 
-    udp: time_s (end of the interval), seconds, received_bytes (of the application), packets,
-        lost_packets. Trains have a row for each gap between two of their packets. Bursts have a row
-        for each long train, with before_loss and after_loss: the number of packets that came before
-        the first and after the last loss.
+    `name` is a kind of generators/path_steps.py, perhaps with the number of the attempt: 'above-2'.
+    `cca` is None for UDP, `offered_bps` is None for TCP and if nothing was sent.
+
+    udp: the receiver's intervals of a UDP step: time_s (end of the interval), seconds,
+        received_bytes (of the application), packets, lost_packets. Trains have a row for each gap
+        between two of their packets. Bursts have a row for each long train, with before_loss and
+        after_loss: the number of packets that came before the first and after the last loss.
     """
 
     name: str
@@ -79,16 +84,16 @@ class PathStep:
 
     @property
     def kind(self) -> str:
-        """Returns 'above', 'below', ..., without the number of the attempt."""
+        """Returns the name without the number of the attempt: 'above' for 'above-2'."""
         return self.name.partition("-")[0]
 
 
 @dataclass(frozen=True)
 class PathRun:
-    """Holds the results of a run that show its path.
+    """Holds the results of one run over a path, from which its properties are estimated.
 
-    rtt: time_s and rtt_s of the probe's questions
-    sockets: SOCKET_COLUMNS of the sender's flows, as far as the kernel has them
+    rtt: a row for each packet of the RTT probe: time_s, rtt_s (null without an answer)
+    sockets: samples of the sending flows' sockets; SOCKET_COLUMNS, as far as the kernel has them
     pings_s: round trips before the traffic
     """
 
@@ -100,98 +105,102 @@ class PathRun:
 
     @property
     def has_steps(self) -> bool:
-        """Returns whether the run has steps that measure the path."""
+        """Returns whether the run measured the path in steps, and not only in an iperf3 test."""
         return any(step.kind == REACH for step in self.steps)
 
-    def of_kind(self, *kinds: str) -> list[PathStep]:
+    def steps_of_kind(self, *kinds: str) -> list[PathStep]:
         return [step for step in self.steps if step.kind in kinds]
 
     @cached_property
     def tcp_steps(self) -> list[PathStep]:
-        return self.of_kind(REACH, FILL, ORDINARY)
+        return self.steps_of_kind(REACH, FILL, ORDINARY)
 
     @property
     def above(self) -> list[PathStep]:
-        return self.of_kind(ABOVE)
+        return self.steps_of_kind(ABOVE)
 
     @property
     def available(self) -> list[PathStep]:
-        return self.of_kind(AVAILABLE)
+        return self.steps_of_kind(AVAILABLE)
 
     @property
     def share(self) -> PathStep | None:
-        return next(iter(self.of_kind(SHARE)), None)
+        return next(iter(self.steps_of_kind(SHARE)), None)
 
     @property
     def below(self) -> PathStep | None:
-        return next(iter(self.of_kind(BELOW)), None)
+        return next(iter(self.steps_of_kind(BELOW)), None)
 
     @property
     def trains(self) -> PathStep | None:
-        return next(iter(self.of_kind(TRAINS)), None)
+        return next(iter(self.steps_of_kind(TRAINS)), None)
 
     @property
     def bursts(self) -> PathStep | None:
-        return next(iter(self.of_kind(BURSTS)), None)
+        return next(iter(self.steps_of_kind(BURSTS)), None)
 
     @property
     def idle(self) -> PathStep | None:
-        return next(iter(self.of_kind(IDLE)), None)
+        return next(iter(self.steps_of_kind(IDLE)), None)
 
     @cached_property
     def idle_rtts_s(self) -> NDArray[np.float64]:
-        """Returns the RTTs of the answered questions of the idle step; empty if it is missing."""
+        """Returns the probe's RTTs while we sent nothing else; empty if there is no idle step."""
         return (
             self.rtts(self.idle.begin_s, self.idle.end_s).to_numpy() if self.idle else np.array([])
         )
 
     def rtts(self, begin_s: float, end_s: float) -> pl.Series:
-        """Returns the RTTs of the answered questions that were sent in that time."""
-        return self.answered(begin_s, end_s)["rtt_s"]
+        """Returns the RTTs of the answered probe packets that were sent in this time."""
+        return self.answered_probes(begin_s, end_s)["rtt_s"]
 
-    def answered(self, begin_s: float, end_s: float) -> pl.DataFrame:
-        """Returns the answered questions of that time: time_s, rtt_s."""
-        return self._asked(begin_s, end_s).drop_nulls()
+    def answered_probes(self, begin_s: float, end_s: float) -> pl.DataFrame:
+        """Returns the answered probe packets that were sent in this time: time_s, rtt_s."""
+        return self._probes_sent(begin_s, end_s).drop_nulls()
 
     @property
-    def asked_each_s(self) -> float:
-        """Returns the time between two questions of the probe; 0 without questions."""
+    def probe_interval_s(self) -> float:
+        """Returns the seconds between two packets of the probe; 0 if it sent none."""
         between_s = self.rtt["time_s"].diff().median() if self.rtt.width else None
         return between_s if isinstance(between_s, float) else 0.0
 
-    def unanswered(self, begin_s: float, end_s: float) -> float:
-        """Returns the unanswered share of the questions of that time; 0 without questions."""
-        asked = self._asked(begin_s, end_s)["rtt_s"]
-        return asked.null_count() / asked.len() if asked.len() else 0.0
+    def unanswered_share(self, begin_s: float, end_s: float) -> float:
+        """Returns the share of the probe packets of this time that got no answer; 0 if none were
+        sent.
+        """
+        rtts_s = self._probes_sent(begin_s, end_s)["rtt_s"]
+        return rtts_s.null_count() / rtts_s.len() if rtts_s.len() else 0.0
 
-    def _asked(self, begin_s: float, end_s: float) -> pl.DataFrame:
-        """Returns all questions of that time; the RTT is null without an answer."""
+    def _probes_sent(self, begin_s: float, end_s: float) -> pl.DataFrame:
+        """Returns all probe packets of this time: time_s, rtt_s (null without an answer)."""
         if not self.rtt.width:
             return pl.DataFrame(schema={"time_s": pl.Float64, "rtt_s": pl.Float64})
         return self.rtt.filter(pl.col("time_s").is_between(begin_s, end_s))
 
     def sockets_in(self, step: PathStep) -> pl.DataFrame:
-        """Returns the samples of the flows' sockets in a step."""
+        """Returns the samples of the flows' sockets during a step (SOCKET_COLUMNS)."""
         if not self.sockets.width:
             return self.sockets
         return self.sockets.filter(
             pl.col("time_s").is_between(step.begin_s - BEFORE_S, step.end_s + BEFORE_S)
         )
 
-    def grown(self, step: PathStep, *counters: str, begin_s: float = 0.0) -> pl.DataFrame:
-        """Returns the growth of counters in a step from begin_s on, with a row for each flow; empty
-        if a counter was not recorded.
+    def counter_growth(self, step: PathStep, *counters: str, begin_s: float = 0.0) -> pl.DataFrame:
+        """Returns by how much counters of tcp_info grew in a step from begin_s on: a row for each
+        flow, with a column for each counter; empty if a counter was not recorded.
         """
         if not {*counters} <= {*self.sockets.columns}:
             return pl.DataFrame(schema=dict.fromkeys(counters, pl.Float64))
         samples = self.sockets_in(step).filter(pl.col("time_s") >= begin_s).sort("time_s")
-        numbers = pl.col(*counters).cast(pl.Float64)
-        return samples.group_by("port", maintain_order=True).agg(numbers.last() - numbers.first())
+        counts = pl.col(*counters).cast(pl.Float64)
+        return samples.group_by("port", maintain_order=True).agg(counts.last() - counts.first())
 
 
 def senders(run: Run) -> list[str]:
-    """Returns the hosts that send over the path: in the steps that measure it, or otherwise in
-    iperf3 tests.
+    """Returns the hosts that send over the path, because each sender's path gets a twin of its own:
+    the sender of the steps that measure the path, otherwise those of the iperf3 tests.
+
+    Between real hosts, there is one sender, BETWEEN_HOSTS.
     """
     if isinstance(run.path, HostPath):
         return [BETWEEN_HOSTS]
@@ -204,39 +213,48 @@ def senders(run: Run) -> list[str]:
 
 
 def observe(finished: FinishedRun, folder: Path, sender: str) -> PathRun:
-    """Reads the results of a finished run for the path of a sender. Raises ArchiveError."""
-    run, several = finished.run, len(finished.ping_rtt_s) > 1
-    # the probe sends its questions from the first sender
+    """Reads the results of a finished run for the path of one sender. Raises ArchiveError."""
+    run, several_senders = finished.run, len(finished.ping_rtt_s) > 1
+    # the probe runs only at the first sender
     rtt = (
-        _read(folder / run_files.RTT)
-        if not several or sender == next(iter(finished.ping_rtt_s))
+        _read_if_there(folder / run_files.RTT)
+        if not several_senders or sender == next(iter(finished.ping_rtt_s))
         else pl.DataFrame()
     )
     return PathRun(
         name=run.name,
-        steps=_steps(run, folder, sender),
+        steps=_steps_of_run(run, folder, sender),
         rtt=rtt.select("time_s", "rtt_s") if rtt.width else rtt,
-        sockets=_flows(_read(folder / run_files.SOCKETS), sender if several else None),
+        sockets=_sockets_of_flows(
+            _read_if_there(folder / run_files.SOCKETS), sender if several_senders else None
+        ),
         pings_s=finished.ping_rtt_s.get(sender, ()),
     )
 
 
-def _read(file: Path) -> pl.DataFrame:
+def _read_if_there(file: Path) -> pl.DataFrame:
+    """Returns the table in the file; a frame without columns if the run has no such file."""
     return parquet.read(file) if file.exists() else pl.DataFrame()
 
 
-def _flows(sockets: pl.DataFrame, host: str | None) -> pl.DataFrame:
+def _sockets_of_flows(sockets: pl.DataFrame, host: str | None) -> pl.DataFrame:
+    """Returns the samples of the test's flows while they were established (SOCKET_COLUMNS), only of
+    `host` if it is given.
+    """
     if not sockets.width:
         return sockets
-    own = sockets.filter(
+    flows = sockets.filter(
         pl.col("end") == "sender", pl.col("group").is_not_null(), pl.col("state") == "established"
     )
-    own = own.filter(pl.col("host") == host) if host else own
-    return own.select(name for name in SOCKET_COLUMNS if name in own.columns)
+    flows = flows.filter(pl.col("host") == host) if host else flows
+    return flows.select(name for name in SOCKET_COLUMNS if name in flows.columns)
 
 
-def _steps(run: Run, folder: Path, sender: str) -> tuple[PathStep, ...]:
-    table = _read(folder / run_files.STEPS_SERIES)
+def _steps_of_run(run: Run, folder: Path, sender: str) -> tuple[PathStep, ...]:
+    """Returns the steps of the run. A run that only has an iperf3 test counts as a single step,
+    named ORDINARY.
+    """
+    table = _read_if_there(folder / run_files.STEPS_SERIES)
     if table.width:
         return steps_of(table)
     tests = (
@@ -252,7 +270,7 @@ def _steps(run: Run, folder: Path, sender: str) -> tuple[PathStep, ...]:
 
 
 def steps_of(table: pl.DataFrame) -> tuple[PathStep, ...]:
-    """Returns the steps of steps.parquet that did not fail; an older file may lack the last
+    """Returns the steps in steps.parquet that did not fail. An older file may lack the last
     columns.
     """
     table = pl.concat([pl.DataFrame(schema=STEP_COLUMNS), table], how="diagonal")

@@ -1,4 +1,4 @@
-"""Reads what steps show of cross traffic."""
+"""Finds signs of cross traffic (other users' flows at the bottleneck) in a path measurement."""
 
 from dataclasses import dataclass, replace
 
@@ -12,8 +12,8 @@ from ccmix.twin.received import (
     ENDS_S,
     Overload,
     counted_rates,
-    more_of_more,
     packet_time_s,
+    received_grows_with_offered,
     slow_way_back,
     steady,
     tcp_rate_bps,
@@ -40,14 +40,15 @@ LEAST_BUSY, MOST_BUSY = 0.02, 0.65
 
 
 @dataclass(frozen=True)
-class OthersTraffic:
+class CrossTraffic:
     """Holds what steps without overload show of cross traffic.
 
-    `left_bps` is the rate that cross traffic leaves, and `left_by` names the step that shows it.
-    It is TCP's rate while the bottleneck was always busy and hardly any cross traffic was lost, or
-    it follows from an offered rate that was a little too high, with an error of `left_error_bps`.
-    `busy` is the share of the time in which the bottleneck sends although we send nothing, with its
-    interval. `by_tcp_bps` is the maximum rate of all TCP flows together.
+    `left_bps` is the rate that cross traffic leaves to us, and `left_by` names the step that shows
+    it. It is TCP's rate while the bottleneck was always busy and hardly any cross traffic was lost,
+    or it follows from an offered rate that was a little too high, with an error of
+    `left_error_bps`. `busy` is the share of the time in which the bottleneck sends although we send
+    nothing, with the ends of its interval. `by_tcp_bps` is the maximum rate of all TCP flows
+    together.
     """
 
     left_bps: float | None = None
@@ -57,58 +58,64 @@ class OthersTraffic:
     by_tcp_bps: float = 0.0
 
 
-def others_traffic(
-    observed: PathRun, base_rtt_s: float, found: list[Overload], loss: float
-) -> OthersTraffic:
-    """Reads what shows cross traffic.
+def observe_cross_traffic(
+    observed: PathRun, base_rtt_s: float, overloaded: list[Overload], loss: float
+) -> CrossTraffic:
+    """Returns the best sign of cross traffic that the steps show.
 
     The first sign is an offered rate of which a little was lost. The second is the rate of TCP
-    flows that kept the queue from being empty: first the rate of CUBIC flows, because BBR flows
-    take more from cross traffic. The third is the share of the probe's packets that had to wait in
-    the idle step. It is also a share of the time, because the probe's period differs from the
-    periods of senders' timers.
+    flows that kept the queue from being empty: first that of CUBIC flows, because BBR flows take
+    more from cross traffic. The third is the share of the probe's packets that had to wait in the
+    idle step. It is also a share of the time, because the probe's period differs from the periods
+    of senders' timers.
+
+    `overloaded` are the steps that overloaded the path, `loss` is the share of random loss.
     """
-    packet_s = packet_time_s(found)
-    busy = _busy(observed, base_rtt_s, packet_s)
-    if more_of_more(found) and (left := _left_of_available(observed, loss, found)):
+    packet_s = packet_time_s(overloaded)
+    busy = _busy_share_when_idle(observed, base_rtt_s, packet_s)
+    if received_grows_with_offered(overloaded) and (
+        left := _rate_left_by_cross_traffic(observed, loss, overloaded)
+    ):
         return replace(left, busy=busy)
-    most_bps = max((each.received_bps for each in found), default=0.0)
+    most_bps = max((each.received_bps for each in overloaded), default=0.0)
     filling = (
         ()
         if slow_way_back(observed, most_bps)
-        else (*observed.of_kind(FILL), *observed.of_kind(REACH))
+        else (*observed.steps_of_kind(FILL), *observed.steps_of_kind(REACH))
     )
     for step in filling:  # unless its packets may have waited as ACKs, on the way back
         begin_s = step.begin_s + (step.end_s - step.begin_s) / 3
         rtts_s = observed.rtts(begin_s, step.end_s - ENDS_S)
         lowest_s = rtts_s.quantile(BUSY, "linear")
         if lowest_s is not None and lowest_s > base_rtt_s + packet_s:
-            return OthersTraffic(tcp_rate_bps(observed, step, begin_s), step.name, busy=busy)
+            return CrossTraffic(tcp_rate_bps(observed, step, begin_s), step.name, busy=busy)
     by_tcp = [tcp_rate_bps(observed, step, step.begin_s) or 0.0 for step in observed.tcp_steps]
-    return OthersTraffic(busy=busy, by_tcp_bps=max(by_tcp, default=0.0))
+    return CrossTraffic(busy=busy, by_tcp_bps=max(by_tcp, default=0.0))
 
 
-def _left_of_available(
-    observed: PathRun, loss: float, found: list[Overload]
-) -> OthersTraffic | None:
-    """Returns the rate that cross traffic leaves, by the step that lost the least of the steps that
-    offered more than this rate; None without such a step.
+def _rate_left_by_cross_traffic(
+    observed: PathRun, loss: float, overloaded: list[Overload]
+) -> CrossTraffic | None:
+    """Returns the rate that cross traffic leaves to us; None if no step offered only a little more.
 
-    If all traffic loses in proportion, lost / received = (offered - left) / rate. The highest
-    received rate is near enough to the rate, because little was lost. Our part of the lost excess
-    may be between half and one and a half times as large.
+    Of the 'available' steps, which offer rates near this one, the step with the smallest loss
+    counts. If all traffic loses the same share, lost / received = (offered - left) / rate. The
+    highest received rate is near enough to the rate, because little was lost. Our part of the lost
+    excess may be between half and one and a half times as large.
     """
-    by_lost = sorted(each for step in observed.available if (each := _little_lost(step, loss)))
-    if not by_lost:
+    steps_by_loss = sorted(
+        each for step in observed.available if (each := _small_loss_of_step(step, loss))
+    )
+    if not steps_by_loss:
         return None
-    lost, offered_bps, name = by_lost[0]
-    too_much_bps = max(each.received_bps for each in found) * lost / (1 - lost)
-    return OthersTraffic(offered_bps - too_much_bps, name, too_much_bps / 2)
+    lost, offered_bps, name = steps_by_loss[0]
+    too_much_bps = max(each.received_bps for each in overloaded) * lost / (1 - lost)
+    return CrossTraffic(offered_bps - too_much_bps, name, too_much_bps / 2)
 
 
-def _little_lost(step: PathStep, loss: float) -> tuple[float, float, str] | None:
-    """Returns the lost share of a step's rate (without random loss), this rate, and the step's
-    name; None if the share is too small or too large.
+def _small_loss_of_step(step: PathStep, loss: float) -> tuple[float, float, str] | None:
+    """Returns the lost share of what a step offered, without random loss (`loss`), the offered rate
+    in bit/s, and the step's name; None if the share is too small or too large to use.
     """
     counted = counted_rates(step)
     if counted is None or not step.offered_bps or not step.packet_bytes:
@@ -123,13 +130,14 @@ def _little_lost(step: PathStep, loss: float) -> tuple[float, float, str] | None
     )
 
 
-def _busy(
+def _busy_share_when_idle(
     observed: PathRun, base_rtt_s: float, packet_s: float
 ) -> tuple[float, float, float] | None:
-    """Returns the share of the time in which the bottleneck was busy in the idle step, by answers
-    that came late, with its interval; None if noise hides it, or if hardly any came late.
+    """Returns the share of the time in which the bottleneck was busy in the idle step, with the
+    ends of its interval, by the probe's answers that came late; None if noise hides late answers,
+    or if hardly any came.
     """
-    rtts_s, late_s = _late_answers(observed, packet_s)
+    rtts_s, late_s = _idle_rtts_and_late_wait(observed, packet_s)
     if len(rtts_s) < LEAST_ANSWERS or late_s > WAITS_SHARE * packet_s:
         return None
     late = rtts_s > base_rtt_s + late_s
@@ -137,21 +145,24 @@ def _busy(
     low, high = binomial_interval(int(late.sum()), len(late))
     if low < LEAST_BUSY or share > MOST_BUSY:
         return None
-    missed = 1 / (
+    correction = 1 / (
         1 - late_s / packet_s
     )  # a wait for only the end of a packet is too short to count as late
-    return min(share * missed, ALWAYS), low, min(high * missed, ALWAYS)
+    return min(share * correction, ALWAYS), low, min(high * correction, ALWAYS)
 
 
-def late_share(
-    observed: PathRun, base_rtt_s: float, found: list[Overload]
+def share_of_late_answers(
+    observed: PathRun, base_rtt_s: float, overloaded: list[Overload]
 ) -> tuple[float, float] | None:
-    """Returns the share of late answers, with its standard error from the means of BATCHES, because
-    a burst lasts longer than the time between questions. In real time, and if noise hides a packet,
-    only answers count as late that no host delays as much.
+    """Returns the share of the probe's answers in the idle step that cross traffic delayed, and its
+    standard error; None with too few answers.
+
+    The error is from the means of BATCHES, because a burst lasts longer than the time between two
+    probe packets. On real hosts, or if noise hides the time of a packet, only answers count as late
+    that no host delays as much.
     """
-    packet_s = packet_time_s(found)
-    rtts_s, late_s = _late_answers(observed, packet_s)
+    packet_s = packet_time_s(overloaded)
+    rtts_s, late_s = _idle_rtts_and_late_wait(observed, packet_s)
     if len(rtts_s) < LEAST_ANSWERS:
         return None
     if late_s > WAITS_SHARE * packet_s or quiet_noise_s(observed) > VIRTUAL_S:
@@ -161,29 +172,46 @@ def late_share(
     return float(late.mean()), float(np.std(means, ddof=1)) / BATCHES**0.5
 
 
-def as_it_varies(cross: Estimate, of_rate: Estimate, late: tuple[float, float] | None) -> Estimate:
-    """Returns the cross traffic of rate(), which competes with ours, with an interval that also
-    covers its rate while we send nothing, by late_share().
+def widen_by_idle_bursts(
+    cross_traffic: Estimate, bottleneck_rate: Estimate, late_share: tuple[float, float] | None
+) -> Estimate:
+    """Returns the estimate of the cross traffic with a wider interval, which also covers its rate
+    while we send nothing.
 
-    Cross traffic of TCP gives way to ours, and bursts come at any time. A token bucket hides up to
-    three quarters of them.
+    `cross_traffic` is its rate in competition with our traffic, and `late_share` is from
+    share_of_late_answers(). Cross traffic of TCP gives way to ours, and bursts come at any time. A
+    token bucket hides up to three quarters of them.
     """
-    if cross.value is None or late is None or not late[0] or not of_rate.value:
-        return cross
-    share, error = late
-    least_bps = max(share - LATE_ERRORS * error, 0.0) * (of_rate.low or of_rate.value)
+    if (
+        cross_traffic.value is None
+        or late_share is None
+        or not late_share[0]
+        or not bottleneck_rate.value
+    ):
+        return cross_traffic
+    share, error = late_share
+    least_bps = max(share - LATE_ERRORS * error, 0.0) * (
+        bottleneck_rate.low or bottleneck_rate.value
+    )
     most_bps = min(HIDDEN_TIMES * (share + LATE_ERRORS * error), 1.0) * (
-        of_rate.high or of_rate.value
+        bottleneck_rate.high or bottleneck_rate.value
     )
-    low_bps = min(cross.low or 0.0, least_bps)
-    high_bps = None if cross.high is None else max(cross.high, most_bps)
+    low_bps = min(cross_traffic.low or 0.0, least_bps)
+    high_bps = None if cross_traffic.high is None else max(cross_traffic.high, most_bps)
     return replace(
-        cross, low=low_bps, high=high_bps, origin=f"{cross.origin}; bursts in the idle step"
+        cross_traffic,
+        low=low_bps,
+        high=high_bps,
+        origin=f"{cross_traffic.origin}; bursts in the idle step",
     )
 
 
-def _late_answers(observed: PathRun, packet_s: float) -> tuple[NDArray[np.float64], float]:
-    """Returns the RTTs in the idle step, and the wait beyond which they are late."""
+def _idle_rtts_and_late_wait(
+    observed: PathRun, packet_s: float
+) -> tuple[NDArray[np.float64], float]:
+    """Returns the probe's RTTs in the idle step, and the wait in seconds beyond the base RTT from
+    which an answer counts as late.
+    """
     return observed.idle_rtts_s, max(
         LATE_WIDTHS * quiet_noise_s(observed), LATE_SHARE * packet_s
     ) + LEAST_LATE_S

@@ -1,4 +1,4 @@
-"""Estimates the rate of the bottleneck and of the cross traffic there."""
+"""Estimates the rate of a path's bottleneck, and of the cross traffic that competes there."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,7 @@ import polars as pl
 from ccmix.generators.path_steps import REACH
 from ccmix.twin.estimate import CROSS, RATE, Estimate, cannot_be_told
 from ccmix.twin.observed import PathRun
-from ccmix.twin.others import BUSY, MOST_BUSY, OthersTraffic, others_traffic
+from ccmix.twin.others import BUSY, MOST_BUSY, CrossTraffic, observe_cross_traffic
 from ccmix.twin.received import (
     Overload,
     best_received,
@@ -41,16 +41,17 @@ HELD_PACKETS = 2  # of each flow
 def rate(
     observed: PathRun,
     loss: float,
-    queues_of_flows: bool | None,
+    queue_per_flow: bool | None,
     base_rtt_s: float,
     tcp_waits_s: float = 0.0,
     probe_waits_s: float | None = None,
     by_trains: bool = False,
 ) -> list[Estimate]:
-    """Returns the rates of the bottleneck and of the cross traffic.
+    """Returns the estimates of the bottleneck's rate and of the cross traffic's, both with all
+    headers.
 
-    `loss` is the share lost before the bottleneck. `queues_of_flows` says whether each flow has its
-    own queue; None if unknown.
+    `loss` is the share lost at random before the bottleneck. `queue_per_flow` says whether each
+    flow has its own queue; None if unknown.
 
     In a full shared queue, received = rate - passed, where `passed` is the cross traffic that comes
     through. If its packets pass as ours do, offered / received = (offered + cross) / rate, which is
@@ -62,112 +63,145 @@ def rate(
     least N / (N + 1) of the rate, if there is one other flow and the queues hold some packets of
     each flow: TCP's packets wait there for `tcp_waits_s`.
 
-    If the probe waits less than the time of the packet that a link is sending (`probe_waits_s`),
-    although more is offered than arrives, a policer limits the rate, and trains show the rate of
-    another link. If trains show a queue for each flow (`by_trains`), this queue and the rate that
-    trains show are the bottleneck's.
+    If the RTT probe waits less than the time of the packet that a link is sending
+    (`probe_waits_s`), although more is offered than arrives, a policer limits the rate, and trains
+    (packets sent back to back) show the rate of another link. If trains show a queue for each flow
+    (`by_trains`), this queue and the rate that trains show are the bottleneck's.
     """
-    found = overloads(observed, loss)
-    if not found:
-        return _by_standing_queue(observed, base_rtt_s) or _not_overloaded(observed)
-    others = others_traffic(observed, base_rtt_s, found, loss)
-    by_load = _by_load(observed, found, others, loss, queues_of_flows, tcp_waits_s)
-    if probe_waits_s is not None and probe_waits_s < FREE_SHARE * packet_time_s(found):
+    overloaded = overloads(observed, loss)
+    if not overloaded:
+        return _rates_by_standing_queue(observed, base_rtt_s) or _bounds_without_overload(observed)
+    cross_traffic = observe_cross_traffic(observed, base_rtt_s, overloaded, loss)
+    by_load = _rates_by_load(observed, overloaded, cross_traffic, loss, queue_per_flow, tcp_waits_s)
+    if probe_waits_s is not None and probe_waits_s < FREE_SHARE * packet_time_s(overloaded):
         return by_load
-    return _with_trains(by_load, observed, found, others, queues_of_flows, tcp_waits_s, by_trains)
+    return _refine_with_trains(
+        by_load, observed, overloaded, cross_traffic, queue_per_flow, tcp_waits_s, by_trains
+    )
 
 
-def _by_load(
+def _rates_by_load(
     observed: PathRun,
-    found: list[Overload],
-    others: OthersTraffic,
+    overloaded: list[Overload],
+    cross_traffic: CrossTraffic,
     loss: float,
-    queues_of_flows: bool | None,
+    queue_per_flow: bool | None,
     tcp_waits_s: float,
 ) -> list[Estimate]:
-    """Returns both estimates by the rates received under overload."""
-    if queues_of_flows:
-        many = overload(observed.share, loss)
-        single_bps = max(each.received_bps for each in found)
-        gains = many is not None and many.received_bps > (1 + 3 * MEASURED_SHARE) * single_bps
+    """Returns the estimates of the rate and of the cross traffic by the rates received under
+    overload. Parameters as in rate().
+    """
+    if queue_per_flow:
+        many_flows = overload(observed.share, loss)
+        single_bps = max(each.received_bps for each in overloaded)
+        many_flows_get_more = (
+            many_flows is not None
+            and many_flows.received_bps > (1 + 3 * MEASURED_SHARE) * single_bps
+        )
         if (
-            many
-            and not gains
-            and tcp_waits_s < HELD_PACKETS * many.step.streams * packet_time_s(found)
+            many_flows
+            and not many_flows_get_more
+            and tcp_waits_s < HELD_PACKETS * many_flows.step.streams * packet_time_s(overloaded)
         ):
-            many = None  # the queues may be too short for that many flows at once
-        return _of_queues_of_flows(found, many, others)
-    return _shared(found, others, loss, may_be_of_flows=queues_of_flows is None)
+            many_flows = None  # the queues may be too short for that many flows at once
+        return _rates_of_queue_per_flow(overloaded, many_flows, cross_traffic)
+    return _rates_of_shared_queue(
+        overloaded, cross_traffic, loss, may_be_of_flows=queue_per_flow is None
+    )
 
 
-def _with_trains(
+def _refine_with_trains(
     by_load: list[Estimate],
     observed: PathRun,
-    found: list[Overload],
-    others: OthersTraffic,
-    queues_of_flows: bool | None,
+    overloaded: list[Overload],
+    cross_traffic: CrossTraffic,
+    queue_per_flow: bool | None,
     tcp_waits_s: float,
     by_trains: bool,
 ) -> list[Estimate]:
-    """Returns both estimates with the rate that trains show, if the received rates leave it open.
+    """Returns both estimates (rate and cross traffic) with the rate that trains (packets sent back
+    to back) show, if the received rates leave it open; otherwise `by_load`, the estimates without
+    trains.
 
     Trains show the rate of a link, not the rate of a policer or of a shaper whose bucket holds
     them. Therefore a rate by trains counts only if it is at least the received rate, and if cross
     traffic can explain the difference.
     """
-    of_rate = by_load[0]
-    assert of_rate.low is not None
-    most_bps = max(each.received_bps for each in found)
+    rate_by_load = by_load[0]
+    assert rate_by_load.low is not None
+    most_bps = max(each.received_bps for each in overloaded)
     trains = rate_of_trains(observed, most_bps / LOAD_ERROR, math.inf) if by_trains else None
     if trains is not None and trains.alike >= MOST_ALIKE * trains.gaps:
         value_bps, low_bps = trains.value_bps, trains.low_bps
-    elif of_rate.value and of_rate.high and of_rate.high - of_rate.low < NARROW * of_rate.value:
+    elif (
+        rate_by_load.value
+        and rate_by_load.high
+        and rate_by_load.high - rate_by_load.low < NARROW * rate_by_load.value
+    ):
         return by_load
     else:
-        highest_bps = LOAD_MISSES * (of_rate.high or most_bps / (1 - MOST_BUSY))
-        if others.busy:
-            highest_bps = min(highest_bps, LOAD_ERROR * most_bps / (1 - others.busy[2]))
+        highest_bps = LOAD_MISSES * (rate_by_load.high or most_bps / (1 - MOST_BUSY))
+        if cross_traffic.busy:
+            highest_bps = min(highest_bps, LOAD_ERROR * most_bps / (1 - cross_traffic.busy[2]))
         trains = rate_of_trains(observed, most_bps / LOAD_ERROR, highest_bps)
-        if trains is None or trains.high_bps < of_rate.low:
+        if trains is None or trains.high_bps < rate_by_load.low:
             return by_load
-        value_bps, low_bps = max(trains.value_bps, of_rate.low), max(trains.low_bps, of_rate.low)
+        value_bps, low_bps = (
+            max(trains.value_bps, rate_by_load.low),
+            max(trains.low_bps, rate_by_load.low),
+        )
     origin = f"step trains: {trains.alike} of {trains.gaps} gaps between their packets are alike"
-    rate_now = Estimate(RATE, value_bps, low_bps, trains.high_bps, origin=origin)
-    short = tcp_waits_s < SHORT_PACKETS * packet_time_s(found)
+    rate_by_trains = Estimate(RATE, value_bps, low_bps, trains.high_bps, origin=origin)
+    short_queue = tcp_waits_s < SHORT_PACKETS * packet_time_s(overloaded)
     return [
-        rate_now,
-        _cross_of(rate_now, found, others, apart=queues_of_flows is not False, short=short),
+        rate_by_trains,
+        _cross_traffic_at_rate(
+            rate_by_trains,
+            overloaded,
+            cross_traffic,
+            apart=queue_per_flow is not False,
+            short=short_queue,
+        ),
     ]
 
 
-def _shared(
-    found: list[Overload], others: OthersTraffic, loss: float, *, may_be_of_flows: bool
+def _rates_of_shared_queue(
+    overloaded: list[Overload], cross_traffic: CrossTraffic, loss: float, *, may_be_of_flows: bool
 ) -> list[Estimate]:
-    """Returns both estimates if all flows share a queue, or wait too briefly to show whether they
-    do.
+    """Returns the estimates of the rate and of the cross traffic if all flows share a queue, or
+    wait too briefly to show whether they do (`may_be_of_flows`).
+
+    If a higher offered rate got no more through, there is (nearly) no cross traffic, and the
+    received rate is the bottleneck's. Otherwise both follow from what arrived and from the rate
+    that cross traffic left in another step.
     """
-    first = min(found, key=lambda each: each.offered_bps)
-    last = max(found, key=lambda each: each.offered_bps)
-    two = last.offered_bps >= LEAST_RATIO * first.offered_bps
-    most_bps = max(each.received_bps for each in found)
+    first = min(overloaded, key=lambda each: each.offered_bps)
+    last = max(overloaded, key=lambda each: each.offered_bps)
+    two_offered_rates = last.offered_bps >= LEAST_RATIO * first.offered_bps
+    most_bps = max(each.received_bps for each in overloaded)
     low_bps, margin = (
         (1 - MEASURED_SHARE) * most_bps,
         (MEASURED_SHARE + loss) * most_bps,
     )  # it may be lost behind
     origin = (
-        f"step{'s' if len(found) > 1 else ''} "
-        f"{' and '.join(dict.fromkeys(e.step.name for e in found))}: "
+        f"step{'s' if len(overloaded) > 1 else ''} "
+        f"{' and '.join(dict.fromkeys(e.step.name for e in overloaded))}: "
     )
-    left_bps = others.left_bps or (most_bps * (1 - others.busy[0]) if others.busy else None)
-    if not two or abs(last.received_bps - first.received_bps) < ALIKE_SHARE * most_bps:
+    left_bps = cross_traffic.left_bps or (
+        most_bps * (1 - cross_traffic.busy[0]) if cross_traffic.busy else None
+    )
+    if (
+        not two_offered_rates
+        or abs(last.received_bps - first.received_bps) < ALIKE_SHARE * most_bps
+    ):
         missing_bps = HIDDEN_SHARE * most_bps if left_bps is None else max(most_bps - left_bps, 0.0)
         margin += min(missing_bps, HIDDEN_SHARE * most_bps)
         if left_bps is None or left_bps > (1 - HIDDEN_SHARE) * most_bps:
-            high_bps = max(most_bps + margin - (left_bps or others.by_tcp_bps), margin)
+            high_bps = max(most_bps + margin - (left_bps or cross_traffic.by_tcp_bps), margin)
             cross = Estimate(
                 CROSS, 0.0, 0.0, high_bps, origin=origin + "as much arrives, whatever is offered"
             )
-            if not two and left_bps is None:
+            if not two_offered_rates and left_bps is None:
                 because = "only one step offered more than the path's rate, and two are needed"
                 cross = cannot_be_told(CROSS, because)
             by, high_bps = origin + "receiver's rate", most_bps + margin
@@ -183,27 +217,29 @@ def _shared(
     if (
         left_bps is None or left_bps > first.received_bps
     ):  # BBR flows may have taken a part of it from cross traffic
-        return _without_left(
+        return _rates_by_topp(
             first, last, most_bps, margin + (most_bps if may_be_of_flows else 0.0), origin
         )
-    fair_bps, next_bps = (
-        max(most_bps, each(last, left_bps)) for each in (_in_proportion, _by_who_comes_next)
+    proportional_bps, next_packet_bps = (
+        max(most_bps, each(last, left_bps))
+        for each in (_rate_if_losses_are_equal, _rate_if_next_packet_gets_room)
     )
-    rate_bps = (fair_bps + next_bps) / 2
+    rate_bps = (proportional_bps + next_packet_bps) / 2
     high_bps = (
-        fair_bps + (fair_bps - most_bps) / 2 + margin
+        proportional_bps + (proportional_bps - most_bps) / 2 + margin
     )  # managed queues let more cross traffic pass
-    left_in = f"step {others.left_by}" if others.left_by else "the idle step"
+    left_in = f"step {cross_traffic.left_by}" if cross_traffic.left_by else "the idle step"
     by = f"{origin}what arrived, and what others left in {left_in}"
-    if others.left_by or not others.busy:
+    if cross_traffic.left_by or not cross_traffic.busy:
         crosses = [
             rate_bps - left_bps,
-            low_bps - left_bps * (1 + MEASURED_SHARE) - others.left_error_bps,
-            high_bps - left_bps * (1 - MEASURED_SHARE) + others.left_error_bps,
+            low_bps - left_bps * (1 + MEASURED_SHARE) - cross_traffic.left_error_bps,
+            high_bps - left_bps * (1 - MEASURED_SHARE) + cross_traffic.left_error_bps,
         ]
     else:
         crosses = [
-            share * of for share, of in zip(others.busy, (rate_bps, low_bps, high_bps), strict=True)
+            share * of
+            for share, of in zip(cross_traffic.busy, (rate_bps, low_bps, high_bps), strict=True)
         ]
     value, low, high = (max(each, 0.0) for each in crosses)
     return [
@@ -212,8 +248,13 @@ def _shared(
     ]
 
 
-def _cross_of(
-    rate: Estimate, found: list[Overload], others: OthersTraffic, *, apart: bool, short: bool
+def _cross_traffic_at_rate(
+    rate: Estimate,
+    overloaded: list[Overload],
+    cross_traffic: CrossTraffic,
+    *,
+    apart: bool,
+    short: bool,
 ) -> Estimate:
     """Returns the cross traffic during our steps, at a known rate of the bottleneck.
 
@@ -225,31 +266,34 @@ def _cross_of(
     assert rate.value is not None
     assert rate.low is not None
     assert rate.high is not None
-    last = max(found, key=lambda each: each.offered_bps)
+    last = max(overloaded, key=lambda each: each.offered_bps)
     if (
         not apart
-        and others.left_by not in ("", REACH)
-        and others.left_bps
-        and others.left_bps < rate.value
+        and cross_traffic.left_by not in ("", REACH)
+        and cross_traffic.left_bps
+        and cross_traffic.left_bps < rate.value
     ):
-        origin = f"{rate.origin}, and what others left in step {others.left_by}"
-        value_bps = rate.value - others.left_bps
+        origin = f"{rate.origin}, and what others left in step {cross_traffic.left_by}"
+        value_bps = rate.value - cross_traffic.left_bps
         margin = (
-            max(OTHERS_SHARE * value_bps, others.left_error_bps) + MEASURED_SHARE * others.left_bps
+            max(OTHERS_SHARE * value_bps, cross_traffic.left_error_bps)
+            + MEASURED_SHARE * cross_traffic.left_bps
         )
         low_bps = value_bps - margin - (rate.value - rate.low)
         high_bps = value_bps + margin + rate.high - rate.value
         return Estimate(CROSS, value_bps, max(low_bps, 0.0), high_bps, origin=origin)
-    if others.busy:
+    if cross_traffic.busy:
         origin = f"{rate.origin}, and the share of late answers in the idle step"
         value_bps, low_bps, high_bps = (
             share * of
-            for share, of in zip(others.busy, (rate.value, rate.low, rate.high), strict=True)
+            for share, of in zip(cross_traffic.busy, (rate.value, rate.low, rate.high), strict=True)
         )
         return Estimate(CROSS, value_bps, low_bps, high_bps, origin=origin)
     origin = f"{rate.origin}, and what arrived in step {last.step.name}"
     lost_bps = max(rate.value - last.received_bps, 0.0)
-    least_bps = min([each.received_bps for each in found] + [others.left_bps or math.inf])
+    least_bps = min(
+        [each.received_bps for each in overloaded] + [cross_traffic.left_bps or math.inf]
+    )
     others_bps = [max(rate.value - least_bps, 0.0)]
     if not apart:
         others_bps += [
@@ -261,11 +305,16 @@ def _cross_of(
     return Estimate(CROSS, sum(others_bps) / len(others_bps), low_bps, high_bps, origin=origin)
 
 
-def _without_left(
+def _rates_by_topp(
     first: Overload, last: Overload, most_bps: float, margin: float, origin: str
 ) -> list[Estimate]:
-    """Returns both estimates if only the two steps above the path's rate show them."""
-    low_bps, rate_bps = (1 - MEASURED_SHARE) * most_bps, _topp(first, last)
+    """Returns the estimates of the rate and of the cross traffic if only the two steps above the
+    path's rate show them.
+
+    `first` and `last` are the steps with the lowest and the highest offered rate, `most_bps` is the
+    highest received rate, and `origin` begins the text on the origin of the estimates.
+    """
+    low_bps, rate_bps = (1 - MEASURED_SHARE) * most_bps, _topp_rate_bps(first, last)
     if rate_bps is None or rate_bps < low_bps:
         because = "less arrived of a higher rate, so packets are not only lost in a full queue"
         return [
@@ -273,32 +322,36 @@ def _without_left(
             cannot_be_told(CROSS, because),
         ]
     by = origin + "the highest rate received, and the ratio of offered to received (TOPP)"
-    fair_bps, margin = max(rate_bps, most_bps), margin + HIDDEN_SHARE * most_bps
-    rate_bps = (fair_bps + most_bps) / 2  # most_bps would mean that all cross traffic is lost
+    topp_bps, margin = max(rate_bps, most_bps), margin + HIDDEN_SHARE * most_bps
+    rate_bps = (topp_bps + most_bps) / 2  # most_bps would mean that all cross traffic is lost
     cross_bps = max(0.0, first.offered_bps / first.received_bps * rate_bps - first.offered_bps)
     return [
-        Estimate(RATE, rate_bps, low_bps, most_bps + 2 * (fair_bps - most_bps) + margin, origin=by),
+        Estimate(RATE, rate_bps, low_bps, most_bps + 2 * (topp_bps - most_bps) + margin, origin=by),
         Estimate(CROSS, cross_bps, 0.0, None, origin=by),
     ]
 
 
-def _topp(first: Overload, last: Overload) -> float | None:
-    """Returns the rate by TOPP; None if the line does not rise."""
+def _topp_rate_bps(first: Overload, last: Overload) -> float | None:
+    """Returns the bottleneck's rate by TOPP: offered / received rises linearly with the offered
+    rate, with the slope 1 / rate. None if it does not rise.
+    """
     y1, y2 = first.offered_bps / first.received_bps, last.offered_bps / last.received_bps
     return (last.offered_bps - first.offered_bps) / (y2 - y1) if y2 > y1 else None
 
 
-def _in_proportion(last: Overload, left_bps: float) -> float:
-    """Returns the rate, if cross traffic and ours lose the same share of packets, and if the cross
-    traffic is the difference between the rate and `left_bps`.
+def _rate_if_losses_are_equal(last: Overload, left_bps: float) -> float:
+    """Returns the bottleneck's rate, if cross traffic and ours lose the same share of packets, and
+    if the cross traffic is the difference between this rate and `left_bps`, the rate that it leaves
+    to us.
     """
     return (
         last.received_bps * (last.offered_bps - left_bps) / (last.offered_bps - last.received_bps)
     )
 
 
-def _by_who_comes_next(last: Overload, left_bps: float) -> float:
-    """Returns the rate, if each place that gets free in a full queue goes to the next packet.
+def _rate_if_next_packet_gets_room(last: Overload, left_bps: float) -> float:
+    """Returns the bottleneck's rate, if each place that gets free in a full queue goes to the next
+    packet.
 
     Our packets come evenly, so in the mean the next one comes after half of their spacing. A packet
     of cross traffic, which may come at any time, is first with a probability of half our spacing
@@ -311,15 +364,21 @@ def _by_who_comes_next(last: Overload, left_bps: float) -> float:
     return float(b_bps - root) / 2
 
 
-def _of_queues_of_flows(
-    found: list[Overload], many: Overload | None, others: OthersTraffic
+def _rates_of_queue_per_flow(
+    overloaded: list[Overload], many: Overload | None, cross_traffic: CrossTraffic
 ) -> list[Estimate]:
-    single_bps = max(each.received_bps for each in found)
+    """Returns the estimates of the rate and of the cross traffic if each flow has its own queue.
+
+    A single flow gets only its share. Therefore the step with many flows counts if there is one
+    (`many`), because they leave little to others, or the share of the time in which cross traffic
+    kept the idle bottleneck busy.
+    """
+    single_bps = max(each.received_bps for each in overloaded)
     margin = MEASURED_SHARE * single_bps
-    if others.busy:
-        share, low, high = others.busy
+    if cross_traffic.busy:
+        share, low, high = cross_traffic.busy
         origin = (
-            f"step {found[-1].step.name}: what arrived, and the share of late answers in "
+            f"step {overloaded[-1].step.name}: what arrived, and the share of late answers in "
             "the idle step"
         )
         rates = [single_bps / (1 - each) for each in (share, low, high)]
@@ -356,9 +415,12 @@ def _of_queues_of_flows(
     ]
 
 
-def _by_standing_queue(observed: PathRun, base_rtt_s: float) -> list[Estimate]:
-    """Returns both estimates by the rate of TCP flows whose packets always waited; nothing if they
-    did not.
+def _rates_by_standing_queue(observed: PathRun, base_rtt_s: float) -> list[Estimate]:
+    """Returns the estimates of the rate and of the cross traffic by TCP flows, if no UDP step
+    overloaded the path.
+
+    If their packets always waited, they filled the bottleneck, and their rate is the path's.
+    Returns an empty list if they did not.
     """
     for step in observed.tcp_steps:
         begin_s = step.begin_s + (step.end_s - step.begin_s) / 3
@@ -382,12 +444,15 @@ def _by_standing_queue(observed: PathRun, base_rtt_s: float) -> list[Estimate]:
     return []
 
 
-def _not_overloaded(observed: PathRun) -> list[Estimate]:
-    best_bps, what = best_received(observed)
+def _bounds_without_overload(observed: PathRun) -> list[Estimate]:
+    """Returns a lower bound of the rate, and an unknown cross traffic, because nothing filled the
+    path.
+    """
+    best_bps, origin = best_received(observed)
     because = "nothing shows that the path was full"
     if observed.has_steps:
         because = "no step offered more than the path's rate"
     return [
-        cannot_be_told(RATE, because, low=best_bps or None, origin=what),
+        cannot_be_told(RATE, because, low=best_bps or None, origin=origin),
         cannot_be_told(CROSS, because),
     ]

@@ -1,6 +1,4 @@
-"""Reads the traffic that receivers got: under overload, and from trains of packets, whose gaps show
-a rate.
-"""
+"""Calculates the rates at which receivers got UDP, TCP and trains of packets over a path."""
 
 from dataclasses import dataclass
 
@@ -19,8 +17,8 @@ HEADERS_BYTES = 66  # of TCP, IPv4 and Ethernet, with timestamps
 
 @dataclass(frozen=True)
 class Overload:
-    """Describes the steady part of a step that offered more than arrived. Both rates count
-    all headers.
+    """Describes the steady part of a UDP step that offered more than arrived. Both rates count the
+    headers of Ethernet, IP and UDP.
     """
 
     step: PathStep
@@ -29,30 +27,35 @@ class Overload:
 
 
 def steady(step: PathStep) -> pl.DataFrame:
-    """Returns the receiver's intervals in the later half of a UDP step, without the last ones."""
+    """Returns the receiver's intervals in the second half of a UDP step (rows of PathStep.udp),
+    when the buffer is full. The last 0.1 s are left out, because flows may end early.
+    """
     from_s = step.end_s - STEADY_SHARE * (step.end_s - step.begin_s)
     return step.udp.filter(pl.col("time_s") > from_s, pl.col("time_s") < step.end_s - ENDS_S)
 
 
 def overloads(observed: PathRun, loss: float) -> list[Overload]:
-    """Returns the steps that overloaded the path; `loss` is the share lost before the
-    bottleneck.
+    """Returns the UDP steps that overloaded the path. `loss` is the share of random loss, which is
+    assumed to happen before the bottleneck.
     """
     return [each for step in observed.above if (each := overload(step, loss))]
 
 
-def more_of_more(found: list[Overload]) -> bool:
-    """Returns whether a higher offered rate gets more through: it does if it shares a queue with
-    cross traffic, and does not if each flow has its own queue.
+def received_grows_with_offered(overloaded: list[Overload]) -> bool:
+    """Returns whether more arrives if more is offered. This is so if our flow competes with cross
+    traffic in one queue, but not if each flow has its own queue.
     """
-    by_offered = sorted(found, key=lambda each: each.offered_bps)
+    by_offered = sorted(overloaded, key=lambda each: each.offered_bps)
     return (
-        bool(found) and by_offered[-1].received_bps > (1 + RISES_SHARE) * by_offered[0].received_bps
+        bool(overloaded)
+        and by_offered[-1].received_bps > (1 + RISES_SHARE) * by_offered[0].received_bps
     )
 
 
 def overload(step: PathStep | None, loss: float) -> Overload | None:
-    """Returns the offered and the received rate of a step; None if everything arrived."""
+    """Returns the offered and the received rate of a step; None if (nearly) everything arrived, or
+    nothing was counted. `loss` is as in overloads().
+    """
     if step is None or (counted := counted_rates(step)) is None:
         return None
     offered_bps, received_bps = counted[0] * (1 - loss), counted[1]
@@ -61,8 +64,8 @@ def overload(step: PathStep | None, loss: float) -> Overload | None:
 
 
 def counted_rates(step: PathStep) -> tuple[float, float] | None:
-    """Returns the rate sent in the steady part of a step, as the receiver counts it, and the rate
-    received, with all headers; None if the receiver counted nothing.
+    """Returns the rate sent in the steady part of a step, by the packet numbers that the receiver
+    saw, and the rate received, in bit/s with all headers; None if the receiver counted nothing.
     """
     rows = steady(step)
     seconds = float(rows["seconds"].sum())
@@ -73,27 +76,31 @@ def counted_rates(step: PathStep) -> tuple[float, float] | None:
     return packets * bits, (packets - lost) * bits
 
 
-def packet_time_s(found: list[Overload]) -> float:
-    """Returns the time in which the bottleneck sends a packet."""
-    if not found:
+def packet_time_s(overloaded: list[Overload]) -> float:
+    """Returns the time that the bottleneck needs to send one packet of the steps; 0 without a step
+    that overloaded it.
+    """
+    if not overloaded:
         return 0.0
-    return max((each.step.packet_bytes or 0) * 8 / each.received_bps for each in found)
+    return max((each.step.packet_bytes or 0) * 8 / each.received_bps for each in overloaded)
 
 
 def best_received(observed: PathRun) -> tuple[float, str]:
-    """Returns the highest received rate of a UDP or TCP step, with all headers, and its origin."""
-    counted = ((counted_rates(step), step.name) for step in observed.above)
-    found = [(0.0, ""), *((each[1], f"step {name}") for each, name in counted if each)]
-    of_tcp = (
+    """Returns the highest received rate of a UDP or TCP step, with all headers, and the name of the
+    step. It is a lower bound of the path's rate if no step overloaded the path.
+    """
+    udp_rates = ((counted_rates(step), step.name) for step in observed.above)
+    rates = [(0.0, ""), *((each[1], f"step {name}") for each, name in udp_rates if each)]
+    tcp_rates = (
         (tcp_rate_bps(observed, step, step.begin_s), step.name) for step in observed.tcp_steps
     )
-    found += [(best_bps, f"{name}: all flows of TCP") for best_bps, name in of_tcp if best_bps]
-    return max(found)
+    rates += [(best_bps, f"{name}: all flows of TCP") for best_bps, name in tcp_rates if best_bps]
+    return max(rates)
 
 
 def tcp_rate_bps(observed: PathRun, step: PathStep, begin_s: float) -> float | None:
-    """Returns the rate that receivers acknowledged from begin_s to the end of a step, for all
-    flows, with all headers.
+    """Returns the rate of all TCP flows from begin_s to the end of a step, with all headers, by the
+    bytes that receivers acknowledged; None if the sockets' samples don't have these.
     """
     samples = observed.sockets_in(step)
     if not {"bytes_acked", "mss_bytes"} <= set(samples.columns):
@@ -128,8 +135,9 @@ SHORTEST, SLOWER = 0.05, 1.2
 
 @dataclass(frozen=True)
 class TrainsRate:
-    """Holds the rate that trains show, with the ends of its interval, the number of gaps that are
-    alike, and the number of all gaps.
+    """Holds the rate that the gaps between the packets of trains show, with its interval.
+
+    `alike` of the `gaps` gaps have about the same length, and gave the rate.
     """
 
     value_bps: float
@@ -141,8 +149,8 @@ class TrainsRate:
 
 def slow_way_back(observed: PathRun, most_bps: float) -> bool:
     """Returns whether the answers to trains come back over a slower link than the one that passed
-    `most_bps`. Then hardly any gap is as short as this rate makes it, and packets of a train may be
-    lost on the way back.
+    `most_bps`, as behind an asymmetric access. Then hardly any gap is as short as this rate makes
+    it, and packets of a train may be lost on the way back.
     """
     step = observed.trains
     if step is None or not step.packet_bytes or not most_bps or step.udp.height < LEAST_GAPS:
@@ -152,30 +160,34 @@ def slow_way_back(observed: PathRun, most_bps: float) -> bool:
 
 
 def rate_of_trains(observed: PathRun, least_bps: float, most_bps: float) -> TrainsRate | None:
-    """Returns the rate by the smallest frequent gap, taken where gaps are densest around it. Only
-    gaps count that a rate between the two bounds makes.
+    """Returns the rate of the link that spaced the packets of trains, which were sent back to back.
 
-    Returns None if no gap is frequent, if no gap was measured, or if the receiver's card handed
-    packets over together, so that the gaps are the card's.
+    The rate is that of the shortest gap that is frequent, taken where the gaps are densest. Only
+    gaps count that belong to rates from least_bps to most_bps. Returns None if no gap is frequent,
+    if no gap was measured, or if the receiver's network card handed several packets over together.
     """
     step = observed.trains
     if step is None or not step.packet_bytes or step.udp.height < LEAST_GAPS:
         return None
-    bits, every_s = step.packet_bytes * 8, np.sort(step.udp["seconds"].to_numpy())
-    if np.count_nonzero(np.abs(every_s) < LEAST_GAP_S) > JOINED_SHARE * len(every_s):
+    bits, all_gaps_s = step.packet_bytes * 8, np.sort(step.udp["seconds"].to_numpy())
+    if np.count_nonzero(np.abs(all_gaps_s) < LEAST_GAP_S) > JOINED_SHARE * len(all_gaps_s):
         return None
-    gaps_s = every_s[(every_s >= max(LEAST_GAP_S, bits / most_bps)) & (every_s <= bits / least_bps)]
+    gaps_s = all_gaps_s[
+        (all_gaps_s >= max(LEAST_GAP_S, bits / most_bps)) & (all_gaps_s <= bits / least_bps)
+    ]
     widths_s = np.maximum(ALIKE * gaps_s, LEAST_WIDTH_S)
     alike = np.searchsorted(gaps_s, gaps_s + widths_s, side="right") - np.arange(len(gaps_s))
-    frequent = np.flatnonzero(alike >= max(FREQUENT, FREQUENT_SHARE * len(every_s)))
+    frequent = np.flatnonzero(alike >= max(FREQUENT, FREQUENT_SHARE * len(all_gaps_s)))
     if not len(frequent):
         return None
     near = frequent[gaps_s[frequent] <= gaps_s[frequent[0]] + widths_s[frequent[0]]]
     first = int(near[alike[near].argmax()])
-    own_s = gaps_s[first : first + int(alike[first])]
-    low_bps = bits / float(own_s[-1]) * (1 - ALIKE / 2)
-    high_bps = bits / float(own_s[0]) * (1 + ALIKE / 2)
-    return TrainsRate(bits / float(np.median(own_s)), low_bps, high_bps, len(own_s), len(every_s))
+    alike_s = gaps_s[first : first + int(alike[first])]
+    low_bps = bits / float(alike_s[-1]) * (1 - ALIKE / 2)
+    high_bps = bits / float(alike_s[0]) * (1 + ALIKE / 2)
+    return TrainsRate(
+        bits / float(np.median(alike_s)), low_bps, high_bps, len(alike_s), len(all_gaps_s)
+    )
 
 
 LEAST_TRAINS = 2
@@ -189,14 +201,16 @@ WAITING_PACKETS = 3
 
 @dataclass(frozen=True)
 class Overflow:
-    """Describes how a queue or a bucket overflows. In the train of which most packets arrived,
-    `packets` of `sent` did, and the packets after the second arrived at `apart_bps`. `in_front` is
-    the maximum number of packets that arrived before the first loss of a train.
+    """Describes how a queue, or a policer's bucket, overflowed when long trains of packets arrived.
+
+    Of the best train, `packets` of `sent` packets arrived, and those after the second arrived at
+    `apart_bps` (None if not measurable). `in_front` is the maximum number of packets that arrived
+    before the first loss of a train.
 
     `from_head` says whether all losses came in a row and packets arrived after them: fq_codel drops
-    the packets that have waited longest (fq_codel_drop() in the kernel's
-    net/sched/sch_fq_codel.c). A queue that drops at its tail loses the last packets, or every other
-    packet if they come not much faster than they leave.
+    the packets that have waited longest (fq_codel_drop() in the kernel's net/sched/sch_fq_codel.c).
+    A queue that drops at its tail loses the last packets, or every other packet if they come not
+    much faster than they leave.
     """
 
     packets: int
@@ -208,50 +222,53 @@ class Overflow:
 
     @property
     def held(self) -> int:
-        """Returns the number of packets that waited when a packet was lost, or that a queue that
-        drops at its head kept.
+        """Returns the number of packets in the queue when it dropped the first one; for a queue
+        that drops at its head, the number that it kept.
 
         One more packet is on its way, and one passes the lab's token bucket at once. Some of the
-        rest left while the train arrived; the share that arrived of the later packets shows how
-        many.
+        rest left while the train arrived: how many follows from the share of the later packets that
+        arrived.
         """
         if self.from_head:
             return max(self.packets - BUCKET_PACKETS, 0)
-        of_later = max(self.packets - self.in_front, 0) / (self.sent - self.in_front)
-        return round(max(self.in_front - BUCKET_PACKETS, 0) * (1 - of_later))
+        arrived_share = max(self.packets - self.in_front, 0) / (self.sent - self.in_front)
+        return round(max(self.in_front - BUCKET_PACKETS, 0) * (1 - arrived_share))
 
     @property
     def most_at_once_bytes(self) -> float:
-        """Returns the upper bound of the burst that came at once: the packets that arrived, the
-        one that the full buffer dropped, and one that was being sent meanwhile.
+        """Returns the upper bound of a policer's burst: the packets that arrived, the one that the
+        full bucket dropped, and one that was being sent meanwhile.
         """
         return float((self.packets + 2) * self.packet_bytes)
 
     def contradicts(self, waits_s: float, rate_bps: float) -> bool:
-        """Returns whether packets wait longer under overload than the arrived part of a train
-        could: then a queue elsewhere or a limit of ICMP dropped the rest. This is also the case if
-        packets wait at all, but the train arrives at once, through a bucket in front of a queue.
+        """Returns whether the train was not dropped by the bottleneck's queue, so that it must not
+        be used.
+
+        This is so if packets wait longer under overload (`waits_s`) than the arrived part of a
+        train could: then another queue or a limit of ICMP dropped the rest. It is also so if
+        packets wait at all, but the train arrived at once, through a bucket in front of a queue.
         """
-        longer = waits_s * rate_bps / 8 > CONTRADICTS * self.most_at_once_bytes
-        return longer or (
-            self.at_once(rate_bps) and waits_s * rate_bps / 8 > WAITING_PACKETS * self.packet_bytes
+        waiting_bytes = waits_s * rate_bps / 8
+        return waiting_bytes > CONTRADICTS * self.most_at_once_bytes or (
+            self.at_once(rate_bps) and waiting_bytes > WAITING_PACKETS * self.packet_bytes
         )
 
     def at_once(self, rate_bps: float) -> bool:
         """Returns whether the first packets came faster than a queue sends at this rate, and hardly
-        any packets followed, as behind a policer.
+        any packets followed: a policer lets its burst pass like this.
         """
-        hardly_others = self.in_front >= MOSTLY_IN_FRONT * self.packets
+        hardly_any_followed = self.in_front >= MOSTLY_IN_FRONT * self.packets
         return (
             self.packets >= LEAST_AT_ONCE
-            and hardly_others
+            and hardly_any_followed
             and (self.apart_bps or 0.0) > AT_ONCE * rate_bps
         )
 
 
 def overflow(observed: PathRun) -> Overflow | None:
-    """Returns how the path drops packets that come at once; None if a train arrived whole, or
-    nearly so.
+    """Returns how the path dropped packets of long trains; None if the trains arrived whole or
+    nearly so, or if too few were sent.
     """
     step = observed.bursts
     if step is None or not step.packet_bytes or step.udp.height < LEAST_TRAINS:

@@ -1,6 +1,6 @@
-"""Makes the estimates of a run, and joins the estimates of all runs over a path. Results without
-series, such as an imported table, mostly give bounds.
+"""Estimates all properties of a path from its runs, and joins the runs into one description.
 
+Results without series of samples, such as an imported table, mostly give bounds:
 docs/explanation/real-and-emulated.md says why a table of goodputs does not show more.
 """
 
@@ -23,13 +23,13 @@ from ccmix.twin import hosts
 from ccmix.twin.bottleneck import (
     FIFO,
     buffer,
-    buffer_of_train,
-    delays,
+    buffer_from_train,
+    has_queue_per_flow,
+    least_visible_wait_s,
     policer,
+    probe_waits,
     queue,
-    queues_of_flows,
-    shows_s,
-    waits,
+    read_waits,
 )
 from ccmix.twin.estimate import (
     BASE_RTT,
@@ -47,9 +47,9 @@ from ccmix.twin.estimate import (
     cannot_be_told,
 )
 from ccmix.twin.observed import PathRun, observe, senders
-from ccmix.twin.others import as_it_varies, late_share
+from ccmix.twin.others import share_of_late_answers, widen_by_idle_bursts
 from ccmix.twin.rate import HIDDEN_SHARE, rate
-from ccmix.twin.received import more_of_more, overflow, overloads, slow_way_back
+from ccmix.twin.received import overflow, overloads, received_grows_with_offered, slow_way_back
 from ccmix.twin.way import QueueAtBottleneck, base_rtt, loss, quiet_noise_s, reordering
 
 NO_SERIES = "the results have no series of samples"
@@ -59,24 +59,28 @@ MUCH_LESS = 0.8
 
 
 def estimates_of_results(runs: Sequence[FinishedRun]) -> tuple[Estimate, ...]:
-    """Returns every estimate of a path from the goodput, retransmission rate and median RTT of its
-    runs, in the order in which estimates are shown.
+    """Returns all estimates of a path for runs of which only results are known, as of an imported
+    table: by goodput, retransmission rate and median RTT. They are in the order in which they are
+    shown.
     """
     best_bps = max((run.metrics.goodput_bps or 0.0 for run in runs), default=0.0)
     rtts_s = [group.rtt_median_s for run in runs for group in run.metrics.groups]
     base_s = min((rtt_s for rtt_s in rtts_s if rtt_s is not None), default=None)
-    told = (
+    known_ones = (
         _base_rtt_of_results(base_s),
         _rate_of_results(best_bps),
         _buffer_of_results(runs, base_s, best_bps),
         _loss_of_results(runs),
         _window_of_results(runs, best_bps),
     )
-    known = {estimate.quantity: estimate for estimate in told}
+    known = {estimate.quantity: estimate for estimate in known_ones}
     return tuple(known.get(each) or cannot_be_told(each, NO_SERIES) for each in UNITS)
 
 
 def _base_rtt_of_results(base_s: float | None) -> Estimate:
+    """Returns the smallest RTT under load of any test (`base_s`), which is an upper bound of the
+    base RTT.
+    """
     if base_s is None:
         return cannot_be_told(BASE_RTT, "no result has an RTT")
     origin = "the smallest RTT under load of any test, an upper bound"
@@ -84,6 +88,7 @@ def _base_rtt_of_results(base_s: float | None) -> Estimate:
 
 
 def _rate_of_results(best_bps: float) -> Estimate:
+    """Returns the best goodput of any test (`best_bps`), which is a lower bound of the rate."""
     if not best_bps:
         return cannot_be_told(RATE, "no result has a goodput")
     return Estimate(
@@ -97,25 +102,25 @@ def _rate_of_results(best_bps: float) -> Estimate:
 def _buffer_of_results(
     runs: Sequence[FinishedRun], base_s: float | None, best_bps: float
 ) -> Estimate:
-    """Returns a lower bound: the growth of the RTT, as a mean over the tests that make it grow
-    most, times the best goodput.
+    """Returns a lower bound of the buffer: the growth of the RTT, as a mean over the iterations of
+    the tests that make it grow most, times the best goodput.
     """
     because = "the median RTT does not show when the buffer was full"
-    of_condition: dict[tuple[str, str, str], list[float]] = {}
+    rtts_of_tests: dict[tuple[str, str, str], list[float]] = {}
     for run in runs:
         for group in run.metrics.groups:
             if group.rtt_median_s is not None:
                 key = run.run.entry, run.run.condition_name, group.group
-                of_condition.setdefault(key, []).append(group.rtt_median_s)
-    most_s = max(map(statistics.fmean, of_condition.values()), default=None)
-    grown_s = most_s - base_s if most_s is not None and base_s is not None else 0.0
+                rtts_of_tests.setdefault(key, []).append(group.rtt_median_s)
+    largest_rtt_s = max(map(statistics.fmean, rtts_of_tests.values()), default=None)
+    grown_s = largest_rtt_s - base_s if largest_rtt_s is not None and base_s is not None else 0.0
     origin = "the largest growth of the RTT x the best goodput"
     return cannot_be_told(BUFFER, because, low=grown_s * best_bps / 8 or None, origin=origin)
 
 
 def _loss_of_results(runs: Sequence[FinishedRun]) -> Estimate:
-    """Returns an upper bound, the smallest retransmission rate: flows also cause losses in the
-    buffer.
+    """Returns an upper bound of the random loss: the smallest retransmission rate, because flows
+    also cause losses in the buffer.
     """
     rates = [
         group.retransmission_rate
@@ -131,32 +136,35 @@ def _loss_of_results(runs: Sequence[FinishedRun]) -> Estimate:
 
 
 def _window_of_results(runs: Sequence[FinishedRun], best_bps: float) -> Estimate:
-    """Returns the window that limits single flows: goodput x RTT, if this is alike for all CCAs,
-    and if several flows got more. Otherwise the largest such product is a lower bound.
+    """Returns the receive window that limits single flows: goodput x RTT, if this product is alike
+    for all CCAs, and if several flows got more. Otherwise the largest product is a lower bound.
 
     Without loss no CCA goes beyond the window, so the largest mean is the estimate. A CCA that
     loses packets stays below the window.
     """
-    of_ccas: dict[str, list[float]] = {}
-    singles = [
+    products_by_cca: dict[str, list[float]] = {}
+    single_flows = [
         run.metrics.groups[0]
         for run in runs
         if [group.streams for group in run.metrics.groups] == [1]
     ]
-    for group in singles:
+    for group in single_flows:
         if group.rtt_median_s:
-            of_ccas.setdefault(group.cca, []).append(group.goodput_bps * group.rtt_median_s / 8)
-    most = max((product for products in of_ccas.values() for product in products), default=None)
-    means = sorted(map(statistics.fmean, of_ccas.values()))
-    single_bps = max((group.goodput_bps for group in singles), default=0.0)
+            products_by_cca.setdefault(group.cca, []).append(
+                group.goodput_bps * group.rtt_median_s / 8
+            )
+    largest_product = max(
+        (product for products in products_by_cca.values() for product in products), default=None
+    )
+    means = sorted(map(statistics.fmean, products_by_cca.values()))
+    single_bps = max((group.goodput_bps for group in single_flows), default=0.0)
     if len(means) > 1 and means[0] > (1 - ALIKE) * means[-1] and single_bps < MUCH_LESS * best_bps:
-        origin = (
-            f"goodput x RTT of a single flow, which is alike for {' and '.join(sorted(of_ccas))}"
-        )
-        return Estimate(WINDOW, means[-1], means[0], most, origin=origin)
+        ccas = " and ".join(sorted(products_by_cca))
+        origin = f"goodput x RTT of a single flow, which is alike for {ccas}"
+        return Estimate(WINDOW, means[-1], means[0], largest_product, origin=origin)
     because = "nothing shows what limited the flows"
     return cannot_be_told(
-        WINDOW, because, low=most, origin="the largest goodput x RTT of a single flow"
+        WINDOW, because, low=largest_product, origin="the largest goodput x RTT of a single flow"
     )
 
 
@@ -166,41 +174,49 @@ START_SHARE = 1 / 3  # of a step, in which slow start overshoots
 
 
 def twin_of(paths: Sequence[Path], unread: list[str]) -> list[Twin]:
-    """Returns a twin for each path of campaigns and runs.
+    """Returns a description (Twin) of each path in campaigns or single runs, for `ccmix twin` and
+    the report.
+
+    paths: folders of campaigns or runs
 
     Leaves out damaged runs, and adds the reasons to `unread`. Raises ArchiveError, also if no run
     is left.
     """
-    found = [each for path in paths for each in _runs(path, unread)]
-    if not found:
+    runs = [each for path in paths for each in _finished_runs(path, unread)]
+    if not runs:
         names = ", ".join(map(str, paths))
         raise ArchiveError(
             "\n".join(unread)
             or f"{names}: no finished run. To finish its runs: ccmix run ... --resume"
         )
-    return twins_of_runs(found, unread)
+    return twins_of_runs(runs, unread)
 
 
 def twins_of_runs(
-    found: Iterable[tuple[FinishedRun, Path]], unread: list[str] | None = None
+    finished_runs: Iterable[tuple[FinishedRun, Path]], unread: list[str] | None = None
 ) -> list[Twin]:
-    """Returns the twins of runs with their folders: a twin for each sender, destination, emulated
-    path, and condition of the path.
+    """Returns the twins of finished runs with their folders: one for each sender, destination,
+    emulated path, and condition (combination of swept values) of the path.
 
-    Leaves out runs with damaged series and adds the reasons to `unread`, if there is such a list.
-    Raises ArchiveError.
+    Leaves out runs with damaged series and adds the reasons to `unread`; if that is None, they
+    raise ArchiveError. Raises ArchiveError also if no run tests its path.
     """
-    of_paths: dict[tuple[str, Hashable], list[tuple[FinishedRun, Path]]] = {}
-    for finished, folder in found:
+    runs_of_paths: dict[tuple[str, Hashable], list[tuple[FinishedRun, Path]]] = {}
+    for finished, folder in finished_runs:
         for sender in senders(finished.run):
-            of_paths.setdefault((sender, _path(finished.run)), []).append((finished, folder))
-    names = _names(
-        [(sender, [finished.run for finished, _ in runs]) for (sender, _), runs in of_paths.items()]
+            runs_of_paths.setdefault((sender, _path_identity(finished.run)), []).append(
+                (finished, folder)
+            )
+    names = _path_names(
+        [
+            (sender, [finished.run for finished, _ in runs])
+            for (sender, _), runs in runs_of_paths.items()
+        ]
     )
-    named = zip(names, of_paths.items(), strict=True)
+    named_paths = zip(names, runs_of_paths.items(), strict=True)
     twins = [
-        _twin(name, sender, list(_readable(runs, sender, unread)))
-        for name, ((sender, _), runs) in named
+        _twin_of_path(name, sender, list(_readable_runs(runs, sender, unread)))
+        for name, ((sender, _), runs) in named_paths
     ]
     if any(twins):
         return [twin for twin in twins if twin]
@@ -209,15 +225,17 @@ def twins_of_runs(
     )
 
 
-def _path(run: Run) -> Hashable:
-    """Returns the settings that identify the path of a run: those of the path and of its cross
-    traffic, but not those of the hosts.
+def _path_identity(run: Run) -> Hashable:
+    """Returns a key that is the same for runs over the same path: the settings of the path and of
+    its cross traffic, but not those of the hosts and tests.
     """
     path = run.path
-    others = [source for source in run.traffic.named_sources if not isinstance(source, _OF_TESTS)]
+    cross_traffic = [
+        source for source in run.traffic.named_sources if not isinstance(source, _OF_TESTS)
+    ]
     if isinstance(path, HostPath):
         return path.src, path.dst.name, path.netem, path.profile
-    alike = replace(
+    path_only = replace(
         path,
         capture=None,
         module_parameter=None,
@@ -226,11 +244,14 @@ def _path(run: Run) -> Hashable:
         control="path",
         spread=False,
     )
-    return alike, *others
+    return path_only, *cross_traffic
 
 
-def _names(paths: Sequence[tuple[str, Sequence[Run]]]) -> list[str]:
-    """Returns a name for each path with its sender and runs: 'geneva', 'p1 from h1 rate=10mbit'."""
+def _path_names(paths: Sequence[tuple[str, Sequence[Run]]]) -> list[str]:
+    """Returns a name for each path, as short as is unique: 'geneva', 'p1 from h1 rate=10mbit'.
+
+    paths: the sender and the runs of each path
+    """
     parts = []
     for sender, runs in paths:
         path, common = runs[0].path, set.intersection(*({*run.condition.items()} for run in runs))
@@ -249,33 +270,42 @@ def _names(paths: Sequence[tuple[str, Sequence[Run]]]) -> list[str]:
     ]
 
 
-def _runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
-    """Returns the finished runs of a campaign, or of the folder of a single run."""
+def _finished_runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
+    """Returns the finished runs with their folders: those of a campaign's folder, or the one of a
+    run's folder. Reasons why runs can't be read are added to `unread`.
+    """
 
     def wanted(run: Run) -> bool:
-        return not of_one or RunFolder.of(outdir, run).path == own
+        return not is_single_run or RunFolder.of(outdir, run).path == resolved
 
-    own, of_one = path.resolve(), (path / run_files.SUMMARY).exists()
-    outdir = campaign_folder(own) if of_one else path
+    resolved, is_single_run = path.resolve(), (path / run_files.SUMMARY).exists()
+    outdir = campaign_folder(resolved) if is_single_run else path
     return Campaign.load(outdir).finished(wanted, unread=lambda _, error: unread.append(str(error)))
 
 
-def _twin(name: str, sender: str, runs: Sequence[tuple[FinishedRun, PathRun]]) -> Twin | None:
-    """Returns None if no run shows anything of the path."""
-    observed = [each for _, each in runs if each.steps]
+def _twin_of_path(
+    name: str, sender: str, runs: Sequence[tuple[FinishedRun, PathRun]]
+) -> Twin | None:
+    """Joins the estimates of the runs over one path. Runs that measured the path in steps are
+    preferred. Returns None if no run shows anything of the path.
+    """
+    usable = [each for _, each in runs if each.steps]
     finished = tuple(finished for finished, _ in runs)
-    if not observed:
-        foreign = finished and all(map(imported, finished))
-        return Twin(name, estimates_of_results(finished), finished) if foreign else None
-    measuring = [each for each in observed if each.has_steps] or observed
-    every = [estimates_of(each) for each in measuring]
-    joined = tuple(best(alike) for alike in zip(*every, strict=True))
+    if not usable:
+        all_imported = finished and all(map(imported, finished))
+        return Twin(name, estimates_of_results(finished), finished) if all_imported else None
+    measuring = [each for each in usable if each.has_steps] or usable
+    estimates_of_runs = [estimates_of(each) for each in measuring]
+    joined = tuple(best(alike) for alike in zip(*estimates_of_runs, strict=True))
     return Twin(name, joined, finished, None if sender == BETWEEN_HOSTS else sender)
 
 
-def _readable(
+def _readable_runs(
     runs: Sequence[tuple[FinishedRun, Path]], sender: str, unread: list[str] | None
 ) -> Iterable[tuple[FinishedRun, PathRun]]:
+    """Yields the runs with what they show of the sender's path. A damaged run is skipped, with its
+    reason in `unread`; if that is None, it raises ArchiveError.
+    """
     for finished, folder in runs:
         try:
             yield finished, observe(finished, folder, sender)
@@ -286,84 +316,103 @@ def _readable(
 
 
 def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
-    """Returns all estimates of a run, in the order in which they are shown."""
-    of_base = {each.quantity: each for each in base_rtt(observed)}
-    of_all = loss(observed)[0]
-    lost = of_all.value or 0.0
-    base_s, noise_s = of_base[BASE_RTT].value or 0.0, of_base[NOISE].value or 0.0
-    found = overloads(observed, lost)
-    seen = delays(observed, base_s, found)
+    """Returns all estimates of a run, in the order in which they are shown.
+
+    The order of the steps below matters: the random loss and the base RTT are needed for the waits,
+    these for the kind of the queue and the policer, these for the rate, and all of them to know in
+    which intervals losses were random.
+    """
+    base_estimates = {each.quantity: each for each in base_rtt(observed)}
+    first_loss = loss(observed)[0]
+    random_loss = first_loss.value or 0.0
+    base_s, noise_s = base_estimates[BASE_RTT].value or 0.0, base_estimates[NOISE].value or 0.0
+    overloaded = overloads(observed, random_loss)
+    measured_waits = read_waits(observed, base_s, overloaded)
     packet_bytes = next(
-        (each.step.packet_bytes for each in found if each.step.packet_bytes), DEFAULT_PACKET_BYTES
+        (each.step.packet_bytes for each in overloaded if each.step.packet_bytes),
+        DEFAULT_PACKET_BYTES,
     )
-    most_bps = max((each.received_bps for each in found), default=0.0)
-    packet_s = packet_bytes * 8 / most_bps if most_bps else 0.0
-    of_train = overflow(observed)
-    if of_train and (
-        of_train.contradicts(seen.probe_s or 0.0, most_bps) or slow_way_back(observed, most_bps)
+    received_bps = max((each.received_bps for each in overloaded), default=0.0)
+    packet_s = packet_bytes * 8 / received_bps if received_bps else 0.0
+    train_overflow = overflow(observed)
+    if train_overflow and (
+        train_overflow.contradicts(measured_waits.probe_s or 0.0, received_bps)
+        or slow_way_back(observed, received_bps)
     ):
-        of_train = None
-    of_flows = queues_of_flows(seen, packet_s, noise_s, of_train)
-    by_trains = of_train is not None and of_train.from_head  # a queue for each flow, and no policer
-    queued = by_trains or waits(seen, packet_s, noise_s)
-    policed = policer(observed, found, of_train, queued=queued)
+        train_overflow = None
+    queue_per_flow = has_queue_per_flow(measured_waits, packet_s, noise_s, train_overflow)
+    # losses at the head: a queue for each flow, and no policer
+    by_trains = train_overflow is not None and train_overflow.from_head
+    excess_waits = by_trains or probe_waits(measured_waits, packet_s, noise_s)
+    policer_burst = policer(observed, overloaded, train_overflow, queued=excess_waits)
     if (
-        policed.value is not None
-        and of_train is not None
-        and policed.value < of_train.most_at_once_bytes
+        policer_burst.value is not None
+        and train_overflow is not None
+        and policer_burst.value < train_overflow.most_at_once_bytes
     ):
-        of_train = None  # the policer dropped the train, not a queue
-    shared = policed.value is not None or more_of_more(found)
+        train_overflow = None  # the policer dropped the train, not a queue
+    is_shared = policer_burst.value is not None or received_grows_with_offered(overloaded)
     # nothing waits at a policer, and trains show the rate of another link; but if trains overflow a
     # queue, it is the bottleneck's
-    waits_s = seen.peak_s if of_train is None or policed.value is not None else None
-    of_rate = {
+    probe_waits_s = (
+        measured_waits.peak_s if train_overflow is None or policer_burst.value is not None else None
+    )
+    rate_estimates = {
         each.quantity: each
         for each in rate(
             observed,
-            lost,
-            False if shared else of_flows,
+            random_loss,
+            False if is_shared else queue_per_flow,
             base_s,
-            seen.tcp_most_s or 0.0,
-            waits_s,
+            measured_waits.tcp_most_s or 0.0,
+            probe_waits_s,
             by_trains,
         )
     }
-    late = late_share(observed, base_s, found)
-    of_rate[CROSS] = as_it_varies(of_rate[CROSS], of_rate[RATE], late)
-    if policed.value is not None and not of_rate[CROSS].value:
-        of_rate[CROSS] = cannot_be_told(
+    late_answers = share_of_late_answers(observed, base_s, overloaded)
+    rate_estimates[CROSS] = widen_by_idle_bursts(
+        rate_estimates[CROSS], rate_estimates[RATE], late_answers
+    )
+    if policer_burst.value is not None and not rate_estimates[CROSS].value:
+        rate_estimates[CROSS] = cannot_be_told(
             CROSS, "nothing waits at a policer, so cross traffic that reacts does not show"
         )
     because = "the policer drops before a queue is full"
-    if of_train is not None:
-        size = buffer_of_train(of_train)
-    elif policed.value is not None:
-        size = cannot_be_told(BUFFER, because)
+    if train_overflow is not None:
+        buffer_size = buffer_from_train(train_overflow)
+    elif policer_burst.value is not None:
+        buffer_size = cannot_be_told(BUFFER, because)
     else:
-        size = buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found)
-    if policed.value is not None:
-        kind = cannot_be_told(QUEUE, because)
+        buffer_size = buffer(
+            observed, measured_waits, rate_estimates[RATE], packet_bytes, queue_per_flow, overloaded
+        )
+    if policer_burst.value is not None:
+        queue_kind = cannot_be_told(QUEUE, because)
     else:
-        kind = queue(
-            seen, None if shared and of_flows else of_flows, _retransmitted(observed), of_all.high
+        queue_kind = queue(
+            measured_waits,
+            None if is_shared and queue_per_flow else queue_per_flow,
+            _retransmitted_when_full(observed),
+            first_loss.high,
         )
     at_bottleneck = QueueAtBottleneck(
         base_s,
-        shows_s(packet_s, quiet_noise_s(observed)),
-        full_s=None if of_flows or policed.value is not None else seen.probe_s,
-        managed=kind.word != FIFO,
-        others=(of_rate[CROSS].high or math.inf) > HIDDEN_SHARE * most_bps,
-        bursts=policed.value is not None or bool(late and late[0]),
+        least_visible_wait_s(packet_s, quiet_noise_s(observed)),
+        full_s=None
+        if queue_per_flow or policer_burst.value is not None
+        else measured_waits.probe_s,
+        managed=queue_kind.word != FIFO,
+        others=(rate_estimates[CROSS].high or math.inf) > HIDDEN_SHARE * received_bps,
+        bursts=policer_burst.value is not None or bool(late_answers and late_answers[0]),
     )
     return (
-        *of_base.values(),
-        *of_rate.values(),
-        size,
-        kind,
-        policed,
+        *base_estimates.values(),
+        *rate_estimates.values(),
+        buffer_size,
+        queue_kind,
+        policer_burst,
         *loss(observed, at_bottleneck),
-        reordering(observed, of_base[BASE_RTT].value),
+        reordering(observed, base_estimates[BASE_RTT].value),
         hosts.window(observed),
         hosts.send_buffer(observed),
         hosts.mtu(observed),
@@ -371,11 +420,13 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     )
 
 
-def _retransmitted(observed: PathRun) -> float | None:
-    """Returns the share of segments that was retransmitted in the step that fills the buffer."""
-    for step in observed.of_kind(FILL):
+def _retransmitted_when_full(observed: PathRun) -> float | None:
+    """Returns the share of segments that TCP retransmitted in the step that fills the buffer, after
+    its slow start; None without that step.
+    """
+    for step in observed.steps_of_kind(FILL):
         begin_s = step.begin_s + (step.end_s - step.begin_s) * START_SHARE
-        grown = observed.grown(step, "data_segs_out", "retransmits", begin_s=begin_s)
+        grown = observed.counter_growth(step, "data_segs_out", "retransmits", begin_s=begin_s)
         if sent := int(grown["data_segs_out"].sum()):
             return int(grown["retransmits"].sum()) / sent
     return None

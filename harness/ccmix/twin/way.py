@@ -1,5 +1,4 @@
-"""Estimates the properties of the path that don't depend on queues: the base RTT, random loss and
-its bursts, and reordering."""
+"""Estimates a path's base RTT, random loss and reordering, which don't depend on its queue."""
 
 from __future__ import annotations
 
@@ -32,15 +31,16 @@ NOISE_ENDS = 0.05, 0.95
 
 
 def base_rtt(observed: PathRun) -> list[Estimate]:
-    """Returns the base RTT and its noise.
+    """Returns the estimates of the base RTT (without queueing) and of its noise.
 
-    The base RTT is where the answers to the probe lie most densely while we send nothing else (the
+    The base RTT is where the probe's RTTs lie most densely while we send nothing else (the
     half-sample mode of Robertson and Cryer 1974, with a tenth instead of a half). Packets that wait
     for cross traffic come later, packets that overtake come earlier, and jitter goes both ways.
+    Without a probe, it is the smallest RTT of pings or sockets.
     """
     if len(observed.idle_rtts_s) >= LEAST_ANSWERS:
-        return _of_probe(observed.idle_rtts_s)
-    smallest = _smallest(observed)
+        return _base_rtt_of_probe(observed.idle_rtts_s)
+    smallest = _smallest_rtt(observed)
     if smallest is None:
         because = "no probe was sent over the idle path, and no socket reported an RTT"
         return [cannot_be_told(BASE_RTT, because), cannot_be_told(NOISE, because)]
@@ -53,21 +53,24 @@ def base_rtt(observed: PathRun) -> list[Estimate]:
 
 
 def densest(rtts_s: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    """Returns the RTTs, sorted, of the narrowest span that holds this share of them."""
-    count, in_order_s = max(2, round(share * len(rtts_s))), np.sort(rtts_s)
-    at = int((in_order_s[count - 1 :] - in_order_s[: 1 - count]).argmin())
-    return in_order_s[at : at + count]
+    """Returns the RTTs, sorted, in the narrowest span that holds this share of all of them."""
+    count, sorted_s = max(2, round(share * len(rtts_s))), np.sort(rtts_s)
+    first = int((sorted_s[count - 1 :] - sorted_s[: 1 - count]).argmin())
+    return sorted_s[first : first + count]
 
 
 def quiet_noise_s(observed: PathRun) -> float:
-    """Returns the variation of the RTT without other traffic: the span of the densest answers in
-    the idle step.
+    """Returns the variation of the RTT in seconds without other traffic: the width of the span that
+    holds the densest 30% of the RTTs in the idle step; 0 with too few answers.
     """
     rtts_s = observed.idle_rtts_s
     return float(np.ptp(densest(rtts_s, QUIET_SHARE))) if len(rtts_s) >= LEAST_ANSWERS else 0.0
 
 
-def _of_probe(rtts_s: NDArray[np.float64]) -> list[Estimate]:
+def _base_rtt_of_probe(rtts_s: NDArray[np.float64]) -> list[Estimate]:
+    """Returns the estimates of the base RTT and of its noise, from the probe's RTTs in the idle
+    step.
+    """
     nearest_s = densest(rtts_s, DENSEST_SHARE)
     value_s = float(nearest_s.mean())
     width_s = max(LEAST_WIDTH_S, WIDTH_SHARE * value_s, float(np.ptp(nearest_s)))
@@ -85,16 +88,18 @@ def _of_probe(rtts_s: NDArray[np.float64]) -> list[Estimate]:
     ]
 
 
-def _smallest(observed: PathRun) -> tuple[float, str] | None:
-    """Returns the smallest RTT of pings, questions and sockets, and its origin."""
-    seen: list[tuple[float, str]] = (
+def _smallest_rtt(observed: PathRun) -> tuple[float, str] | None:
+    """Returns the smallest RTT in seconds of pings and sockets, and the text of its origin; None
+    without any.
+    """
+    candidates: list[tuple[float, str]] = (
         [(min(observed.pings_s), "pings before the traffic")] if observed.pings_s else []
     )
     if "min_rtt_s" in observed.sockets.columns:
         socket_s = observed.sockets["min_rtt_s"].min()
         if isinstance(socket_s, float):
-            seen.append((socket_s, "the sockets' smallest RTT"))
-    return min(seen) if seen else None
+            candidates.append((socket_s, "the sockets' smallest RTT"))
+    return min(candidates) if candidates else None
 
 
 COVERAGE = 0.95
@@ -111,11 +116,12 @@ MODEL_SHARE = 0.25
 
 @dataclass(frozen=True)
 class QueueAtBottleneck:
-    """Describes how long the probe's questions wait in the queue, in seconds beyond the base RTT.
+    """Holds how the bottleneck's queue shows in the probe's RTTs, so that losses of a full queue
+    are not taken for random loss. Waits are in seconds beyond the base RTT.
 
     A wait of up to `empty_s` means an empty queue. A wait of `full_s` means a full queue; it is
-    None if nothing filled the queue, or if our flows have their own queues. A managed queue loses
-    packets before it is full. `others` says whether there may be cross traffic, and `bursts`
+    None if nothing filled the queue, or if our flows have their own queues. A managed queue (AQM)
+    loses packets before it is full. `others` says whether there may be cross traffic, and `bursts`
     whether it comes in bursts, as far as this can be seen.
     """
 
@@ -131,12 +137,13 @@ EMPTY = QueueAtBottleneck()
 
 
 def loss(observed: PathRun, queue: QueueAtBottleneck = EMPTY) -> list[Estimate]:
-    """Returns the share of packets lost well below the rate, the losses seen, and the mean length
-    of their bursts.
+    """Returns three estimates: the share of packets that are lost at random, the number of losses
+    seen, and the mean length of their bursts. They are from the step 'below', whose UDP flow is
+    well below the path's rate.
 
     Losses while cross traffic fills the queue are not random. Therefore only intervals count in
-    which no question waited long. If questions can't show this, and losses or cross traffic come in
-    bursts, cross traffic may have caused the losses: then there is only an upper bound.
+    which no probe packet waited long. If the probe can't show this, and losses or cross traffic
+    come in bursts, cross traffic may have caused the losses: then there is only an upper bound.
 
     If the losses of intervals vary no more than a binomial distribution, the 95% interval is
     Clopper and Pearson's. Otherwise a Gilbert model (Gilbert 1960) is fitted. Its bursts widen the
@@ -145,28 +152,30 @@ def loss(observed: PathRun, queue: QueueAtBottleneck = EMPTY) -> list[Estimate]:
     """
     step = observed.below
     if step is None or step.udp.is_empty():
-        return _of_tcp(observed)
+        return _loss_bound_of_tcp(observed)
     # of all intervals: an overtaken packet counts as lost until it arrives, perhaps in the last one
-    every = step.udp.sort("time_s")
-    quiet = _quiet(observed, every, queue)
-    filled = quiet is not None and quiet.height <= LEAST_QUIET * every.height
-    rows = every if quiet is None or filled else quiet
+    all_rows = step.udp.sort("time_s")
+    not_full = _intervals_without_full_queue(observed, all_rows, queue)
+    nearly_always_full = not_full is not None and not_full.height <= LEAST_QUIET * all_rows.height
+    rows = all_rows if not_full is None or nearly_always_full else not_full
     sent, lost = int(rows["packets"].sum()), int(rows["lost_packets"].sum())
     if sent <= 0:
-        return _of_tcp(observed)
+        return _loss_bound_of_tcp(observed)
     lost = max(lost, 0)
     origin = f"step {step.name}: {lost} of {sent} packets"
-    if rows.height < every.height:
+    if rows.height < all_rows.height:
         origin += ", while the queue was not full"
     seen = Estimate(SEEN, float(lost), float(lost), float(lost), origin=origin)
-    whole = rows.slice(1, max(rows.height - 2, 0))  # the first and the last interval are cut
-    spread = _spread(whole, sent, lost)
-    low, high = binomial_interval(lost, sent, spread.inflation)
-    length = spread.burst_packets
+    whole_intervals = rows.slice(
+        1, max(rows.height - 2, 0)
+    )  # the first and the last interval are cut
+    variance = _variance_of_losses(whole_intervals, sent, lost)
+    low, high = binomial_interval(lost, sent, variance.inflation)
+    burst_packets = variance.burst_packets
     because = ""
-    if filled and lost:
+    if nearly_always_full and lost:
         because = "cross traffic filled the queue nearly all the time"
-    elif quiet is None and lost and queue.others and (queue.bursts or spread.inflation > 1):
+    elif not_full is None and lost and queue.others and (queue.bursts or variance.inflation > 1):
         because = "cross traffic may have filled the queue"
     if because:
         bound = Estimate(
@@ -175,56 +184,66 @@ def loss(observed: PathRun, queue: QueueAtBottleneck = EMPTY) -> list[Estimate]:
         return [bound, seen, cannot_be_told(BURST, because)]
     burst = (
         Estimate(
-            BURST, length, max(1.0, length / 1.6), length * 1.6, origin=f"{origin}: their variance"
+            BURST,
+            burst_packets,
+            max(1.0, burst_packets / 1.6),
+            burst_packets * 1.6,
+            origin=f"{origin}: their variance",
         )
-        if length > 1
+        if burst_packets > 1
         else cannot_be_told(BURST, "losses look independent of each other")
     )
     return [Estimate(LOSS, lost / sent, low, high, origin=origin), seen, burst]
 
 
-def _quiet(observed: PathRun, rows: pl.DataFrame, queue: QueueAtBottleneck) -> pl.DataFrame | None:
-    """Returns the intervals in which the queue was not full; None if there are too few questions to
-    show it.
+def _intervals_without_full_queue(
+    observed: PathRun, rows: pl.DataFrame, queue: QueueAtBottleneck
+) -> pl.DataFrame | None:
+    """Returns the rows of UDP intervals (as PathStep.udp) in which the queue was not full; None if
+    the probe sent too few packets to show it.
 
-    A question passes the bottleneck up to an RTT before the packets that it meets there are
-    counted. A full queue is still long when the next question comes.
+    A probe packet passes the bottleneck up to an RTT before the packets that it meets there are
+    counted. A full queue is still long when the next probe packet comes.
     """
     if queue.full_s is None:
         return None
-    longest_s = min(queue.full_s / 2, queue.full_s - observed.asked_each_s)
+    longest_wait_s = min(queue.full_s / 2, queue.full_s - observed.probe_interval_s)
     if queue.managed:
-        longest_s = min(longest_s, MANAGED_FROM_S)
+        longest_wait_s = min(longest_wait_s, MANAGED_FROM_S)
     earlier_s = queue.base_rtt_s + queue.full_s
     ends_s, lengths_s = rows["time_s"].to_numpy(), rows["seconds"].to_numpy()
-    asked = observed.answered(float(ends_s[0]) - 2 * earlier_s - 1, float(ends_s[-1]) + 1).sort(
-        "time_s"
-    )
-    if longest_s < queue.empty_s or asked.is_empty():
+    probes = observed.answered_probes(
+        float(ends_s[0]) - 2 * earlier_s - 1, float(ends_s[-1]) + 1
+    ).sort("time_s")
+    if longest_wait_s < queue.empty_s or probes.is_empty():
         return None
-    times_s, waits_s = asked["time_s"].to_numpy(), asked["rtt_s"].to_numpy() - queue.base_rtt_s
-    firsts = np.maximum(np.searchsorted(times_s, ends_s - lengths_s - earlier_s) - 1, 0)
-    afters = np.searchsorted(times_s, ends_s) + 1
+    times_s, waits_s = probes["time_s"].to_numpy(), probes["rtt_s"].to_numpy() - queue.base_rtt_s
+    first_probes = np.maximum(np.searchsorted(times_s, ends_s - lengths_s - earlier_s) - 1, 0)
+    end_probes = np.searchsorted(times_s, ends_s) + 1
     waited_s = np.array(
-        [waits_s[first:after].max() for first, after in zip(firsts, afters, strict=True)]
+        [waits_s[first:after].max() for first, after in zip(first_probes, end_probes, strict=True)]
     )
-    return rows.filter(pl.Series(waited_s <= longest_s))
+    return rows.filter(pl.Series(waited_s <= longest_wait_s))
 
 
 @dataclass(frozen=True)
-class _Spread:
-    """Holds the variance of the number of losses over that of independent losses, and the mean
-    burst that explains it.
+class _LossVariance:
+    """Holds by how much losses in bursts vary more than independent ones: `inflation` is the ratio
+    of the variances of their numbers, and `burst_packets` the mean burst that explains it.
     """
 
     inflation: float = 1.0
     burst_packets: float = 1.0
 
 
-def _spread(rows: pl.DataFrame, sent: int, lost: int) -> _Spread:
-    """Compares the variance of losses in intervals with the binomial's."""
+def _variance_of_losses(rows: pl.DataFrame, sent: int, lost: int) -> _LossVariance:
+    """Compares the variance of losses in intervals with that of independent losses (binomial).
+
+    `rows` are intervals with packets and lost_packets; `lost` of the `sent` packets were lost in
+    all.
+    """
     if lost < LEAST_FOR_BURSTS:
-        return _Spread()
+        return _LossVariance()
     packets = rows["packets"].to_numpy().astype(float)
     counts = rows["lost_packets"].to_numpy().astype(float)
     share = lost / sent
@@ -235,19 +254,20 @@ def _spread(rows: pl.DataFrame, sent: int, lost: int) -> _Spread:
     )
     freedom = int(used.sum()) - 1
     if freedom < 1 or chi_square_tail(chi_square, freedom) > SIGNIFICANT:
-        return _Spread()
+        return _LossVariance()
     dispersion = chi_square / freedom
-    correlation = _correlation(dispersion, float(packets[used].mean()), share)
+    correlation = _gilbert_correlation(dispersion, float(packets[used].mean()), share)
     inflation = max(1.0, (1 + correlation) / (1 - correlation))
     inflation *= (
         1 + 2 * (2 * inflation / lost) ** 0.5
     )  # two standard errors of the variance of that many bursts
-    return _Spread(inflation, 1 / ((1 - correlation) * (1 - share)))
+    return _LossVariance(inflation, 1 / ((1 - correlation) * (1 - share)))
 
 
-def _correlation(dispersion: float, packets: float, share: float) -> float:
-    """Returns the correlation of neighbouring packets in a Gilbert model. `dispersion` is the
-    variance of its losses in that many packets, over that of independent losses.
+def _gilbert_correlation(dispersion: float, packets: float, share: float) -> float:
+    """Returns the correlation of neighbouring packets' losses in a Gilbert model, by bisection.
+    `dispersion` is the variance of the losses in intervals of `packets` packets, over that of
+    independent losses.
     """
     low, high = 0.0, 0.999
     for _ in range(60):
@@ -260,8 +280,8 @@ def _correlation(dispersion: float, packets: float, share: float) -> float:
 
 
 def _variance_ratio(correlation: float, packets: float) -> float:
-    """Returns the variance of the sum of that many values of a two-state Markov chain, over that of
-    independent values.
+    """Returns the variance of the sum of `packets` values of a two-state Markov chain, over that of
+    independent values. `correlation` is that of neighbouring values.
     """
     n = max(packets, 1.0)
     ends = float(correlation**n)
@@ -271,8 +291,10 @@ def _variance_ratio(correlation: float, packets: float) -> float:
 
 
 def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[float, float]:
-    """Returns Clopper and Pearson's interval for the number of independent losses that has the same
-    variance.
+    """Returns the 95% interval of the share lost (Clopper and Pearson).
+
+    With `inflation` above 1, losses come in bursts: the interval is that of fewer, independent
+    packets, whose number of losses has the same relative variance.
     """
     k, n = lost / inflation, sent / inflation
     tail = (1 - COVERAGE) / 2
@@ -281,11 +303,13 @@ def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[flo
     return low, high
 
 
-def _of_tcp(observed: PathRun) -> list[Estimate]:
-    """Returns an upper bound of the loss: the share that TCP retransmitted, whatever the cause."""
+def _loss_bound_of_tcp(observed: PathRun) -> list[Estimate]:
+    """Returns the estimates of loss() if no step sent well below the rate: an upper bound of the
+    loss, which is the smallest share that TCP retransmitted in a step, whatever the cause.
+    """
     rates = []
     for step in observed.tcp_steps:
-        grown = observed.grown(step, "data_segs_out", "retransmits")
+        grown = observed.counter_growth(step, "data_segs_out", "retransmits")
         sent, again = int(grown["data_segs_out"].sum()), int(grown["retransmits"].sum())
         if sent > 0:
             rates.append((again / sent, again, sent, step.name))
@@ -294,30 +318,32 @@ def _of_tcp(observed: PathRun) -> list[Estimate]:
         "retransmissions themselves"
     )
     if not rates:
-        return [cannot_be_told(LOSS, because), _none_seen(), cannot_be_told(BURST, because)]
+        return [cannot_be_told(LOSS, because), _no_losses_counted(), cannot_be_told(BURST, because)]
     _, again, sent, name = min(rates)
     _, high = binomial_interval(again, sent)
     origin = f"{name}: {again} retransmissions of {sent} segments, as an upper bound"
     return [
         Estimate(LOSS, None, 0.0, high, origin=origin, unknown=because),
-        _none_seen(),
+        _no_losses_counted(),
         cannot_be_told(BURST, because),
     ]
 
 
-def _none_seen() -> Estimate:
+def _no_losses_counted() -> Estimate:
     return cannot_be_told(SEEN, "no step sent well below the rate")
 
 
 def gilbert(share: float, burst_packets: float) -> tuple[float, float]:
-    """Returns P and R of netem's gemodel that lose this share in bursts of this mean length."""
-    r = 1 / burst_packets
-    return share * r / (1 - share), r
+    """Returns the probabilities P and R of netem's `loss gemodel P R` that lose this share in
+    bursts of this mean length.
+    """
+    leave_burst = 1 / burst_packets
+    return share * leave_burst / (1 - share), leave_burst
 
 
 def reordering(observed: PathRun, base_rtt_s: float | None) -> Estimate:
-    """Returns the share of packets that skip the delay of the path, as netem's `reorder` makes
-    them.
+    """Returns the share of packets that skip the path's delay, as with netem's `reorder`, by the
+    step well below the rate.
 
     iperf3's receiver counts packets that come after a packet with a higher number. A packet that is
     early by half of the base RTT overtakes all packets that were sent within that time, so each
@@ -332,17 +358,17 @@ def reordering(observed: PathRun, base_rtt_s: float | None) -> Estimate:
     if received <= 0 or not seconds or not base_rtt_s:
         return cannot_be_told(REORDERING, "nothing arrived, or the base RTT is not known")
     origin = f"step {step.name}: {step.out_of_order} of {received} packets out of order"
-    overtaken = math.floor(received / seconds * base_rtt_s / 2)
-    if overtaken < 1:
+    packets_overtaken = math.floor(received / seconds * base_rtt_s / 2)
+    if packets_overtaken < 1:
         return cannot_be_told(
             REORDERING, "packets were further apart than half of the base RTT", origin=origin
         )
-    events = step.out_of_order / overtaken
+    events = step.out_of_order / packets_overtaken
     high_events = gamma_quantile(1 - TAIL, events + 1)
     if step.out_of_order == 0:
         return Estimate(REORDERING, 0.0, 0.0, high_events / received, origin=origin)
     share = min(step.out_of_order / received, 0.999)
-    value = 1 - (1 - share) ** (1 / overtaken)
+    value = 1 - (1 - share) ** (1 / packets_overtaken)
     low_events = gamma_quantile(TAIL, max(events, 1e-9))
     low, high = low_events / max(events, 1e-9), high_events / max(events, 1e-9)
     return Estimate(

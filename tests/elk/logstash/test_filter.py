@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from ccmix.analysis.iperf3_tables import read_flows
-from ccmix.generators.results import of_pscheduler_run
+from ccmix.generators.results import read_pscheduler_run
 from ccmix.index.fields import FIELDS, KINDS
 from ccmix.model import Group
 from support.ccmix_indices import bulk, load_templates
@@ -79,7 +79,7 @@ def test_flows_are_those_that_ccmix_itself_takes_from_the_run(events: Events) ->
     traffic = iperf3_traffic(
         groups=(Group("bbr"),), streams=2, duration_s=3.0, omit_s=0.0, interval_s=1.0
     )
-    client = of_pscheduler_run(recorded()["run"]).client
+    client = read_pscheduler_run(recorded()["run"]).client
     assert client
     ours = read_flows(traffic, client, "psa").to_dicts()
     fields = {

@@ -52,7 +52,7 @@ def test_a_path_that_does_not_fit_on_the_disk_costs_nothing(
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The requested identities of tasks at a lead, which knows none of them."""
     identities: list[str] = []
-    monkeypatch.setattr(ledger, "posted_as", lambda _, identity: identities.append(identity))
+    monkeypatch.setattr(ledger, "find_posted_task", lambda _, identity: identities.append(identity))
     return identities
 
 

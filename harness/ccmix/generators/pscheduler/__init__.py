@@ -1,5 +1,4 @@
-"""Uses pScheduler as a generator: its REST interface, the tasks of an entry, and the results of its
-runs.
+"""Uses pScheduler (perfSONAR's scheduler of measurements) as a generator of traffic.
 
 Written from the documented interface of pScheduler 5.2
 (https://docs.perfsonar.net/pscheduler_rest_api.html).

@@ -1,5 +1,7 @@
-"""Keeps posted tasks on disk, so that `ccmix restore` can cancel those of a killed campaign.
-Cancels the tasks of a `src-cmd = pscheduler task ...` if its run is given up.
+"""Cancels pScheduler tasks that a campaign has posted, also after it was killed: a record of each.
+
+`ccmix restore` cancels the tasks of a killed campaign by the records. The task of a `src-cmd =
+pscheduler task ...` is cancelled if its run is given up.
 
 A task outlives the machine that posted it, so it is not in the undo journal, which a reboot
 empties. A record is a file in the state folder with two JSON lines. The first line is written
@@ -58,13 +60,17 @@ _CANCEL = (
 Log = Callable[[str], None]
 
 
-def cancelled(server: PschedulerServer, path: str, key: str) -> str | None:
-    """Cancels a task with all its runs; returns the reason of a failure. Can't be interrupted."""
-    free = server.free()
+def cancel_task(server: PschedulerServer, path: str, key: str) -> str | None:
+    """Cancels a task with all its runs, and tries again for 20 s while the server is busy. Returns
+    the reason of a failure, or None. An interruption of the campaign doesn't stop it.
+
+    `path` is the task's below /pscheduler/, and `key` is the secret that it was posted with.
+    """
+    uninterrupted = server.free()
     deadline = Deadline(CANCELS_WITHIN_S)
     for wait_s in back_off():
         try:
-            free.delete(path, {"key": key})
+            uninterrupted.delete(path, {"key": key})
         except RequestRefused as error:
             return None if error.status == NOT_FOUND else f"not cancelled: {error}"
         except (Busy, Unreachable) as error:
@@ -82,21 +88,23 @@ def cancelled(server: PschedulerServer, path: str, key: str) -> str | None:
     raise AssertionError("back_off() has no end")
 
 
-def posted_as(server: PschedulerServer, identity: str) -> str | None:
-    """Returns the path of the task that was posted with this identity, if there is one. Raises
-    PschedulerError.
+def find_posted_task(server: PschedulerServer, identity: str) -> str | None:
+    """Returns the path of the task that was posted with this identity; None if there is none.
+
+    The identity is a UUID of ccmix in the task's reference, and finds a task whose path we don't
+    know. Raises PschedulerError.
     """
     query = {"json": json.dumps({"reference": {"ccmix": {"id": identity}}})}
-    for url in server.free().patiently("tasks", Deadline(CANCELS_WITHIN_S), query):
+    for url in server.free().get_patiently("tasks", Deadline(CANCELS_WITHIN_S), query):
         return path_of(server, url)
     return None
 
 
 def path_of(server: PschedulerServer, url: object) -> str:
-    """Returns the path of a task or a run below /pscheduler/. The server's name for itself may
-    differ from ours.
+    """Returns the path below /pscheduler/ of the URL of a task or a run. The URL's host may be
+    another name of the server than ours.
 
-    Raises PschedulerError.
+    Raises PschedulerError if it is not such a URL.
     """
     _, separator, path = str(url).partition("/pscheduler/")
     if not separator or not path.startswith("tasks/") or "?" in path:
@@ -107,12 +115,16 @@ def path_of(server: PschedulerServer, url: object) -> str:
 
 
 class TaskRecord:
-    """Represents a task's record, until the task is over or is left to `ccmix restore`."""
+    """Represents the file that records a posted task, until the task is over or is left to `ccmix
+    restore`.
+    """
 
     def __init__(
         self, server: PschedulerServer, identity: str, key: str, folder: Path | None = None
     ) -> None:
-        """Writes the record of a task that is about to be posted. Raises OSError."""
+        """Writes the record of a task that is about to be posted, into `folder` or the state
+        folder. Raises OSError.
+        """
         folder = folder or state_folder()
         private_folder(folder)
         self._path = folder / PATTERN.replace("*", str(uuid.uuid4()))
@@ -122,7 +134,7 @@ class TaskRecord:
         self._file: IO[bytes] = os.fdopen(
             os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", 0
         )
-        head = {
+        first_line = {
             "host": host_id(),
             "lead": server.address,
             "ca": server.ca_file,
@@ -132,7 +144,7 @@ class TaskRecord:
         try:
             try_lock(self._file)
             with naming(unlocked):
-                self._write(head)
+                self._write(first_line)
             unlocked.rename(self._path)
         except OSError:
             unlocked.unlink()
@@ -140,31 +152,33 @@ class TaskRecord:
             raise
 
     def posted(self, path: str) -> None:
-        """Notes the task's path below /pscheduler/ if possible. Without the path, the task is found
-        by its identity.
+        """Adds the task's path below /pscheduler/. If that fails, the task is still found by its
+        identity.
         """
         with contextlib.suppress(OSError):
             self._write({"path": path})
 
     def over(self) -> None:
-        """Removes the record, because the task is gone."""
+        """Removes the record, because the task is gone or has ended."""
         self._path.unlink(missing_ok=True)
         self._file.close()
 
     def leave(self) -> None:
-        """Leaves the task to `ccmix restore`."""
+        """Keeps the record but unlocks it, so that `ccmix restore` cancels the task."""
         self._file.close()
 
     def _write(self, line: dict[str, str | None]) -> None:
+        """Appends a line to the record, and waits until it is on disk."""
         self._file.write(json.dumps(line).encode() + b"\n")
         os.fsync(self._file.fileno())
 
 
 def cancel_left(folder: Path | None = None) -> Iterator[tuple[str, str | None]]:
-    """Cancels the tasks that killed campaigns of this host have left. Yields each task with the
-    reason of a failure, or None.
+    """Cancels the tasks that killed campaigns of this host have left. Yields a description of each
+    task with the reason of a failure, or None.
 
-    A record is removed if its task is gone, or was never posted.
+    A record is removed if its task is gone, or was never posted. A record that is locked belongs to
+    a running campaign.
     """
     folder = folder or state_folder()
     remove_begun(folder, PATTERN)
@@ -179,56 +193,60 @@ def cancel_left(folder: Path | None = None) -> Iterator[tuple[str, str | None]]:
         with opened as file:
             if not try_lock(file):
                 continue  # its campaign still runs
-            what, reason = _cancel(path)
-            if not what:
+            description, failure = _cancel_recorded_task(path)
+            if not description:
                 continue
-            if reason is None:
+            if failure is None:
                 path.unlink(missing_ok=True)
-            yield what, reason and f"{reason} (remove {path} if the task is gone)"
+            yield description, failure and f"{failure} (remove {path} if the task is gone)"
 
 
-def _lines(file: Path) -> list[dict[str, str]]:
-    """Returns a record's lines, without a last line that a kill cut off. Raises OSError and
+def _read_record(file: Path) -> list[dict[str, str]]:
+    """Returns a record's JSON lines, without a last line that a kill cut off. Raises OSError and
     ValueError.
     """
     text = file.read_text()
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
-def _cancel(file: Path) -> tuple[str, str | None]:
+def _cancel_recorded_task(file: Path) -> tuple[str, str | None]:
     """Cancels a record's task. Returns a description of the task, and the reason of a failure or
-    None. The description is empty for a record of another host, because homes may be shared over a
-    network.
+    None. The description is empty for a record of another host, because home directories may be
+    shared over a network.
     """
     try:
-        head, *rest = _lines(file)
-        if head["host"] != host_id():
+        first_line, *further_lines = _read_record(file)
+        if first_line["host"] != host_id():
             return "", None
-        lead, key, identity = head["lead"], head["key"], head["identity"]
-        path = rest[0]["path"] if rest else None
-        server = PschedulerServer(lead, head["ca"], Interruption())
+        lead, key, identity = first_line["lead"], first_line["key"], first_line["identity"]
+        path = further_lines[0]["path"] if further_lines else None
+        server = PschedulerServer(lead, first_line["ca"], Interruption())
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         return str(file), f"can't be read: {error!r:.200}"
     except PschedulerError as error:
         return f"pScheduler task at {lead}", str(error)
     try:
-        path = path or posted_as(server, identity)
+        path = path or find_posted_task(server, identity)
     except PschedulerError as error:
         return f"a pScheduler task that may have been posted to {lead}", str(error)
     if path is None:
         return f"a pScheduler task at {lead}, which was never posted", None
-    return f"pScheduler task {server.url(path)}", cancelled(server, path, key)
+    return f"pScheduler task {server.url(path)}", cancel_task(server, path, key)
 
 
 class PostedByCommand:
-    """Knows the task of a src-cmd as soon as it appears, and cancels it.
+    """Finds the task that a running src-cmd posts at pScheduler, by the URL that it prints, and
+    cancels it.
 
     If this process can't cancel it any more, the undo on the source's disk cancels it.
     """
 
     def __init__(self, src: RealHost, line: str, process: ContainedProcess, output: Path) -> None:
+        """Prepares the search. `line` is the src-cmd, `output` the file with its standard
+        output.
+        """
         self._src = src
-        self._cancel = _cancel_words(line)
+        self._cancel = _cancel_command(line)
         self._process = process
         self._output = output
         self._next_look = Deadline(0)
@@ -236,7 +254,7 @@ class PostedByCommand:
         self.url: str | None = None
 
     def look(self) -> None:
-        """Looks for the URL from time to time. Raises CommandError."""
+        """Looks for the URL if the last look is a while ago. Raises CommandError."""
         if self.url is None and self._next_look.expired:
             self._look_now()
             self._next_look = Deadline(LOOKS_EACH_S)
@@ -272,12 +290,17 @@ class PostedByCommand:
         return f"pScheduler task {self.url}: cancelled"
 
     def over(self) -> None:
-        """Leaves the task as it is. Raises CommandError."""
+        """Leaves the task as it is, and forgets the undo that would cancel it. Raises
+        CommandError.
+        """
         if self._number is not None:
             self._src.forget(self._number)
             self._number = None
 
     def _look_now(self) -> None:
+        """Looks for the task's URL in the output, and in the command lines of the src-cmd's
+        processes. Stores an undo that cancels the task when it is found.
+        """
         with self._output.open("rb") as file:
             printed = file.read(MOST_BYTES).decode(errors="replace")
         match = URL.search(printed) or next(
@@ -290,8 +313,8 @@ class PostedByCommand:
 
 
 class CommandTasks:
-    """Holds the tasks of the running src-cmds that post tasks. Other threads may call
-    cancel().
+    """Holds the pScheduler tasks of the running src-cmds, to cancel them if a run is given up.
+    Other threads may call cancel().
     """
 
     def __init__(self, tell: Log) -> None:
@@ -302,8 +325,10 @@ class CommandTasks:
     def watched(
         self, src: RealHost, line: str, process: ContainedProcess, output: Path
     ) -> Iterator[None]:
-        """Cancels the task that a shell line has posted, unless the command has ended by itself."""
-        if not _cancel_words(line):
+        """Cancels the task that a shell line posts at pScheduler when the context ends, unless the
+        command has ended by itself. Does nothing for a line that posts no task.
+        """
+        if not _cancel_command(line):
             yield
             return
         posted = PostedByCommand(src, line, process, output)
@@ -324,7 +349,7 @@ class CommandTasks:
             posted.look()
 
     def cancel(self) -> None:
-        """Cancels all tasks, and prints the outcome."""
+        """Cancels the tasks of all running src-cmds, and tells the user the outcome."""
         for posted in list(self._running):
             self._cancel(posted)
 
@@ -343,9 +368,9 @@ class CommandTasks:
         return True
 
 
-def _cancel_words(line: str) -> Sequence[str]:
-    """Returns the command, without the URL, that cancels the task of a shell line; empty for a line
-    that posts no task.
+def _cancel_command(line: str) -> Sequence[str]:
+    """Returns the command, without the URL, that cancels the task of a shell line: ['pscheduler',
+    'cancel'], with the task's key if it has one; empty for a line that posts no task.
     """
     try:
         words = shlex.split(line)
@@ -353,12 +378,13 @@ def _cancel_words(line: str) -> Sequence[str]:
         return []
     for program, command in itertools.pairwise(words):
         if PurePosixPath(program).name == "pscheduler" and command == "task":
-            key = _option(words, "--key")
+            key = _option_value(words, "--key")
             return [program, "cancel", *(["--key", key] if key else [])]
     return []
 
 
-def _option(words: Sequence[str], name: str) -> str | None:
+def _option_value(words: Sequence[str], name: str) -> str | None:
+    """Returns the value of an option, '--key VALUE' or '--key=VALUE'; None without the option."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word == name:
             return following

@@ -1,4 +1,4 @@
-"""Uses pScheduler's REST interface: sequential requests over TLS, with JSON in both directions.
+"""Sends requests to pScheduler's REST interface, over TLS, with limits of time and size.
 
 The standard library's http.client is enough: a request has one answer, no redirection and no
 cookie. A run also has to wait as the server asks and to be interrupted in the middle of an answer,
@@ -42,11 +42,11 @@ _LONGEST_REASON = 600  # characters of a refusal, which lists the offers of each
 
 
 class PschedulerError(GeneratorError):
-    """Reports in one line what pScheduler failed to do."""
+    """Reports in one line what pScheduler failed to do. The base of all errors of this module."""
 
 
 class RequestRefused(PschedulerError):
-    """Reports an answer that is not a success; `status` is the HTTP status."""
+    """Reports that the server answered with an error; `status` is the HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -54,8 +54,8 @@ class RequestRefused(PschedulerError):
 
 
 class Busy(PschedulerError):
-    """Reports that the server asks for a later request: after `after_s` if it gives a time,
-    otherwise after a while.
+    """Reports that the server can't answer now (429 or 503). Try again after `after_s` (its
+    Retry-After), or after a while if that is None.
     """
 
     def __init__(self, message: str, after_s: float | None) -> None:
@@ -64,11 +64,15 @@ class Busy(PschedulerError):
 
 
 class ServerFailed(Busy):
-    """Reports an error inside the server, for instance from overload, which may be temporary."""
+    """Reports an error inside the server (500, 502 or 504), for instance from overload, which may
+    be temporary.
+    """
 
 
 class Unreachable(PschedulerError):
-    """Reports a missing answer; `sent` says whether the server may have acted on the request."""
+    """Reports a missing answer. `sent` says whether the request was sent, so that the server may
+    have acted on it.
+    """
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -76,17 +80,17 @@ class Unreachable(PschedulerError):
 
 
 class AnswerNotUnderstood(PschedulerError):
-    """Reports a successful answer that is not from pScheduler. The server may have acted on the
+    """Reports a successful answer that is not pScheduler's. The server may have acted on the
     request.
     """
 
 
 class Interrupted(PschedulerError):
-    """Reports that the campaign is ending."""
+    """Reports that a wait or a request was interrupted because the campaign is ending."""
 
 
 class Interruption:
-    """Ends waits and requests of a thread from another thread."""
+    """Lets another thread end a thread's waits and requests at once, for instance at Ctrl-C."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -94,23 +98,24 @@ class Interruption:
         self._socket: socket.socket | None = None
 
     def interrupt(self) -> None:
+        """Ends the current wait and request of the other thread, and all later ones."""
         with self._lock:
             self._event.set()
             if self._socket:
                 _shut_down(self._socket)
 
     def check(self) -> None:
-        """Checks for an interruption. Raises Interrupted."""
+        """Raises Interrupted if there was an interruption."""
         if self._event.is_set():
             raise Interrupted("it was interrupted")
 
     def sleep(self, seconds: float) -> None:
-        """Waits. Raises Interrupted."""
+        """Waits for the seconds. Raises Interrupted as soon as there is an interruption."""
         self._event.wait(max(0.0, seconds))
         self.check()
 
     def guard(self, connected: socket.socket) -> None:
-        """Lets an interruption close this socket, until release(). Raises Interrupted."""
+        """Lets an interruption shut down this socket, until release(). Raises Interrupted."""
         with self._lock:
             self._socket = connected
         self.check()
@@ -121,32 +126,32 @@ class Interruption:
 
 
 def back_off() -> Iterator[float]:
-    """Yields seconds to wait, without end."""
+    """Yields the seconds to wait before each further try, without end: 1, 2, 4, 8, then
+    always 15.
+    """
     seconds, most_s = BACK_OFF_S
     while True:
         yield min(seconds, most_s)
         seconds *= 2
 
 
-class _SocketUntil(ssl.SSLSocket):
+class _SocketWithDeadline(ssl.SSLSocket):
     """Has a deadline for a whole request and its answer, because a socket's own time limit starts
-    again with each byte.
-
-    http.client reads status lines, headers and trailers without a limit.
+    again with each byte, and http.client reads status lines, headers and trailers without a limit.
     """
 
     deadline: Deadline | None = None
 
     def send(self, data: Any, flags: int = 0) -> int:
-        self._limit()
+        self._set_time_limit()
         return super().send(data, flags)
 
     def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
-        self._limit()
+        self._set_time_limit()
         return super().recv_into(buffer, nbytes, flags)
 
-    def _limit(self) -> None:
-        """Sets the time limit of the next operation. Raises TimeoutError."""
+    def _set_time_limit(self) -> None:
+        """Sets the time limit of the next read or write. Raises TimeoutError after the deadline."""
         if self.deadline:
             if self.deadline.expired:
                 raise TimeoutError
@@ -154,8 +159,8 @@ class _SocketUntil(ssl.SSLSocket):
 
 
 class PschedulerServer:
-    """Represents the pScheduler of a host, 'HOST[:PORT]'. An IPv6 address with a port is in
-    brackets.
+    """Represents the pScheduler of a host, 'HOST[:PORT]', and sends requests to it. An IPv6 address
+    with a port is in brackets.
     """
 
     def __init__(
@@ -166,8 +171,11 @@ class PschedulerServer:
         hurried: bool = False,
         most_bytes: int = REST_ANSWER.bytes,
     ) -> None:
-        """Prepares requests with answers of at most `most_bytes`; `hurried` means that nothing
-        depends on them. Raises PschedulerError if the file can't be read.
+        """Prepares requests. Answers are limited to `most_bytes`. `ca_file` has the trusted
+        certificates (PEM; None: those of this machine). `hurried` means short time limits, because
+        nothing depends on the answer.
+
+        Raises PschedulerError if the file can't be read.
         """
         self.address = address
         self.ca_file = ca_file
@@ -177,29 +185,31 @@ class PschedulerServer:
         self._host, self._port = split(address)
         try:
             self._context = trusting(ca_file)
-            self._context.sslsocket_class = _SocketUntil
+            self._context.sslsocket_class = _SocketWithDeadline
         except OSError as error:
             raise PschedulerError(f"{ca_file}: can't be read: {error.strerror or error}") from error
 
     def another(self, host: str) -> "PschedulerServer":
-        """Returns the server of another host, at the usual port, with the same trusted
-        certificates, and hurried. It is interrupted together with this server.
+        """Returns the pScheduler of another host, at the usual port, with the same trusted
+        certificates, and short time limits. It is interrupted together with this server.
         """
         return PschedulerServer(
             f"[{host}]" if ":" in host else host, self.ca_file, self._interruption, hurried=True
         )
 
     def url(self, path: str) -> str:
-        """Returns the whole address of a path below /pscheduler/."""
+        """Returns the URL of a path below /pscheduler/."""
         return f"https://{self.address}/pscheduler/{path}"
 
     def free(self) -> "PschedulerServer":
-        """Returns the same server without interruption."""
+        """Returns the same server, whose requests an interruption doesn't end: for cleaning up
+        after one.
+        """
         return PschedulerServer(self.address, self.ca_file, Interruption())
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        """Returns the answer to a GET below /pscheduler/. Raises PschedulerError, like all of these
-        methods.
+        """Returns the JSON of the answer to a GET below /pscheduler/. Raises PschedulerError, like
+        all of these methods.
         """
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
         return self._parsed(path, self._request("GET", f"{path}{query}"))
@@ -210,26 +220,31 @@ class PschedulerServer:
     def delete(self, path: str, parameters: Mapping[str, str]) -> None:
         self._request("DELETE", f"{path}?{urllib.parse.urlencode(parameters)}")
 
-    def patiently(
+    def get_patiently(
         self, path: str, deadline: Deadline, parameters: Mapping[str, str] | None = None
     ) -> Any:
         """Like get(), but tries again until the deadline while the server is busy or can't be
-        reached. While the server fails, tries only for FAILS_FOR_S.
+        reached. While it answers with internal errors, tries again only for a minute.
         """
-        failing = Deadline(FAILS_FOR_S)
+        failing_deadline = Deadline(FAILS_FOR_S)
         for wait_s in back_off():
             try:
                 return self.get(path, parameters)
             except (Busy, Unreachable) as error:
                 after_s = (error.after_s if isinstance(error, Busy) else None) or wait_s
                 if not isinstance(error, ServerFailed):
-                    failing.restart()
-                if not deadline.allows(after_s) or not failing.allows(after_s):
+                    failing_deadline.restart()
+                if not deadline.allows(after_s) or not failing_deadline.allows(after_s):
                     raise
             self._interruption.sleep(after_s)
         raise AssertionError("back_off() has no end")
 
     def _request(self, method: str, path: str, body: str | None = None) -> str:
+        """Sends one request over a connection of its own, and returns the text of the answer.
+        Raises PschedulerError.
+
+        An error says whether the server may have acted on the request.
+        """
         connects_s, answers_s = (
             (HURRIED_S, HURRIED_S) if self._hurried else (CONNECTS_WITHIN_S, ANSWERS_WITHIN_S)
         )
@@ -240,7 +255,7 @@ class PschedulerServer:
         try:
             connection.connect()
             self._interruption.guard(connection.sock)
-            assert isinstance(connection.sock, _SocketUntil)
+            assert isinstance(connection.sock, _SocketWithDeadline)
             connection.sock.deadline = Deadline(answers_s)
             sent = True
             headers = {"Content-Type": "application/json"} if body is not None else {}
@@ -248,7 +263,7 @@ class PschedulerServer:
                 method, f"/pscheduler/{path}", body=body, headers=headers | {"Connection": "close"}
             )
             answer = connection.getresponse()
-            text = _read(answer, self._most_bytes)
+            answer_text = _read_answer(answer, self._most_bytes)
         except ssl.SSLCertVerificationError as error:
             raise PschedulerError(mistrust(self.address, error, self.ca_file)) from error
         except ssl.SSLError as error:
@@ -257,46 +272,53 @@ class PschedulerServer:
             raise (Unreachable(reason, sent=True) if sent else PschedulerError(reason)) from error
         except (OSError, http.client.HTTPException) as error:
             self._interruption.check()
-            raise Unreachable(f"{self.address}: {_reason(error)}", sent=sent) from error
+            raise Unreachable(f"{self.address}: {_reason_of(error)}", sent=sent) from error
         finally:
             self._interruption.release()
             connection.close()
         self._interruption.check()  # the text that was read may be cut off
-        return self._checked(method, path, answer, text)
+        return self._text_of_success(method, path, answer, answer_text)
 
-    def _checked(
-        self, method: str, path: str, answer: http.client.HTTPResponse, text: bytearray
+    def _text_of_success(
+        self, method: str, path: str, answer: http.client.HTTPResponse, content: bytearray
     ) -> str:
-        what = f"{self.address}: {method} {path.partition('?')[0]}"
+        """Returns the text of an answer, or raises the PschedulerError that fits its HTTP
+        status.
+        """
+        request = f"{self.address}: {method} {path.partition('?')[0]}"
         if answer.status in _BUSY:
-            raise Busy(f"{what}: it is busy ({answer.status} {answer.reason})", _after_s(answer))
-        answer_text = text.decode(errors="replace")
+            raise Busy(
+                f"{request}: it is busy ({answer.status} {answer.reason})", _retry_after_s(answer)
+            )
+        answer_text = content.decode(errors="replace")
         if answer.status in _FAILED:
-            reason = _sentence(answer_text) or answer.reason
-            raise ServerFailed(f"{what}: {answer.status} {reason}", _after_s(answer))
+            reason = _one_line(answer_text) or answer.reason
+            raise ServerFailed(f"{request}: {answer.status} {reason}", _retry_after_s(answer))
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise RequestRefused(
-                f"{what}: {answer.status} {_sentence(answer_text) or answer.reason}", answer.status
+                f"{request}: {answer.status} {_one_line(answer_text) or answer.reason}",
+                answer.status,
             )
-        if len(text) > self._most_bytes:
+        if len(content) > self._most_bytes:
             raise AnswerNotUnderstood(
-                f"{what}: its answer is longer than {format_bytes(self._most_bytes)}"
+                f"{request}: its answer is longer than {format_bytes(self._most_bytes)}"
             )
         return answer_text
 
     def _parsed(self, path: str, text: str) -> Any:
+        """Returns the JSON of an answer. Raises AnswerNotUnderstood."""
         try:
             return foreign_json.loads(text)
         except ValueError as error:
-            beginning = _sentence(text)[:80]
+            beginning = _one_line(text)[:80]
             raise AnswerNotUnderstood(
                 f"{self.address}: the answer to {path} is not JSON: {beginning!r}"
             ) from error
 
 
-def _read(answer: http.client.HTTPResponse, most_bytes: int) -> bytearray:
-    """Reads the whole answer, and one byte more than is allowed if there is more.
-    Raises OSError.
+def _read_answer(answer: http.client.HTTPResponse, most_bytes: int) -> bytearray:
+    """Reads an answer up to `most_bytes`, and one byte more if there is more, which shows that it
+    is too long. Raises OSError.
     """
     text = bytearray()
     while len(text) <= most_bytes and (some := answer.read1(2**16)):
@@ -304,9 +326,9 @@ def _read(answer: http.client.HTTPResponse, most_bytes: int) -> bytearray:
     return text
 
 
-def _after_s(answer: http.client.HTTPResponse) -> float | None:
-    """Returns the seconds of Retry-After, which contains seconds or a date (RFC 9110, section
-    10.2.3).
+def _retry_after_s(answer: http.client.HTTPResponse) -> float | None:
+    """Returns the seconds to wait by the header Retry-After, which contains seconds or a date (RFC
+    9110, section 10.2.3); None without a usable one.
     """
     text = answer.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdecimal():
@@ -317,7 +339,8 @@ def _after_s(answer: http.client.HTTPResponse) -> float | None:
         return None
 
 
-def _reason(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
+    """Returns the reason of a failed request, as part of a message."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, http.client.HTTPException):
@@ -325,14 +348,14 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or repr(error)
 
 
-def _sentence(text: str) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else line[:_LONGEST_REASON] + "…"
 
 
 def _shut_down(connected: socket.socket) -> None:
-    """Shuts down the plain socket, because an SSLSocket's own shutdown() would remove TLS while
-    another thread reads.
+    """Shuts down the plain socket below TLS, because an SSLSocket's own shutdown() would remove TLS
+    while another thread reads.
     """
     with contextlib.suppress(OSError):  # it is already shut down
         socket.socket.shutdown(connected, socket.SHUT_RDWR)

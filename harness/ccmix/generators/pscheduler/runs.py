@@ -1,6 +1,4 @@
-"""Posts the tasks of an entry at pScheduler, follows them run by run, and cancels them if anything
-goes wrong.
-"""
+"""Posts the tasks of an entry at pScheduler, follows their runs, and cancels them on failures."""
 
 import json
 import secrets
@@ -13,7 +11,13 @@ from typing import Any
 
 from ccmix.agent.deadline import Deadline
 from ccmix.failures import located
-from ccmix.generators.pscheduler.ledger import NOT_FOUND, TaskRecord, cancelled, path_of, posted_as
+from ccmix.generators.pscheduler.ledger import (
+    NOT_FOUND,
+    TaskRecord,
+    cancel_task,
+    find_posted_task,
+    path_of,
+)
 from ccmix.generators.pscheduler.rest import (
     AnswerNotUnderstood,
     Busy,
@@ -56,7 +60,7 @@ class PostUncertain(PschedulerError):
 
 @dataclass
 class Task:
-    """Describes a task that was posted; `runs` has the names of runs that were already used.
+    """Describes a task that was posted; `runs` has the paths of its runs that were already used.
 
     `key` allows us to cancel the task. If a task of several participants has no key, pScheduler
     invents one, which nobody else knows. The key is in the run's log and in the task's record, but
@@ -74,8 +78,8 @@ class Task:
 
 @dataclass
 class ScheduledRun:
-    """Represents a scheduled run; times are of this machine's wall clock. After finish(), `record`
-    is the part to keep.
+    """Represents a run that pScheduler has scheduled; times are of this machine's wall clock. After
+    finish(), `record` has the task and the run's result, to be archived.
     """
 
     task: Task
@@ -88,7 +92,7 @@ class ScheduledRun:
 
     def finish(self, timeout_s: float | None) -> None:
         """Waits for the result, until `timeout_s` after the begin of the run; if None, until a
-        while after its slot.
+        minute after its slot (the time that pScheduler reserved).
 
         Raises PschedulerError if no result comes, or if the run failed.
         """
@@ -97,7 +101,7 @@ class ScheduledRun:
         )
         self.interruption.sleep(min(self.ends_s, until_s) - time.time())
         for wait_s in back_off():
-            run = _look(self.task.server, self.path, until_s)
+            run = _run_state(self.task.server, self.path, until_s)
             self.record = {
                 "schema": SCHEMA,
                 "lead": self.task.server.address,
@@ -107,7 +111,7 @@ class ScheduledRun:
             if run["result-full"] is not None and run["state"] in ("finished", "failed"):
                 break
             if run["state"] in WITHOUT_RESULT:
-                raise PschedulerError(_failure(self.task.server, run))
+                raise PschedulerError(_failure_message(self.task.server, run))
             if time.time() + wait_s > until_s:
                 late = (
                     f"it has no result {format_time(round(time.time() - self.begins_s))} "
@@ -122,17 +126,19 @@ class ScheduledRun:
         if run["state"] == "failed" or not (
             isinstance(merged, dict) and merged.get("succeeded") is True
         ):
-            raise PschedulerError(_failure(self.task.server, run))
+            raise PschedulerError(_failure_message(self.task.server, run))
 
 
 class Tasks:
-    """Manages the tasks of one entry. One thread uses it; interrupt() may come from another.
+    """Posts and cancels the pScheduler tasks of one entry. One thread uses it; interrupt() may come
+    from another.
 
-    `tell` takes sentences for the user about tasks that are left, because a run that was given up
-    loses its log.
+    `tell` takes sentences for the user about tasks that could not be cancelled, because a run that
+    was given up loses its log.
     """
 
     def __init__(self, tell: Log) -> None:
+        """Prepares an entry without tasks yet. A repeated task is posted once for several runs."""
         self._tell = tell
         self._interruption = Interruption()
         self._repeated: dict[tuple[Any, ...], Task] = {}
@@ -141,10 +147,11 @@ class Tasks:
         ] = {}  # participants without a readable clock, with the error
 
     def interrupt(self) -> None:
+        """Ends the current wait or request, because the campaign is ending."""
         self._interruption.interrupt()
 
     def close(self) -> None:
-        """Cancels repeated tasks."""
+        """Cancels repeated tasks, which would go on after the entry."""
         tasks = list(self._repeated.values())
         self._repeated.clear()
         for task in tasks:
@@ -152,55 +159,59 @@ class Tasks:
 
     @contextmanager
     def slot(self, run: Run, latest_s: float | None, log: Log) -> Iterator[ScheduledRun]:
-        """Yields the run's slot, shortly before it begins. Cancels its task if the context fails.
+        """Posts the run's task, or takes the next run of a repeated task, and yields its slot
+        shortly before it begins. Cancels the task if the context fails.
 
-        It does not begin later than `latest_s`, by this machine's wall clock. Raises
-        PschedulerError.
+        The slot does not begin later than `latest_s`, by this machine's wall clock (None: as late
+        as the task's keys allow). Raises PschedulerError.
         """
-        asked = run.traffic.task
-        assert asked
-        key = (run.entry, run.condition_name, run.dst)
-        task = self._repeated.get(key) or self._post(run, asked, latest_s, log)
-        if asked.repeat_s is not None:
-            self._repeated[key] = task
+        task_keys = run.traffic.task
+        assert task_keys
+        repeated_key = (run.entry, run.condition_name, run.dst)
+        task = self._repeated.get(repeated_key) or self._post(run, task_keys, latest_s, log)
+        if task_keys.repeat_s is not None:
+            self._repeated[repeated_key] = task
         try:
-            yield self._scheduled(task, asked, log)
+            yield self._await_slot(task, task_keys, log)
         except BaseException:
-            self._repeated.pop(key, None)
+            self._repeated.pop(repeated_key, None)
             log(self._cancel(task) or "the task was cancelled")
             raise
-        if asked.repeat_s is None and task.record:
+        if task_keys.repeat_s is None and task.record:
             task.record.over()
 
     def clocks(self, slot: ScheduledRun) -> dict[str, dict[str, Any]]:
-        """Returns the participants' clocks by name, as clock_of() returns them. Asks a participant
-        without a clock only once.
+        """Returns the clocks of the run's participants by host, as clock_of() returns them, to
+        compare their times. Asks a participant without a readable clock only once.
         """
-        server, asked = slot.task.server, slot.task.document["test"]["spec"]
-        lead, *others = participants(asked, server.address)
+        server, test_spec = slot.task.server, slot.task.document["test"]["spec"]
+        lead, *other_hosts = participants(test_spec, server.address)
         clocks = {lead: clock_of(server)}
-        for name in others:
+        for name in other_hosts:
             clocks[name] = self._silent.get(name) or _clock_of_other(server, name)
             if "error" in clocks[name]:
                 self._silent[name] = clocks[name]
         return clocks
 
     def _cancel(self, task: Task) -> str | None:
-        """Cancels a task; returns the reason of a failure."""
-        failure = cancelled(task.server, task.path, task.key)
+        """Cancels a task, or leaves it to `ccmix restore`; returns the reason of a failure."""
+        failure = cancel_task(task.server, task.path, task.key)
         if failure:
             self._tell(f"pScheduler task {task.server.url(task.path)}: {failure}")
         if task.record:
             task.record.leave() if failure else task.record.over()
         return failure
 
-    def _post(self, run: Run, asked: PschedulerTask, latest_s: float | None, log: Log) -> Task:
+    def _post(self, run: Run, task_keys: PschedulerTask, latest_s: float | None, log: Log) -> Task:
+        """Posts a task for the run, with a record on disk by which it can be cancelled. Parameters
+        as in slot().
+        """
         most_bytes = result_bytes(run.traffic.streams, run.traffic.total_s, run.traffic.interval_s)
         server = PschedulerServer(
-            asked.lead, asked.tls_ca, self._interruption, most_bytes=most_bytes
+            task_keys.lead, task_keys.tls_ca, self._interruption, most_bytes=most_bytes
         )
-        deadline = Deadline(asked.wait_s)
-        server.patiently("", Deadline(min(asked.wait_s, ANSWERS_AGAIN_WITHIN_S)))
+        deadline = Deadline(task_keys.wait_s)
+        server.get_patiently("", Deadline(min(task_keys.wait_s, ANSWERS_AGAIN_WITHIN_S)))
         clock = clock_of(server)
         if "error" in clock:
             log(
@@ -208,9 +219,11 @@ class Tasks:
                 f"ours: {clock['error']}"
             )
         identity, key = str(uuid.uuid4()), secrets.token_hex(16)
-        record = _recorded(server, identity, key, log)
+        record = _write_record(server, identity, key, log)
         try:
-            path, document = self._posted(run, server, deadline, latest_s, identity, key, log)
+            path, document = self._post_until_accepted(
+                run, server, deadline, latest_s, identity, key, log
+            )
         except PostUncertain:
             if record:
                 record.leave()
@@ -225,7 +238,7 @@ class Tasks:
         log(f"posted {url} ('pscheduler cancel --key {key} {url}' ends it): {json.dumps(document)}")
         return Task(server, path, key, document, clock.get("ahead_s", 0.0), record)
 
-    def _posted(
+    def _post_until_accepted(
         self,
         run: Run,
         server: PschedulerServer,
@@ -235,21 +248,21 @@ class Tasks:
         key: str,
         log: Log,
     ) -> tuple[str, Mapping[str, Any]]:
-        """Posts the run's task, and returns its path and the task. Tries again while the server is
-        busy, and after failures as often as the run may be tried.
+        """Posts the run's task, and returns its path and the task. Tries again until the deadline
+        while the server is busy, and after failures of the server as often as the run may be tried.
         """
-        asked = run.traffic.task
-        assert asked
+        task_keys = run.traffic.task
+        assert task_keys
         failures = 0
         for wait_s in back_off():
             slip_s = (
-                asked.slip_s
+                task_keys.slip_s
                 if latest_s is None
-                else max(0.0, min(asked.slip_s, latest_s - time.time()))
+                else max(0.0, min(task_keys.slip_s, latest_s - time.time()))
             )
             document = task_document(run, identity, slip_s)
             try:
-                return self._posted_once(server, document, identity, key), document
+                return self._post_once(server, document, identity, key), document
             except Busy as error:
                 failures += isinstance(error, ServerFailed)
                 after_s = error.after_s or wait_s
@@ -259,11 +272,11 @@ class Tasks:
             self._interruption.sleep(after_s)
         raise AssertionError("back_off() has no end")
 
-    def _posted_once(
+    def _post_once(
         self, server: PschedulerServer, document: Mapping[str, Any], identity: str, key: str
     ) -> str:
-        """Returns the path of the task. If it is not known whether the task exists, looks for it;
-        raises PostUncertain if this can't be determined.
+        """Posts the task, and returns its path. If it is not known whether the server created the
+        task, looks for it by its identity; raises PostUncertain if this can't be determined.
         """
         try:
             return path_of(server, server.post("tasks", {**document, "_key": key}))
@@ -271,7 +284,7 @@ class Tasks:
             if isinstance(error, Unreachable) and not error.sent:
                 raise
             try:
-                path = posted_as(server, identity)
+                path = find_posted_task(server, identity)
             except PschedulerError:
                 raise PostUncertain(
                     f"{error}; it is not known whether the task was posted"
@@ -281,30 +294,32 @@ class Tasks:
             if isinstance(error, Unreachable | AnswerNotUnderstood):
                 return path
             # The task is not wanted any more, or the server failed before all participants had it
-            if failure := cancelled(server, path, key):
+            if failure := cancel_task(server, path, key):
                 raise PostUncertain(f"{error}; {failure}") from error
             raise
 
-    def _scheduled(self, task: Task, asked: PschedulerTask, log: Log) -> ScheduledRun:
-        """Returns the next run of the task, shortly before it begins. Raises PschedulerError if the
-        run is too late, or if there is none.
+    def _await_slot(self, task: Task, task_keys: PschedulerTask, log: Log) -> ScheduledRun:
+        """Waits until shortly before the task's next run begins, and returns it. Raises
+        PschedulerError if the run is too late, or if there is none.
         """
-        until_s = time.time() + asked.wait_s + (asked.repeat_s or 0.0 if task.runs else 0.0)
-        path = self._next_run(task, until_s)
+        latest_begin_s = (
+            time.time() + task_keys.wait_s + (task_keys.repeat_s or 0.0 if task.runs else 0.0)
+        )
+        path = self._next_run(task, latest_begin_s)
         task.runs.append(path)
         announced_s = None
         while True:
-            run = _look(task.server, path, until_s)
+            run = _run_state(task.server, path, latest_begin_s)
             begins_s, ends_s = (
                 timestamp_s(run[name]) - task.ahead_s for name in ("start-time", "end-time")
             )
             if run["state"] in WITHOUT_RESULT:
-                raise PschedulerError(_failure(task.server, run))
-            if begins_s > until_s:
+                raise PschedulerError(_failure_message(task.server, run))
+            if begins_s > latest_begin_s:
                 begins = f"it would begin at {run['start-time']}"
                 raise PschedulerError(
                     f"{task.server.address}: {begins}, later than wait = "
-                    f"{format_time(asked.wait_s)}"
+                    f"{format_time(task_keys.wait_s)}"
                 )
             if announced_s != begins_s:
                 log(f"{path} begins at {run['start-time']}")
@@ -315,8 +330,11 @@ class Tasks:
             self._interruption.sleep(min(ahead_s, LOOKS_EACH_S))
 
     def _next_run(self, task: Task, until_s: float) -> str:
+        """Returns the path of the task's first run that was not used yet; waits for it until
+        `until_s` (wall clock).
+        """
         for wait_s in back_off():
-            runs = task.server.patiently(f"{task.path}/runs", Deadline(until_s - time.time()))
+            runs = task.server.get_patiently(f"{task.path}/runs", Deadline(until_s - time.time()))
             for run in runs:
                 if (path := path_of(task.server, run)) not in task.runs:
                     return path
@@ -326,7 +344,8 @@ class Tasks:
         raise AssertionError("back_off() has no end")
 
 
-def _recorded(server: PschedulerServer, identity: str, key: str, log: Log) -> TaskRecord | None:
+def _write_record(server: PschedulerServer, identity: str, key: str, log: Log) -> TaskRecord | None:
+    """Writes the task's record; returns None, with a line in the log, if that fails."""
     try:
         return TaskRecord(server, identity, key)
     except OSError as error:
@@ -335,34 +354,39 @@ def _recorded(server: PschedulerServer, identity: str, key: str, log: Log) -> Ta
 
 
 def clock_of(server: PschedulerServer) -> dict[str, Any]:
-    """Returns the host's report on its clock, and `ahead_s`, the time by which it is ahead of ours,
-    to half of `within_s`.
+    """Returns pScheduler's report on its host's clock, with `ahead_s`, the seconds by which it is
+    ahead of ours, and `within_s`, twice the error of that.
 
     If the clock can't be read, `error` has the reason. Raises Interrupted.
     """
     try:
-        asked_s = time.time()
+        sent_s = time.time()
         clock = server.get("clock")
         answered_s = time.time()
-        ahead_s = timestamp_s(clock["time"]) - (asked_s + answered_s) / 2
+        ahead_s = timestamp_s(clock["time"]) - (sent_s + answered_s) / 2
     except Interrupted:
         raise
     except (PschedulerError, ValueError, LookupError, TypeError) as error:
         return {"error": str(error)}
-    return dict(clock) | {"ahead_s": ahead_s, "within_s": answered_s - asked_s}
+    return dict(clock) | {"ahead_s": ahead_s, "within_s": answered_s - sent_s}
 
 
 def _clock_of_other(server: PschedulerServer, name: str) -> dict[str, Any]:
+    """Returns the clock of another participant, as clock_of() does; also an invalid name gives an
+    `error`.
+    """
     try:
         return clock_of(server.another(name))
     except ValueError as error:
         return {"error": str(error)}
 
 
-def _look(server: PschedulerServer, path: str, until_s: float) -> dict[str, Any]:
-    """Returns the current state of the run at pScheduler."""
+def _run_state(server: PschedulerServer, path: str, until_s: float) -> dict[str, Any]:
+    """Returns the current state of a run at pScheduler, with its results if it has any. Tries again
+    until `until_s` (wall clock).
+    """
     try:
-        run = server.patiently(path, Deadline(until_s - time.time()))
+        run = server.get_patiently(path, Deadline(until_s - time.time()))
     except RequestRefused as error:
         if error.status != NOT_FOUND:
             raise
@@ -374,17 +398,20 @@ def _look(server: PschedulerServer, path: str, until_s: float) -> dict[str, Any]
     return {"result-full": None, "result-merged": None, "errors": None} | run
 
 
-def _failure(server: PschedulerServer, run: Mapping[str, Any]) -> str:
-    """Returns the reason why the run has no good result: that of the scheduler and the merged
-    result, otherwise that of participants.
+def _failure_message(server: PschedulerServer, run: Mapping[str, Any]) -> str:
+    """Returns the message of a run without a good result: the reasons of the scheduler and the
+    merged result, otherwise those of the participants.
     """
-    merged = _problem(run["result-merged"])
-    problems = [merged] if merged else [_problem(result) for result in run["result-full"] or ()]
+    merged = _problem_of_result(run["result-merged"])
+    problems = (
+        [merged] if merged else [_problem_of_result(result) for result in run["result-full"] or ()]
+    )
     reasons = [sentence(reason) for reason in (run["errors"], *problems) if reason]
     why = "; ".join(dict.fromkeys(reasons)) or "it gives no reason"
     state = run["state"] if run["state"] in WITHOUT_RESULT else "failed"
     return f"{server.address}: the run {'was ' if state != 'failed' else ''}{state}: {why}"
 
 
-def _problem(result: object) -> Any:
+def _problem_of_result(result: object) -> Any:
+    """Returns the error of a participant's or the merged result; None if it has none."""
     return result.get("error") or result.get("diags") if isinstance(result, dict) else None

@@ -1,5 +1,6 @@
-"""Builds a task for pScheduler, with a throughput test, from a run. Calculates how much a run
-between hosts can send. Reads the address of a server, and prepares TLS for it.
+"""Builds a pScheduler task from a run, with a throughput test, and reads pScheduler's texts.
+
+Also calculates how much a run between hosts can send, and prepares TLS for a server.
 """
 
 import datetime
@@ -67,7 +68,9 @@ def iso_duration(seconds: float) -> str:
 
 
 def duration_s(text: str) -> float:
-    """Returns the seconds of an ISO 8601 duration without years and months. Raises ValueError."""
+    """Returns the seconds of an ISO 8601 duration, 'PT1M30S', without years and months. Raises
+    ValueError.
+    """
     match = _DURATION.fullmatch(text)
     if not match or text.endswith(("P", "T")):
         raise ValueError(f"{text!r} is not an ISO 8601 duration")
@@ -75,7 +78,9 @@ def duration_s(text: str) -> float:
 
 
 def timestamp_s(text: str) -> float:
-    """Returns the seconds since the epoch of an ISO 8601 time with its zone. Raises ValueError."""
+    """Returns the seconds since the epoch of an ISO 8601 time with its time zone. Raises
+    ValueError.
+    """
     time = datetime.datetime.fromisoformat(text)
     if time.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
@@ -83,15 +88,15 @@ def timestamp_s(text: str) -> float:
 
 
 def stream_rate_bps(task: PschedulerTask) -> float | None:
-    """Returns the maximum rate of a stream from the test's further fields; None if they set no
-    limit.
+    """Returns the maximum rate of each stream, as the task's further fields of the test limit it
+    ('bandwidth', 'fq-rate'); None if they set no limit.
     """
     further = {name: json.loads(text) for name, text in task.spec}
-    rates_bps = [_si_number(further[name]) for name in _RATE_FIELDS if name in further]
+    rates_bps = [_read_si_number(further[name]) for name in _RATE_FIELDS if name in further]
     return min((rate_bps for rate_bps in rates_bps if rate_bps), default=None)
 
 
-def _si_number(value: object) -> float | None:
+def _read_si_number(value: object) -> float | None:
     """Reads a number in the forms of pScheduler: 20000000, '20M' or '20Mi'. Returns None for
     anything else.
     """
@@ -104,7 +109,9 @@ def _si_number(value: object) -> float | None:
 
 
 def throughput_spec(path: HostPath, traffic: Traffic) -> dict[str, Any]:
-    """Returns the test with only those fields that the entry defines."""
+    """Returns the specification of pScheduler's throughput test for a run, only with the fields
+    that the entry sets.
+    """
     task = traffic.task
     assert task
     further = {name: json.loads(text) for name, text in task.spec}
@@ -127,8 +134,8 @@ def throughput_spec(path: HostPath, traffic: Traffic) -> dict[str, Any]:
 
 
 def reference(run: Run, identity: str) -> dict[str, Any]:
-    """Returns the reference by which the task is found later, also in archives. Each posting has
-    its own `identity`.
+    """Returns the task's reference, by which the task is found later, also in archives. Each
+    posting has its own `identity` (a UUID).
     """
     return {
         "ccmix": {
@@ -141,8 +148,8 @@ def reference(run: Run, identity: str) -> dict[str, Any]:
 
 
 def task_document(run: Run, identity: str, slip_s: float) -> dict[str, Any]:
-    """Returns the task, whose first run begins as soon as possible. A repeated task covers all
-    remaining iterations.
+    """Returns the task as it is posted. Its first run begins as soon as possible, at most `slip_s`
+    later. A repeated task covers all remaining iterations.
     """
     task = run.traffic.task
     assert task
@@ -166,14 +173,16 @@ def task_document(run: Run, identity: str, slip_s: float) -> dict[str, Any]:
 
 
 def participants(spec: Mapping[str, Any], lead: str) -> list[str]:
-    """Returns the participants of the test: the lead, and the destination if it has
-    pScheduler.
+    """Returns the participants (hosts that take part in the test): the lead, and the destination if
+    it runs pScheduler, too.
     """
     return [lead] if spec.get("single-ended") else [lead, str(spec.get("dest-node", spec["dest"]))]
 
 
 def split(address: str) -> tuple[str, int]:
-    """Returns host and port of 'HOST[:PORT]'. Raises ValueError if the port is invalid."""
+    """Returns host and port of 'HOST[:PORT]', with 443 as default. An IPv6 address with a port is
+    in brackets. Raises ValueError if the port is invalid.
+    """
     if address.startswith("["):
         host, _, port = address[1:].partition("]")
         port = port.removeprefix(":")
@@ -189,8 +198,8 @@ def split(address: str) -> tuple[str, int]:
 
 
 def trusting(ca_file: str | None) -> ssl.SSLContext:
-    """Returns a context that trusts only the certificates in a PEM file; without a file, those that
-    this machine trusts.
+    """Returns a TLS context that trusts only the certificates in a PEM file; without a file, those
+    that this machine trusts.
 
     The file may have a server's own certificate, self-signed or not. The server's name and dates
     are always checked. Raises OSError (including ssl.SSLError) if the file can't be read or has no
@@ -204,7 +213,9 @@ def trusting(ca_file: str | None) -> ssl.SSLContext:
 
 
 def wrong_file(path: Path) -> str | None:
-    """Returns the mistake in a file of trusted certificates; None if there is none."""
+    """Returns the mistake in a file of trusted certificates (key `tls-ca`); None if there is
+    none.
+    """
     try:
         trusting(str(path))
     except ssl.SSLError:
@@ -215,7 +226,9 @@ def wrong_file(path: Path) -> str | None:
 
 
 def mistrust(host: str, error: ssl.SSLCertVerificationError, ca_file: str | None) -> str:
-    """Returns the reason why the server is not trusted, and the remedy."""
+    """Returns the reason why the server's certificate is not trusted, and the remedy, as a
+    message.
+    """
     if error.verify_code == _EXPIRED:
         return f"{host}: its certificate has expired: renew it there"
     if error.verify_code == _NOT_YET_VALID:
@@ -236,7 +249,7 @@ def mistrust(host: str, error: ssl.SSLCertVerificationError, ca_file: str | None
 
 def most_sent_bytes(path: HostPath, traffic: Traffic) -> float | None:
     """Returns the maximum number of bytes that a run can send, limited by the pacing of its flows
-    and an emulated bottleneck.
+    and an emulated bottleneck, to compare it with the user's traffic budget.
 
     Returns None if ccmix knows no limit.
     """
@@ -248,25 +261,30 @@ def most_sent_bytes(path: HostPath, traffic: Traffic) -> float | None:
         if netem and netem.rate_bps is not None
     ]
     bounds = [rate_bps * traffic.seconds / 8 for rate_bps in rates_bps]
-    paced = _paced_bytes(traffic, traffic.seconds)
+    paced = _bytes_by_pacing(traffic, traffic.seconds)
     return min([*bounds, *([] if paced is None else [paced])], default=None)
 
 
-def _paced_bytes(traffic: Traffic, seconds: float) -> float | None:
-    """Returns the number of bytes that pacing lets the test's flows send: by the key `pacing`,
-    pScheduler's task or their groups. None if some flows are not paced. The steps of a path test
-    share a cap.
+def _bytes_by_pacing(traffic: Traffic, seconds: float) -> float | None:
+    """Returns the number of bytes that pacing lets the test's flows send: by the key `pacing`, by
+    pScheduler's task or by their groups; the smallest limit counts. None if some flows are not
+    paced. The steps of a path test share a limit.
     """
     if traffic.steps:
         return traffic.steps.most_bps * seconds / 8
     if not traffic.streams:
         return None
-    of_all = (traffic.pacing_bps, stream_rate_bps(traffic.task) if traffic.task else None)
+    limits_of_all_bps = (
+        traffic.pacing_bps,
+        stream_rate_bps(traffic.task) if traffic.task else None,
+    )
     sent = 0.0
     for group, streams in zip(
         traffic.groups, streams_of_groups(traffic.groups, traffic.streams), strict=True
     ):
-        rates_bps = [rate_bps for rate_bps in (group.pacing_bps, *of_all) if rate_bps is not None]
+        rates_bps = [
+            rate_bps for rate_bps in (group.pacing_bps, *limits_of_all_bps) if rate_bps is not None
+        ]
         if not rates_bps:
             return None
         sent += streams * min(rates_bps) * max(0.0, seconds - group.delay_s) / 8
