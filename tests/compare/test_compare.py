@@ -15,7 +15,7 @@ from ccmix.compare.formats import terminal
 from ccmix.compare.groups import interval_goodputs
 from ccmix.compare.matching import cells, match
 from ccmix.compare.verdicts import Compared, compare
-from ccmix.index.context import of_condition
+from ccmix.index.context import condition_fields
 from ccmix.model import BpfCca, CommandSource, Destination, Traffic
 from support.commands import Ccmix
 from support.model import TOPOLOGY, with_senders
@@ -216,7 +216,7 @@ def test_a_real_path_and_its_twin_are_one_condition(make: Make) -> None:
 
 def test_the_key_is_the_index_s() -> None:
     real, twin = make_run(path=PATH, cca="cubic,bbr"), make_run(cca="cubic,bbr")
-    keys = {of_condition(finished(run, 1e6))["ccmix.condition.key"] for run in (real, twin)}
+    keys = {condition_fields(finished(run, 1e6))["ccmix.condition.key"] for run in (real, twin)}
     assert keys == {"one all cubic,bbr 8"}
 
 
@@ -271,7 +271,7 @@ def test_what_differs_comes_first(make: Make) -> None:
     b = make("b", iterations(NEAR), version="0.2.0", sysctls={"net.ipv4.tcp_sack": "0"})
     found = {
         one.what: (one.a, one.b)
-        for one in compare(load(a), load(b), made_by=("0.1.0", "0.2.0")).differences
+        for one in compare(load(a), load(b), ccmix_versions=("0.1.0", "0.2.0")).differences
     }
     assert next(iter(found)) == "ccmix"
     assert found["machine"] == (("hosts",), ("lab",))

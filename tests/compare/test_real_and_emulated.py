@@ -12,7 +12,7 @@ import pytest
 from ccmix.analysis.results import Result
 from ccmix.archive import Campaign, RunFolder
 from ccmix.compare.groups import groups_of_both
-from ccmix.compare.matching import BESIDE, BY_DESTINATION, Cell, Matched, cells, match
+from ccmix.compare.matching import BY_DESTINATION, BY_RTT, Cell, Matched, cells, match
 from ccmix.compare.verdicts import compare
 from ccmix.model import Group, HostPath, HttpSource, Iperf3Source, Loss, Run, Topology, UdpSource
 from ccmix.model.results import Execution, Finding, Verdict
@@ -93,9 +93,9 @@ def test_a_real_path_is_beside_every_emulated_one_of_its_rtt(imported: Import, m
     ]
     twins = cells(load(make("lab", lab)).runs)
     assert names(match(real, twins)) == [
-        ("near", "short lossy", BESIDE),
-        ("near", "short clean", BESIDE),
-        ("far", "long lossy", BESIDE),
+        ("near", "short lossy", BY_RTT),
+        ("near", "short clean", BY_RTT),
+        ("far", "long lossy", BY_RTT),
     ]
     assert [cell.first.run.entry for cell in match(real, twins).only_b] == ["elsewhere"]
     assert [(a, b) for b, a, _ in names(match(twins, real))] == [
@@ -134,7 +134,7 @@ def test_one_run_does_not_decide_on_the_rtt(imported: Import, make: Make) -> Non
         for run, value in iterations(NEAR, path=emulated(delay_s), entry=f"{delay_s}")
     ]
     [pair] = match(real, cells(load(make("lab", lab)).runs)).pairs
-    assert (pair.b.first.run.entry, pair.rule) == ("0.05", BESIDE)
+    assert (pair.b.first.run.entry, pair.rule) == ("0.05", BY_RTT)
 
 
 def test_between_two_real_paths_of_an_rtt_nobody_guesses(imported: Import, make: Make) -> None:
@@ -171,7 +171,7 @@ def test_cross_traffic_of_the_twin_is_no_flow_of_the_test(make: Make) -> None:
         twin.append(finished_run(beside, metrics(groups)))
     lab = [Result(finished, Path()) for finished in twin]
     [pair] = match(real, cells(lab)).pairs
-    assert pair.rule == BESIDE
+    assert pair.rule == BY_RTT
     assert list(groups_of_both(pair.a.first, pair.b.first)) == [("cubic", "test")]
 
 

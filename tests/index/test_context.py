@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.config import load
-from ccmix.index.context import of_condition
+from ccmix.index.context import condition_fields
 from ccmix.model import Group, Run
 from ccmix.model.results import FinishedRun
 from ccmix.twin.estimate import Estimate, Twin
@@ -81,9 +81,9 @@ def test_conditions_beside_cross_traffic_have_the_real_ones_keys(
 ) -> None:
     twin, unknown_of = twin_of(REAL, cross)
     assert unknown_of == {"tests": unknown}
-    keys = [of_condition(found)["ccmix.condition.known_key"] for found in REAL]
+    keys = [condition_fields(found)["ccmix.condition.known_key"] for found in REAL]
     assert keys[0] == "tests cca=cubic,streams=2 cubic 2"
-    documents = [of_condition(found, unknown_of) for found in twin]
+    documents = [condition_fields(found, unknown_of) for found in twin]
     assert [document["ccmix.condition.known_key"] for document in documents] == [
         key for key in keys for _ in range(times)
     ]

@@ -1,3 +1,1 @@
-"""Compares two campaigns by condition: lists the differences between their hosts and paths, and
-tests whether the results differ.
-"""
+"""Compares two campaigns, condition by condition: do their hosts, paths and results differ?"""

@@ -1,5 +1,7 @@
-"""Draws the goodputs of both campaigns side by side, condition by condition, and the goodputs of A
-with the ranges of B.
+"""Draws the goodput of two compared campaigns, A and B, as Vega-Lite charts.
+
+One chart has the conditions that both have run, side by side. The other shows whether the results
+of A lie in the ranges of B.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,13 +32,20 @@ A, B = "A", "B"
 
 
 def specifications(compared: Compared, name_a: str, name_b: str) -> list[Part]:
-    """Returns a drawing of the ranges and a drawing of the conditions, as far as there are any."""
-    drawings = [ranges_specification(compared.ranges, name_a, name_b)] if compared.ranges else []
-    return [*drawings, *([specification(compared, name_a, name_b)] if compared.conditions else [])]
+    """Returns up to two charts as Vega-Lite: first that of the ranges, then that of the conditions.
+
+    A chart without data is left out. `name_a` and `name_b` are the campaigns' names in the legend.
+    """
+    drawings = []
+    if compared.ranges:
+        drawings.append(ranges_specification(compared.ranges, name_a, name_b))
+    if compared.conditions:
+        drawings.append(specification(compared, name_a, name_b))
+    return drawings
 
 
 def stacked(drawings: Sequence[Part]) -> Part:
-    """Returns a single drawing of everything; there must be a condition or a range."""
+    """Returns a single chart with the given ones, at least one, one below the other."""
     if len(drawings) == 1:
         return drawings[0]
     parts = [
@@ -51,10 +60,12 @@ def stacked(drawings: Sequence[Part]) -> Part:
 
 
 def specification(compared: Compared, name_a: str, name_b: str) -> Part:
-    """Returns Vega-Lite with data: a panel for each condition and group of A, with lines for A and
-    its matches.
+    """Returns a Vega-Lite chart, with its data, of the conditions that both campaigns have.
+
+    Each condition and group of A gets a panel, with a line for A and one for each condition of B
+    that matches it. A grey band shows the margin within which B counts as the same.
     """
-    points = list(_points(compared))
+    points = list(_condition_points(compared))
     within = f"grey: within ±{format_percent(compared.margin)} of A's mean"
     above_0 = all(point["goodput_bps"] > 0 for point in points)
     goodput = quantity(
@@ -133,64 +144,79 @@ def specification(compared: Compared, name_a: str, name_b: str) -> Part:
     }
 
 
-def _points(compared: Compared) -> Iterator[Part]:
+def _condition_points(compared: Compared) -> Iterator[Part]:
+    """Yields the data of the chart: a row for each line of a panel, with the mean and its interval.
+
+    If a condition of A names_in_b only the condition of the same name, B's line is called 'B', and
+    otherwise 'B: NAME'. Rows for runs that are not valid come last.
+    """
     drawn = set()
-    matches: dict[str, set[str]] = {}
+    names_in_b: dict[str, set[str]] = {}
     for condition in compared.conditions:
-        matches.setdefault(condition.a.name, set()).add(condition.b.name)
+        names_in_b.setdefault(condition.a.name, set()).add(condition.b.name)
     for condition in compared.conditions:
         for tested in condition.goodputs:
             if tested.a is None or tested.b is None:
                 continue
-            alike = matches[condition.a.name] == {condition.a.name}
-            panel = _panel(condition, tested, "" if alike else "A: ")
+            same_name = names_in_b[condition.a.name] == {condition.a.name}
+            panel = _panel_title(condition, tested, "" if same_name else "A: ")
             band = {
                 "least_bps": (1 - compared.margin) * tested.a.mean,
                 "most_bps": (1 + compared.margin) * tested.a.mean,
             }
             if panel not in drawn:
-                yield {"panel": panel, "side": A, "line": A, **_spread(tested.a), **band}
+                yield {"panel": panel, "side": A, "line": A, **_mean_and_interval(tested.a), **band}
                 drawn.add(panel)
-            line = B if alike else f"B: {condition.b.name}"
-            yield {"panel": panel, "side": B, "line": line, **_spread(tested.b), **band}
+            line = B if same_name else f"B: {condition.b.name}"
+            yield {"panel": panel, "side": B, "line": line, **_mean_and_interval(tested.b), **band}
     for condition in compared.conditions:
-        yield from _not_valid(condition)
+        yield from _not_valid_points(condition)
 
 
-def _not_valid(condition: ComparedCondition) -> Iterator[Part]:
-    """Yields the goodput of all groups of runs that are not valid, separately for each meaning."""
+def _not_valid_points(condition: ComparedCondition) -> Iterator[Part]:
+    """Yields a point without an interval for the runs of A, and of B, that are not valid.
+
+    Runs are grouped by the meaning of their goodput, such as 'lower bound'.
+    """
     for side, cell in ((A, condition.a), (B, condition.b)):
-        for each in cell.not_valid:
-            bps = each.goodput_mean_bps
+        for group in cell.not_valid:
+            bps = group.goodput_mean_bps
             mean = {"goodput_bps": bps, "low_bps": bps, "high_bps": bps}
             yield {
                 "panel": condition.a.name,
                 "side": side,
-                "line": f"{side} ({each.meaning})",
+                "line": f"{side} ({group.meaning})",
                 **mean,
             }
 
 
-def _panel(condition: ComparedCondition, tested: Tested, of_a: str) -> str:
-    """Returns the name of A's condition. The prefix `of_a` says that it is A's if B's condition has
-    another name.
+def _panel_title(condition: ComparedCondition, tested: Tested, prefix: str) -> str:
+    """Returns a panel's title: the name of A's condition, and the group if there are several.
+
+    `prefix` is 'A: ' if B's condition has another name.
     """
-    return f"{of_a}{condition.a.name}{f': {tested.group}' if len(condition.goodputs) > 1 else ''}"
+    group = f": {tested.group}" if len(condition.goodputs) > 1 else ""
+    return f"{prefix}{condition.a.name}{group}"
 
 
-def _spread(spread: Spread) -> Part:
-    """Returns mean and interval. The lower end is at least a hundredth of the mean, because the
-    scale may be logarithmic.
+def _mean_and_interval(spread: Spread) -> Part:
+    """Returns a point's goodput in bit/s: its mean, and the ends of its 95% interval.
+
+    Without an interval both ends are the mean. The lower end is at least a hundredth of the mean,
+    because the scale may be logarithmic.
     """
     low, high = spread.ci95 or (spread.mean, spread.mean)
     return {"goodput_bps": spread.mean, "low_bps": max(low, spread.mean / 100), "high_bps": high}
 
 
-LEAST = 0.01  # of a mean: where a logarithmic scale cuts an interval that reaches below
+LEAST = 0.01  # of a mean: a logarithmic scale cuts an interval that reaches below this
 
 
 def ranges_specification(ranges: Sequence[ComparedRange], name_a: str, name_b: str) -> Part:
-    """Returns Vega-Lite with data: a row for each condition and group, at least one."""
+    """Returns a Vega-Lite chart, with its data, of results of A in front of ranges of B.
+
+    Each condition and group of A gets a row. There must be at least one range.
+    """
     rows = list(_range_rows(ranges))
     above_0 = all(row["low"] > 0 and row["result_low"] > 0 for row in rows)
     value = quantity(
@@ -215,13 +241,18 @@ def ranges_specification(ranges: Sequence[ComparedRange], name_a: str, name_b: s
 
 
 def _range_rows(ranges: Sequence[ComparedRange]) -> Iterator[Part]:
+    """Yields the data of the chart: a row for each condition and group of A."""
     for compared in ranges:
         for tested in compared.goodputs:
             group = f": {tested.group}" if len(compared.goodputs) > 1 else ""
-            yield {"row": f"{compared.a.name}{group}", **_range_row(tested)}
+            yield {"row": f"{compared.a.name}{group}", **_range_values(tested)}
 
 
-def _range_row(tested: RangeTested) -> Part:
+def _range_values(tested: RangeTested) -> Part:
+    """Returns the numbers of a row, in bit/s: the range of B, its best estimate, and A's result.
+
+    Low ends are at least LEAST of a mean, because the scale may be logarithmic.
+    """
     span, point = tested.b, tested.b.point
     low, high = tested.a.ci95 or (tested.a.mean, tested.a.mean)
     return {

@@ -1,4 +1,4 @@
-"""Writes the results of a comparison as sentences and lines of tables."""
+"""Writes the comparison of two campaigns, A and B, as sentences and as lines of tables."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -40,7 +40,7 @@ MOST_VALUES = 4  # of a setting, and of conditions, in a line
 
 
 def relation(ratio: float) -> str:
-    """Returns B's value relative to A's: '2.2 times', '4.5% less', 'as much'."""
+    """Says how much B has if A has 1: '2.2 times', '4.5% less', 'as much'."""
     if ratio >= TIMES_FROM:
         return f"{ratio:.3g} times"
     if f"{ratio:.12g}" == "1":
@@ -49,7 +49,7 @@ def relation(ratio: float) -> str:
 
 
 def interval(tested: Tested) -> str:
-    """Returns '95% CI of B/A 0.960 to 1.040'."""
+    """Returns '95% CI of B/A 0.960 to 1.040'; '' if there are too few runs for an interval."""
     if not tested.found or not tested.found.interval:
         return ""
     low, high = tested.found.interval
@@ -57,28 +57,29 @@ def interval(tested: Tested) -> str:
 
 
 def verdict(tested: Tested, margin: float) -> str:
-    """Returns 'different: B has 45% less (95% CI of B/A 0.512 to 0.588)'."""
-    within = f"within ±{format_percent(margin)}"
+    """Returns the verdict on a metric, with its reason.
+
+    Example: 'different: B has 45% less (95% CI of B/A 0.512 to 0.588)'. If the test can't tell, the
+    text says how many more runs would help.
+    """
     ratio = tested.found.ratio if tested.found else None
     has = f"B has {relation(ratio)}" if ratio is not None else "there is no ratio"
     known = f" ({interval(tested)})" if interval(tested) else ""
     if tested.verdict == "same":
         differs = significant(tested.p_different)
-        return (
-            f"same {within}: "
-            f"{has}{', a significant difference within the margin' if differs else ''}{known}"
-        )
+        remark = ", a significant difference within the margin" if differs else ""
+        return f"same within ±{format_percent(margin)}: {has}{remark}{known}"
     if tested.verdict == "different":
         return f"different: {has}{known}"
-    where = (
-        f"; the only observation of {'AB'[tested.single.endswith('A')]} is {tested.single}"
-        if tested.single
-        else ""
-    )
-    return f"can't tell: {has}{known}; {_more(tested)}{where}"
+    single = ""
+    if tested.single:
+        campaign = "B" if tested.single.endswith("A") else "A"
+        single = f"; the only observation of {campaign} is {tested.single}"
+    return f"can't tell: {has}{known}; {_runs_that_would_decide(tested)}{single}"
 
 
-def _more(tested: Tested) -> str:
+def _runs_that_would_decide(tested: Tested) -> str:
+    """Says how many more runs would allow a verdict, or why more runs would not help."""
     if tested.alike:
         campaigns = " and of ".join(tested.alike)
         return (
@@ -96,7 +97,10 @@ def _more(tested: Tested) -> str:
 
 
 def condition_verdict(compared: ComparedCondition, margin: float) -> str:
-    """Returns one sentence on the goodput of all groups of a condition."""
+    """Returns the verdict on a condition in one sentence, with the goodput of each group.
+
+    `margin` is the relative difference, such as 0.05, up to which B counts as the same.
+    """
     if len(compared.goodputs) == 1:
         return verdict(compared.goodputs[0], margin)
     parts = [f"{tested.group}: {verdict(tested, margin)}" for tested in compared.goodputs]
@@ -104,7 +108,11 @@ def condition_verdict(compared: ComparedCondition, margin: float) -> str:
 
 
 def summary(compared: Compared) -> str:
-    """Returns a sentence with the number of conditions by verdict."""
+    """Counts the conditions by verdict, in a sentence for the top of the comparison.
+
+    Further sentences warn of conditions whose runs all have the same goodput, and of runs that were
+    too short.
+    """
     verdicts = [condition.verdict for condition in compared.conditions]
     counts = [(word, verdicts.count(word)) for word in ("same", "different")]
     counted = ", ".join(f"{count} {word}" for word, count in counts)
@@ -113,7 +121,7 @@ def summary(compared: Compared) -> str:
     alike = sum(
         any(tested.alike for tested in condition.goodputs) for condition in compared.conditions
     )
-    warning = (
+    warning_if_alike = (
         f". In {format_count(alike, 'condition')} all runs of A or of B have the same goodput, "
         "as happens if "
         "nothing is random: they are one observation, without an interval and a verdict"
@@ -123,15 +131,16 @@ def summary(compared: Compared) -> str:
         for condition in compared.conditions
         if condition.a.not_settled or condition.b.not_settled
     ]
+    more = f"{warning_if_alike if alike else ''}{_duration_that_suffices(unsettled)}"
     return (
         f"{format_count(count, 'condition')} in both: goodput {counted}, {unknown} undecided "
-        f"(margin ±{format_percent(compared.margin)}){warning if alike else ''}{_longer(unsettled)}"
+        f"(margin ±{format_percent(compared.margin)}){more}"
     )
 
 
-def _longer(unsettled: Sequence[ComparedCondition]) -> str:
-    """Returns a sentence with the number of conditions whose runs were too short, and with the
-    duration that suffices for the worst of them.
+def _duration_that_suffices(unsettled: Sequence[ComparedCondition]) -> str:
+    """Counts the conditions whose goodput had not settled when the run ended, in a sentence with
+    the duration that suffices for the slowest; '' without any.
     """
     cells = [cell for condition in unsettled for cell in (condition.a, condition.b)]
     worst = longest_settling(result.finished for cell in cells for result in cell.valid)
@@ -144,85 +153,98 @@ def _longer(unsettled: Sequence[ComparedCondition]) -> str:
 
 
 def difference_lines(differences: Sequence[Difference]) -> list[tuple[str, ...]]:
-    """Returns the lines under DIFFERENCE_HEADINGS: a line for each difference, or for all
-    differences of a setting if there are many.
+    """Returns the rows of a table with the columns DIFFERENCE_HEADINGS.
+
+    Each difference has a row, but a setting with more than MOST_VALUES differences has only one.
     """
     lines = []
-    for what, group in groupby(differences, key=attrgetter("what")):
-        alike = list(group)
-        for some in [alike] if len(alike) > MOST_VALUES else ([each] for each in alike):
-            texts = [
-                format_few(_each(some, side), MOST_VALUES) for side in ("a", "b", "conditions")
-            ]
-            lines.append((what, *texts[:2], texts[2] or "all"))
+    for setting, group in groupby(differences, key=attrgetter("what")):
+        of_setting = list(group)
+        is_long = len(of_setting) > MOST_VALUES
+        for line in [of_setting] if is_long else ([each] for each in of_setting):
+            a, b, conditions = (
+                format_few(_distinct_texts(line, field), MOST_VALUES)
+                for field in ("a", "b", "conditions")
+            )
+            lines.append((setting, a, b, conditions or "all"))
     return lines
 
 
-def _each(differences: Sequence[Difference], name: str) -> list[str]:
-    return list(dict.fromkeys(text for each in differences for text in getattr(each, name)))
+def _distinct_texts(differences: Sequence[Difference], field: str) -> list[str]:
+    """Returns the texts in a field of the differences ('a', 'b' or 'conditions'), each once."""
+    return list(dict.fromkeys(text for each in differences for text in getattr(each, field)))
 
 
 def not_compared(compared: Compared) -> Iterator[tuple[str, str]]:
-    """Yields the names of unmatched conditions, each with a heading that says who has them."""
+    """Yields (heading, names) of conditions without a match, such as ('Only in A', 'one, two')."""
     a, b = ([cell.name for cell in cells] for cells in (compared.only_a, compared.only_b))
     both = [name for name in a if name in b]
-    found = (
+    lists = (
         ("In both by name, but with other traffic or another path", both),
         ("Only in A", [name for name in a if name not in both]),
         ("Only in B", [name for name in b if name not in both]),
     )
-    yield from ((where, format_few(names, MOST_VALUES)) for where, names in found if names)
+    yield from ((heading, format_few(names, MOST_VALUES)) for heading, names in lists if names)
 
 
 def overview(compared: Compared) -> list[tuple[str, ...]]:
-    """Returns a line under OVERVIEW for each condition and group."""
+    """Returns the rows of a table with the columns OVERVIEW, one for each condition and group."""
     return [
-        tuple(_overview(condition, tested))
+        tuple(_overview_cells(condition, tested))
         for condition in compared.conditions
         for tested in condition.goodputs
     ]
 
 
-def _overview(condition: ComparedCondition, tested: Tested) -> Iterator[str]:
-    group, _, *goodput = _line(tested)
-    runs = (f"{len(cell.valid)}{_not_valid(cell)}" for cell in (condition.a, condition.b))
+def _overview_cells(condition: ComparedCondition, tested: Tested) -> Iterator[str]:
+    """Yields the cells of a row: a group's goodput in A and B, its test, losses and RTT."""
+    group, _, *goodput = _metric_row(tested)
+    runs = (f"{len(cell.valid)}{_not_valid_text(cell)}" for cell in (condition.a, condition.b))
     yield from (condition.a.name, condition.b.name, ", ".join(runs), group)
     yield from goodput
     for metric in ("retransmission_rate", "rtt_median_s"):
-        of_group = next(
+        test = next(
             (other for other in condition.tested if (other.group, other.metric) == (group, metric)),
             None,
         )
-        spreads = (of_group.a, of_group.b) if of_group else (None, None)
+        spreads = (test.a, test.b) if test else (None, None)
         yield ", ".join(shown(metric, spread.mean if spread else None) for spread in spreads)
 
 
 def title(condition: ComparedCondition | ComparedRange) -> str:
-    """Returns 'one delay=5ms: 5 valid runs in A, 5 valid runs in B', with both names if
-    they differ.
+    """Returns the heading of a condition, with both names if A and B call it differently.
+
+    Example: 'one delay=5ms: 5 valid runs in A, 5 valid runs in B'.
     """
     a, b = condition.a, condition.b
     names = a.name if a.name == b.name else f"{a.name} and {b.name}"
-    return f"{names}: {_runs(a)} in A, {_runs(b)} in B"
+    return f"{names}: {_runs_text(a)} in A, {_runs_text(b)} in B"
 
 
-def _runs(cell: Cell) -> str:
+def _runs_text(cell: Cell) -> str:
+    """Returns '5 valid runs over 20 ms', and how many more are not settled or not valid.
+
+    `cell` has the runs of a condition in one campaign.
+    """
     runs = format_count(len(cell.valid), "valid run")
-    return f"{runs}{_unsettled(cell)}{_over(cell.path)}{_not_valid(cell)}"
+    return f"{runs}{_unsettled_text(cell)}{_rtt_text(cell.path)}{_not_valid_text(cell)}"
 
 
-def _not_valid(cell: Cell) -> str:
-    """Returns ' (8 not valid: ≥ 31.2 Gbit/s, lower bound)', or nothing."""
+def _not_valid_text(cell: Cell) -> str:
+    """Returns ' (8 not valid: ≥ 31.2 Gbit/s, lower bound)'; '' if all runs are valid."""
     return "".join(f" ({each.runs} not valid: {each}, {each.meaning})" for each in cell.not_valid)
 
 
-def _unsettled(cell: Cell) -> str:
-    """Returns ' (2 not settled: duration = 300s would do)', or nothing."""
+def _unsettled_text(cell: Cell) -> str:
+    """Returns ' (2 not settled: duration = 300s would do)'; '' if all runs have settled."""
     worst = cell.longest_unsettled
     return f" ({cell.not_settled} not settled: {needed_duration(worst)})" if worst else ""
 
 
-def _over(path: KnownPath) -> str:
+def _rtt_text(path: KnownPath) -> str:
+    """Returns ' over 20 ms', the path's base RTT; ' over at most 25 ms' if it was measured under
+    load.
+    """
     if path.rtt_s is None:
         return ""
     return (
@@ -231,42 +253,43 @@ def _over(path: KnownPath) -> str:
 
 
 def lines(condition: ComparedCondition) -> list[tuple[str, ...]]:
-    """Returns the lines under HEADINGS."""
-    return [_line(tested) for tested in condition.tested if tested.a or tested.b]
+    """Returns the rows of a table with the columns HEADINGS, one for each group and metric."""
+    return [_metric_row(tested) for tested in condition.tested if tested.a or tested.b]
 
 
-def _line(tested: Tested) -> tuple[str, ...]:
+def _metric_row(tested: Tested) -> tuple[str, ...]:
+    """Returns the cells of a row under HEADINGS: one metric of one group in A and B."""
     test = tested.found
     low_high = (
         f"{test.interval[0]:.3f} to {test.interval[1]:.3f}" if test and test.interval else NONE
     )
     ratio = f"{test.ratio:.3f}" if test and test.ratio is not None else NONE
     spreads = (shown_mean(tested.metric, side) if side else NONE for side in (tested.a, tested.b))
-    return tested.group, tested.metric, *spreads, ratio, low_high, _verdict(tested)
+    return tested.group, tested.metric, *spreads, ratio, low_high, _verdict_text(tested)
 
 
-def _verdict(tested: Tested) -> str:
-    """Returns "can't tell: above all of A"."""
+def _verdict_text(tested: Tested) -> str:
+    """Returns the verdict, and how a single observation lies: "can't tell: above all of A"."""
     return tested.verdict + (f": {tested.single}" if tested.single else "")
 
 
 def distribution_sentences(condition: ComparedCondition) -> Iterator[str]:
-    """Yields sentences with the 5th, 50th and 95th percentile of goodput per interval, and the
-    distance of the distributions.
+    """Yields a sentence for each group, on the distribution of its goodput per interval:
+    percentiles in A and in B, and the largest distance of the two.
     """
     for group in condition.groups:
-        if (of := group.distributions) is None:
+        if (pair := group.distributions) is None:
             continue
         a, b = (
-            ", ".join(shown("goodput_bps", quantiles[at]) for at in (0, 2, 4))
-            for quantiles in (of.a_quantiles_bps, of.b_quantiles_bps)
+            ", ".join(shown("goodput_bps", quantiles[position]) for position in (0, 2, 4))
+            for quantiles in (pair.a_quantiles_bps, pair.b_quantiles_bps)
         )
         lengths = (
-            f"{of.a_interval_s:g} s"
-            if of.a_interval_s == of.b_interval_s
-            else (f"{of.a_interval_s:g} s in A and {of.b_interval_s:g} s in B")
+            f"{pair.a_interval_s:g} s"
+            if pair.a_interval_s == pair.b_interval_s
+            else (f"{pair.a_interval_s:g} s in A and {pair.b_interval_s:g} s in B")
         )
         yield (
             f"{group.name}: goodput in intervals of {lengths}, 5th, 50th, 95th percentile: A {a}; "
-            f"B {b}; largest distance of the distributions {format_percent(of.apart)}"
+            f"B {b}; largest distance of the distributions {format_percent(pair.apart)}"
         )

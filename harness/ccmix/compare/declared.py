@@ -1,7 +1,7 @@
-"""Lists everything that a run declares, as names and values: its environment, its path, its traffic
-and its entry.
+"""Lists all settings that a run declares, as names and values, so that two runs can be compared.
 
-Every field of the model is listed, so that a new key needs no code here.
+They come from its environment, path, traffic and entry (a section of the INI file). Every field of
+the model is listed, so that a new key needs no code here.
 """
 
 from __future__ import annotations
@@ -116,31 +116,43 @@ run, the values that its source reports.
 
 
 def declared(result: Result, section: Mapping[str, str]) -> Declared:
-    """Returns the declared values of a run. `section` has the keys of its entry as the file has
-    them, and is empty for an import.
+    """Returns the settings of a run by part: 'environment', 'path', 'traffic' and 'entry'.
+
+    `section` has the keys of the run's entry as the INI file has them, and is empty for an imported
+    run, which has no file.
     """
     keys = sorted(_OF_ENTRIES) if section else ()
     parts = {
-        "environment": _environment(result),
-        "path": _path(result),
-        "traffic": _traffic(result),
+        "environment": _declared_environment(result),
+        "path": _declared_path(result),
+        "traffic": _declared_traffic(result),
         "entry": ((("", key), section.get(key) or ENTRY_KEYS[key].default or NONE) for key in keys),
     }
     return {part: _by_family(settings) for part, settings in parts.items()}
 
 
 def path_settings(result: Result) -> dict[str, str]:
-    """Returns the settings of a run's path by name, without the name of its section."""
-    return {family + name: value for (family, name), value in _path(result) if name != "topology"}
+    """Returns the settings of a run's path by name, such as {'rate': '100 Mbit/s'}.
+
+    The name of the path's section is left out: two campaigns may call the same path differently.
+    """
+    return {
+        family + name: value
+        for (family, name), value in _declared_path(result)
+        if name != "topology"
+    }
 
 
 @functools.cache
 def path_defaults() -> Settings:
-    """Returns the default settings of a path between hosts."""
-    return _by_family(_leaves(HostPath("", Destination("", "", ""), "iperf3")))
+    """Returns the settings of a real path that sets nothing: a key that equals its default is not a
+    difference.
+    """
+    return _by_family(_field_settings(HostPath("", Destination("", "", ""), "iperf3")))
 
 
 def _by_family(settings: Iterable[tuple[Setting, str]]) -> Settings:
+    """Sorts settings into {family: {name: value}}; joins values with the same name by commas."""
     families: dict[str, dict[str, str]] = {}
     for (family, name), value in settings:
         members = families.setdefault(family, {})
@@ -148,16 +160,27 @@ def _by_family(settings: Iterable[tuple[Setting, str]]) -> Settings:
     return families
 
 
-def _environment(result: Result) -> Iterator[tuple[Setting, str]]:
+def _declared_environment(result: Result) -> Iterator[tuple[Setting, str]]:
+    """Yields ((family, name), value) of the machine, and of facts about hosts, kernels and tools.
+
+    A value that was not recorded is UNKNOWN.
+    """
     facts = result.finished.facts
     build = facts.kernel_version or UNKNOWN
     tool = facts.iperf3 or UNKNOWN
     generator = facts.generator or "iperf3"
     yield ("", "machine"), result.finished.execution.machine
-    yield from _leaves(replace(facts, kernel_version=build, iperf3=tool, generator=generator))
+    yield from _field_settings(
+        replace(facts, kernel_version=build, iperf3=tool, generator=generator)
+    )
 
 
-def _path(result: Result) -> Iterator[tuple[Setting, str]]:
+def _declared_path(result: Result) -> Iterator[tuple[Setting, str]]:
+    """Yields ((family, name), value) of the settings of a run's path, emulated or real.
+
+    A family is a prefix of names, such as 'sender-'. Of an imported run only its condition (swept
+    values), source and destination are known.
+    """
     path = result.run.path
     yield ("", "path"), EMULATED if isinstance(path, Topology) else "real"
     if isinstance(path, HostPath) and imported(result.finished):
@@ -169,85 +192,106 @@ def _path(result: Result) -> Iterator[tuple[Setting, str]]:
             for name, value in ({"src": path.src, "alias": path.dst.name} | condition).items()
         )
         return
-    yield from _leaves(path)
+    yield from _field_settings(path)
     if isinstance(path, Topology):
         yield ("", "hosts"), ", ".join(sender.name for sender in path.senders)
-        yield from _of_each({sender.name: dict(_sender(sender)) for sender in path.senders})
+        yield from _joined_hosts(
+            {sender.name: dict(_declared_sender(sender)) for sender in path.senders}
+        )
         yield from (
             (("", f"at.{change.at_s:.12g}s"), path_text.change(change)) for change in path.changes
         )
 
 
-def _sender(sender: Sender) -> Iterator[tuple[Setting, str]]:
-    for (family, name), value in _leaves(sender):
+def _declared_sender(sender: Sender) -> Iterator[tuple[Setting, str]]:
+    """Yields ((family, name), value) of a sending host of an emulated path.
+
+    If it sets no delay for ACKs, each direction has half of the RTT: a single setting says so.
+    """
+    for (family, name), value in _field_settings(sender):
         if sender.ack_delay_s is not None or name not in ("data-delay", "ack-delay"):
             yield (family, name), value
         elif name == "data-delay":
             yield ("", "delay (half of rtt)"), value
 
 
-def _traffic(result: Result) -> Iterator[tuple[Setting, str]]:
+def _declared_traffic(result: Result) -> Iterator[tuple[Setting, str]]:
+    """Yields ((family, name), value) of the traffic and of each of its sources.
+
+    A named source (a section flows.NAME) on several hosts is listed once, with the values of all
+    hosts. Values that few imported files tell are UNKNOWN instead of none.
+    """
     run, sources = result.run, dict[str, dict[str, dict[Setting, str]]]()
-    for (family, name), value in _leaves(run.traffic):
-        untold = (
+    for (family, name), value in _field_settings(run.traffic):
+        is_unknown = (
             imported(result.finished) and name in TOLD_BY_FEW_IMPORTS and value in (NONE, "0 s")
         )
-        yield (family, name), UNKNOWN if untold else value
-    yield ("", "accept-limits"), _text(run.accept_limits, "accept_limits")
+        yield (family, name), UNKNOWN if is_unknown else value
+    yield ("", "accept-limits"), _value_text(run.accept_limits, "accept_limits")
     for source in run.traffic.sources:
-        sources.setdefault(source.name, {})[source.host] = dict(_leaves(source))
-    for source_name, of_hosts in sources.items():
+        sources.setdefault(source.name, {})[source.host] = dict(_field_settings(source))
+    for source_name, by_host in sources.items():
         prefix = f"flows.{source_name} " if source_name else ""
         if source_name:
-            yield (prefix, "host"), ", ".join(of_hosts)
-        for (family, name), value in _of_each(of_hosts):
+            yield (prefix, "host"), ", ".join(by_host)
+        for (family, name), value in _joined_hosts(by_host):
             if name not in ("name", "host") and (source_name or name not in ("type", "start")):
-                yield (
-                    (prefix + family, name if source_name or name != "command" else "src-cmd"),
-                    value,
-                )
+                key = "src-cmd" if name == "command" and not source_name else name
+                yield (prefix + family, key), value
 
 
-def _of_each(hosts: Mapping[str, Mapping[Setting, str]]) -> Iterator[tuple[Setting, str]]:
-    """Yields the declared values of hosts: a single value if all hosts have it, otherwise
-    'h1 none, h2 3%'.
+def _joined_hosts(hosts: Mapping[str, Mapping[Setting, str]]) -> Iterator[tuple[Setting, str]]:
+    """Yields the settings of several hosts, given by host name.
+
+    The value is a single one if all hosts have it, otherwise it names the hosts: 'h1 none, h2 3%'.
     """
-    for setting in dict.fromkeys(setting for own in hosts.values() for setting in own):
-        values = {host: own.get(setting, NONE) for host, own in hosts.items()}
+    for setting in dict.fromkeys(setting for settings in hosts.values() for setting in settings):
+        values = {host: settings.get(setting, NONE) for host, settings in hosts.items()}
         first, *others = dict.fromkeys(values.values())
         yield setting, ", ".join(map(" ".join, values.items())) if others else first
 
 
-def _leaves(value: DataclassInstance, family: str = "") -> Iterator[tuple[Setting, str]]:
-    """Yields the fields of a dataclass of the model, and of nested ones that are not written as a
-    single value.
+def _field_settings(value: DataclassInstance, family: str = "") -> Iterator[tuple[Setting, str]]:
+    """Yields ((family, name), value) of a dataclass's fields, and of dataclasses in them.
+
+    A setting is called like its INI key: the field 'rate_bps' gives 'rate'. `family` is put before
+    the names of nested fields.
     """
     for each in fields(value):
         in_class = f"{type(value).__name__}.{each.name}"
         if in_class not in _LEFT_OUT:
             name, unit = _FIELD.fullmatch(each.name).groups()  # type: ignore[union-attr]
             name = _NAMES.get(in_class, _NAMES.get(each.name, name.replace("_", "-")))
-            yield from _below(getattr(value, each.name), family, name, each.name, unit)
+            yield from _value_settings(getattr(value, each.name), family, name, each.name, unit)
 
 
-def _below(
+def _value_settings(
     value: object, family: str, name: str, field: str, unit: str | None
 ) -> Iterator[tuple[Setting, str]]:
+    """Yields ((family, name), value) of one field: several for a mapping or a dataclass.
+
+    `name` is the name of the setting, `field` that of the dataclass's field, and `unit` its unit,
+    such as 'bps'; None without a unit.
+    """
     joined = family + name + " " * name[-1:].isalnum()
     if isinstance(value, Mapping):
         for key, member in value.items():
-            yield from _below(member, joined, key, field, None)
+            yield from _value_settings(member, joined, key, field, None)
     elif (
         is_dataclass(value)
         and not isinstance(value, type)
         and type(value).__str__ is object.__str__
     ):
-        yield from _leaves(value, joined)
+        yield from _field_settings(value, joined)
     else:
-        yield (family, name), _text(value, field, unit)
+        yield (family, name), _value_text(value, field, unit)
 
 
-def _text(value: object, field: str, unit: str | None = None) -> str:
+def _value_text(value: object, field: str, unit: str | None = None) -> str:
+    """Returns a value as an INI file would have it: '100 Mbit/s', 'on', 'none'.
+
+    Long texts are cut after MOST_CHARACTERS; a hash of the whole text tells them apart.
+    """
     match field, value:
         case _, None | () | "":
             return NONE
@@ -272,7 +316,7 @@ def _text(value: object, field: str, unit: str | None = None) -> str:
             text = format_exact(value, unit) if unit else f"{value:.12g}"
         case _, tuple():
             text = (" " if field == IN_TUPLE else ", ").join(
-                _text(each, IN_TUPLE, unit) for each in value
+                _value_text(each, IN_TUPLE, unit) for each in value
             )
         case _, Group(pacing_bps=float() as pacing_bps):
             text = str(value).replace(f"@{pacing_bps:.0f}", f"@{format_exact(pacing_bps, 'bps')}")

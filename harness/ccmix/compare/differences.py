@@ -1,6 +1,4 @@
-"""Finds the settings that conditions of two campaigns declare differently: each pair of conditions
-is compared by itself.
-"""
+"""Finds the settings that differ between the matching conditions of two campaigns, A and B."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,8 +35,10 @@ OF_EVERY_HOST = ("sysctl.", "offloads.", "sender-queue.")
 
 @dataclass(frozen=True)
 class Difference:
-    """Describes a setting that has other values in B than in A, in these `conditions`: in all
-    conditions of both if there are none.
+    """Describes a setting whose values differ between A and B.
+
+    `a` and `b` have the values, several if runs differ. `conditions` are the names of the
+    conditions that differ; empty means all.
     """
 
     what: str
@@ -48,38 +48,46 @@ class Difference:
 
     @property
     def unknown(self) -> bool:
-        """Returns whether a campaign doesn't record a value that must exist: the value may be the
-        same in both.
+        """Returns whether a campaign doesn't record a value that must exist.
+
+        The value may then be the same in both campaigns.
         """
         return UNKNOWN in (*self.a, *self.b)
 
 
 class _ValuePair(NamedTuple):
+    """A setting, and its values in A and in B."""
+
     what: str
     a: tuple[str, ...]
     b: tuple[str, ...]
 
 
 def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Difference]:
-    """Returns the differences of environment, path, traffic and entry between pairs of A and B,
-    beginning with the unknown ones.
+    """Returns the settings that differ in the matching conditions of A and B, unknown values first.
+
+    Each pair of conditions is compared by itself; the same difference in several is listed once.
     """
-    read_a, read_b = _reader(a), _reader(b)
-    names: dict[_ValuePair, list[str]] = {}
+    read_a, read_b = _declared_reader(a), _declared_reader(b)
+    conditions_by_row: dict[_ValuePair, list[str]] = {}
     for pair in pairs:
-        for row in _between(read_a(pair.a.results), read_b(pair.b.results)):
-            names.setdefault(row, []).append(pair.name)
-    settings = list(dict.fromkeys(row.what for row in names))
+        for row in _differing_settings(read_a(pair.a.results), read_b(pair.b.results)):
+            conditions_by_row.setdefault(row, []).append(pair.name)
+    settings = list(dict.fromkeys(row.what for row in conditions_by_row))
     found = (
-        Difference(*row, conditions=() if len(names[row]) == len(pairs) else tuple(names[row]))
-        for row in sorted(names, key=lambda row: settings.index(row.what))
+        Difference(*row, conditions=() if len(conditions) == len(pairs) else tuple(conditions))
+        for row, conditions in sorted(
+            conditions_by_row.items(), key=lambda item: settings.index(item[0].what)
+        )
     )
     return sorted(found, key=lambda difference: not difference.unknown)
 
 
-def _reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:
-    """Returns a function that reads the declared values of a run, but reads equal parts only once:
-    there may be a hundred thousand runs, and few facts, paths and traffics.
+def _declared_reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:
+    """Returns a function that reads the settings that runs of a campaign declare, each set once.
+
+    It keeps the settings that it has read: a campaign may have a hundred thousand runs, but has
+    only few different hosts, paths and kinds of traffic.
     """
     known: dict[tuple[object, ...], Declared] = {}
     sections: dict[str, Mapping[str, str]] = {}
@@ -88,64 +96,87 @@ def _reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:
             file = ini.read(campaign.outdir / FILE, campaign.ini)
             sections |= {section.name: section.inherited | section.own for section in file.sections}
 
-    def read(some: Sequence[Result]) -> list[Declared]:
-        found = {}
-        for result in some:
+    def read(runs: Sequence[Result]) -> list[Declared]:
+        """Returns the different sets of declared settings among the runs, usually only one."""
+        declared_by_key = {}
+        for result in runs:
             run, finished = result.run, result.finished
             condition = run.condition.items() if imported(finished) else ()
             ids = map(id, (finished.facts, run.path, run.traffic))
             key = finished.execution.machine, run.entry, run.accept_limits, *condition, *ids
             if key not in known:
                 known[key] = declared(result, sections.get(run.entry, {}))
-            found[key] = known[key]
-        return list(found.values())
+            declared_by_key[key] = known[key]
+        return list(declared_by_key.values())
 
     return read
 
 
-def _between(a: Sequence[Declared], b: Sequence[Declared]) -> Iterator[_ValuePair]:
+def _differing_settings(a: Sequence[Declared], b: Sequence[Declared]) -> Iterator[_ValuePair]:
+    """Yields the settings that differ between the runs of a condition in A and in B.
+
+    If a campaign lacks a whole family, such as all sysctls, that is a single difference.
+    """
     for part in a[0]:
-        of_a, of_b = ([each[part] for each in side] for side in (a, b))
-        for family in _keys(*of_a, *of_b) if of_a != of_b else ():
-            own_a, own_b = (
-                [settings.get(family, {}) for settings in side] for side in (of_a, of_b)
+        families_a, families_b = ([run[part] for run in side] for side in (a, b))
+        if families_a == families_b:
+            continue
+        for family in _all_keys(*families_a, *families_b):
+            members_a, members_b = (
+                [families.get(family, {}) for families in side] for side in (families_a, families_b)
             )
-            one = not any(own_a) or not any(own_b)  # a side lacks the family
-            for name in [""] if one else _keys(*own_a, *own_b):
+            family_is_missing = not any(members_a) or not any(members_b)
+            for name in [""] if family_is_missing else _all_keys(*members_a, *members_b):
                 values_a, values_b = (
-                    [_in_one(own) if one else own.get(name, "") for own in side]
-                    for side in (own_a, own_b)
+                    [
+                        _joined_members(members) if family_is_missing else members.get(name, "")
+                        for members in side
+                    ]
+                    for side in (members_a, members_b)
                 )
-                shown_a = _shown(values_a, _absent(part, family, name, a[0], b[0], values_b))
-                shown_b = _shown(values_b, _absent(part, family, name, b[0], a[0], values_a))
+                missing_a = _value_if_missing(part, family, name, a[0], b[0], values_b)
+                missing_b = _value_if_missing(part, family, name, b[0], a[0], values_a)
+                shown_a = _distinct_values(values_a, missing_a)
+                shown_b = _distinct_values(values_b, missing_b)
                 if {*shown_a} != {*shown_b} and "" not in (*shown_a, *shown_b):
                     yield _ValuePair((family + name).rstrip(" -."), shown_a, shown_b)
 
 
-def _in_one(members: Mapping[str, str]) -> str:
+def _joined_members(members: Mapping[str, str]) -> str:
+    """Returns all settings of a family as one text: 'h1 none, h2 3%'."""
     return ", ".join(map(" ".join, members.items()))
 
 
-def _shown(values: Sequence[str], absent: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value or absent for value in values))
+def _distinct_values(values: Sequence[str], missing: str) -> tuple[str, ...]:
+    """Returns the values, each once, with `missing` in place of ''."""
+    return tuple(dict.fromkeys(value or missing for value in values))
 
 
-def _keys(*mappings: Mapping[str, object]) -> list[str]:
+def _all_keys(*mappings: Mapping[str, object]) -> list[str]:
     return list(dict.fromkeys(key for mapping in mappings for key in mapping))
 
 
-def _absent(
-    part: str, family: str, name: str, own: Declared, other: Declared, others: Sequence[str]
+def _value_if_missing(
+    part: str,
+    family: str,
+    name: str,
+    campaign: Declared,
+    other: Declared,
+    other_values: Sequence[str],
 ) -> str:
-    """Returns the value of a setting that only the other has; '' if that is not a difference."""
-    paths = [each["path"][""]["path"] for each in (own, other)]
-    foreign = own["environment"][""]["machine"] == "imported"
+    """Returns the value to show for a setting that a `campaign` lacks and the `other` has.
+
+    It is UNKNOWN if the campaign can't have recorded it, NONE if it is not set, and '' if this is
+    not a difference, such as the queue of an emulated path that a real path can't have.
+    """
+    paths = [each["path"][""]["path"] for each in (campaign, other)]
+    foreign = campaign["environment"][""]["machine"] == "imported"
     if part == "entry":
         return ""
     if part != "path" or (paths[0] == paths[1] and not foreign):
         return UNKNOWN if part == "environment" and family in OF_EVERY_HOST else NONE
     if paths[1] == EMULATED:
         return "" if (family + name).startswith(OF_EMULATION) else UNKNOWN
-    if name in ENDS or {*others} <= {path_defaults().get(family, {}).get(name, NONE)}:
+    if name in ENDS or {*other_values} <= {path_defaults().get(family, {}).get(name, NONE)}:
         return ""
     return UNKNOWN if foreign else NONE

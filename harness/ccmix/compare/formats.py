@@ -1,5 +1,7 @@
-"""Writes a comparison as text for a terminal, as CSV, as a single HTML file that needs no network,
-and as Markdown tables. The templates use the sentences of comparison_text and range_text.
+"""Writes a comparison of two campaigns as text for a terminal, CSV, HTML or Markdown.
+
+The HTML is a single file that needs no network. The templates use the sentences of comparison_text
+and range_text.
 """
 
 from collections.abc import Iterator
@@ -40,16 +42,26 @@ COLUMNS = (
 
 
 def csv_table(compared: Compared) -> str:
-    """Returns numbers in the units of their metrics; for a range, b_mean is the mean of the best
-    estimate.
+    """Returns the comparison as CSV with COLUMNS; numbers have the units of their metrics.
 
-    For an unknown key, b_low and b_high are the two means between which it moves the goodput most.
+    The column 'what' says what a row is: a range, an unknown key, a condition, or runs that are not
+    valid. In a range, b_mean is the mean of the best estimate. In a row of an unknown key, b_low
+    and b_high are the two means between which the key moves the goodput most.
     """
-    lines = [*_ranges(compared), *_unknown(compared), *_conditions(compared), *_not_valid(compared)]
-    return csv_text([COLUMNS, *([line.get(column) for column in COLUMNS] for line in lines)])
+    rows = (
+        *_range_rows(compared),
+        *_unknown_key_rows(compared),
+        *_condition_rows(compared),
+        *_not_valid_rows(compared),
+    )
+    return csv_text([COLUMNS, *([row.get(column) for column in COLUMNS] for row in rows)])
 
 
-def _ranges(compared: Compared) -> Iterator[dict[str, Cell]]:
+def _range_rows(compared: Compared) -> Iterator[dict[str, Cell]]:
+    """Yields a CSV row for each metric of A that is compared with a range of B.
+
+    A range has conditions that differ only in keys whose real value is unknown.
+    """
     for each in compared.ranges:
         for tested in each.tested:
             span, point = tested.b, tested.b.point
@@ -60,7 +72,7 @@ def _ranges(compared: Compared) -> Iterator[dict[str, Cell]]:
                 "unknown": " ".join(each.b.unknown),
                 "group": tested.group,
                 "metric": tested.metric,
-                **_of_side("a", tested.a),
+                **_side_columns("a", tested.a),
                 "b_runs": span.runs,
                 "b_mean": point.sample.mean if point else None,
                 "b_low": span.low,
@@ -70,7 +82,8 @@ def _ranges(compared: Compared) -> Iterator[dict[str, Cell]]:
             }
 
 
-def _unknown(compared: Compared) -> Iterator[dict[str, Cell]]:
+def _unknown_key_rows(compared: Compared) -> Iterator[dict[str, Cell]]:
+    """Yields a CSV row for each unknown key of B: how far it moves the goodput of a group."""
     for each, group, effect in range_text.effects(compared.ranges):
         yield {
             "what": "unknown",
@@ -85,7 +98,8 @@ def _unknown(compared: Compared) -> Iterator[dict[str, Cell]]:
         }
 
 
-def _conditions(compared: Compared) -> Iterator[dict[str, Cell]]:
+def _condition_rows(compared: Compared) -> Iterator[dict[str, Cell]]:
+    """Yields a CSV row for each condition, group and metric that A or B has a value of."""
     for condition in compared.conditions:
         for tested in condition.tested:
             if tested.a is None and tested.b is None:
@@ -100,8 +114,8 @@ def _conditions(compared: Compared) -> Iterator[dict[str, Cell]]:
                 "b": condition.b.name,
                 "group": tested.group,
                 "metric": tested.metric,
-                **_of_side("a", tested.a),
-                **_of_side("b", tested.b),
+                **_side_columns("a", tested.a),
+                **_side_columns("b", tested.b),
                 "ratio": tested.found.ratio if tested.found else None,
                 "ratio_low": ratio_low,
                 "ratio_high": ratio_high,
@@ -109,7 +123,8 @@ def _conditions(compared: Compared) -> Iterator[dict[str, Cell]]:
             }
 
 
-def _not_valid(compared: Compared) -> Iterator[dict[str, Cell]]:
+def _not_valid_rows(compared: Compared) -> Iterator[dict[str, Cell]]:
+    """Yields a CSV row with the goodput of runs that are not valid, by campaign and meaning."""
     pairs: tuple[ComparedRange | ComparedCondition, ...] = (*compared.ranges, *compared.conditions)
     for pair in pairs:
         for side in ("a", "b"):
@@ -126,7 +141,8 @@ def _not_valid(compared: Compared) -> Iterator[dict[str, Cell]]:
                 }
 
 
-def _of_side(side: str, spread: Spread | None) -> dict[str, Cell]:
+def _side_columns(side: str, spread: Spread | None) -> dict[str, Cell]:
+    """Returns the columns a_runs, a_mean, a_low and a_high for `side` 'a'; {} without a value."""
     if spread is None:
         return {}
     low, high = spread.ci95 or (None, None)
@@ -139,23 +155,31 @@ def _of_side(side: str, spread: Spread | None) -> dict[str, Cell]:
 
 
 def terminal(compared: Compared) -> str:
-    """Returns the differences, then a sentence and the numbers of each condition, then the
-    conditions that only one campaign has.
+    """Returns the comparison as text for a terminal.
+
+    First come the differences in the settings, then a sentence and the numbers for each condition,
+    and last the conditions that only one campaign has.
     """
     return _rendered(text_templates("ccmix.compare"), "comparison.txt.j2", compared)
 
 
 def markdown(compared: Compared) -> str:
-    """Returns tables for a page: the differences, and the goodput of all conditions."""
+    """Returns Markdown tables for a wiki page: differences in the settings, and all goodputs."""
     return _rendered(text_templates("ccmix.compare"), "comparison.md.j2", compared)
 
 
 def html_page(compared: Compared, name_a: str, name_b: str, *charts: str) -> str:
-    """Returns the page; `charts` are drawings as SVG of the ranges, if there are any, and of the
+    """Returns the comparison as an HTML page.
+
+    `charts` are SVG texts: that of the ranges, only if there are any, and then that of the
     conditions.
     """
-    left = list(charts)
-    ranges = _drawing(left.pop(0), "ranges", "Ranges of B") if compared.ranges and left else None
+    remaining = list(charts)
+    ranges = (
+        _inline_drawing(remaining.pop(0), "ranges", "Ranges of B")
+        if compared.ranges and remaining
+        else None
+    )
     return _rendered(
         html_templates("ccmix.compare"),
         "page.html",
@@ -163,18 +187,24 @@ def html_page(compared: Compared, name_a: str, name_b: str, *charts: str) -> str
         name_a=name_a,
         name_b=name_b,
         range_chart=ranges,
-        chart=_drawing(left.pop(0), "chart", "Goodput of all conditions") if left else None,
+        chart=_inline_drawing(remaining.pop(0), "chart", "Goodput of all conditions")
+        if remaining
+        else None,
     )
 
 
 def _rendered(
     environment: jinja2.Environment, template: str, compared: Compared, **more: object
 ) -> str:
+    """Renders a template of ccmix.compare; `more` are values that only this template needs."""
     return environment.get_template(template).render(
         compared=compared, text=comparison_text, range_text=range_text, table=TextTable, **more
     )
 
 
-def _drawing(svg: str, name: str, what: str) -> InlineDrawing:
-    drawing = inline(svg, name, f"{what}; the table has the same numbers")
+def _inline_drawing(svg: str, name: str, subject: str) -> InlineDrawing:
+    """Returns an SVG to embed in the page under the id `name`; `subject` is its text for a screen
+    reader.
+    """
+    drawing = inline(svg, name, f"{subject}; the table has the same numbers")
     return replace(drawing, svg=markupsafe.Markup(drawing.svg))

@@ -1,6 +1,7 @@
-"""Finds the groups that conditions of two campaigns have in common, and compares their values and
-distributions. Also compares the values of A with ranges of B: does the real result lie within the
-range that the unknown keys leave open?
+"""Compares the results of two campaigns, A and B, for each group: the flows of one CCA.
+
+Also compares the results of A with ranges of B: does the real result lie within the range that the
+unknown keys of an emulated path leave open?
 """
 
 import contextlib
@@ -45,76 +46,72 @@ _T = TypeVar("_T", bound=GroupTest)
 
 
 def goodputs_of(tested: Iterable[_T]) -> list[_T]:
-    """Returns the tests of the groups' goodput, or of the run's if there is no group in both
-    campaigns.
+    """Returns the tests that decide on a condition's verdict: those of the groups' goodput.
+
+    Without a group that both campaigns have, it is the test of the whole run's goodput.
     """
-    every = [test for test in tested if test.metric == VERDICT_METRIC]
-    return [test for test in every if test.group != WHOLE] or every
+    of_goodput = [test for test in tested if test.metric == VERDICT_METRIC]
+    return [test for test in of_goodput if test.group != WHOLE] or of_goodput
 
 
 def families(tested: Sequence[GroupTest]) -> Iterable[list[int]]:
-    """Returns the positions of the tests whose p-values are adjusted together (Holm): the tests of
-    each metric, and tests of groups separately from tests of whole runs.
+    """Returns the positions of the tests whose p-values are adjusted together (Holm).
+
+    Tests of the same metric belong together, but those of groups and of whole runs do not.
     """
-    places: dict[tuple[str, bool], list[int]] = {}
-    for place, test in enumerate(tested):
-        places.setdefault((test.metric, test.group == WHOLE), []).append(place)
-    return places.values()
+    positions: dict[tuple[str, bool], list[int]] = {}
+    for position, test in enumerate(tested):
+        positions.setdefault((test.metric, test.group == WHOLE), []).append(position)
+    return positions.values()
 
 
 def groups_of_both(a: Result, b: Result) -> Iterator[tuple[str, str]]:
-    """Yields pairs of groups with the same name, and of other groups if each is the only one of its
-    CCA.
+    """Yields (name in A, name in B) of the groups that can be compared.
+
+    They have the same name; or each is the only unmatched group of its CCA in its campaign.
     """
-    of_a, of_b = (
+    ccas_a, ccas_b = (
         {group.group: group.cca for group in result.finished.metrics.groups} for result in (a, b)
     )
-    ccas_a, ccas_b = (
-        [cca for name, cca in own.items() if name not in of_a.keys() & of_b.keys()]
-        for own in (of_a, of_b)
-    )
-    for name, cca in of_a.items():
-        if name in of_b:
+    left_a = [cca for name, cca in ccas_a.items() if name not in ccas_b]
+    left_b = {name: cca for name, cca in ccas_b.items() if name not in ccas_a}
+    for name, cca in ccas_a.items():
+        names_in_b = [other for other, cca_in_b in left_b.items() if cca_in_b == cca]
+        if name in ccas_b:
             yield name, name
-        elif ccas_a.count(cca) == ccas_b.count(cca) == 1:
-            yield (
-                name,
-                next(
-                    other
-                    for other, of_other in of_b.items()
-                    if of_other == cca and other not in of_a
-                ),
-            )
+        elif left_a.count(cca) == len(names_in_b) == 1:
+            yield name, names_in_b[0]
 
 
-def values(cell: Cell, group: str, metric: str) -> list[float]:
-    """Returns the metric of the valid runs that have it."""
+def metric_values(cell: Cell, group: str, metric: str) -> list[float]:
+    """Returns a metric from each valid run of a condition that has it.
+
+    It is that of a group, or of the run if `group` is WHOLE; `metric` is a name such as
+    'goodput_bps'.
+    """
     found = []
     for result in cell.valid:
-        metrics = result.finished.metrics
-        own = (
-            metrics
-            if group == WHOLE
-            else next((own for own in metrics.groups if own.group == group), None)
-        )
-        if own is not None and (value := value_of(own, metric)) is not None:
+        of_run = result.finished.metrics
+        of_group = (each for each in of_run.groups if each.group == group)
+        metrics = of_run if group == WHOLE else next(of_group, None)
+        if metrics is not None and (value := value_of(metrics, metric)) is not None:
             found.append(value)
     return found
 
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 ROWS_AT_ONCE = 100_000  # of several runs, in memory
-_OF_EACH = (pl.col("group").cast(pl.String), pl.col("goodput_bps").cast(pl.Float64))
+_COLUMNS = (pl.col("group").cast(pl.String), pl.col("goodput_bps").cast(pl.Float64))
 
 
 @dataclass(frozen=True)
 class Distributions:
-    """Holds quantiles at SHARES of a group's goodput in intervals, over all valid runs, and the
-    distance of both distributions.
+    """Compares the distributions of a group's goodput, sampled in intervals of all valid runs.
 
-    `apart` is the largest distance of the distribution functions (Kolmogorov and Smirnov's D): 0
-    if they are alike, 1 if they are disjoint. It is not a test, because the intervals of a run
-    depend on each other. Intervals of another length have another distribution.
+    Quantiles are at SHARES. `apart` is the largest distance of the two distribution functions
+    (Kolmogorov and Smirnov's D): 0 if they are alike, 1 if they are disjoint. It is not a test,
+    because the intervals of a run depend on each other. Intervals of another length have another
+    distribution.
     """
 
     a_interval_s: float
@@ -127,47 +124,55 @@ class Distributions:
 def interval_goodputs(
     results: Sequence[Result], unread: list[str]
 ) -> Mapping[object, NDArray[np.float64]]:
-    """Returns for each group the total goodputs (bit/s) of its flows in the measured intervals,
+    """Returns the goodputs of each group in the measured intervals of all runs, in bit/s and
     sorted.
 
-    Leaves out runs whose intervals can't be read, and adds the reasons to `unread`.
+    A goodput is the sum over the group's flows in an interval of a run. Runs whose intervals can't
+    be read are left out, and the reasons are added to `unread`.
     """
-    of_runs: dict[object, list[NDArray[np.float64]]] = {}
-    for rows in _some_at_a_time(_measured(results, unread)):
-        together = rows.group_by("run", "group", "moment").agg(pl.col("goodput_bps").sum())
-        for (group,), own in together.partition_by("group", as_dict=True).items():
-            of_runs.setdefault(group, []).append(own["goodput_bps"].to_numpy())
-    return {group: np.sort(np.concatenate(of_group)) for group, of_group in of_runs.items()}
+    arrays: dict[object, list[NDArray[np.float64]]] = {}
+    for rows in _batches(_measured_intervals(results, unread)):
+        totals = rows.group_by("run", "group", "moment").agg(pl.col("goodput_bps").sum())
+        for (group,), goodputs in totals.partition_by("group", as_dict=True).items():
+            arrays.setdefault(group, []).append(goodputs["goodput_bps"].to_numpy())
+    return {group: np.sort(np.concatenate(parts)) for group, parts in arrays.items()}
 
 
-def _measured(results: Sequence[Result], unread: list[str]) -> Iterator[pl.DataFrame]:
-    """Yields the intervals of each run that has any, without the omitted ones at its start.
+def _measured_intervals(results: Sequence[Result], unread: list[str]) -> Iterator[pl.DataFrame]:
+    """Yields a table of the measured intervals of each run that has any.
 
     If intervals can't be read, adds the reason to `unread`.
     """
     for number, result in enumerate(results):
         if (result.folder / run_files.INTERVALS).exists():
             try:
-                yield _of_run(number, result)
+                yield _read_intervals(number, result)
             except ArchiveError as error:
                 unread.append(str(error))
 
 
-def _of_run(number: int, result: Result) -> pl.DataFrame:
-    """Returns the intervals of a run. Raises ArchiveError."""
+def _read_intervals(number: int, result: Result) -> pl.DataFrame:
+    """Reads the intervals of a run: group, goodput_bps, moment and run, which is `number`.
+
+    Intervals omitted at the start are left out. `moment` counts intervals, and so is the same for
+    all flows. Raises ArchiveError.
+    """
     with parquet.scanned(result.folder / run_files.INTERVALS) as table:
         # iperf3's intervals of several flows end a little apart
         moment = (pl.col("time_s") / pl.col("seconds").median()).round()
         return (
-            table.select(*_OF_EACH, "omitted", moment=moment, run=pl.lit(number))
+            table.select(*_COLUMNS, "omitted", moment=moment, run=pl.lit(number))
             .filter(~pl.col("omitted"))
             .drop("omitted")
             .collect()
         )
 
 
-def _some_at_a_time(tables: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Yields the rows of several tables together: Polars needs the same time for a single table."""
+def _batches(tables: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Joins the tables of many runs into fewer ones of about ROWS_AT_ONCE rows.
+
+    Polars needs about the same time for a small table as for a large one.
+    """
     waiting: list[pl.DataFrame] = []
     for table in tables:
         waiting.append(table)
@@ -179,7 +184,7 @@ def _some_at_a_time(tables: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def _interval_s(results: Sequence[Result]) -> float:
-    """Returns the length of the intervals, from the first run whose intervals can be read."""
+    """Returns the intervals' length: the median in the first run whose intervals can be read."""
     for result in results:
         with contextlib.suppress(ArchiveError):
             seconds = parquet.read(result.folder / run_files.INTERVALS, ["seconds"])["seconds"]
@@ -190,25 +195,37 @@ def _interval_s(results: Sequence[Result]) -> float:
 def distributions(
     a: Sequence[Result], b: Sequence[Result], groups: Iterable[tuple[str, str]], unread: list[str]
 ) -> dict[str, Distributions]:
-    """Returns the distributions of both by the name in A; `groups` are pairs of names.
+    """Compares the goodput distributions of groups; returns them by the group's name in A.
 
-    Leaves out groups without intervals in A or B, and runs whose intervals can't be read: adds the
-    reasons to `unread`.
+    `groups` has pairs (name in A, name in B). Groups without intervals in A or B are left out. For
+    runs whose intervals can't be read, the reasons are added to `unread`.
     """
-    every_a, every_b = interval_goodputs(a, unread), interval_goodputs(b, unread)
+    goodputs_a, goodputs_b = interval_goodputs(a, unread), interval_goodputs(b, unread)
     return {
-        name: _of_group(_interval_s(a), _interval_s(b), every_a[name], every_b[name_in_b])
+        name: _compare_distributions(
+            _interval_s(a), _interval_s(b), goodputs_a[name], goodputs_b[name_in_b]
+        )
         for name, name_in_b in groups
-        if name in every_a and name_in_b in every_b
+        if name in goodputs_a and name_in_b in goodputs_b
     }
 
 
-def _of_group(
-    a_interval_s: float, b_interval_s: float, of_a: NDArray[np.float64], of_b: NDArray[np.float64]
+def _compare_distributions(
+    a_interval_s: float,
+    b_interval_s: float,
+    goodputs_a: NDArray[np.float64],
+    goodputs_b: NDArray[np.float64],
 ) -> Distributions:
-    every = np.concatenate([of_a, of_b])
-    shares = [np.searchsorted(own, every, side="right") / own.size for own in (of_a, of_b)]
-    quantiles = [tuple(float(value) for value in np.quantile(own, SHARES)) for own in (of_a, of_b)]
+    """Computes the quantiles and the distance of two sorted arrays of goodputs in bit/s."""
+    all_goodputs = np.concatenate([goodputs_a, goodputs_b])
+    shares = [
+        np.searchsorted(goodputs, all_goodputs, side="right") / goodputs.size
+        for goodputs in (goodputs_a, goodputs_b)
+    ]
+    quantiles = [
+        tuple(float(value) for value in np.quantile(goodputs, SHARES))
+        for goodputs in (goodputs_a, goodputs_b)
+    ]
     return Distributions(
         a_interval_s=a_interval_s,
         b_interval_s=b_interval_s,
@@ -225,8 +242,10 @@ RangeWord = Literal["in the range", "outside", "can't tell"]
 
 @dataclass(frozen=True)
 class RangeTested:
-    """Holds the tests of a metric of a group, or of the whole run, with p-values adjusted for all
-    tests (Holm).
+    """Holds the test whether a metric of A lies in a range of B, for a group or the whole run.
+
+    The range spans the means of conditions of B that differ only in keys whose real value is
+    unknown. P-values are adjusted for the number of tests (Holm).
     """
 
     group: str
@@ -238,8 +257,10 @@ class RangeTested:
 
     @property
     def outside_by(self) -> float:
-        """Returns the distance of A's mean from the range, as a fraction of the nearer end:
-        positive above the range, negative below, 0 within. It is infinite above an end of 0.
+        """Returns the distance of A's mean from the range, as a fraction of the nearer end.
+
+        It is 0.1 if the mean is 10% above the range, -0.1 if it is 10% below, 0 inside, and
+        infinite above a range that ends at 0.
         """
         if self.b.low <= self.a.mean <= self.b.high:
             return 0.0
@@ -248,14 +269,15 @@ class RangeTested:
 
     @property
     def verdict(self) -> RangeWord:
-        """Returns 'in the range' within the margin, even if there is a significant
-        difference below it.
+        """Returns the verdict; 'in the range' includes the margin around the range, even if a
+        difference within the margin is significant.
         """
         if significant(self.found.p_inside):
             return "in the range"
         return "outside" if significant(self.found.p_outside) and self.outside_by else "can't tell"
 
     def to_json(self) -> dict[str, object]:
+        """Returns the test for the comparison's JSON."""
         by = self.outside_by
         return {
             "group": self.group,
@@ -264,8 +286,8 @@ class RangeTested:
             "b": {
                 "low": self.b.low,
                 "high": self.b.high,
-                "point": _member(self.b.point) if self.b.point else None,
-                "conditions": [_member(member) for member in self.b.members],
+                "point": _member_json(self.b.point) if self.b.point else None,
+                "conditions": [_member_json(member) for member in self.b.members],
                 "without_valid_runs": [dict(unknown) for unknown in self.b.missing],
             },
             "verdict": self.verdict,
@@ -275,7 +297,8 @@ class RangeTested:
         }
 
 
-def _member(member: RangeMember) -> dict[str, object]:
+def _member_json(member: RangeMember) -> dict[str, object]:
+    """Returns a condition of a range: the values of its unknown keys, and the metric's spread."""
     return {"unknown": dict(member.unknown), **asdict(member.spread)}
 
 
@@ -289,8 +312,9 @@ class GroupEffects:
 
 @dataclass(frozen=True)
 class ComparedRange:
-    """Describes a condition of A compared with a range of B; the goodput of its groups decides on
-    the verdict.
+    """Compares a condition of A with a range of B: conditions that differ only in unknown keys.
+
+    The goodput of its groups decides on the verdict.
     """
 
     a: Cell
@@ -301,50 +325,58 @@ class ComparedRange:
 
     @property
     def goodputs(self) -> list[RangeTested]:
-        """Returns the tests of the groups' goodput, or of the run's if both have no group."""
+        """Returns the tests of the groups' goodput, or of the run's if no group is in both."""
         return goodputs_of(self.tested)
 
     @property
     def verdict(self) -> RangeWord:
-        """Returns 'outside' if any group is, 'in the range' if all are."""
+        """Returns 'outside' if any group is outside, and 'in the range' only if all groups are."""
         verdicts = {tested.verdict for tested in self.goodputs}
         if "outside" in verdicts:
             return "outside"
         return "in the range" if verdicts == {"in the range"} else "can't tell"
 
     def to_json(self) -> dict[str, object]:
+        """Returns the verdict, the tests, and the effect of each unknown key for the JSON."""
         return {
             "matched_by": self.rule,
             "unknown": list(self.b.unknown),
             "verdict": self.verdict,
             "metrics": [tested.to_json() for tested in self.tested],
             "sensitivity": [
-                _effect(of_group.group, effect)
+                _effect_json(of_group.group, effect)
                 for of_group in self.effects
                 for effect in of_group.effects
             ],
         }
 
 
-def _effect(group: str, effect: KeyEffect) -> dict[str, object]:
+def _effect_json(group: str, effect: KeyEffect) -> dict[str, object]:
+    """Returns how far one unknown key moves the goodput of a group, for the comparison's JSON."""
     return {
         "group": group,
         "unknown": effect.key,
         "ratio": effect.ratio,
         "explains": effect.explains,
-        "low": _member(effect.low),
-        "high": _member(effect.high),
+        "low": _member_json(effect.low),
+        "high": _member_json(effect.high),
         "p": effect.p,
     }
 
 
 def compared_range(a: Cell, b: RangeCell, rule: str, margin: float) -> ComparedRange:
-    """Compares a condition of A with a range of B; the p-values are not adjusted yet."""
-    names = list(groups_of_both(a.first, b.first))
-    asked = [(group, in_b, metric) for group, in_b in names for metric in OF_GROUP]
-    if len(names) != 1:
-        asked.append((WHOLE, WHOLE, VERDICT_METRIC))
-    tested = tuple(found for each in asked if (found := _tested(a, b, *each, margin)))
+    """Compares a condition of A with a range of B; call adjusted() for the p-values of all ranges.
+
+    `rule` says why the two match. `margin` is the relative distance, such as 0.05, that still
+    counts as in the range.
+    """
+    group_names = list(groups_of_both(a.first, b.first))
+    group_metrics = [(group, in_b, metric) for group, in_b in group_names for metric in OF_GROUP]
+    if len(group_names) != 1:
+        group_metrics.append((WHOLE, WHOLE, VERDICT_METRIC))
+    tested = tuple(
+        found for each in group_metrics if (found := _test_against_range(a, b, *each, margin))
+    )
     of_goodput = [each for each in tested if each.metric == VERDICT_METRIC]
     return ComparedRange(
         a,
@@ -355,13 +387,17 @@ def compared_range(a: Cell, b: RangeCell, rule: str, margin: float) -> ComparedR
     )
 
 
-def _tested(
+def _test_against_range(
     a: Cell, b: RangeCell, group: str, group_in_b: str, metric: str, margin: float
 ) -> RangeTested | None:
-    """Returns None if A or B has no value."""
-    sample = MetricSample(tuple(values(a, group, metric)))
-    finished = {unknown: values(cell, group_in_b, metric) for unknown, cell in b.members}
-    span = range_of({unknown: finished.get(unknown, []) for unknown in b.planned})
+    """Tests whether a metric of A lies in a range of B; None if A or B has no value of it.
+
+    `b` has conditions that differ only in unknown keys. All planned ones belong to the range, even
+    if some of them have no runs yet.
+    """
+    sample = MetricSample(tuple(metric_values(a, group, metric)))
+    values_in_b = {unknown: metric_values(cell, group_in_b, metric) for unknown, cell in b.members}
+    span = range_of({unknown: values_in_b.get(unknown, []) for unknown in b.planned})
     spread = Spread.of(sample.values)
     if spread is None or span is None:
         return None
@@ -369,16 +405,19 @@ def _tested(
 
 
 def adjusted(ranges: Sequence[ComparedRange]) -> Iterator[ComparedRange]:
-    """Yields the ranges with p-values adjusted for the number of conditions and groups (Holm).
+    """Yields the ranges with p-values adjusted (Holm) for the number of conditions and groups.
 
-    Each metric and each of its two questions is a family; so is the run as a whole.
+    The two questions of a metric, whether it is inside and whether it is outside, are adjusted
+    separately.
     """
-    every = [tested for compared in ranges for tested in compared.tested]
-    for family in families(every):
-        inside = holm([every[at].found.p_inside for at in family])
-        outside = holm([every[at].found.p_outside for at in family])
-        for at, p_inside, p_outside in zip(family, inside, outside, strict=True):
-            every[at] = replace(every[at], found=AgainstRange(p_inside, p_outside))
-    left = iter(every)
+    all_tests = [tested for compared in ranges for tested in compared.tested]
+    for family in families(all_tests):
+        inside = holm([all_tests[position].found.p_inside for position in family])
+        outside = holm([all_tests[position].found.p_outside for position in family])
+        for position, p_inside, p_outside in zip(family, inside, outside, strict=True):
+            all_tests[position] = replace(
+                all_tests[position], found=AgainstRange(p_inside, p_outside)
+            )
+    remaining = iter(all_tests)
     for compared in ranges:
-        yield replace(compared, tested=tuple(next(left) for _ in compared.tested))
+        yield replace(compared, tested=tuple(next(remaining) for _ in compared.tested))

@@ -1,4 +1,7 @@
-"""Matches the conditions of two campaigns, on real and emulated paths."""
+"""Matches the conditions of two campaigns, A and B, so that their results can be compared.
+
+Conditions on a real path also match conditions on an emulated path that stands for it.
+"""
 
 import re
 from collections import Counter
@@ -32,8 +35,10 @@ ROUNDING_S = 1e-9
 
 @dataclass(frozen=True)
 class KnownPath:
-    """Describes a path; `rtt_s` is the base RTT or, if it is unknown, the smallest RTT under load;
-    None if neither is known.
+    """Describes a path, as far as its runs show it.
+
+    `rtt_s` is the base RTT or, if it is unknown, the smallest RTT under load; None if neither is
+    known.
     """
 
     emulated: bool
@@ -42,27 +47,32 @@ class KnownPath:
 
 
 def path_of(result_of_condition: Result, to_same_destination: Sequence[Result]) -> KnownPath:
-    """Returns the path of a run of a condition, from all runs of its campaign to the same
-    destination.
+    """Returns the path of a condition's run.
+
+    The base RTT of a real path comes from `to_same_destination`: all runs of the campaign to the
+    same host, because not every run measures it.
     """
     if isinstance(result_of_condition.run.path, Topology):
         return KnownPath(True, result_of_condition.run.path.base_rtt_s, True)
     if known := [
         rtt_s for each in to_same_destination if (rtt_s := base_rtt_s(each.finished)) is not None
     ]:
-        return KnownPath(False, _smallest(known), True)
+        return KnownPath(False, _smallest_agreed(known), True)
     medians = (each.finished.metrics.rtt_median_s for each in to_same_destination)
-    return KnownPath(False, _smallest([rtt_s for rtt_s in medians if rtt_s is not None]), False)
+    return KnownPath(
+        False, _smallest_agreed([rtt_s for rtt_s in medians if rtt_s is not None]), False
+    )
 
 
 def same_rtt(rtt_s: float, other_s: float) -> bool:
-    """Returns whether two RTTs may be from the same path."""
+    """Returns whether two RTTs may be from the same path: they differ by at most 1 ms or 2%."""
     return abs(rtt_s - other_s) <= max(RTT_LEAST_S, RTT_FRACTION * rtt_s) + ROUNDING_S
 
 
-def _smallest(rtts_s: Sequence[float]) -> float | None:
-    """Returns the smallest RTT that two runs agree on, so that an outlier doesn't decide; if no two
-    agree, the smallest.
+def _smallest_agreed(rtts_s: Sequence[float]) -> float | None:
+    """Returns the smallest RTT that two runs agree on, so that an outlier doesn't decide.
+
+    If no two agree, it is the smallest; None without RTTs.
     """
     in_order = sorted(rtts_s)
     agreed = (first for first, second in pairwise(in_order) if same_rtt(second, first))
@@ -71,8 +81,9 @@ def _smallest(rtts_s: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Cell:
-    """Holds all runs of a condition to a destination, and the path as all runs to this destination
-    show it.
+    """Holds all runs of a condition to one destination, and their path.
+
+    A condition is one combination of the values that an entry of the INI file sweeps.
     """
 
     results: tuple[Result, ...]
@@ -85,7 +96,7 @@ class Cell:
 
     @cached_property
     def path_settings(self) -> Mapping[str, str]:
-        """Returns the settings of the path, swept or not, and whether it is real or emulated."""
+        """Returns the path's settings by name, including 'path': 'real' or 'emulated'."""
         return path_settings(self.first)
 
     @property
@@ -98,20 +109,25 @@ class Cell:
 
     @property
     def not_settled(self) -> int:
-        """Returns the number of valid runs that have not settled."""
+        """Returns the number of valid runs whose goodput still changed at the end."""
         return sum(not_settled(result.finished) for result in self.valid)
 
     @property
     def longest_unsettled(self) -> Settling | None:
-        """Returns the judgement of the valid, unsettled run that needs the longest duration."""
+        """Returns the judgement of the valid run that would need the longest time to settle; None
+        if all runs have settled.
+        """
         return longest_settling(result.finished for result in self.valid)
 
     @property
     def name(self) -> str:
-        """Returns entry, condition, and the destination unless the entry is named after it."""
+        """Returns the condition's name for people: the entry, the swept values and the destination.
+
+        The destination is left out if the entry is named after it.
+        """
         run = self.first.run
-        named = run.dst == "receiver" or (run.dst in run.entry and not self.one_of_several)
-        return " ".join([run.entry, run.condition_name, *([] if named else [run.dst])])
+        is_in_entry = run.dst == "receiver" or (run.dst in run.entry and not self.one_of_several)
+        return " ".join([run.entry, run.condition_name, *([] if is_in_entry else [run.dst])])
 
     @property
     def key(self) -> str:
@@ -119,13 +135,16 @@ class Cell:
 
     @property
     def pacing(self) -> tuple[float, ...]:
-        """Returns the rate that flows are paced to; None without pacing, or if it is unknown."""
+        """Returns the pacing rate in bit/s as a tuple, which is empty without pacing or if
+        unknown.
+        """
         return tuple(filter(None, [self.first.run.traffic.pacing_bps]))
 
     @property
     def streams(self) -> Mapping[str, int]:
-        """Returns the number of streams of each CCA, without cross traffic and without UDP sources:
-        on a twin these stand for the cross traffic of the real path.
+        """Returns the number of streams of each CCA, without cross traffic and UDP sources.
+
+        UDP sources on an emulated path stand for the cross traffic that the real path has anyway.
         """
         run = self.first.run
         cross = {
@@ -142,11 +161,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class RangeCell(Cell):
-    """Holds conditions that differ only in unknown keys as a single one, with the name of the
-    condition that they have in common.
+    """Holds a range: conditions that differ only in keys whose real value is unknown.
 
-    Its first runs and its path are from the first condition with runs: the best estimate, if that
-    has any.
+    It is compared like a single condition, with the name that its members have in common. Its path
+    is that of the first member with runs, which is the best estimate if that has any.
     """
 
     members: tuple[
@@ -156,7 +174,7 @@ class RangeCell(Cell):
 
     @cached_property
     def path_settings(self) -> Mapping[str, str]:
-        """Returns the condition that its members have in common."""
+        """Returns the settings of the path that all members have in common."""
         first, *others = (cell.path_settings for _, cell in self.members)
         return {
             name: value
@@ -171,7 +189,7 @@ class RangeCell(Cell):
 
 @dataclass(frozen=True)
 class MatchedPair:
-    """Holds a condition of A, the matching condition of B, and the rule as text."""
+    """Holds a condition of A, the matching one of B, and the rule that matched them, as text."""
 
     a: Cell
     b: Cell
@@ -179,9 +197,13 @@ class MatchedPair:
 
     @property
     def name(self) -> str:
-        """Returns the name of the emulated condition, or of both if both are of one kind."""
+        """Returns the name of the emulated condition; both names if both are real, or both
+        emulated.
+        """
         cells = (
-            [self.a, self.b] if self.a.path.emulated == self.b.path.emulated else [_emulated(self)]
+            [self.a, self.b]
+            if self.a.path.emulated == self.b.path.emulated
+            else [_emulated_cell(self)]
         )
         return " and ".join(dict.fromkeys(cell.name for cell in cells))
 
@@ -190,8 +212,8 @@ class MatchedPair:
 class Matched:
     """Holds pairs in the order of A's plan, and the conditions that only one campaign has.
 
-    `namesakes` are conditions with the same name that don't match: they have run other CCAs, for
-    instance.
+    `namesakes` are conditions that have the same name but don't match, for example because they ran
+    other CCAs.
     """
 
     pairs: tuple[MatchedPair, ...]
@@ -201,31 +223,32 @@ class Matched:
 
 
 def cells(results: Sequence[Result]) -> list[Cell]:
-    """Returns the conditions in the order of the plan."""
+    """Groups runs by entry, condition (swept values) and destination, in the order of the plan.
+
+    The path of a group is known from all runs to the same destination.
+    """
     by_condition: dict[tuple[str, str, str], list[Result]] = {}
-    to: dict[str, list[Result]] = {}
+    by_destination: dict[str, list[Result]] = {}
     for result in results:
         by_condition.setdefault(
             (result.run.entry, result.run.condition_name, result.run.dst), []
         ).append(result)
-        to.setdefault(result.run.dst, []).append(result)
-    several = Counter(
+        by_destination.setdefault(result.run.dst, []).append(result)
+    destinations = Counter(
         entry for entry, _ in {(result.run.entry, result.run.dst) for result in results}
     )
     return [
-        Cell(tuple(own), path_of(own[0], to[dst]), several[entry] > 1)
-        for (entry, _, dst), own in by_condition.items()
+        Cell(tuple(runs), path_of(runs[0], by_destination[dst]), destinations[entry] > 1)
+        for (entry, _, dst), runs in by_condition.items()
     ]
 
 
-def joined(results: Results) -> list[Cell]:
-    """Returns the conditions in the order of the plan. Conditions that differ only in unknown keys
-    become a RangeCell.
-    """
+def cells_with_ranges(results: Results) -> list[Cell]:
+    """Groups runs like cells(), and joins conditions that differ only in unknown keys to ranges."""
     planned = {
-        place: values
+        known_condition: values
         for campaign in results.campaigns
-        for place, values in planned_ranges(campaign).items()
+        for known_condition, values in planned_ranges(campaign).items()
     }
     by_known: dict[tuple[str, str, str], list[tuple[UnknownValues, Cell]]] = {}
     for cell in cells(results.runs):
@@ -233,19 +256,26 @@ def joined(results: Results) -> list[Cell]:
         known, values = split(run.condition, results.unknown_of(cell.first))
         by_known.setdefault((run.entry, condition_name(known), run.dst), []).append((values, cell))
     return [
-        _range_cell(members, planned[place]) if place in planned else members[0][1]
-        for place, members in by_known.items()
+        _range_cell(members, planned[known_condition])
+        if known_condition in planned
+        else members[0][1]
+        for known_condition, members in by_known.items()
     ]
 
 
 def _range_cell(
     members: Sequence[tuple[UnknownValues, Cell]], planned: Sequence[UnknownValues]
 ) -> RangeCell:
+    """Joins conditions to a range.
+
+    `members` have the values of their unknown keys; `planned` are the values of all planned
+    members, with runs or without.
+    """
     unknown = [key for key, _ in planned[0]]
     results = (result for _, cell in members for result in cell.results)
     point = members[0][1]
     return RangeCell(
-        tuple(_without(result, unknown) for result in results),
+        tuple(_without_unknown(result, unknown) for result in results),
         point.path,
         point.one_of_several,
         tuple(members),
@@ -253,8 +283,8 @@ def _range_cell(
     )
 
 
-def _without(result: Result, unknown: Sequence[str]) -> Result:
-    """Returns a run under the condition that the range has in common."""
+def _without_unknown(result: Result, unknown: Sequence[str]) -> Result:
+    """Returns the run with a condition that lacks the unknown keys, so that all have one name."""
     known, _ = split(result.run.condition, unknown)
     return replace(
         result, finished=replace(result.finished, run=replace(result.run, condition=known))
@@ -262,20 +292,26 @@ def _without(result: Result, unknown: Sequence[str]) -> Result:
 
 
 def _by_key_and_destination(cell: Cell) -> Hashable:
+    """Returns the values that must be equal to match: the key (_by_key) and the destination."""
     return cell.key, cell.first.run.dst
 
 
 def _by_key(cell: Cell) -> Hashable:
+    """Returns the values that must be equal to match: entry, swept values, CCAs and streams."""
     return cell.key
 
 
 def _by_name(cell: Cell) -> Hashable:
+    """Returns the values that namesakes share: entry, swept values and destination."""
     run = cell.first.run
     return run.entry, run.condition_name, run.dst
 
 
 def _by_traffic_and_settings(cell: Cell) -> Hashable:
-    """Returns a key that ignores the entry's name, and how its CCAs were swept."""
+    """Returns the values that must be equal to match: traffic, and swept settings of the path.
+
+    How the entry is called, and how its CCAs were swept, may differ.
+    """
     run = cell.first.run
     settings = tuple(
         sorted((key, value) for key, value in run.condition.items() if key not in OF_TRAFFIC)
@@ -284,8 +320,9 @@ def _by_traffic_and_settings(cell: Cell) -> Hashable:
 
 
 def _by_traffic(cell: Cell) -> Hashable:
-    """Returns a key that ignores the path: its twin has settings that the path itself
-    doesn't need.
+    """Returns the values that must be equal to match: CCAs, streams, pacing, other sources.
+
+    The path may differ: an emulated path has settings that the real path doesn't need.
     """
     traffic = cell.first.run.traffic
     return (
@@ -298,24 +335,25 @@ def _by_traffic(cell: Cell) -> Hashable:
 
 
 def _by_traffic_and_path(cell: Cell) -> Hashable:
-    """Returns a key that ignores which settings of the path are swept, and which are written in
-    its section.
+    """Returns the values that must be equal to match: traffic, and all settings of the path.
+
+    Whether a setting is swept or fixed in its section may differ.
     """
     return _by_traffic(cell), frozenset(cell.path_settings.items())
 
 
-def _by_what_is_varied(a: Sequence[Cell], b: Sequence[Cell]) -> "Rule | None":
-    """Returns a key of the traffic, and of those settings of the path that one of the campaigns
-    varies; None if neither varies any.
+def _rule_of_varied_settings(a: Sequence[Cell], b: Sequence[Cell]) -> "Rule | None":
+    """Returns a rule for the settings of the path that A or B varies; None if neither varies any.
 
-    A setting with only one value in each campaign is not part of a condition. If the two values
-    differ, the comparison lists it.
+    Under it, conditions match if they have the same traffic and the same values of these settings.
+    Another setting may differ: the comparison then lists it as a difference.
     """
     varied = sorted({*_varied(a), *_varied(b)})
     if not varied:
         return None
 
     def key(cell: Cell) -> Hashable:
+        """Returns the values that must be equal to match under this rule."""
         settings = cell.path_settings
         return _by_traffic(cell), settings["path"], tuple(settings.get(name) for name in varied)
 
@@ -323,7 +361,7 @@ def _by_what_is_varied(a: Sequence[Cell], b: Sequence[Cell]) -> "Rule | None":
 
 
 def _varied(cells_of_campaign: Sequence[Cell]) -> set[str]:
-    """Returns the settings that have several values among the paths of a campaign."""
+    """Returns the names of the path settings that have several values in a campaign."""
     names = {name for cell in cells_of_campaign for name in cell.path_settings}
     return {
         name
@@ -341,34 +379,35 @@ RULES: tuple[tuple[str, Rule], ...] = (
 )
 BY_VARIED = "same traffic, and same values of the path's settings that A or B varies"
 BY_DESTINATION = "same CCAs and streams, and the emulated path is named after the real destination"
-BESIDE = "same CCAs and streams on a real and an emulated path of the same RTT"
+BY_RTT = "same CCAs and streams on a real and an emulated path of the same RTT"
 BY_TRAFFIC = "same traffic"
 BY_NAME = "same entry and condition"
 
 
 def match(a: Sequence[Cell], b: Sequence[Cell]) -> Matched:
-    """Matches conditions by the strictest rule under which each is unique in its campaign. Never
-    guesses between two.
+    """Matches the conditions of A and B: first by the strictest rule, the rest by weaker ones.
 
-    A real condition is matched with each emulated condition of the same CCAs, streams and path: the
-    comparison shows which of them is like the real one.
+    A rule matches two conditions only if each is the only one with its key in its campaign: it
+    never guesses. A real condition is matched with each emulated condition that may stand for it,
+    to show which of them is like the real path.
     """
-    by_varied = _by_what_is_varied(a, b)
-    pairs = list(_beside(a, b, (), _named_after, BY_DESTINATION))
+    by_varied = _rule_of_varied_settings(a, b)
+    pairs = list(_real_and_emulated_pairs(a, b, (), _named_after, BY_DESTINATION))
     for text, rule in (*RULES, *([(BY_VARIED, by_varied)] if by_varied else [])):
-        pairs += _unique_pairs(*_left(a, b, pairs), rule, text)
-    pairs += _beside(a, b, pairs, _same_rtt, BESIDE)
-    by_traffic = _unique_pairs(*_left(a, b, pairs), _by_traffic, BY_TRAFFIC)
+        pairs += _unique_pairs(*_unmatched(a, b, pairs), rule, text)
+    pairs += _real_and_emulated_pairs(a, b, pairs, _same_rtt, BY_RTT)
+    by_traffic = _unique_pairs(*_unmatched(a, b, pairs), _by_traffic, BY_TRAFFIC)
     pairs += (pair for pair in by_traffic if _same_rtt(pair.a, pair.b) is not False)
-    left_a, left_b = _left(a, b, pairs)
+    left_a, left_b = _unmatched(a, b, pairs)
     order = {id(cell): at for at, cell in enumerate([*a, *b])}
     pairs.sort(key=lambda pair: (order[id(pair.a)], order[id(pair.b)]))
     return Matched(tuple(pairs), tuple(left_a), tuple(left_b), tuple(_namesakes(a, b, pairs)))
 
 
-def _left(
+def _unmatched(
     a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]
 ) -> tuple[list[Cell], list[Cell]]:
+    """Returns the conditions of A, and those of B, that are in none of the pairs."""
     taken = {id(cell) for pair in pairs for cell in (pair.a, pair.b)}
     return [cell for cell in a if id(cell) not in taken], [
         cell for cell in b if id(cell) not in taken
@@ -378,11 +417,18 @@ def _left(
 def _unique_pairs(
     a: Sequence[Cell], b: Sequence[Cell], rule: Rule, text: str
 ) -> Iterator[MatchedPair]:
-    of_a, of_b = _unique(a, rule), _unique(b, rule)
-    yield from (MatchedPair(cell, of_b[key], text) for key, cell in of_a.items() if key in of_b)
+    """Yields the pairs of conditions that match by a rule and are the only ones with their key.
+
+    `rule` returns a condition's key, which must be equal; `text` describes the rule to the user.
+    """
+    by_key_a, by_key_b = _unique(a, rule), _unique(b, rule)
+    yield from (
+        MatchedPair(cell, by_key_b[key], text) for key, cell in by_key_a.items() if key in by_key_b
+    )
 
 
 def _unique(cells_of_campaign: Sequence[Cell], rule: Rule) -> Mapping[Hashable, Cell]:
+    """Returns the conditions by key, without those that share their key."""
     counts = Counter(map(rule, cells_of_campaign))
     return {rule(cell): cell for cell in cells_of_campaign if counts[rule(cell)] == 1}
 
@@ -390,7 +436,7 @@ def _unique(cells_of_campaign: Sequence[Cell], rule: Rule) -> Mapping[Hashable, 
 def _namesakes(
     a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]
 ) -> Iterator[MatchedPair]:
-    """Yields conditions with the same name that are not matched with each other."""
+    """Yields conditions with the same name that are not matched, for a list of what differs."""
     matched = {(id(pair.a), id(pair.b)) for pair in pairs}
     for pair in _unique_pairs(a, b, _by_name, BY_NAME):
         if (id(pair.a), id(pair.b)) not in matched:
@@ -398,8 +444,9 @@ def _namesakes(
 
 
 def _named_after(cell: Cell, other: Cell) -> bool:
-    """Returns whether the name of an emulated path or of its entry contains the name of a real
-    destination.
+    """Returns whether an emulated path, or its entry, is named after the real destination.
+
+    One of the two cells is real and one is emulated, in any order.
     """
     emulated, real = (cell, other) if cell.path.emulated else (other, cell)
     end = re.escape(section_name(real.first.run.dst))
@@ -408,8 +455,9 @@ def _named_after(cell: Cell, other: Cell) -> bool:
 
 
 def _same_rtt(cell: Cell, other: Cell) -> bool | None:
-    """Returns whether an emulated path has the RTT of a real one; None if an RTT is unknown, or if
-    both paths are real or both emulated.
+    """Returns whether a real and an emulated path have the same base RTT.
+
+    None if an RTT is unknown, or if both paths are real or both emulated.
     """
     if (
         cell.path.emulated == other.path.emulated
@@ -420,22 +468,26 @@ def _same_rtt(cell: Cell, other: Cell) -> bool | None:
     return same_rtt(cell.path.rtt_s, other.path.rtt_s)
 
 
-def _beside(
+def _real_and_emulated_pairs(
     a: Sequence[Cell],
     b: Sequence[Cell],
     pairs: Sequence[MatchedPair],
     rule: Callable[[Cell, Cell], object],
     text: str,
 ) -> Iterator[MatchedPair]:
-    """Yields emulated conditions without a partner, each with the only real condition that it can
-    stand for: with the same CCAs and streams, and with the same pacing if both have it.
+    """Yields pairs of a real and an emulated condition with the same traffic that pass `rule`.
+
+    An emulated condition gets a pair only if it is in none of `pairs` yet, and if a single real
+    condition fits: same CCAs and streams, and the same pacing if both have it.
     """
-    left = {id(cell) for own in _left(a, b, pairs) for cell in own}
+    unmatched_ids = {
+        id(cell) for campaign_cells in _unmatched(a, b, pairs) for cell in campaign_cells
+    }
     others = {
         emulated: [cell for cell in b if cell.path.emulated != emulated]
         for emulated in (False, True)
     }
-    twins = [
+    candidates = [
         MatchedPair(cell, other, text)
         for cell in a
         for other in others[cell.path.emulated]
@@ -443,11 +495,14 @@ def _beside(
         and len({*cell.pacing, *other.pacing}) < 2
         and rule(cell, other)
     ]
-    choices = Counter(id(_emulated(pair)) for pair in twins)
+    choices = Counter(id(_emulated_cell(pair)) for pair in candidates)
     yield from (
-        pair for pair in twins if choices[id(_emulated(pair))] == 1 and id(_emulated(pair)) in left
+        pair
+        for pair in candidates
+        if choices[id(_emulated_cell(pair))] == 1 and id(_emulated_cell(pair)) in unmatched_ids
     )
 
 
-def _emulated(pair: MatchedPair) -> Cell:
+def _emulated_cell(pair: MatchedPair) -> Cell:
+    """Returns the condition of the pair that ran on an emulated path."""
     return pair.a if pair.a.path.emulated else pair.b

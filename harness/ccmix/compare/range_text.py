@@ -1,5 +1,7 @@
-"""Writes the results for ranges as text: where each real result lies, and which unknown key matters
-most.
+"""Writes the comparison of results with ranges as sentences and as lines of tables.
+
+A range has the results of emulated conditions that differ in unknown keys. The text says whether
+the real result lies in it, and which unknown key matters most.
 """
 
 import math
@@ -31,11 +33,14 @@ NONE = "–"
 
 
 def lines(ranges: Sequence[ComparedRange]) -> list[tuple[str, ...]]:
-    """Returns a line under HEADINGS for each condition of A, group and metric."""
-    return [_line(compared, tested) for compared in ranges for tested in compared.tested]
+    """Returns the rows of a table with the columns HEADINGS, for each condition, group and
+    metric.
+    """
+    return [_metric_row(compared, tested) for compared in ranges for tested in compared.tested]
 
 
-def _line(compared: ComparedRange, tested: RangeTested) -> tuple[str, ...]:
+def _metric_row(compared: ComparedRange, tested: RangeTested) -> tuple[str, ...]:
+    """Returns the cells of a row under HEADINGS: a metric of A, and the range of B."""
     point = tested.b.point
     return (
         compared.a.name,
@@ -51,7 +56,9 @@ def _line(compared: ComparedRange, tested: RangeTested) -> tuple[str, ...]:
 
 
 def _runs_of_each(span: MetricRange) -> str:
-    """Returns '3 x 5', the conditions and their runs; '3 x 2 to 5' if conditions have 2 to 5."""
+    """Returns '3 x 5' for a range of 3 conditions with 5 runs each, '3 x 2 to 5' for 2 to 5
+    runs.
+    """
     counts = sorted(
         {member.sample.count for member in span.members} | ({0} if span.missing else set())
     )
@@ -60,22 +67,26 @@ def _runs_of_each(span: MetricRange) -> str:
 
 
 def span(metric: str, of_metric: MetricRange) -> str:
-    """Returns '343 Mbit/s to 919 Mbit/s'."""
+    """Returns the ends of a range, in the metric's unit: '343 Mbit/s to 919 Mbit/s'."""
     return f"{shown(metric, max(of_metric.low, 0.0))} to {shown(metric, of_metric.high)}"
 
 
 def verdict(tested: RangeTested) -> str:
-    """Returns 'in the range', 'outside: by 12% above', or "can't tell: in it, 2 runs of A"."""
+    """Returns the verdict with its reason.
+
+    Examples: 'in the range', 'outside: by 12% above', "can't tell: the mean is in it, A has fewer
+    than 3 runs".
+    """
     if tested.verdict == "in the range":
         return tested.verdict
-    where = _where(tested)
+    distance = _distance_text(tested)
     if tested.verdict == "outside":
-        return f"outside: {where}"
-    return f"can't tell: {where or 'the mean is in it'}{_why(tested)}"
+        return f"outside: {distance}"
+    return f"can't tell: {distance or 'the mean is in it'}{_why_not_tested(tested)}"
 
 
-def _where(tested: RangeTested) -> str:
-    """Returns 'by 12% above'; '' within the range."""
+def _distance_text(tested: RangeTested) -> str:
+    """Returns how far A's mean is outside, such as 'by 12% above'; '' if it is in the range."""
     if not tested.outside_by:
         return ""
     side = "above" if tested.outside_by > 0 else "below"
@@ -86,8 +97,8 @@ def _where(tested: RangeTested) -> str:
     )
 
 
-def _why(tested: RangeTested) -> str:
-    """Returns the reason why there is no test: too few runs, or runs that are alike."""
+def _why_not_tested(tested: RangeTested) -> str:
+    """Returns why there is no test, such as ', A has fewer than 3 runs'; '' if there is one."""
     if tested.a_alike:
         return ", all runs of A are alike: one observation"
     if tested.a.runs < LEAST_FOR_INTERVAL:
@@ -103,36 +114,36 @@ def _why(tested: RangeTested) -> str:
 
 
 def summary(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> str:
-    """Returns a sentence with the number of conditions of A by verdict."""
+    """Counts the conditions of A by verdict, in a sentence for the top of the comparison."""
     verdicts = [compared.verdict for compared in ranges]
     counted = ", ".join(f"{verdicts.count(word)} {word}" for word in ("in the range", "outside"))
     undecided = verdicts.count("can't tell")
     return (
         f"{format_count(len(ranges), 'condition')} of A compared with a range of B over the "
-        f"unknown keys of its path ({', '.join(_unknown(ranges))}): goodput {counted}, {undecided} "
-        f"undecided (margin ±{format_percent(margin)})"
+        f"unknown keys of its path ({', '.join(_unknown_keys(ranges))}): goodput {counted}, "
+        f"{undecided} undecided (margin ±{format_percent(margin)})"
     )
 
 
-def _unknown(ranges: Sequence[ComparedRange]) -> list[str]:
+def _unknown_keys(ranges: Sequence[ComparedRange]) -> list[str]:
     return list(dict.fromkeys(key for compared in ranges for key in compared.b.unknown))
 
 
 def condition(compared: ComparedRange) -> str:
-    """Returns one sentence on the goodput of all groups of a condition."""
+    """Returns the verdict on a condition of A in one sentence, with the goodput of each group."""
     parts = [
         f"{tested.group}: {verdict(tested)} ({shown(tested.metric, tested.a.mean)}, B "
         f"{span(tested.metric, tested.b)})"
         for tested in compared.goodputs
     ]
     if len(parts) == 1:
-        return parts[0].partition(": ")[2]
+        return parts[0].partition(": ")[2]  # without the only group's name
     return f"{compared.verdict}. {'; '.join(parts)}"
 
 
 def member_lines(compared: ComparedRange) -> list[tuple[str, ...]]:
-    """Returns a line under MEMBER_HEADINGS for each condition of a range and group, with the ratio
-    of B to A.
+    """Returns the rows of a table with the columns MEMBER_HEADINGS: for each condition of a range
+    and group, its mean and the ratio to A.
     """
     return [
         (
@@ -140,37 +151,37 @@ def member_lines(compared: ComparedRange) -> list[tuple[str, ...]]:
             tested.group,
             tested.metric,
             shown_mean(tested.metric, member.spread),
-            _ratio(tested, member),
+            _ratio_text(tested, member),
         )
         for tested in compared.tested
         for member in tested.b.members
     ]
 
 
-def _ratio(tested: RangeTested, member: RangeMember) -> str:
+def _ratio_text(tested: RangeTested, member: RangeMember) -> str:
     return f"{member.sample.mean / tested.a.mean:.3f}" if tested.a.mean > 0 else NONE
 
 
 def effects(ranges: Sequence[ComparedRange]) -> list[tuple[ComparedRange, str, KeyEffect]]:
-    """Returns each unknown key with the condition and group whose goodput it moves most, sorted as
-    in a single range.
+    """Returns (condition, group, effect) for each unknown key, the largest effect first.
 
-    The whole run counts only if it has no groups.
+    Condition and group are those whose goodput the key moves most. The whole run counts only if it
+    has no groups.
     """
-    best: dict[str, tuple[ComparedRange, str, KeyEffect]] = {}
+    largest: dict[str, tuple[ComparedRange, str, KeyEffect]] = {}
     for compared in ranges:
         groups = [of_group for of_group in compared.effects if of_group.group != WHOLE] or list(
             compared.effects
         )
         for of_group in groups:
             for effect in of_group.effects:
-                if effect.key not in best or effect.order > best[effect.key][2].order:
-                    best[effect.key] = compared, of_group.group, effect
-    return sorted(best.values(), key=lambda found: found[2].order, reverse=True)
+                if effect.key not in largest or effect.order > largest[effect.key][2].order:
+                    largest[effect.key] = compared, of_group.group, effect
+    return sorted(largest.values(), key=lambda found: found[2].order, reverse=True)
 
 
 def unknown_lines(ranges: Sequence[ComparedRange]) -> list[tuple[str, ...]]:
-    """Returns a line under UNKNOWN_HEADINGS for each unknown key, the most important key first."""
+    """Returns the rows of a table with the columns UNKNOWN_HEADINGS, the most important first."""
     return [
         (
             effect.key,
@@ -188,18 +199,18 @@ def unknown_lines(ranges: Sequence[ComparedRange]) -> list[tuple[str, ...]]:
 
 
 def advice(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> Iterator[str]:
-    """Yields advice: which keys can't explain the real result, and which key to measure."""
+    """Yields advice: which unknown keys can't explain the real result, and which one to measure."""
     outside = [compared for compared in ranges if compared.verdict == "outside"]
     if outside:
         named = format_few([compared.a.name for compared in outside], MOST_NAMED)
         yield (
             f"The real result is outside of the range in {len(outside)} of "
             f"{format_count(len(ranges), 'condition')} "
-            f"({named}): no value of {listed(_unknown(outside), 'or')} explains it there. "
+            f"({named}): no value of {listed(_unknown_keys(outside), 'or')} explains it there. "
             "The path differs from B in another property."
         )
     if near := sum(
-        compared.verdict == "can't tell" and any(map(_beyond, compared.goodputs))
+        compared.verdict == "can't tell" and any(map(_undecided_but_outside, compared.goodputs))
         for compared in ranges
     ):
         yield (
@@ -207,16 +218,18 @@ def advice(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> Iterator[
             "runs are too few, or vary too much, to rule out chance."
         )
     if left := [compared for compared in ranges if compared.verdict != "outside"]:
-        yield _measure(left, margin)
+        yield _measurement_advice(left, margin)
 
 
-def _beyond(tested: RangeTested) -> bool:
+def _undecided_but_outside(tested: RangeTested) -> bool:
+    """Returns whether A's mean is outside of the range, but too uncertain for a verdict."""
     return tested.verdict == "can't tell" and tested.outside_by != 0
 
 
-def _measure(ranges: Sequence[ComparedRange], margin: float) -> str:
-    """Returns 'Measure the buffer: between 0.1bdp and 1bdp the goodput of cubic changes
-    2.67 times'.
+def _measurement_advice(ranges: Sequence[ComparedRange], margin: float) -> str:
+    """Names the unknown key to measure, or says why that would not narrow the range.
+
+    Example: 'Measure the buffer: between 0.1bdp and 1bdp the goodput of cubic changes 2.67 times'.
     """
     found = effects(ranges)
     if not found:
@@ -230,7 +243,7 @@ def _measure(ranges: Sequence[ComparedRange], margin: float) -> str:
     )
     if effect.rank <= 1 + margin:
         return (
-            f"No value of {listed(_unknown(ranges), 'or')} moves the goodput by more than "
+            f"No value of {listed(_unknown_keys(ranges), 'or')} moves the goodput by more than "
             f"{format_percent(margin)}, so a measurement would change little. The key {effect.key} "
             f"has the largest effect: {changes}."
         )
@@ -248,7 +261,7 @@ def _measure(ranges: Sequence[ComparedRange], margin: float) -> str:
 
 
 def unknown_of_a(keys: Sequence[str]) -> str:
-    """Returns a sentence on unknown keys of A; '' without any."""
+    """Warns if A names unknown keys, because only ranges of B are compared; '' if it names none."""
     if not keys:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Compares runs of the lab with their repetitions, byte by byte."""
+"""Compares runs of the lab with their repetitions, file by file, to show that they are the same."""
 
 import os
 from dataclasses import dataclass, fields, replace
@@ -36,10 +36,10 @@ class Repetition:
 
 
 def compare_run(run: Run, outdir: Path, repeated_outdir: Path) -> Repetition:
-    """Compares each file of the run in the first campaign with its repetition.
+    """Compares each file of a run with the same file of its repetition in another campaign.
 
-    Leaves out the machine's times, and the facts about tools. A file that can't be read differs.
-    Raises ArchiveError if a run.json can't be read.
+    Times of the machine and facts about tools may differ. A file that can't be read counts as
+    different. Raises ArchiveError if a run.json can't be read.
     """
     folder, repeated = RunFolder.of(outdir, run), RunFolder.of(repeated_outdir, run)
     names = sorted(
@@ -58,12 +58,17 @@ def compare_run(run: Run, outdir: Path, repeated_outdir: Path) -> Repetition:
 
 
 def _differing_fields(first: FinishedRun, second: FinishedRun) -> list[str]:
+    """Returns the names of the fields of run.json that differ, without UNREPEATED_FIELDS."""
     second = replace(second, run=first.run)  # an older ccmix may have written it in another way
     names = [field.name for field in fields(FinishedRun) if field.name not in UNREPEATED_FIELDS]
     return [name for name in names if getattr(first, name) != getattr(second, name)]
 
 
 def _is_same(outdir: Path, file: Path, repeated_outdir: Path, repeated: Path) -> bool:
+    """Returns whether two files have the same content, apart from the memory of processes.
+
+    The folders of the campaigns are given because a file must lie in its campaign.
+    """
     try:
         if _same_bytes(outdir, file, repeated_outdir, repeated):
             return True
@@ -75,6 +80,7 @@ def _is_same(outdir: Path, file: Path, repeated_outdir: Path, repeated: Path) ->
 
 
 def _same_bytes(outdir: Path, file: Path, repeated_outdir: Path, repeated: Path) -> bool:
+    """Returns whether two files are equal byte by byte. Raises OSError."""
     with (
         os.fdopen(open_file(outdir, file), "rb") as first,
         os.fdopen(open_file(repeated_outdir, repeated), "rb") as second,
@@ -86,4 +92,5 @@ def _same_bytes(outdir: Path, file: Path, repeated_outdir: Path, repeated: Path)
 
 
 def _without_memory(file: Path) -> pl.DataFrame:
+    """Reads processes.parquet without the memory of processes, which is never repeated exactly."""
     return parquet.read(file).drop(RESIDENT_MEMORY, strict=False)

@@ -1,4 +1,4 @@
-"""Compares two campaigns: each condition that both have, with its groups and metrics."""
+"""Compares two campaigns, A and B: tests whether the conditions that both have run differ."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,10 +28,10 @@ from ccmix.compare.groups import (
     families,
     goodputs_of,
     groups_of_both,
-    values,
+    metric_values,
 )
 from ccmix.compare.groups import adjusted as adjusted_ranges
-from ccmix.compare.matching import Cell, MatchedPair, RangeCell, cells, joined, match
+from ccmix.compare.matching import Cell, MatchedPair, RangeCell, cells, cells_with_ranges, match
 
 OF_GROUP = (
     VERDICT_METRIC,
@@ -47,8 +47,9 @@ Word = Literal["same", "different", "can't tell"]
 
 @dataclass(frozen=True)
 class Tested:
-    """Holds the test of a metric of a group, or of the whole run, with p-values adjusted for all
-    tests (Holm).
+    """Holds the test whether a metric differs between A and B, for a group or the whole run.
+
+    Its p-values are adjusted for the number of tests (Holm).
     """
 
     group: str
@@ -66,7 +67,7 @@ class Tested:
 
     @property
     def verdict(self) -> Word:
-        """Returns 'same' within the margin, even if there is a significant difference below it."""
+        """Returns the verdict: 'same' also if a difference within the margin is significant."""
         if significant(self.p_same):
             return "same"
         if significant(self.p_different):
@@ -80,13 +81,18 @@ class Tested:
 
     @property
     def alike(self) -> tuple[str, ...]:
-        """Returns the campaigns whose runs are all alike."""
+        """Returns the campaigns, 'A' or 'B', whose runs all have the same value.
+
+        That happens if nothing in a run is random; the runs are then a single observation.
+        """
         return tuple(name for name, alike in (("A", self.a_alike), ("B", self.b_alike)) if alike)
 
     @property
     def more_runs(self) -> int | None:
-        """Returns the number of further runs that each campaign needs; None if it is too large or
-        unknown, or if all runs are alike.
+        """Returns how many more runs each campaign needs for a verdict.
+
+        None if more runs don't help because all are alike, or if the number is unknown or too
+        large.
         """
         if self.alike:
             return None
@@ -97,12 +103,13 @@ class Tested:
         )
 
     def to_json(self) -> dict[str, object]:
+        """Returns the test for the comparison's JSON."""
         return asdict(self) | {"verdict": self.verdict, "more_runs": self.more_runs}
 
 
 @dataclass(frozen=True)
 class ComparedGroup:
-    """Describes a group that both campaigns' runs have, under A's name."""
+    """Describes a group that both campaigns have, under its name in A."""
 
     name: str
     distributions: Distributions | None
@@ -110,7 +117,10 @@ class ComparedGroup:
 
 @dataclass(frozen=True)
 class ComparedCondition:
-    """Describes a condition of both campaigns; the goodput of its groups decides on the verdict."""
+    """Compares a condition that both campaigns have.
+
+    The goodput of its groups decides on the verdict.
+    """
 
     a: Cell
     b: Cell
@@ -120,25 +130,22 @@ class ComparedCondition:
 
     @property
     def goodputs(self) -> list[Tested]:
-        """Returns the tests of the groups' goodput, or of the run's if both have no group."""
+        """Returns the tests of the groups' goodput, or of the run's if no group is in both."""
         return goodputs_of(self.tested)
 
     @property
     def verdict(self) -> Word:
-        """Returns 'different' if any group is, 'same' if all are."""
+        """Returns 'different' if any group differs, and 'same' only if all groups are the same."""
         verdicts = {tested.verdict for tested in self.goodputs}
-        return (
-            "different"
-            if "different" in verdicts
-            else "can't tell"
-            if "can't tell" in verdicts
-            else "same"
-        )
+        if "different" in verdicts:
+            return "different"
+        return "can't tell" if "can't tell" in verdicts else "same"
 
     def to_json(self) -> dict[str, object]:
+        """Returns the condition, its groups and its tests for the comparison's JSON."""
         return {
-            "a": _cell(self.a),
-            "b": _cell(self.b),
+            "a": _cell_json(self.a),
+            "b": _cell_json(self.b),
             "matched_by": self.rule,
             "verdict": self.verdict,
             "groups": [asdict(group) for group in self.groups],
@@ -148,7 +155,7 @@ class ComparedCondition:
 
 @dataclass(frozen=True)
 class Compared:
-    """Holds the whole comparison of A and B."""
+    """Holds the whole comparison of A and B: everything that its text, CSV, page and JSON show."""
 
     margin: float
     differences: tuple[Difference, ...]
@@ -162,20 +169,23 @@ class Compared:
     ] = ()  # why the distributions lack the intervals of runs, a sentence each
 
     def to_json(self) -> dict[str, object]:
+        """Returns the comparison as JSON, for other programs."""
         return {
             "margin": self.margin,
             "differences": [asdict(each) for each in self.differences],
             "conditions": [condition.to_json() for condition in self.conditions],
             "ranges": [
-                {"a": _cell(each.a), "b": _cell(each.b)} | each.to_json() for each in self.ranges
+                {"a": _cell_json(each.a), "b": _cell_json(each.b)} | each.to_json()
+                for each in self.ranges
             ],
             "unknown_of_a": list(self.unknown_of_a),
-            "only_a": [_cell(cell) for cell in self.only_a],
-            "only_b": [_cell(cell) for cell in self.only_b],
+            "only_a": [_cell_json(cell) for cell in self.only_a],
+            "only_b": [_cell_json(cell) for cell in self.only_b],
         }
 
 
-def _cell(cell: Cell) -> dict[str, object]:
+def _cell_json(cell: Cell) -> dict[str, object]:
+    """Returns a condition, its path, and how many of its runs count, for the comparison's JSON."""
     run, unsettled = cell.first.run, cell.longest_unsettled
     return {
         "entry": run.entry,
@@ -195,13 +205,19 @@ def _cell(cell: Cell) -> dict[str, object]:
 
 
 def compare(
-    a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, str] = ("", "")
+    a: Results, b: Results, margin: float = MARGIN, ccmix_versions: tuple[str, str] = ("", "")
 ) -> Compared:
-    """Compares the valid runs and counts the others. `made_by` are the versions of ccmix."""
-    matched = match(cells(a.runs), joined(b))
+    """Compares the conditions that both campaigns have, by their valid runs.
+
+    `margin` is the relative difference, such as 0.05, within which values count as the same.
+    `ccmix_versions` are those that made A and B; if they differ, that is a difference, too.
+    """
+    version_a, version_b = ccmix_versions
+    of_ccmix = [Difference("ccmix", (version_a,), (version_b,))] if version_a != version_b else []
+    matched = match(cells(a.runs), cells_with_ranges(b))
     unread: list[str] = []
     conditions = [
-        _condition(pair, margin, unread)
+        _compare_condition(pair, margin, unread)
         for pair in matched.pairs
         if not isinstance(pair.b, RangeCell)
     ]
@@ -212,14 +228,7 @@ def compare(
     ]
     return Compared(
         margin=margin,
-        differences=(
-            *(
-                [Difference("ccmix", *((version,) for version in made_by))]
-                if made_by[0] != made_by[1]
-                else []
-            ),
-            *differences([*matched.pairs, *matched.namesakes], a, b),
-        ),
+        differences=(*of_ccmix, *differences([*matched.pairs, *matched.namesakes], a, b)),
         conditions=tuple(adjusted(conditions)),
         only_a=matched.only_a,
         only_b=matched.only_b,
@@ -232,28 +241,39 @@ def compare(
 
 
 def _unknown_keys(campaign: Campaign) -> Iterator[str]:
+    """Yields the keys that the campaign's INI file declares as unknown."""
     for keys in campaign.plan.unknown.values():
         yield from keys
 
 
-def _condition(pair: MatchedPair, margin: float, unread: list[str]) -> ComparedCondition:
-    """Compares a condition; adds to `unread` why the intervals of runs can't be read."""
+def _compare_condition(pair: MatchedPair, margin: float, unread: list[str]) -> ComparedCondition:
+    """Tests the metrics of a matched condition, for each group and for the whole run.
+
+    Adds to `unread` why the intervals of a run can't be read.
+    """
     a, b = pair.a, pair.b
     names = tuple(groups_of_both(a.first, b.first))
     tested = [
-        _tested(a, b, name, name_in_b, metric, margin)
+        _test_metric(a, b, name, name_in_b, metric, margin)
         for name, name_in_b in names
         for metric in OF_GROUP
     ]
-    tested += [_tested(a, b, WHOLE, WHOLE, metric, margin) for metric in OF_RUN]
+    tested += [_test_metric(a, b, WHOLE, WHOLE, metric, margin) for metric in OF_RUN]
     spread = distributions(a.valid, b.valid, names, unread)
     groups = tuple(ComparedGroup(name, spread.get(name)) for name, _ in names)
     return ComparedCondition(a, b, pair.rule, groups, tuple(tested))
 
 
-def _tested(a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: float) -> Tested:
-    of_a, of_b = values(a, group_a, metric), values(b, group_b, metric)
-    sample_a, sample_b = MetricSample(tuple(of_a)), MetricSample(tuple(of_b))
+def _test_metric(
+    a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: float
+) -> Tested:
+    """Tests whether a metric differs between A and B, with p-values that are not adjusted yet.
+
+    `a` and `b` have the runs of the condition in each campaign. `group_a` and `group_b` are the
+    group's names there, or WHOLE.
+    """
+    values_a, values_b = metric_values(a, group_a, metric), metric_values(b, group_b, metric)
+    sample_a, sample_b = MetricSample(tuple(values_a)), MetricSample(tuple(values_b))
     return Tested(
         group=group_a,
         metric=metric,
@@ -261,43 +281,43 @@ def _tested(a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: f
         b=Spread.of(sample_b.values),
         a_alike=sample_a.alike,
         b_alike=sample_b.alike,
-        single=_single(sample_a, sample_b),
-        found=unpaired(sample_a, sample_b, margin) if of_a and of_b else None,
+        single=_position_of_single(sample_a, sample_b),
+        found=unpaired(sample_a, sample_b, margin) if values_a and values_b else None,
         iterations_needed=iterations_to_decide(sample_a, sample_b, margin)
-        if of_a and of_b
+        if values_a and values_b
         else None,
     )
 
 
-def _single(a: MetricSample, b: MetricSample) -> str | None:
-    """Returns the position of a campaign's only observation among the other's, as in 'below all of
-    A', if the other has enough of them.
+def _position_of_single(a: MetricSample, b: MetricSample) -> str | None:
+    """Says where the only observation of a campaign lies among those of the other.
+
+    Example: 'below all of A'. None if both have several, or the other has fewer than
+    LEAST_FOR_INTERVAL.
     """
     single, several, name = (b, a, "A") if b.observations == 1 else (a, b, "B")
     if single.observations != 1 or several.observations < LEAST_FOR_INTERVAL:
         return None
-    where = (
-        "below all"
-        if single.mean < min(several.values)
-        else "above all"
-        if single.mean > max(several.values)
-        else "among those"
-    )
-    return f"{where} of {name}"
+    if single.mean < min(several.values):
+        return f"below all of {name}"
+    return f"{'above all' if single.mean > max(several.values) else 'among those'} of {name}"
 
 
 def adjusted(conditions: Sequence[ComparedCondition]) -> Iterator[ComparedCondition]:
-    """Yields the conditions with p-values adjusted for the number of conditions and groups.
+    """Yields the conditions with p-values adjusted (Holm) for the number of conditions and groups.
 
-    Each metric and each of its two questions is a family; so is the run as a whole.
+    The two questions of a metric, whether it is different and whether it is the same, are adjusted
+    separately.
     """
-    every = [tested for condition in conditions for tested in condition.tested]
-    for family in families(every):
-        tests = [every[at].found for at in family]
+    all_tests = [tested for condition in conditions for tested in condition.tested]
+    for family in families(all_tests):
+        tests = [all_tests[position].found for position in family]
         different = holm([test.p_different if test else None for test in tests])
         same = holm([test.p_same if test else None for test in tests])
-        for at, p_different, p_same in zip(family, different, same, strict=True):
-            every[at] = replace(every[at], p_different=p_different, p_same=p_same)
-    left = iter(every)
+        for position, p_different, p_same in zip(family, different, same, strict=True):
+            all_tests[position] = replace(
+                all_tests[position], p_different=p_different, p_same=p_same
+            )
+    remaining = iter(all_tests)
     for condition in conditions:
-        yield replace(condition, tested=tuple(next(left) for _ in condition.tested))
+        yield replace(condition, tested=tuple(next(remaining) for _ in condition.tested))

@@ -1,3 +1,1 @@
-"""Sends an archive as Elasticsearch documents: a copy for exploring, which can be deleted and sent
-again.
-"""
+"""Sends an archive to Elasticsearch: a copy for exploring, which can be deleted and sent again."""

@@ -1,4 +1,7 @@
-"""Sends the documents of runs, in bulk."""
+"""Makes the documents of runs into bodies of Elasticsearch's bulk requests, and sends them.
+
+A body has two lines of JSON for each document: the action, with index and id, and the document.
+"""
 
 import datetime
 import json
@@ -37,7 +40,7 @@ NOT_UNDERSTOOD = (LookupError, TypeError, ValueError, AttributeError, PolarsErro
 
 @dataclass(frozen=True)
 class BulkDocuments:
-    """Actions and documents of one kind, as a body has them."""
+    """Actions and documents of one kind as bytes, in the form that a bulk request has."""
 
     kind: str
     index: str
@@ -56,9 +59,10 @@ class Body:
 def document_lines(
     owner: str, documents: Iterable[tuple[str, Document]]
 ) -> Iterator[BulkDocuments]:
-    """Yields documents one by one; the documents of a kind are numbered in their order.
+    """Makes documents, given as (kind, document), into actions and documents of a bulk request.
 
-    `owner` is the id of the run or the campaign: the same place in the archive has the same id.
+    `owner` is the id of the run or campaign. With the number of the document in its kind, it is the
+    document's id, so that indexing again replaces documents instead of adding them.
     """
     counts: dict[str, int] = {}
     for name, document in documents:
@@ -66,18 +70,19 @@ def document_lines(
         row = counts[name] = counts.get(name, -1) + 1
         index = kind.index_pattern
         action = {"index": {"_index": index, "_id": f"{owner}-{row}"}}
-        there = {field: value for field, value in document.items() if value is not None}
-        whole = _nested(_of_every_document(kind) | {"ccmix.row": row} | there)
-        yield BulkDocuments(name, index, 1, f"{_compact(action)}\n{_compact(whole)}\n".encode())
+        known_fields = {field: value for field, value in document.items() if value is not None}
+        complete = _nested_objects(_constant_fields(kind) | {"ccmix.row": row} | known_fields)
+        yield BulkDocuments(name, index, 1, f"{_compact(action)}\n{_compact(complete)}\n".encode())
 
 
 def sample_lines(
     owner: str, shared: Document, begin_s: float, samples: Samples
 ) -> Iterator[BulkDocuments]:
-    """Yields some thousand documents at a time, grouped by the fields that have values.
+    """Makes a table of samples into actions and documents, some thousand at a time.
 
-    `shared` are fields that all documents have. Values that are the same in all documents are made
-    into JSON only once.
+    `shared` has the fields that are the same in all of them; they are made into JSON only once.
+    `begin_s` is when the run began, in seconds since 1970. Rows are grouped by the fields that
+    decide which other fields have values, so that a group's documents have the same fields.
     """
     kind = KINDS[samples.kind]
     month = datetime.datetime.fromtimestamp(begin_s, datetime.UTC)  # in which the run began
@@ -87,9 +92,9 @@ def sample_lines(
     rows = samples.table.with_columns(
         moment.round().cast(pl.Int64).alias("@timestamp"), row.alias("ccmix.row")
     )
-    given = {
+    constant = {
         field: value
-        for field, value in (_of_every_document(kind) | dict(shared)).items()
+        for field, value in (_constant_fields(kind) | dict(shared)).items()
         if value is not None
     }
     action: Pieces = [
@@ -97,114 +102,122 @@ def sample_lines(
         pl.col("ccmix.row"),
         '"}}\n',
     ]
-    alike = [column for column in WITHOUT_THE_SAME if column in rows.columns]
-    for part in rows.partition_by(alike) if alike else [rows]:
-        members = {field: _compact(value) for field, value in given.items()} | _members(part)
-        pieces = [*action, *_document(members), "\n"]
+    grouping = [column for column in WITHOUT_THE_SAME if column in rows.columns]
+    for part in rows.partition_by(grouping) if grouping else [rows]:
+        values = {field: _compact(value) for field, value in constant.items()} | _json_or_columns(
+            part
+        )
+        pieces = [*action, *_document_pieces(values), "\n"]
         line = pl.concat_str(pl.lit(piece) if isinstance(piece, str) else piece for piece in pieces)
-        for some in part.iter_slices(DOCUMENTS_AT_ONCE):
+        for block in part.iter_slices(DOCUMENTS_AT_ONCE):
             yield BulkDocuments(
                 samples.kind,
                 index,
-                some.height,
-                some.select(line.str.join("").cast(pl.Binary)).item(),
+                block.height,
+                block.select(line.str.join("").cast(pl.Binary)).item(),
             )
 
 
-def _members(table: pl.DataFrame) -> dict[str, str | pl.Expr]:
-    """Returns for each column with values the value as JSON if all rows have the same, otherwise
-    the column.
+def _json_or_columns(table: pl.DataFrame) -> dict[str, str | pl.Expr]:
+    """Returns the value of each column: its JSON if all rows have the same, otherwise the column.
+
+    Columns without any value are left out.
     """
-    known = table.select(column for column in table if column.null_count() < table.height)
-    alike = known.select(pl.all().eq_missing(pl.all().first()).all()).row(0, named=True)
-    first = known.row(0, named=True)
-    return {name: _compact(first[name]) if alike[name] else pl.col(name) for name in known.columns}
+    non_empty = table.select(column for column in table if column.null_count() < table.height)
+    is_same = non_empty.select(pl.all().eq_missing(pl.all().first()).all()).row(0, named=True)
+    first = non_empty.row(0, named=True)
+    return {
+        name: _compact(first[name]) if is_same[name] else pl.col(name) for name in non_empty.columns
+    }
 
 
-def _document(members: Mapping[str, str | pl.Expr]) -> Pieces:
-    """`members`: of each field, JSON or a column; at least one is JSON."""
-    made = _object(_nested(members))
-    assert not isinstance(made, pl.Expr)
-    return [made] if isinstance(made, str) else made
+def _document_pieces(members: Mapping[str, str | pl.Expr]) -> Pieces:
+    """Returns the pieces of a document's line: text that all have, and columns that differ.
 
-
-def _object(tree: JsonObject) -> "str | pl.Expr | Pieces":
-    """Returns the JSON of an object whose members are JSON, columns, or objects: text if it is the
-    same in all documents, a struct if no part is the same.
+    `members` has JSON or a column for each field, and at least one JSON.
     """
-    same: list[str] = []
+    pieces = _object_json(_nested_objects(members))
+    assert not isinstance(pieces, pl.Expr)
+    return [pieces] if isinstance(pieces, str) else pieces
+
+
+def _object_json(tree: JsonObject) -> "str | pl.Expr | Pieces":
+    """Returns the JSON of a nested object whose values are JSON texts, columns, or objects.
+
+    It is a text if all documents have the same, a struct of columns if no part is the same, and
+    otherwise a list of both: the pieces that polars joins for each row.
+    """
+    texts: list[str] = []
     mixed: list[Pieces] = []
-    own: list[pl.Expr] = []
+    columns: list[pl.Expr] = []
     for name, member in tree.items():
-        made = _object(member) if isinstance(member, dict) else member
-        if isinstance(made, str):
-            same.append(f"{_compact(name)}:{made}")
-        elif isinstance(made, pl.Expr):
-            own.append(made.alias(name))
+        json_value = _object_json(member) if isinstance(member, dict) else member
+        if isinstance(json_value, str):
+            texts.append(f"{_compact(name)}:{json_value}")
+        elif isinstance(json_value, pl.Expr):
+            columns.append(json_value.alias(name))
         else:
-            mixed.append([f"{_compact(name)}:", *made])
-    if not mixed and not own:
-        return f"{{{','.join(same)}}}"
-    if not mixed and not same:
-        return pl.struct(own)
-    members: list[Pieces] = [[",".join(same)]] if same else []
+            mixed.append([f"{_compact(name)}:", *json_value])
+    if not mixed and not columns:
+        return f"{{{','.join(texts)}}}"
+    if not mixed and not texts:
+        return pl.struct(columns)
+    members: list[Pieces] = [[",".join(texts)]] if texts else []
     members += mixed
-    if own:
+    if columns:
         members.append(
-            [pl.struct(own).struct.json_encode().str.strip_prefix("{")]
+            [pl.struct(columns).struct.json_encode().str.strip_prefix("{")]
         )  # its last brace is the object's
     else:
         members[-1].append("}")
-    return [
-        "{",
-        *(
-            piece
-            for number, member in enumerate(members)
-            for piece in ([","] if number else []) + member
-        ),
-    ]
+    pieces: Pieces = ["{", *members[0]]
+    for member in members[1:]:
+        pieces += [",", *member]
+    return pieces
 
 
-def _nested(flat: Mapping[str, object]) -> JsonObject:
+def _nested_objects(flat: Mapping[str, object]) -> JsonObject:
     """Turns {'a.b': 1} into {'a': {'b': 1}}."""
     tree: JsonObject = {}
     for field, value in flat.items():
         *objects, leaf = field.split(".")
-        place = tree
+        parent = tree
         for name in objects:
-            place = place.setdefault(name, {})
-        place[leaf] = value
+            parent = parent.setdefault(name, {})
+        parent[leaf] = value
     return tree
 
 
-def _of_every_document(kind: DocumentKind) -> Document:
-    named = {"event.dataset": kind.dataset}
-    return named if kind.samples else named | {"event.module": OURS, "ecs.version": ECS_VERSION}
+def _constant_fields(kind: DocumentKind) -> Document:
+    """Returns the fields that say of which kind a document is, and who made it."""
+    fields = {"event.dataset": kind.dataset}
+    return fields if kind.samples else fields | {"event.module": OURS, "ecs.version": ECS_VERSION}
 
 
 def _compact(content: Any) -> str:
+    """Returns the JSON of a value without spaces; NaN raises ValueError."""
     return json.dumps(content, separators=(",", ":"), allow_nan=False)
 
 
 def send_campaign(sender: BulkSender, campaign: Campaign, entries: Sequence[str] = ()) -> int:
-    """Sends the documents of the campaign and its conditions, only of these entries if there are
-    any. Returns their number.
+    """Sends the documents of a campaign and its conditions; returns their number.
 
-    Raises ArchiveError if a run.json can't be read; conditions are then not sent.
+    `entries` limits them to some entries of the INI file; empty means all. Raises ArchiveError if a
+    run.json can't be read; conditions are then not sent.
     """
     owner = context.campaign_id(campaign)
     lines = document_lines(owner, campaign_documents(campaign, entries))
-    return _put(sender, owner, _understood(lines, campaign.outdir))
+    return _send_bodies(sender, owner, _checked(lines, campaign.outdir))
 
 
 def send_run(sender: BulkSender, campaign: Campaign, result: Result) -> int:
     """Sends all documents of a finished run; returns their number.
 
-    Raises ArchiveError if a part of the run can't be read: everything else is then sent, and
-    documents of an earlier indexing are kept.
+    Raises ArchiveError if a part of the run can't be read. Everything else is sent then, and what
+    an earlier indexing sent is kept.
     """
     owner = context.run_id(context.campaign_id(campaign), result.run)
-    return _put(sender, owner, run_lines(owner, campaign, result))
+    return _send_bodies(sender, owner, run_lines(owner, campaign, result))
 
 
 def finished(
@@ -213,37 +226,40 @@ def finished(
     but: Container[str] = (),
     unread: Callable[[Run, ArchiveError], None] | None = None,
 ) -> Iterator[Result]:
-    """Yields results in the order of the plan, only of these entries if there are any, and without
-    the runs named in `but`.
+    """Yields the finished runs of a campaign in the order of the plan.
 
-    Calls `unread` for a run.json that can't be read; without `unread`, raises its ArchiveError.
+    `entries` limits them to some entries; empty means all. `but` has names of runs to leave out.
+    Calls `unread` for a run.json that can't be read, or raises its ArchiveError if that is None.
     """
     wanted = campaign.finished(lambda run: chosen(run, entries) and run.name not in but, unread)
     yield from (Result(finished, folder) for finished, folder in wanted)
 
 
 def chosen(run: Run, entries: Sequence[str]) -> bool:
+    """Returns whether the run's entry is among the chosen ones; empty means all."""
     return not entries or run.entry in entries
 
 
 def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[BulkDocuments]:
-    """Yields all documents of a run; `owner` is its id. Raises ArchiveError at the end if a part of
-    it can't be read.
+    """Yields all documents of a run, in the form of a bulk request; `owner` is the run's id.
+
+    Raises ArchiveError at the end if a part of the run can't be read.
     """
     unread: list[str] = []
     summaries = document_lines(owner, run_documents(campaign, result))
-    for part in (summaries, _samples(owner, campaign, result)):
+    for part in (summaries, _sample_lines_of_run(owner, campaign, result)):
         try:
-            yield from _understood(part, result.folder)
+            yield from _checked(part, result.folder)
         except ArchiveError as error:
             unread.append(str(error))
     if unread:
         raise ArchiveError("\n".join(dict.fromkeys(unread)))
 
 
-def _understood(lines: Iterator[BulkDocuments], folder: Path) -> Iterator[BulkDocuments]:
-    """Yields the same documents. Raises ArchiveError if files in the folder don't have the form
-    that ccmix writes.
+def _checked(lines: Iterator[BulkDocuments], folder: Path) -> Iterator[BulkDocuments]:
+    """Yields the same lines, and turns errors of foreign data into ArchiveError.
+
+    Lines are made from files of the archive, which may not have the form that ccmix writes.
     """
     try:
         yield from lines
@@ -251,44 +267,49 @@ def _understood(lines: Iterator[BulkDocuments], folder: Path) -> Iterator[BulkDo
         raise ArchiveError(f"{folder}: not in the form that ccmix writes: {error!r}") from error
 
 
-def _samples(owner: str, campaign: Campaign, result: Result) -> Iterator[BulkDocuments]:
-    shared = context.of_run(campaign, result.finished)
+def _sample_lines_of_run(owner: str, campaign: Campaign, result: Result) -> Iterator[BulkDocuments]:
+    """Yields the samples of a run: the rows of its series, such as the states of sockets."""
+    shared = context.run_fields(campaign, result.finished)
     begin_s = context.begin_s(campaign, result.finished)
     for samples in sample_tables(result.finished, result.folder):
         yield from sample_lines(owner, shared, begin_s, samples)
 
 
 def bodies(lines: Iterable[BulkDocuments]) -> Iterator[Body]:
-    """Yields bodies of bulk requests, of some MB each."""
+    """Collects lines into bodies of bulk requests of at most BODY_BYTES, unless one is larger."""
     waiting: list[BulkDocuments] = []
     size = 0
-    for some in lines:
-        if size and size + len(some.content) > BODY_BYTES:
+    for batch in lines:
+        if size and size + len(batch.content) > BODY_BYTES:
             yield _body(waiting)
             waiting, size = [], 0
-        waiting.append(some)
-        size += len(some.content)
+        waiting.append(batch)
+        size += len(batch.content)
     if waiting:
         yield _body(waiting)
 
 
 def _body(lines: Sequence[BulkDocuments]) -> Body:
-    return Body(b"".join(some.content for some in lines), frozenset(some.index for some in lines))
+    """Joins documents to the body of one bulk request."""
+    return Body(b"".join(part.content for part in lines), frozenset(part.index for part in lines))
 
 
-def _put(sender: BulkSender, owner: str, lines: Iterable[BulkDocuments]) -> int:
-    """Sends bodies, and at the end the number of documents of each kind. That number is not sent if
-    some documents can't be read, because an earlier indexing may have sent them.
+def _send_bodies(sender: BulkSender, owner: str, lines: Iterable[BulkDocuments]) -> int:
+    """Sends the lines, then the number of documents of each kind; returns their total.
+
+    The numbers tell the sender which documents of an earlier indexing are stale. They are not sent
+    if some documents can't be read, because the index may still have them from before.
     """
     sender.begin(owner)
     counts: Counter[str] = Counter()
     unread: list[ArchiveError] = []
 
     def counted() -> Iterator[BulkDocuments]:
+        """Yields the lines, and counts their documents by kind."""
         try:
-            for some in lines:
-                counts[some.kind] += some.documents
-                yield some
+            for batch in lines:
+                counts[batch.kind] += batch.documents
+                yield batch
         except ArchiveError as error:
             unread.append(error)
 

@@ -1,5 +1,7 @@
-"""Makes the fields that all documents of a run have, because Kibana filters by them and can't join
-documents; and the fields of measures and estimates.
+"""Makes the fields that all documents of a run share, such as its path and its campaign.
+
+Kibana filters by them and can't join documents, so each document has them. Also makes the fields of
+metrics and of estimates of a measured path.
 """
 
 import hashlib
@@ -29,20 +31,23 @@ PSCHEDULER = "pscheduler"
 
 
 def _digest(content: Any) -> str:
+    """Returns the first hex digits of a hash of the content, as an id."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:ID_DIGITS]
 
 
 def campaign_id(campaign: Campaign) -> str:
-    """Returns an id of campaign.json's content: a copy of the archive has the same id, and another
-    start of the campaign has another id.
+    """Returns an id of campaign.json's content.
+
+    A copy of the archive has the same id; another start of the same campaign has another id.
     """
     runs = [[run.entry, run.condition_name, run.dst, run.iteration] for run in campaign.runs]
     return _digest([_origin_document(campaign.origin), campaign.ini, runs])
 
 
 def _origin_document(origin: CampaignOrigin) -> Document:
-    """Returns the origin as campaign.json of schema 2 had it, so that a campaign keeps the id with
-    which it was indexed.
+    """Returns the origin in the form that campaign.json of schema 2 had.
+
+    It is part of the campaign's id, which must not change when the schema does.
     """
     document = {name: value for name, value in asdict(origin).items() if value not in (None, ())}
     if origin.imported:
@@ -57,9 +62,7 @@ def _origin_document(origin: CampaignOrigin) -> Document:
 
 
 def campaign_name(campaign: Campaign) -> str:
-    """Returns the INI file's name from the command line; without one, the name of the archive's
-    folder.
-    """
+    """Returns the name of the INI file on the command line; without one, that of the folder."""
     names = [PurePath(word).stem for word in campaign.origin.command if word.endswith(".ini")]
     return names[0] if names else campaign.outdir.resolve().name
 
@@ -69,15 +72,15 @@ def run_id(campaign: str, run: Run) -> str:
 
 
 def milliseconds(seconds: float) -> int:
-    """Returns a moment in the form in which dates are sent, milliseconds since 1970."""
+    """Converts seconds since 1970 to the form of Elasticsearch's dates."""
     return round(seconds * 1000)
 
 
 def begin_s(campaign: Campaign, finished: FinishedRun) -> float:
-    """Returns the time at which a run's traffic began, in seconds since 1970.
+    """Returns when a run's traffic began in the real world, in seconds since 1970.
 
-    The lab's clock always starts in 2026, so for its runs this is the time at which the machine
-    started the run. If an imported run lacks its time, it is the time of the import.
+    The clock of lab guests always starts in 2026, so for their runs it is when the machine started
+    the run. If a run lacks its time, it is the start of the campaign or of the import.
     """
     execution = finished.execution
     if finished.began_s is None:
@@ -97,12 +100,15 @@ def started_s(campaign: Campaign) -> float:
 
 
 def mean_loss(loss: Loss | None) -> float:
-    """Returns the long-term share of lost packets; 0 without loss."""
+    """Returns the long-term share of lost packets of a loss model; 0 without one."""
     return loss.mean if loss else 0.0
 
 
 def sender_names(run: Run, facts: Facts) -> list[str]:
-    """Returns the senders of an emulated path, or the source; 'localhost' under its real name."""
+    """Returns the senders of an emulated path, or the source of a real one.
+
+    'localhost' gets its real name.
+    """
     if isinstance(run.path, Topology):
         return [sender.name for sender in run.path.senders]
     host = (facts.hosts or {}).get(SRC)
@@ -110,19 +116,21 @@ def sender_names(run: Run, facts: Facts) -> list[str]:
 
 
 def known_name(name: str, hostname: str | None) -> str:
-    """Returns a host's name without the user, as the entry has it, or the host name of 'localhost'
-    if it is known.
-    """
-    own = name.rpartition("@")[2]
-    return hostname or own if own == "localhost" else own
+    """Returns 'h1' for 'user@h1', and for 'localhost' its real name if `hostname` knows it."""
+    without_user = name.rpartition("@")[2]
+    return hostname or without_user if without_user == "localhost" else without_user
 
 
 def shown_host(run: Run, facts: Facts) -> dict[str, str]:
-    """Maps what series call a sender to its name: 'src' between hosts."""
+    """Maps the sender's name in series to the name to show.
+
+    Series between hosts call it 'src'; those of an emulated path already have the name.
+    """
     return {} if isinstance(run.path, Topology) else {SRC: sender_names(run, facts)[0]}
 
 
-def _path(finished: FinishedRun) -> Document:
+def _path_fields(finished: FinishedRun) -> Document:
+    """Returns the fields of an emulated or real path that every document has."""
     path = finished.run.path
     if isinstance(path, Topology):
         return {
@@ -146,8 +154,8 @@ def _path(finished: FinishedRun) -> Document:
     }
 
 
-def _for_filters(path: Document) -> Document:
-    """Returns settings of the path in the form that Kibana's filters need."""
+def _filter_labels(path: Document) -> Document:
+    """Returns texts and round numbers of path settings, which Kibana's filters can list."""
     rtt_s, loss, buffer_bdp = (
         path.get(f"ccmix.path.{name}") for name in ("base_rtt_s", "loss", "buffer_bdp")
     )
@@ -158,7 +166,8 @@ def _for_filters(path: Document) -> Document:
     }
 
 
-def of_campaign(campaign: Campaign) -> Document:
+def campaign_fields(campaign: Campaign) -> Document:
+    """Returns the fields that identify a campaign."""
     return {
         "@timestamp": milliseconds(started_s(campaign)),
         "ccmix.campaign.id": campaign_id(campaign),
@@ -166,14 +175,16 @@ def of_campaign(campaign: Campaign) -> Document:
     }
 
 
-def of_condition(
+def condition_fields(
     finished: FinishedRun, unknown: Mapping[str, tuple[str, ...]] | None = None
 ) -> Document:
-    """Returns the fields that all iterations of a condition share; `unknown` are the campaign's
-    unknown keys by entry.
+    """Returns the fields that all iterations of a condition share.
+
+    A condition is one combination of swept values. `unknown` has, by entry, the keys whose real
+    value is not known: known_key leaves them out, so that conditions of a range have the same.
     """
     run = finished.run
-    senders, path = sender_names(run, finished.facts), _path(finished)
+    senders, path = sender_names(run, finished.facts), _path_fields(finished)
     destination = run.path.dst.address if isinstance(run.path, HostPath) else run.dst
     return {
         "ccmix.entry": run.entry,
@@ -184,7 +195,7 @@ def of_condition(
         "ccmix.streams": run.traffic.streams or None,
         "ccmix.pacing_bps": run.traffic.pacing_bps,
         **path,
-        **_for_filters(path),
+        **_filter_labels(path),
         "ccmix.path.pair": f"{','.join(senders)} > {run.dst}",
         "source.address": senders if len(senders) > 1 else senders[0],
         "destination.address": destination,
@@ -192,17 +203,17 @@ def of_condition(
     }
 
 
-def of_run(campaign: Campaign, finished: FinishedRun) -> Document:
+def run_fields(campaign: Campaign, finished: FinishedRun) -> Document:
     """Returns the fields that all documents of a run share: all except the time."""
     run = finished.run
-    shared = of_campaign(campaign)
+    shared = campaign_fields(campaign)
     del shared["@timestamp"]
     return {
         **shared,
         "ccmix.run.id": run_id(shared["ccmix.campaign.id"], run),
         "ccmix.run.iteration": run.iteration,
         "ccmix.validity.status": finished.verdict.status,
-        **of_condition(finished, campaign.plan.unknown),
+        **condition_fields(finished, campaign.plan.unknown),
     }
 
 
@@ -254,33 +265,39 @@ WORDS = {"queue": "queue", "ECN": "ecn", "send buffer": "send_buffer"}
 
 
 def run_measures(metrics: Metrics) -> Document:
-    in_queue = {
+    """Returns the metrics of a run, and those of its bottleneck and policer."""
+    of_bottleneck = {
         f"ccmix.bottleneck.{name}": metric(metrics, f"bottleneck.{name}") for name in OF_BOTTLENECK
     }
-    policed = {f"ccmix.policer.{name}": metric(metrics, f"policer.{name}") for name in OF_POLICER}
-    return named(metrics, OF_RUN) | in_queue | policed
+    of_policer = {
+        f"ccmix.policer.{name}": metric(metrics, f"policer.{name}") for name in OF_POLICER
+    }
+    return attribute_fields(metrics, OF_RUN) | of_bottleneck | of_policer
 
 
 def settling_fields(settling: Settling | None, measured_s: float | None) -> Document:
+    """Returns when and how a run's goodput settled; {} if that was not judged.
+
+    `measured_s` is the length of the measurement.
+    """
     if settling is None:
         return {}
     names = ("warm_up_s", "slowest_period_s", "enough_omit_s")
-    numbers = named(settling, names, "ccmix.settling.")
+    numbers = attribute_fields(settling, names, "ccmix.settling.")
     numbers["ccmix.settling.enough_s"] = measured_s if settling.settled else settling.enough_s
     return numbers | {"ccmix.settling.reasons": list(settling.reasons) or None}
 
 
-def named(values: object, names: tuple[str, ...], prefix: str = "ccmix.") -> Document:
-    """Returns attributes under fields of the same names."""
+def attribute_fields(values: object, names: tuple[str, ...], prefix: str = "ccmix.") -> Document:
+    """Returns attributes of an object under fields of the same names: {'ccmix.cca': values.cca}."""
     return {f"{prefix}{name}": getattr(values, name) for name in names}
 
 
 def estimates(result: Result) -> Document:
-    """Returns value and interval of each quantity of a run of type path, and the unknown
-    quantities; nothing for other runs.
+    """Returns the properties of its path that a run of type path has measured; {} for others.
 
-    A quantity with only a bound has only that end of the interval. Raises ArchiveError if a series
-    of the run can't be read.
+    Each estimate has a value and both ends of its interval; only one end if it is a bound. Raises
+    ArchiveError if a series of the run can't be read.
     """
     if not result.run.traffic.steps:
         return {}

@@ -1,10 +1,9 @@
-"""Defines the kinds of documents and the table of their fields, and makes mappings, templates and
-docs/reference/index-fields.md from both. In the repository, `python -m ccmix.index.fields` writes
-all of these.
+"""Defines the kinds of Elasticsearch documents and their fields, and makes mappings of them.
 
-fields.csv has the table. Names are from the Elastic Common Schema (ECS 8.17) if it has one,
-otherwise ccmix's terms under `ccmix.`, with the SI unit at the end. A field has the same meaning in
-every kind of document.
+In the repository, `python -m ccmix.index.fields` writes the templates and
+docs/reference/index-fields.md. fields.csv has the table of fields. Names are from the Elastic
+Common Schema (ECS 8.17) if it has one, otherwise ccmix's terms under `ccmix.`, with the SI unit at
+the end. A field has the same meaning in every kind of document.
 """
 
 import csv
@@ -30,9 +29,10 @@ TEMPLATES, TABLE = Path("elk/elasticsearch"), Path("docs/reference/index-fields.
 
 @dataclass(frozen=True)
 class DocumentKind:
-    """Describes a kind of document. Samples are in an index for each month, `ccmix-NAME-2026.11`,
-    and may be deleted by a policy; all other documents are in a single index, `ccmix-NAME`, and are
-    kept.
+    """Describes a kind of document, and the indices that it is in.
+
+    Samples (rows of a series) are in an index for each month, `ccmix-NAME-2026.11`, which a policy
+    may delete. All other documents are in a single index, `ccmix-NAME`, and are kept.
     """
 
     name: str
@@ -49,8 +49,10 @@ class DocumentKind:
 
     @property
     def first_index(self) -> str:
-        """Returns the index that the set-up makes. For samples it stays empty, and no policy
-        deletes it: Kibana reports an error if a pattern matches no index.
+        """Returns the index that the set-up makes.
+
+        For samples it stays empty, and no policy deletes it: Kibana reports an error if a pattern
+        matches no index.
         """
         return self.index_pattern.replace("*", "empty")
 
@@ -104,9 +106,11 @@ _SEVERAL = {
 
 @dataclass(frozen=True)
 class Field:
-    """Describes a field. `unit` is as in the mapping's metadata: Elasticsearch's words (s, byte,
-    percent: 1 is 100%) or otherwise a plain word; None for names and dates. `metric` is 'counter'
-    for values that only grow during a run, otherwise 'gauge'.
+    """Describes a field of documents.
+
+    `unit` is as in the mapping's metadata: Elasticsearch's words (s, byte, percent: 1 is 100%) or
+    otherwise a plain word; None for names and dates. `metric` is 'counter' for values that only
+    grow during a run, otherwise 'gauge'.
     """
 
     name: str
@@ -118,6 +122,7 @@ class Field:
 
 
 def _read_fields() -> Iterator[Field]:
+    """Reads fields.csv; words such as 'samples' in its column `kinds` mean several kinds."""
     table = files("ccmix.index").joinpath("fields.csv").read_text(encoding="utf-8")
     for row in csv.DictReader(table.splitlines()):
         kinds = [kind for word in row["kinds"].split() for kind in _SEVERAL.get(word, (word,))]
@@ -129,39 +134,46 @@ FIELDS = {field.name: field for field in _read_fields()}
 
 
 def fields_of(kind: str) -> Iterable[Field]:
-    """Returns the fields in the order of the table."""
+    """Returns the fields that a kind of document has, in the order of the table."""
     return (field for field in FIELDS.values() if kind in field.kinds)
 
 
 def mapping(kind: DocumentKind) -> JsonObject:
-    """Returns an explicit and strict mapping: a document with any other field is rejected."""
+    """Returns Elasticsearch's mapping of a kind: the type of each field.
+
+    It is strict: a document with any other field is rejected.
+    """
     properties: JsonObject = {}
     for field in fields_of(kind.name):
-        place = properties
+        parent = properties
         *objects, leaf = field.name.split(".")
         for name in objects:
-            place = place.setdefault(name, {"properties": {}})["properties"]
-        place[leaf] = _mapped(field, kind)
+            parent = parent.setdefault(name, {"properties": {}})["properties"]
+        parent[leaf] = _field_mapping(field, kind)
     return {"dynamic": "strict", "_meta": {"ccmix": fingerprint()}, "properties": properties}
 
 
-def _mapped(field: Field, kind: DocumentKind) -> JsonObject:
-    mapped: JsonObject = {"type": field.type}
+def _field_mapping(field: Field, kind: DocumentKind) -> JsonObject:
+    """Returns the mapping of one field: its type, unit, and whether it is indexed."""
+    properties: JsonObject = {"type": field.type}
     if field.type == "keyword":
-        mapped["ignore_above"] = KEYWORD_MOST_BYTES
+        properties["ignore_above"] = KEYWORD_MOST_BYTES
     elif kind.samples and field.type in ("double", "long", "boolean") and field.name != "ccmix.row":
-        mapped["index"] = (
+        properties["index"] = (
             False  # only doc values: enough to aggregate and to filter, and half the work to index
         )
     if field.unit:
-        mapped["meta"] = {"unit": field.unit} | (
+        properties["meta"] = {"unit": field.unit} | (
             {"metric_type": field.metric} if field.metric else {}
         )
-    return mapped
+    return properties
 
 
 def fingerprint() -> str:
-    """Returns a fingerprint of the table, which shows whether an index was set up for it."""
+    """Returns a hash of the table of fields.
+
+    Each index keeps it, which shows whether the index was set up for this version's fields.
+    """
     table = [
         (field.name, field.type, field.unit, field.metric, sorted(field.kinds))
         for field in FIELDS.values()
@@ -170,7 +182,7 @@ def fingerprint() -> str:
 
 
 def settings(kind: DocumentKind, *, lifecycle: bool) -> JsonObject:
-    """`lifecycle`: whether the server has ILM."""
+    """Returns the settings of a kind's indices; `lifecycle` says whether the server has ILM."""
     index: JsonObject = {
         "number_of_shards": 1,
         "auto_expand_replicas": "0-1",
@@ -185,7 +197,7 @@ def settings(kind: DocumentKind, *, lifecycle: bool) -> JsonObject:
 
 
 def template(kind: DocumentKind, *, lifecycle: bool) -> JsonObject:
-    """Returns the index template `ccmix-NAME`."""
+    """Returns the index template `ccmix-NAME`, from which Elasticsearch makes indices of a kind."""
     return {
         "index_patterns": [kind.index_pattern],
         "priority": PRIORITY,
@@ -199,9 +211,7 @@ def template_name(kind: DocumentKind) -> str:
 
 
 def policy() -> JsonObject:
-    """Returns the policy (ILM) that deletes indices of samples; all other kinds have no policy, so
-    they are kept.
-    """
+    """Returns the lifecycle policy (ILM) that deletes old indices of samples."""
     delete = {"min_age": SAMPLES_KEPT, "actions": {"delete": {}}}
     return {
         "policy": {
@@ -212,14 +222,15 @@ def policy() -> JsonObject:
 
 
 def template_files() -> dict[str, JsonObject]:
-    """Returns the files of elk/elasticsearch except the roles, path to content, as Elasticsearch's
-    REST interface takes them.
+    """Returns the files of elk/elasticsearch except the roles, as {path: content}.
+
+    The content is in the form of Elasticsearch's REST interface.
     """
-    of_templates = {
+    templates = {
         f"index-templates/{template_name(kind)}.json": template(kind, lifecycle=True)
         for kind in KINDS.values()
     }
-    return of_templates | {f"ilm/{SAMPLES_POLICY}.json": policy()}
+    return templates | {f"ilm/{SAMPLES_POLICY}.json": policy()}
 
 
 def field_table() -> str:
@@ -254,6 +265,7 @@ def field_table() -> str:
 
 
 def main() -> None:
+    """Writes the templates and the table of fields into the repository, the working folder."""
     for name, content in template_files().items():
         file = TEMPLATES / name
         file.parent.mkdir(parents=True, exist_ok=True)

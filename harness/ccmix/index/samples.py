@@ -1,5 +1,6 @@
-"""Makes documents of a run's series: one for each row, in the order of the file. Rates are computed
-here because not every server can derive them.
+"""Makes documents of a run's series, such as samples of sockets: one for each row.
+
+Rates are computed here because not every server can derive them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -27,8 +28,9 @@ Columns = dict[str, pl.Expr]
 
 @dataclass(frozen=True)
 class Samples:
-    """Holds documents of a kind, a row each, with a column for each field; the first is number
-    `first` in the archive.
+    """Holds documents of a kind as a table: a row for each, a column for each field.
+
+    `first` is the number of its first row in the series.
     """
 
     kind: str
@@ -37,17 +39,30 @@ class Samples:
 
 
 def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
-    """Yields documents of each series of the run, some rows at a time.
+    """Yields the documents of each series of the run, at most ROWS_AT_ONCE rows at a time.
 
     Raises ArchiveError at the end if a file can't be read.
     """
     host = pl.col("host").replace(context.shown_host(finished.run, finished.facts))
     began_s = finished.began_s or 0.0  # unknown of runs that were imported without times
+    # by kind: the file's name, the columns that identify an object, and what makes the fields
     files: dict[str, tuple[str, Sequence[str], Callable[[Collection[str]], Columns]]] = {
-        "intervals": ("intervals", (), lambda _: _intervals(finished, host)),
-        "sockets": ("sockets", OF_A_SOCKET, lambda known: _sockets(known, finished, host)),
-        "queues": ("queues", OF_A_QUEUE, lambda known: _queues(finished.run, known)),
-        "packets": ("packets", (), lambda known: _packets(known, finished, began_s)),
+        "intervals": ("intervals", (), lambda _: _interval_columns(finished, host)),
+        "sockets": (
+            "sockets",
+            OF_A_SOCKET,
+            lambda column_names: _socket_columns(column_names, finished, host),
+        ),
+        "queues": (
+            "queues",
+            OF_A_QUEUE,
+            lambda column_names: _queue_columns(finished.run, column_names),
+        ),
+        "packets": (
+            "packets",
+            (),
+            lambda column_names: _packet_columns(column_names, finished, began_s),
+        ),
         "rtts": (
             "rtt",
             (),
@@ -56,7 +71,11 @@ def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
                 "ccmix.rtt_s": pl.col("rtt_s"),
             },
         ),
-        "completions": ("completions", (), lambda known: _completions(known, finished)),
+        "completions": (
+            "completions",
+            (),
+            lambda column_names: _completion_columns(column_names, finished),
+        ),
     }
     assert set(files) == set(SAMPLES)
     unread: list[str] = []
@@ -66,10 +85,15 @@ def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
             continue
         try:
             with parquet.scanned(file) as rows:
-                known = rows.collect_schema().names()
-                made = {"ccmix.elapsed_s": pl.col("time_s")} if "time_s" in known else {}
-                yield from _of_file(
-                    kind, rows, [key for key in keys if key in known], made | columns(known)
+                column_names = rows.collect_schema().names()
+                columns_of_time = (
+                    {"ccmix.elapsed_s": pl.col("time_s")} if "time_s" in column_names else {}
+                )
+                yield from _file_samples(
+                    kind,
+                    rows,
+                    [key for key in keys if key in column_names],
+                    columns_of_time | columns(column_names),
                 )
         except ArchiveError as error:
             unread.append(str(error))
@@ -77,11 +101,13 @@ def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
         raise ArchiveError("\n".join(unread))
 
 
-def _of_file(
+def _file_samples(
     kind: str, rows: pl.LazyFrame, keys: Sequence[str], columns: Columns
 ) -> Iterator[Samples]:
-    """Yields the rows in parts. Before each part come the last rows of everything sampled so far,
-    because growth counts from them.
+    """Yields the rows of one series in parts, as documents.
+
+    `columns` has an expression for each field. `keys` are the columns that identify a socket or
+    queue: their last rows are put before the next part, because rates count from the sample before.
     """
     needed = list(
         dict.fromkeys(
@@ -90,34 +116,36 @@ def _of_file(
     )
     ordered = [field.name for field in fields_of(kind) if field.name in columns]
     rows = rows.select(needed)
-    before: pl.DataFrame | None = None
+    last_rows: pl.DataFrame | None = None
     first = 0
     while (part := rows.slice(first, ROWS_AT_ONCE).collect()).height:
-        with_before = part if before is None else pl.concat([before, part])
-        made = with_before.select(**columns).tail(part.height)
+        with_before = part if last_rows is None else pl.concat([last_rows, part])
+        computed = with_before.select(**columns).tail(part.height)
         floats = pl.col(pl.Float64)
-        finite = made.with_columns(pl.when(floats.is_finite()).then(floats))
+        finite = computed.with_columns(pl.when(floats.is_finite()).then(floats))
         yield Samples(kind, finite.select(ordered), first)
-        before = (
+        last_rows = (
             with_before.group_by(keys, maintain_order=True).tail(1).select(needed) if keys else None
         )
         first += part.height
 
 
 def _flow_id(host: pl.Expr) -> pl.Expr:
+    """Returns the id of a flow, HOST:PORT."""
     return pl.format("{}:{}", host, "port")
 
 
-def _cca(finished: FinishedRun) -> pl.Expr:
-    """Returns the CCA of the flow, as run.json has it."""
+def _flow_cca(finished: FinishedRun) -> pl.Expr:
+    """Returns the CCA of the row's flow, from the metrics of the run."""
     ccas = {f"{flow.host}:{flow.port}": flow.cca_used for flow in finished.metrics.flows}
     return _flow_id(pl.col("host")).replace_strict(ccas, default=None, return_dtype=pl.String)
 
 
-def _intervals(finished: FinishedRun, host: pl.Expr) -> Columns:
+def _interval_columns(finished: FinishedRun, host: pl.Expr) -> Columns:
+    """Returns the fields of iperf3's intervals; `host` is the sender's name to show."""
     return {
         "ccmix.group.name": pl.col("group"),
-        "ccmix.cca": _cca(finished),
+        "ccmix.cca": _flow_cca(finished),
         "ccmix.flow.id": _flow_id(host),
         "host.name": host,
         "source.port": pl.col("port"),
@@ -132,20 +160,38 @@ _OF_BOTH_ENDS = ("state", "min_rtt_s", "mss_bytes")
 _OF_THE_RECEIVER = ("bytes_received", "recv_queue_bytes", "receive_buffer_bytes")
 
 
-def _named(kind: str, prefix: str, known: Collection[str], before: str = "") -> dict[str, str]:
-    """Returns the columns with the same names as fields of the kind that begin with the prefix;
-    names of columns begin with `before`.
+def _matching_columns(
+    kind: str, field_prefix: str, known: Collection[str], column_prefix: str = ""
+) -> dict[str, str]:
+    """Maps fields of a kind to the columns that they are copied from.
+
+    A field FIELD_PREFIX + NAME comes from the column COLUMN_PREFIX + NAME, if the file has it
+    (`known`).
     """
-    names = (field.name.removeprefix(prefix) for field in fields_of(kind))
-    return {f"{prefix}{name}": f"{before}{name}" for name in names if f"{before}{name}" in known}
+    names = (field.name.removeprefix(field_prefix) for field in fields_of(kind))
+    return {
+        f"{field_prefix}{name}": f"{column_prefix}{name}"
+        for name in names
+        if f"{column_prefix}{name}" in known
+    }
 
 
-def _columns(kind: str, prefix: str, known: Collection[str], before: str = "") -> Columns:
-    return {field: pl.col(name) for field, name in _named(kind, prefix, known, before).items()}
+def _copied_columns(
+    kind: str, field_prefix: str, known: Collection[str], column_prefix: str = ""
+) -> Columns:
+    """Returns the fields that are copied from a column of the same name, apart from prefixes."""
+    return {
+        field: pl.col(name)
+        for field, name in _matching_columns(kind, field_prefix, known, column_prefix).items()
+    }
 
 
-def _sockets(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Columns:
-    """Returns the columns; without ccmix-sockmon, only those that ss has."""
+def _socket_columns(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Columns:
+    """Returns the fields of a sample of a socket; `known` are the columns of the file.
+
+    Few are known if ss sampled the sockets instead of ccmix-sockmon. Values that only matter at the
+    other end are left out.
+    """
     sending = pl.col("end") == "sender"
     sampled = ~pl.col("final")
     socket = [name for name in OF_A_SOCKET if name in known]
@@ -155,17 +201,21 @@ def _sockets(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Co
         return pl.col(column).cast(pl.Float64).diff().over(socket, order_by="time_s")
 
     def address(of_sender: str, of_receiver: str) -> pl.Expr:
+        """Returns the address at one end, which is local or remote depending on the socket's
+        end.
+        """
         return (
             pl.when(sending).then(of_sender).otherwise(of_receiver).str.strip_prefix(IPV4_IN_IPV6)
         )
 
     def of_sender(value: pl.Expr) -> pl.Expr:
+        """Returns the value if the socket is the sender's, otherwise null."""
         return pl.when(sending).then(value)
 
-    other = "remote_port" if "remote_port" in known else "port"
+    destination_port = "remote_port" if "remote_port" in known else "port"
     columns = {
         "ccmix.group.name": pl.col("group"),
-        "ccmix.cca": pl.when(sending).then("cca").otherwise(_cca(finished)),
+        "ccmix.cca": pl.when(sending).then("cca").otherwise(_flow_cca(finished)),
         "ccmix.flow.id": _flow_id(host),
         "host.name": host,
         "source.port": pl.col("port"),
@@ -182,26 +232,35 @@ def _sockets(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Co
             pl.when(sampled).then(since("retransmits") / since("data_segs_out"))
         ),
     }
-    for field, name in _named("sockets", "ccmix.socket.", known).items():
-        here = None if name in _OF_BOTH_ENDS else ~sending if name in _OF_THE_RECEIVER else sending
-        columns[field] = pl.col(name) if here is None else pl.when(here).then(name)
+    for field, name in _matching_columns("sockets", "ccmix.socket.", known).items():
+        has_value = (
+            None if name in _OF_BOTH_ENDS else ~sending if name in _OF_THE_RECEIVER else sending
+        )
+        columns[field] = pl.col(name) if has_value is None else pl.when(has_value).then(name)
     if "local_address" in known:
         columns |= {
             "source.ip": address("local_address", "remote_address"),
             "destination.ip": address("remote_address", "local_address"),
-            "destination.port": pl.when(sending).then(other).otherwise("local_port"),
+            "destination.port": pl.when(sending).then(destination_port).otherwise("local_port"),
         }
     for cca in ("bbr", "dctcp"):
-        columns |= _columns("sockets", f"ccmix.{cca}.", known, f"{cca}_")
+        columns |= _copied_columns("sockets", f"ccmix.{cca}.", known, f"{cca}_")
     if "bbr_cwnd_gain" in known:
         columns["ccmix.bbr.state"] = dynamics.bbr_state(known)
     return columns
 
 
-def _queues(run: Run, known: Collection[str]) -> Columns:
+def _queue_columns(run: Run, known: Collection[str]) -> Columns:
+    """Returns the fields of a sample of a qdisc; `known` are the columns of the file.
+
+    The queueing delay at the bottleneck of an emulated path follows from its rate.
+    """
     queue = [name for name in OF_A_QUEUE if name in known]
 
     def per_s(column: str) -> pl.Expr:
+        """Returns the growth of a counter per second since the previous sample of the same
+        qdisc.
+        """
         grown, seconds = (
             pl.col(name).cast(pl.Float64).diff().over(queue, order_by="time_s")
             for name in (column, "time_s")
@@ -211,18 +270,18 @@ def _queues(run: Run, known: Collection[str]) -> Columns:
     columns = {
         "ccmix.throughput_bps": per_s("bytes") * 8,
         "ccmix.queue.drops_per_s": per_s("drops"),
-        **_columns("queues", "ccmix.queue.", known),
+        **_copied_columns("queues", "ccmix.queue.", known),
     }
     if isinstance(run.path, Topology):
         at_bottleneck = pl.when(pl.col("place") == "bottleneck")
         columns["ccmix.queue.delay_s"] = at_bottleneck.then(
-            pl.col("backlog_bytes") * 8 / _rate_bps(run.path)
+            pl.col("backlog_bytes") * 8 / _rate_at(run.path)
         )
     return columns
 
 
-def _rate_bps(path: Topology) -> pl.Expr:
-    """Returns the configured rate at each moment."""
+def _rate_at(path: Topology) -> pl.Expr:
+    """Returns the bottleneck's rate (bit/s) at each row's time: it may change during a run."""
     (_, first), *later = path.phases
     rate = pl.lit(first.rate_bps)
     for at_s, phase in later:
@@ -230,15 +289,18 @@ def _rate_bps(path: Topology) -> pl.Expr:
     return rate
 
 
-def _packets(known: Collection[str], finished: FinishedRun, began_s: float) -> Columns:
-    """Yields documents of the capture, whose time_s counts since 1970. The packets are captured at
-    a single host, whose flows differ by their ports.
+def _packet_columns(known: Collection[str], finished: FinishedRun, began_s: float) -> Columns:
+    """Returns the fields of a packet capture's counters; `began_s` is when the run began.
+
+    Times of a capture count since 1970. It is made at a single host, whose flows differ by their
+    ports.
     """
     names = context.shown_host(finished.run, finished.facts)
     flows = {flow.port: flow for flow in finished.metrics.flows}
     ids = {port: f"{names.get(flow.host, flow.host)}:{port}" for port, flow in flows.items()}
 
     def of_flow(values: Mapping[int, str | None]) -> pl.Expr:
+        """Returns a property of the row's flow, given by source port."""
         return pl.col("source_port").replace_strict(values, default=None, return_dtype=pl.String)
 
     return {
@@ -250,11 +312,12 @@ def _packets(known: Collection[str], finished: FinishedRun, began_s: float) -> C
         "source.port": pl.col("source_port"),
         "destination.ip": pl.col("destination_address"),
         "destination.port": pl.col("destination_port"),
-        **_columns("packets", "ccmix.packets.", known),
+        **_copied_columns("packets", "ccmix.packets.", known),
     }
 
 
-def _completions(known: Collection[str], finished: FinishedRun) -> Columns:
+def _completion_columns(known: Collection[str], finished: FinishedRun) -> Columns:
+    """Returns the fields of HTTP requests and short flows that were completed."""
     ccas = {group.group: group.cca for group in finished.metrics.groups}
     return {
         "ccmix.elapsed_s": pl.col("start_s"),
@@ -262,5 +325,5 @@ def _completions(known: Collection[str], finished: FinishedRun) -> Columns:
         "ccmix.cca": pl.col("group").replace_strict(ccas, default=None, return_dtype=pl.String),
         "host.name": pl.col("host"),
         "ccmix.seconds": pl.col("seconds"),
-        **_columns("completions", "ccmix.completion.", known),
+        **_copied_columns("completions", "ccmix.completion.", known),
     }

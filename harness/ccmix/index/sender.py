@@ -1,4 +1,4 @@
-"""Sends the content of the spool, and retries as often as needed, while another process fills it.
+"""Sends documents to Elasticsearch from a spool on disk, and retries until all are sent.
 
 The index becomes the same whatever happens on the way. Each document has its id, so a document that
 is sent twice is indexed once. A file of the spool is removed only when each of its documents was
@@ -42,8 +42,9 @@ UnderWay = deque[tuple[Item, Future[None]]]
 
 
 class GaveUp(Exception):
-    """Raised if the server accepted nothing for the whole patience; has the last reason. The spool
-    has everything that was not sent.
+    """Raised if the server accepted nothing for the sender's whole patience; has the last reason.
+
+    The spool has everything that was not sent.
     """
 
 
@@ -56,7 +57,11 @@ class Waiting:
 
 
 class BulkSender:
-    """Takes items in order in one thread, and sends them in others. For one process to fill."""
+    """Sends items in the background, in their order, from one process.
+
+    An item is the body of a bulk request, or the end of a run or campaign. One thread takes items;
+    a pool sends CONNECTIONS of them at a time.
+    """
 
     def __init__(
         self,
@@ -65,7 +70,11 @@ class BulkSender:
         patience_s: float,
         on_waiting: Callable[[Waiting], None] = lambda _: None,
     ) -> None:
-        """Starts the threads. They give up if the server accepts nothing for `patience_s`."""
+        """Prepares the threads, which give up if the server accepts nothing for `patience_s`.
+
+        Items that an earlier process left in the spool are sent first. `on_waiting` is called
+        before each wait.
+        """
         self._server = server
         self._spool = spool
         self._patience_s = patience_s
@@ -81,9 +90,10 @@ class BulkSender:
         self._owners: set[str] = set()
         self.first_rejection = ""  # why the first document was kept aside
         self._pool = ThreadPoolExecutor(CONNECTIONS, "ccmix-bulk")
-        self._thread = threading.Thread(target=self._work, name="ccmix-sender", daemon=True)
+        self._thread = threading.Thread(target=self._take_items, name="ccmix-sender", daemon=True)
 
     def __enter__(self) -> "BulkSender":
+        """Starts the threads."""
         self._thread.start()
         return self
 
@@ -93,15 +103,15 @@ class BulkSender:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends after the requests under way; unsent items stay in the spool."""
+        """Ends after the requests under way; items that were not sent stay in the spool."""
         self._closing.set()
-        self._tell()
+        self._notify()
         self._thread.join()
         self._pool.shutdown()
 
     @property
     def rejected(self) -> int:
-        """Returns the number of documents kept aside, of the runs that this process sent."""
+        """Returns how many documents of this process's runs the server refused for good."""
         return sum(self._spool.rejected(owner) for owner in self._owners)
 
     def put(
@@ -112,10 +122,10 @@ class BulkSender:
         is_end: bool = False,
         indices: frozenset[str] | None = None,
     ) -> None:
-        """Spools a body, or an end. Waits while there is too much in the spool, or no room on its
-        disk.
+        """Adds a body of documents, or the end of a run or campaign, whose id is `owner`.
 
-        Raises the error that made the sender give up, or Refused.
+        `indices` are those of its documents; None if only its actions name them. Waits while the
+        spool has too much or its disk is full. Raises the error that made the sender give up.
         """
         self._wait_until(lambda: self._bytes < WAITING_BYTES)
         try:
@@ -131,26 +141,29 @@ class BulkSender:
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Returns when everything is sent. Raises the error that made the sender give up, or
-        Refused.
-        """
+        """Waits until everything is sent. Raises the error that made the sender give up."""
         self._wait_until(lambda: not self._waiting and not self._busy)
 
     def begin(self, owner: str) -> None:
-        """Begins with the documents of a run or campaign, and forgets its documents that were kept
-        aside before.
+        """Announces the documents of a run or campaign, whose id is `owner`.
+
+        Forgets its documents that the server refused in an earlier indexing, because they are made
+        again.
         """
         self._owners.add(owner)
         self._spool.forget_rejected(owner)
 
     def patiently(self, do: Callable[[], Any]) -> None:
-        """Retries until it succeeds. Raises GaveUp or Refused."""
+        """Calls `do` until it succeeds, with longer and longer waits.
+
+        Raises GaveUp at the end of the patience, and ServerRefused if a retry can't help.
+        """
         attempt = 0
         while True:
             try:
                 do()
             except (Unavailable, OSError) as error:
-                self._wait(attempt, str(error))
+                self._back_off(attempt, str(error))
             except NotTaken as error:
                 raise ServerRefused(str(error), error.status) from error
             else:
@@ -159,6 +172,7 @@ class BulkSender:
             attempt += 1
 
     def _wait_until(self, done: Callable[[], bool]) -> None:
+        """Waits until the condition holds. Raises the error that made the sender give up."""
         with self._changed:
             while not (self._failure or done()):
                 self._changed.wait(NOTICES_EACH_S)
@@ -167,21 +181,25 @@ class BulkSender:
 
     # The thread
 
-    def _work(self) -> None:
+    def _take_items(self) -> None:
+        """Takes items until the sender is closed; runs in its own thread, and keeps its error.
+
+        Ends are collected, because one search can remove the stale documents of many runs.
+        """
         try:
             under_way: UnderWay = deque()
             ended: list[Item] = []
-            while item := self._next(under_way, ended):
+            while item := self._next_item(under_way, ended):
                 if len(ended) >= ENDS_AT_ONCE or any(
                     earlier.owner == item.owner for earlier in ended
                 ):
-                    self._settle(under_way, ended)
+                    self._finish_and_clean(under_way, ended)
                 if item.is_end:
                     ended.append(item)
                 else:
                     under_way.append((item, self._submit(item)))
-                    self._done_with(under_way, CONNECTIONS)
-            self._done_with(under_way, 0)
+                    self._finish_requests(under_way, CONNECTIONS)
+            self._finish_requests(under_way, 0)
         except Exception as error:
             with self._changed:
                 self._failure = error
@@ -189,22 +207,27 @@ class BulkSender:
             self._closing.set()
 
     def _submit(self, item: Item) -> Future[None]:
+        """Starts to send an item in the pool; wakes up the waiting threads when it is done."""
         future = self._pool.submit(self._deliver, item)
-        future.add_done_callback(lambda _: self._tell())
+        future.add_done_callback(lambda _: self._notify())
         return future
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
+        """Wakes up all threads that wait for a change."""
         with self._changed:
             self._changed.notify_all()
 
-    def _next(self, under_way: UnderWay, ended: list[Item]) -> Item | None:
-        """Waits for the next item and returns it; None at the end."""
+    def _next_item(self, under_way: UnderWay, ended: list[Item]) -> Item | None:
+        """Waits for the next item and returns it; None when the sender closes.
+
+        While no new items come, finishes the requests and the ends that it has.
+        """
         with self._changed:  # items that come meanwhile needn't wait for requests under way
             self._changed.wait_for(
                 lambda: self._waiting or all(future.done() for _, future in under_way)
             )
         if (under_way or ended) and not self._waiting:
-            self._settle(under_way, ended)
+            self._finish_and_clean(under_way, ended)
         with self._changed:
             if not self._waiting and not under_way:
                 self._busy = False
@@ -217,23 +240,27 @@ class BulkSender:
             self._busy = True
             return self._waiting.popleft()
 
-    def _settle(self, under_way: UnderWay, ended: list[Item]) -> None:
-        """Finishes the requests under way, and removes documents beyond the ends."""
-        self._done_with(under_way, 0)
+    def _finish_and_clean(self, under_way: UnderWay, ended: list[Item]) -> None:
+        """Waits for all requests, then removes the stale documents of the ended runs.
+
+        Stale are those with higher numbers than the run has now: an earlier analysis sent them.
+        """
+        self._finish_requests(under_way, 0)
         if ended:
-            self.patiently(lambda: self._clean(ended))
+            self.patiently(lambda: self._remove_stale(ended))
             for item in ended:
-                self._done(item)
+                self._finish_item(item)
             ended.clear()
 
-    def _done_with(self, under_way: UnderWay, most: int) -> None:
-        """Waits until no more than `most` are under way."""
-        while len(under_way) > most:
+    def _finish_requests(self, under_way: UnderWay, allowed: int) -> None:
+        """Waits until at most `allowed` requests are under way; raises their errors."""
+        while len(under_way) > allowed:
             item, future = under_way.popleft()
             future.result()
-            self._done(item)
+            self._finish_item(item)
 
-    def _done(self, item: Item) -> None:
+    def _finish_item(self, item: Item) -> None:
+        """Removes an item from the spool when all its documents are sent or kept aside."""
         size = item.size
         self._spool.remove(item)
         with self._changed:
@@ -241,11 +268,15 @@ class BulkSender:
             self._changed.notify_all()
 
     def _deliver(self, item: Item) -> None:
+        """Reads an item and sends its documents; runs in the pool."""
         body = item.read()
-        self._send(item.owner, body, item.indices or _indices(body))
+        self._send(item.owner, body, item.indices or _target_indices(body))
 
     def _send(self, owner: str, body: bytes, indices: frozenset[str]) -> None:
-        """Sends until each document was accepted or kept aside."""
+        """Sends the documents of a body until each was accepted or kept aside.
+
+        A body that the server rejects as a whole is sent in halves.
+        """
         attempt = 0
         while body:
             try:
@@ -253,94 +284,117 @@ class BulkSender:
                     self._server.prepare(index)
                 answers = self._server.bulk(body)
             except Unavailable as error:
-                self._wait(attempt, str(error))
+                self._back_off(attempt, str(error))
             except NotTaken as error:
-                self._send_parts(owner, body, indices, str(error))
+                self._send_halves(owner, body, indices, str(error))
                 return
             else:
-                left, why = self._judge(owner, body, answers)
-                if len(left) < len(body):  # otherwise the server answers, but accepts nothing
+                to_retry, reason = self._documents_to_retry(owner, body, answers)
+                if len(to_retry) < len(body):  # otherwise the server answers, but accepts nothing
                     self._patience.restart()
-                body = left
+                body = to_retry
                 if body:
-                    self._wait(attempt, why)
+                    self._back_off(attempt, reason)
             attempt += 1
 
-    def _judge(self, owner: str, body: bytes, answers: Sequence[BulkAnswer]) -> tuple[bytes, str]:
-        """Returns the documents to send again, and the reason; the others were accepted or are kept
-        aside.
+    def _documents_to_retry(
+        self, owner: str, body: bytes, answers: Sequence[BulkAnswer]
+    ) -> tuple[bytes, str]:
+        """Sorts the documents of a body by the server's answers.
+
+        Returns those to send again, with the reason, as a smaller body; b'' if there are none. The
+        others were accepted, or are kept aside because the server refuses them.
         """
         if not answers:
             with self._changed:
                 self.sent += body.count(b"\n") // 2
             return b"", ""
-        again, why = [], ""
-        for (action, document), answer in zip(_pairs(body), answers, strict=True):
+        again, reason = [], ""
+        for (action, document), answer in zip(_action_pairs(body), answers, strict=True):
             if answer.reason is None:
                 with self._changed:
                     self.sent += 1
             elif answer.temporary:
                 again += [action, document]
-                why = f"{self._server.url}: {answer.status} {answer.reason}"
+                reason = f"{self._server.url}: {answer.status} {answer.reason}"
                 if answer.kind == NO_INDEX:
                     self._server.forget(json.loads(action)["index"]["_index"])
             else:
-                self._reject(
+                self._keep_aside(
                     owner, action, document, f"{answer.status} {answer.kind}: {answer.reason}"
                 )
-        return b"".join(line + b"\n" for line in again), why
+        return b"".join(line + b"\n" for line in again), reason
 
-    def _send_parts(self, owner: str, body: bytes, indices: frozenset[str], why: str) -> None:
-        pairs = _pairs(body)
+    def _send_halves(self, owner: str, body: bytes, indices: frozenset[str], reason: str) -> None:
+        """Sends a body in two halves, because the server did not take it as a whole.
+
+        A single document is kept aside instead.
+        """
+        pairs = _action_pairs(body)
         if len(pairs) == 1:
-            self._reject(owner, *pairs[0], why)
+            self._keep_aside(owner, *pairs[0], reason)
             return
         middle = len(pairs) // 2
-        for some in (pairs[:middle], pairs[middle:]):
-            self._send(owner, b"".join(line + b"\n" for pair in some for line in pair), indices)
+        for half in (pairs[:middle], pairs[middle:]):
+            self._send(owner, b"".join(line + b"\n" for pair in half for line in pair), indices)
 
-    def _reject(self, owner: str, action: bytes, document: bytes, reason: str) -> None:
-        """Keeps a document aside, and removes an earlier analysis's document of the same id."""
-        place = json.loads(action)["index"]
+    def _keep_aside(self, owner: str, action: bytes, document: bytes, reason: str) -> None:
+        """Keeps a document that the server refuses in a file of the spool.
+
+        Also deletes the document with the same id that an earlier analysis sent: it is out of date.
+        """
+        metadata = json.loads(action)["index"]
         self.first_rejection = self.first_rejection or reason
-        self.patiently(lambda: self._spool.reject(owner, reason, place, json.loads(document)))
-        self.patiently(lambda: self._remove([(place["_index"], place["_id"])]))
+        self.patiently(lambda: self._spool.reject(owner, reason, metadata, json.loads(document)))
+        self.patiently(lambda: self._delete_documents([(metadata["_index"], metadata["_id"])]))
 
-    def _clean(self, ended: Sequence[Item]) -> None:
-        """Removes documents of the owners beyond those that they have now, from all indices."""
-        query = {"bool": {"should": [_beyond(item) for item in ended], "minimum_should_match": 1}}
+    def _remove_stale(self, ended: Sequence[Item]) -> None:
+        """Removes the documents of the ended runs beyond those that they have now."""
+        query = {
+            "bool": {"should": [_stale_query(item) for item in ended], "minimum_should_match": 1}
+        }
         self._server.refresh()
         while stale := list(self._server.find(query)):
-            self._remove(stale)
+            self._delete_documents(stale)
             self._server.refresh()
 
-    def _remove(self, places: Sequence[tuple[str, str]]) -> None:
+    def _delete_documents(self, documents: Sequence[tuple[str, str]]) -> None:
+        """Deletes documents, given as (index, id); one that is already gone is not an error.
+
+        Raises Unavailable if the server refuses.
+        """
         actions = [
-            json.dumps({"delete": {"_index": index, "_id": name}}) + "\n" for index, name in places
+            json.dumps({"delete": {"_index": index, "_id": name}}) + "\n"
+            for index, name in documents
         ]
         for answer in self._server.bulk("".join(actions).encode()):
             if answer.reason is not None and answer.status != 404:
                 raise Unavailable(f"{self._server.url}: {answer.status} {answer.reason}")
 
-    def _wait(self, attempt: int, why: str) -> None:
-        """Waits longer each time, with a different random part for each client. Raises GaveUp at
-        the end of the patience.
+    def _back_off(self, attempt: int, reason: str) -> None:
+        """Waits before a retry: longer after each attempt, and with a random part.
+
+        Raises GaveUp if the patience is over, or if the sender closes.
         """
         if self._patience.expired:
-            raise GaveUp(f"nothing was accepted for {self._patience_s:g} s: {why}")
+            raise GaveUp(f"nothing was accepted for {self._patience_s:g} s: {reason}")
         seconds = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(attempt, 10)) * random.uniform(
             0.5, 1.0
         )
-        self._on_waiting(Waiting(why, seconds))
+        self._on_waiting(Waiting(reason, seconds))
         if self._closing.wait(min(seconds, self._patience.remaining_s)):
-            raise GaveUp(f"ended while it waited: {why}")
+            raise GaveUp(f"ended while it waited: {reason}")
 
 
-def _beyond(end: Item) -> JsonObject:
-    """Returns a query for documents that an earlier analysis left."""
+def _stale_query(end: Item) -> JsonObject:
+    """Returns a query for the documents that an earlier analysis of a run or campaign left.
+
+    `end` has the number of its documents of each kind; those with this number or a higher one are
+    stale.
+    """
     counts: Mapping[str, int] = json.loads(end.read())
     of_campaign = any(kind in OF_CAMPAIGNS for kind in counts)
-    beyond = [
+    beyond_counts = [
         {
             "bool": {
                 "filter": [
@@ -353,16 +407,17 @@ def _beyond(end: Item) -> JsonObject:
         if (kind.name in OF_CAMPAIGNS) == of_campaign
     ]
     owner = {"term": {"ccmix.campaign.id" if of_campaign else "ccmix.run.id": end.owner}}
-    return {"bool": {"filter": [owner], "should": beyond, "minimum_should_match": 1}}
+    return {"bool": {"filter": [owner], "should": beyond_counts, "minimum_should_match": 1}}
 
 
-def _pairs(body: bytes) -> list[tuple[bytes, bytes]]:
+def _action_pairs(body: bytes) -> list[tuple[bytes, bytes]]:
+    """Splits a body into (action, document) lines."""
     lines = body.split(b"\n")[:-1]
     return list(zip(lines[::2], lines[1::2], strict=True))
 
 
-def _indices(body: bytes) -> frozenset[str]:
-    """Returns the indices in its actions: {"index":{"_index":"NAME", ..."""
+def _target_indices(body: bytes) -> frozenset[str]:
+    """Returns the indices that a body's actions name: {"index":{"_index":"NAME", ..."""
     return frozenset(
         name.decode() for name in {action.split(b'"', 6)[5] for action in body.split(b"\n")[:-1:2]}
     )

@@ -1,4 +1,4 @@
-"""Talks to an Elasticsearch server of version 8, through its official client."""
+"""Sends requests to an Elasticsearch 8 server, through its official client."""
 
 import base64
 import http.client
@@ -30,7 +30,10 @@ NO_HANDLER = (400, 405)  # the error of a server that has no handler for a reque
 
 
 class ServerError(Exception):
-    """The message names the server; `status` is the HTTP status, None without an answer."""
+    """Explains why a request failed; the message names the server.
+
+    `status` is the HTTP status, or None without an answer.
+    """
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -51,7 +54,7 @@ class NotTaken(ServerError):
 
 @dataclass(frozen=True)
 class BulkAnswer:
-    """Holds the answer for a document of a bulk request; `reason` is None if it is indexed."""
+    """Holds the answer for one document of a bulk request; `reason` is None if it is indexed."""
 
     status: int
     kind: str = ""  # Elasticsearch's type of the error
@@ -59,8 +62,10 @@ class BulkAnswer:
 
     @property
     def temporary(self) -> bool:
-        """Returns whether a retry may succeed: the server is too busy, has no room (the index is
-        blocked), lacks the shard, or the index is gone.
+        """Returns whether the same document may be accepted later.
+
+        The server may be too busy, its disk full (the index is then blocked), or a shard or the
+        index missing.
         """
         return (
             self.status == 429
@@ -70,8 +75,9 @@ class BulkAnswer:
 
 
 class ElasticsearchServer:
-    """Sends requests to the server. Methods raise Unavailable, ServerRefused or NotTaken; several
-    threads may call them.
+    """Sends requests to one server; several threads may call it.
+
+    Methods raise Unavailable, ServerRefused or NotTaken.
     """
 
     def __init__(self, target: Target) -> None:
@@ -81,91 +87,98 @@ class ElasticsearchServer:
         self._preparing = threading.Lock()
 
     def set_up(self) -> bool:
-        """Makes templates, the policy of samples, and an index of each kind; existing indices get
-        new fields.
+        """Prepares the server for documents of this version, as `ccmix index --setup` does.
 
-        Returns whether the server has lifecycle policies; without them nothing is ever deleted.
+        Makes templates, the policy that deletes old samples, and an index of each kind; adds new
+        fields to existing indices. Returns whether the server has lifecycle policies: without them
+        nothing is ever deleted.
         """
         policies = self._lifecycle_policies()
         lifecycle = policies is not None
         if (
             policies is not None and fields.SAMPLES_POLICY not in policies
         ):  # an existing policy belongs to the user
-            self._ask("PUT", f"/_ilm/policy/{fields.SAMPLES_POLICY}", fields.policy())
+            self._request("PUT", f"/_ilm/policy/{fields.SAMPLES_POLICY}", fields.policy())
         for kind in KINDS.values():
             path = f"/_index_template/{fields.template_name(kind)}"
-            self._set("PUT", path, fields.template(kind, lifecycle=lifecycle))
-        there = self._mappings()
+            self._create("PUT", path, fields.template(kind, lifecycle=lifecycle))
+        metadata = self._mapping_metadata()
         for kind in KINDS.values():
-            of_kind = [
+            existing = [
                 name
-                for name in there
-                if name == kind.index_pattern or _is_of(name, kind.index_pattern)
+                for name in metadata
+                if name == kind.index_pattern or _matches(name, kind.index_pattern)
             ]
-            for name in of_kind:
-                self._extend(name, fields.mapping(kind))
-            if kind.first_index not in of_kind and (kind.samples or not of_kind):
-                self._set("PUT", f"/{kind.first_index}")
+            for name in existing:
+                self._add_fields(name, fields.mapping(kind))
+            if kind.first_index not in existing and (kind.samples or not existing):
+                self._create("PUT", f"/{kind.first_index}")
                 if kind.samples and lifecycle:
-                    self._set("POST", f"/{kind.first_index}/_ilm/remove")
+                    self._create("POST", f"/{kind.first_index}/_ilm/remove")
         return lifecycle
 
     def check_set_up(self) -> None:
-        """Raises ServerRefused if the server was not set up for this version's fields."""
-        there = self._mappings()
+        """Raises ServerRefused if the server was not set up for the fields of this version."""
+        metadata = self._mapping_metadata()
         for kind in KINDS.values():
             if not kind.samples:
-                self._check(kind.index_pattern, there)
+                self._check_fingerprint(kind.index_pattern, metadata)
 
     def prepare(self, index: str) -> None:
-        """Makes a missing index, by its template."""
+        """Creates an index from its template before documents are sent to it, unless it exists.
+
+        Without this, a server without the templates would guess the types of fields.
+        """
         with self._preparing:
             if index in self._ready:
                 return
             try:
-                self._ask("PUT", f"/{index}")
+                self._request("PUT", f"/{index}")
             except ServerRefused as error:
                 if THERE_ALREADY not in str(error):
                     raise
-            self._check(index, self._mappings(index))
+            self._check_fingerprint(index, self._mapping_metadata(index))
             self._ready.add(index)
 
     def forget(self, index: str) -> None:
-        """Forgets an index that is gone."""
+        """Forgets an index that was deleted meanwhile, so that prepare() creates it again."""
         with self._preparing:
             self._ready.discard(index)
 
     def bulk(self, body: bytes) -> list[BulkAnswer]:
-        """Returns an answer for each action of the body, in its order; none if all succeeded."""
+        """Sends a bulk request. Returns an answer for each action, in order; [] if all
+        succeeded.
+        """
         wanted = ("status", "error.type", "error.reason", "error.caused_by.reason")
         path = f"/_bulk?filter_path=errors,{','.join(f'items.*.{name}' for name in wanted)}"
-        answer = self._ask("PUT", path, body, content=NDJSON)
+        answer = self._request("PUT", path, body, content=NDJSON)
         if "errors" not in answer:
             raise Unavailable(f"{self.url}: {NO_ANSWER}")
         if not answer["errors"]:
             return []
-        return [_answer(next(iter(item.values()))) for item in answer["items"]]
+        return [_bulk_answer(next(iter(item.values()))) for item in answer["items"]]
 
     def refresh(self) -> None:
         """Makes all accepted documents searchable."""
-        self._ask("POST", f"/{PREFIX}*/_refresh")
+        self._request("POST", f"/{PREFIX}*/_refresh")
 
     def find(self, query: JsonObject) -> Iterator[tuple[str, str]]:
-        """Yields index and id of documents, at most some thousand."""
+        """Yields (index, id) of the documents that match a query, at most MOST_HITS of them."""
         body = {"query": query, "size": MOST_HITS, "_source": False}
-        answer = self._ask(
+        answer = self._request(
             "POST", f"/{PREFIX}*/_search?filter_path=hits.hits._index,hits.hits._id", body
         )
         for hit in answer.get("hits", {}).get("hits", ()):
             yield hit["_index"], hit["_id"]
 
     def times_s(self) -> tuple[float, float] | None:
-        """Returns the times at which the first and the last run began, in seconds since 1970; None
-        without runs.
+        """Returns when the first and the last indexed run began, in seconds since 1970.
+
+        None if no run is indexed.
         """
         self.refresh()
         ends = {name: {name: {"field": "@timestamp"}} for name in ("min", "max")}
-        found = self._ask(
+        found = self._request(
             "POST", f"/{KINDS['runs'].index_pattern}/_search", {"size": 0, "aggs": ends}
         )["aggregations"]
         if found["min"]["value"] is None:
@@ -176,29 +189,36 @@ class ElasticsearchServer:
         self._client.close()
 
     def _lifecycle_policies(self) -> Any:
-        """Returns policies by name; None if the server has no policies."""
+        """Returns the lifecycle policies (ILM) by name; None if the server doesn't have ILM."""
         try:
-            return self._ask("GET", "/_ilm/policy")
+            return self._request("GET", "/_ilm/policy")
         except (NotTaken, ServerRefused) as error:
             if error.status in NO_HANDLER:
                 return None
             raise
 
-    def _mappings(self, index: str = f"{PREFIX}*") -> JsonObject:
-        """Returns the metadata of each index' mapping; that of a foreign index is empty."""
-        answer = self._ask("GET", f"/{index}?filter_path=*.mappings._meta,*.settings.index.uuid")
+    def _mapping_metadata(self, index: str = f"{PREFIX}*") -> JsonObject:
+        """Returns the `_meta` of each index's mapping, which has ccmix's fingerprint of the fields.
+
+        It is {} for an index of another program.
+        """
+        answer = self._request(
+            "GET", f"/{index}?filter_path=*.mappings._meta,*.settings.index.uuid"
+        )
         return {name: about.get("mappings", {}).get("_meta", {}) for name, about in answer.items()}
 
-    def _check(self, index: str, there: JsonObject) -> None:
-        if there.get(index, {}).get("ccmix") != fields.fingerprint():
+    def _check_fingerprint(self, index: str, metadata: JsonObject) -> None:
+        """Raises ServerRefused unless an index was set up for this version's fields."""
+        if metadata.get(index, {}).get("ccmix") != fields.fingerprint():
             raise ServerRefused(
                 f"{self.url}: {index} is not set up for this version. To set it up: ccmix index "
                 f"--setup --url {self.url}"
             )
 
-    def _extend(self, index: str, mapping: JsonObject) -> None:
+    def _add_fields(self, index: str, mapping: JsonObject) -> None:
+        """Adds new fields to an existing index; an index with other types raises ServerRefused."""
         try:
-            self._ask("PUT", f"/{index}/_mapping", mapping)
+            self._request("PUT", f"/{index}/_mapping", mapping)
         except NotTaken as error:
             raise ServerRefused(
                 f"{self.url}: the index {index} is not ccmix's, or of another version: its fields "
@@ -207,28 +227,33 @@ class ElasticsearchServer:
                 "again, and index the archives again"
             ) from error
 
-    def _set(self, method: str, path: str, body: JsonObject | None = None) -> None:
-        """Makes a part of the set-up. If another object is in the way, raises ServerRefused, which
-        says how to remove it.
+    def _create(self, method: str, path: str, body: JsonObject | None = None) -> None:
+        """Creates a template or an index.
+
+        If another object is in the way, raises ServerRefused, which says how to remove it.
         """
         try:
-            self._ask(method, path, body)
+            self._request(method, path, body)
         except NotTaken as error:
             raise ServerRefused(
                 f"{self.url}: {method} {path}: {error}: remove or rename the object with this name "
                 f"or pattern, and run 'ccmix index --setup --url {self.url}' again"
             ) from error
 
-    def _ask(
+    def _request(
         self, method: str, path: str, body: Any = None, content: str = "application/json"
     ) -> Any:
+        """Sends a request and returns the JSON of its answer, an object.
+
+        Turns all errors of the client into Unavailable, ServerRefused or NotTaken.
+        """
         headers = {"accept": "application/json"} | (
             {"content-type": content} if body is not None else {}
         )
         try:
             answer = self._client.perform_request(method, path, headers=headers, body=body).body
         except elasticsearch.ApiError as error:
-            raise self._judged(error.meta.status, error.error, _reason(error)) from None
+            raise self._error_of_status(error.meta.status, error.error, _reason(error)) from None
         except (elasticsearch.SerializationError, RecursionError):
             raise Unavailable(f"{self.url}: {NO_ANSWER}") from None
         except elasticsearch.TransportError as error:
@@ -243,7 +268,11 @@ class ElasticsearchServer:
             raise Unavailable(f"{self.url}: {NO_ANSWER}")
         return answer
 
-    def _judged(self, status: int, kind: str, reason: str) -> ServerError:
+    def _error_of_status(self, status: int, kind: str, reason: str) -> ServerError:
+        """Returns the exception for an HTTP status: can a retry, smaller parts, or nothing help?
+
+        `kind` is Elasticsearch's type of the error.
+        """
         if status == 429 or status >= 500:
             return Unavailable(f"{self.url}: {status} {reason}", status)
         if status == 413:
@@ -264,7 +293,10 @@ class ElasticsearchServer:
 
 
 def _system_reason(error: BaseException) -> str:
-    """Returns the reason below the libraries' errors: 'Connection refused'; '' without one."""
+    """Returns the system's reason below the errors of libraries, such as 'Connection refused'.
+
+    '' if there is none.
+    """
     reason = ""
     cause: BaseException | None = error
     while cause:
@@ -277,19 +309,21 @@ def _system_reason(error: BaseException) -> str:
 
 
 def _client(target: Target) -> elasticsearch.Elasticsearch:
+    """Returns a client for the server, with its credentials and CA, that never retries itself."""
+
     class Bodies(NdjsonSerializer):
         """Serialises bodies that are already lines, without the copies of its base class."""
 
         def dumps(self, data: bytes) -> bytes:
             return data
 
-    given = target.credentials
+    credentials = target.credentials
     options: JsonObject = {"serializers": {NDJSON: Bodies()}}
-    if given.api_key:
-        options["api_key"] = given.api_key
-    elif given.user and given.password:
+    if credentials.api_key:
+        options["api_key"] = credentials.api_key
+    elif credentials.user and credentials.password:
         pair = (
-            f"{given.user}:{given.password}".encode()
+            f"{credentials.user}:{credentials.password}".encode()
         )  # UTF-8, because the client would only take ASCII
         options["headers"] = {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
     parts = urlsplit(target.url)
@@ -304,17 +338,20 @@ def _client(target: Target) -> elasticsearch.Elasticsearch:
     )
 
 
-def _is_of(index: str, pattern: str) -> bool:
+def _matches(index: str, pattern: str) -> bool:
+    """Returns whether an index has a name of the pattern, such as 'ccmix-rtts-*'."""
     return pattern.endswith("*") and index.startswith(pattern[:-1])
 
 
 def _reason(error: Any) -> str:
+    """Returns Elasticsearch's own words for an error."""
     body = error.body
     error_part = body.get("error") if isinstance(body, dict) else body
     return str(error_part.get("reason") if isinstance(error_part, dict) else error_part)
 
 
-def _answer(item: JsonObject) -> BulkAnswer:
+def _bulk_answer(item: JsonObject) -> BulkAnswer:
+    """Makes an answer of an item in the response to a bulk request."""
     error = item.get("error")
     if not error:
         return BulkAnswer(item["status"])

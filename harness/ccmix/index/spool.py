@@ -1,9 +1,9 @@
-"""Keeps items on disk until they are sent: bodies of bulk requests in their order, and the end of a
-run after its last body.
+"""Keeps documents on disk until they are sent, so that a crash or a dead server loses none.
 
-A file is whole or missing: it is written under another name, and renamed when it is on the disk.
-The next process that opens the spool sends the files that a killed process left. Documents that the
-server will never accept are in `rejected`, in a file for each run.
+An item is the body of a bulk request, or the end of a run, which comes after its last body. A file
+is whole or missing: it is written under another name, and renamed when it is on the disk. The next
+process that opens the spool sends the files that a killed process left. Documents that the server
+will never accept are in `rejected`, in a file for each run.
 """
 
 import contextlib
@@ -23,7 +23,10 @@ BULK, END = ".bulk", ".end"
 
 @dataclass(frozen=True)
 class Item:
-    """A file of the spool; or an item that could not be written there, which `content` has."""
+    """A file of the spool, or `content` that could not be written there.
+
+    It is the body of a bulk request or, if `is_end`, the end of a run or campaign.
+    """
 
     owner: str  # id of the run or campaign
     is_end: bool
@@ -38,6 +41,7 @@ class Item:
         return self.file.stat().st_size if self.file else len(self.content or b"")
 
     def read(self) -> bytes:
+        """Returns the content, from memory or from the file."""
         if self.file is None:
             assert self.content is not None
             return self.content
@@ -45,16 +49,16 @@ class Item:
 
 
 class Spool:
-    """Belongs to one process at a time: it holds the lock of a folder below `folder`."""
+    """A folder of items; one process at a time owns it, by the lock of a subfolder."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError."""
+        """Takes a subfolder that no other process uses. Raises OSError."""
         self.rejected_folder = folder / "rejected"
         self.rejected_folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._lock = _lockable(folder)
+        self._folder, self._lock = _lock_subfolder(folder)
         for file in self._folder.glob(f"*{PARTIAL}"):
             file.unlink()
-        self._number = max((_number(file) for file in self._files()), default=0)
+        self._number = max((_item_number(file) for file in self._files()), default=0)
 
     def __enter__(self) -> "Spool":
         return self
@@ -65,7 +69,7 @@ class Spool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Releases the folder, so that another process may use it."""
+        """Releases the subfolder for other processes, and removes it if it is empty."""
         if not self._files():
             with contextlib.suppress(OSError):
                 (self._folder / "lock").unlink()
@@ -85,12 +89,15 @@ class Spool:
         is_end: bool = False,
         indices: frozenset[str] | None = None,
     ) -> Item:
-        """Puts an item on disk before it returns. Raises OSError, and then leaves nothing there."""
+        """Writes an item to the disk, and returns when it is safe there.
+
+        `owner` is the id of the run or campaign. Raises OSError, and then leaves nothing there.
+        """
         self._number += 1
         file = self._folder / f"{self._number:012d}-{owner}{END if is_end else BULK}"
         with replacing(file) as out:
             out.write(content)
-        _sync(self._folder)
+        _sync_folder(self._folder)
         return self._item(file, indices)
 
     def remove(self, item: Item) -> None:
@@ -99,20 +106,23 @@ class Spool:
             item.file.unlink(missing_ok=True)
 
     def forget_rejected(self, owner: str) -> None:
-        """Forgets rejected documents before they are made again."""
+        """Removes the rejected documents of a run or campaign, because they are made again."""
         self._rejected_file(owner).unlink(missing_ok=True)
 
     def reject(self, owner: str, reason: str, action: JsonObject, document: Any) -> None:
-        """Keeps a document aside, once. Raises OSError."""
+        """Keeps a document that the server refuses, with the reason, unless it is already kept.
+
+        `action` has its index and id. Raises OSError.
+        """
         file = self._rejected_file(owner)
-        there = file.read_text() if file.exists() else ""
-        whole = there[
-            : there.rfind("\n") + 1
+        text = file.read_text() if file.exists() else ""
+        complete_lines = text[
+            : text.rfind("\n") + 1
         ]  # a process that was killed may have left half a line
-        if action in [json.loads(line)["action"] for line in whole.splitlines()]:
+        if action in [json.loads(line)["action"] for line in complete_lines.splitlines()]:
             return
-        if whole != there:
-            os.truncate(file, len(whole))
+        if complete_lines != text:
+            os.truncate(file, len(complete_lines))
         with naming(file), open_to_append(file) as out:
             out.write(
                 json.dumps({"reason": reason, "action": action, "document": document}).encode()
@@ -122,6 +132,7 @@ class Spool:
             os.fsync(out.fileno())
 
     def rejected(self, owner: str) -> int:
+        """Returns the number of rejected documents of a run or campaign."""
         file = self._rejected_file(owner)
         return len(file.read_text().splitlines()) if file.exists() else 0
 
@@ -135,32 +146,36 @@ class Spool:
         return Item(file.stem.partition("-")[2], file.suffix == END, file, indices=indices)
 
 
-def _lockable(folder: Path) -> tuple[Path, IO[bytes]]:
-    """Locks the first subfolder that no other process has, beginning with those that have items."""
-    existing = [place for place in folder.glob("[0-9]*") if place.is_dir()]
-    new = folder / str(max((int(place.name) for place in existing), default=0) + 1)
-    for place in (
+def _lock_subfolder(folder: Path) -> tuple[Path, IO[bytes]]:
+    """Locks a subfolder that no other process uses, and returns it with its lock.
+
+    Subfolders with items come first, so that they are sent; a new one is the last choice.
+    """
+    existing = [subfolder for subfolder in folder.glob("[0-9]*") if subfolder.is_dir()]
+    new = folder / str(max((int(subfolder.name) for subfolder in existing), default=0) + 1)
+    for subfolder in (
         *sorted(
             existing,
             key=lambda subfolder: (len(list(subfolder.iterdir())) < 2, int(subfolder.name)),
         ),
         new,
     ):
-        place.mkdir(exist_ok=True)
-        lock = (place / "lock").open("ab")
+        subfolder.mkdir(exist_ok=True)
+        lock = (subfolder / "lock").open("ab")
         # without the file, another process has just removed the place
-        if try_lock(lock) and (place / "lock").exists():
-            return place, lock
+        if try_lock(lock) and (subfolder / "lock").exists():
+            return subfolder, lock
         lock.close()
-    return _lockable(folder)
+    return _lock_subfolder(folder)
 
 
-def _number(file: Path) -> int:
+def _item_number(file: Path) -> int:
+    """Returns the number with which an item's file name begins."""
     return int(file.name.partition("-")[0])
 
 
-def _sync(folder: Path) -> None:
-    """Puts a file's name on the disk, too."""
+def _sync_folder(folder: Path) -> None:
+    """Puts the names of the folder's files on the disk; syncing a file doesn't do that."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

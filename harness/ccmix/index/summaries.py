@@ -1,5 +1,6 @@
-"""Makes documents of a campaign and its runs: all kinds except samples, from campaign.json,
-run.json and some series.
+"""Makes the documents of a campaign and its runs that are kept: all kinds except samples.
+
+They come from campaign.json, run.json and some series.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,22 +40,24 @@ OUTCOMES = {"valid": "success", "limited": "failure"}  # to ECS's words
 def campaign_documents(
     campaign: Campaign, entries: Sequence[str] = ()
 ) -> Iterator[tuple[str, Document]]:
-    """Yields kind and document: the campaign, and its conditions; only of these entries, if there
-    are any.
+    """Yields (kind, document) of the campaign and of its conditions.
+
+    `entries` limits the conditions to some entries of the INI file; empty means all.
     """
     finished = [run for run, _ in campaign.finished(numbers_only=True)]
-    yield "campaigns", _campaign(campaign, finished)
+    yield "campaigns", _campaign_document(campaign, finished)
     chosen = [
         finished_run
         for finished_run in finished
         if not entries or finished_run.run.entry in entries
     ]
-    for condition in _conditions(campaign, chosen):
+    for condition in _condition_documents(campaign, chosen):
         yield "conditions", condition
 
 
-def _campaign(campaign: Campaign, finished: Sequence[FinishedRun]) -> Document:
-    shared, origin = context.of_campaign(campaign), campaign.origin
+def _campaign_document(campaign: Campaign, finished: Sequence[FinishedRun]) -> Document:
+    """Returns the document of a campaign: its plan, INI file, command, and counts of runs."""
+    shared, origin = context.campaign_fields(campaign), campaign.origin
     return {
         **shared,
         "event.start": shared["@timestamp"],
@@ -70,32 +73,37 @@ def _campaign(campaign: Campaign, finished: Sequence[FinishedRun]) -> Document:
     }
 
 
-def _conditions(campaign: Campaign, finished: Sequence[FinishedRun]) -> Iterator[Document]:
-    """Yields a document for each condition, destination and group of these runs."""
-    shared = context.of_campaign(campaign)
-    firsts: dict[tuple[str, str, str], FinishedRun] = {}
+def _condition_documents(campaign: Campaign, finished: Sequence[FinishedRun]) -> Iterator[Document]:
+    """Yields a document with the mean results of each condition, destination and group.
+
+    A condition is one combination of swept values.
+    """
+    shared = context.campaign_fields(campaign)
+    first_runs: dict[tuple[str, str, str], FinishedRun] = {}
     for finished_run in finished:
-        firsts.setdefault(
+        first_runs.setdefault(
             (finished_run.run.entry, finished_run.run.condition_name, finished_run.run.dst),
             finished_run,
         )
-    best = {place: best_estimates(values) for place, values in planned_ranges(campaign).items()}
+    best_values = {
+        condition: best_estimates(values) for condition, values in planned_ranges(campaign).items()
+    }
     for row in table(finished):
         known, values = split(row.condition, campaign.plan.unknown.get(row.entry, ()))
-        first = firsts[row.entry, condition_name(row.condition), row.dst]
+        first = first_runs[row.entry, condition_name(row.condition), row.dst]
         low_bps, high_bps = row.goodput_ci95_bps or (None, None)
         yield {
             **shared,
-            **context.of_condition(first, campaign.plan.unknown),
+            **context.condition_fields(first, campaign.plan.unknown),
             "ccmix.condition.settings": row.condition or None,
             "ccmix.condition.unknown": [key for key, _ in values] or None,
             "ccmix.condition.best_estimate": values
-            == best.get((row.entry, condition_name(known), row.dst), ()),
+            == best_values.get((row.entry, condition_name(known), row.dst), ()),
             "ccmix.group.name": row.group,
             "ccmix.group.streams": row.streams,
             "ccmix.cca": row.cca,
             "ccmix.duration_s": first.run.traffic.duration_s or 0.0,  # 0: unknown
-            **context.named(row, ("runs", "invalid", "not_settled"), "ccmix.condition."),
+            **context.attribute_fields(row, ("runs", "invalid", "not_settled"), "ccmix.condition."),
             "ccmix.validity.status": row.status,
             "ccmix.goodput_bps": row.goodput_mean_bps,
             "ccmix.condition.goodput_cv": row.goodput_cv,
@@ -108,14 +116,14 @@ def _conditions(campaign: Campaign, finished: Sequence[FinishedRun]) -> Iterator
 
 
 def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Document]]:
-    """Yields kind and document: the run, its groups, flows and hosts."""
+    """Yields (kind, document) of a run, of its groups of flows, its flows and its hosts."""
     run, finished = result.run, result.finished
     begin_s = context.begin_s(campaign, finished)
     shared = {
         "@timestamp": milliseconds(begin_s),
-        **context.of_run(campaign, finished),
+        **context.run_fields(campaign, finished),
         "ccmix.condition.settings": run.condition or None,
-        "ccmix.validity.kinds": _kinds(finished, accepted=False),
+        "ccmix.validity.kinds": _finding_kinds(finished, accepted=False),
         "ccmix.validity.meaning": None if result.valid else meaning_of(finished),
     }
     settling = finished.metrics.settling
@@ -128,7 +136,7 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         shared
         | counted
         | context.settling_fields(settling, finished.settled_after_s or run.traffic.duration_s)
-        | _run(campaign, result, begin_s)
+        | _run_fields(campaign, result, begin_s)
         | context.run_measures(finished.metrics)
         | context.estimates(result),
     )
@@ -138,8 +146,8 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
             "groups",
             shared
             | counted
-            | _result(group, None if group.group in cross else run_bps)
-            | context.named(group, context.OF_GROUP)
+            | _goodput_fields(group, None if group.group in cross else run_bps)
+            | context.attribute_fields(group, context.OF_GROUP)
             | {
                 "ccmix.group.name": group.group,
                 "ccmix.group.streams": group.streams,
@@ -150,26 +158,34 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
                 "ccmix.utilisation": finished.metrics.utilisation,
             },
         )
-    names = context.shown_host(run, finished.facts)
-    udp = {
+    shown_hosts = context.shown_host(run, finished.facts)
+    udp_groups = {
         run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)
     }
     for flow in finished.metrics.flows:
         yield (
             "flows",
             shared
-            | _flow(flow, names.get(flow.host, flow.host), None if flow.group in cross else run_bps)
-            | context.named(flow, context.OF_FLOW)
+            | _flow_fields(
+                flow,
+                shown_hosts.get(flow.host, flow.host),
+                None if flow.group in cross else run_bps,
+            )
+            | context.attribute_fields(flow, context.OF_FLOW)
             | {
                 "ccmix.rtt_median_s": flow.rtt_median_s,
-                "network.transport": "udp" if flow.group in udp else "tcp",
+                "network.transport": "udp" if flow.group in udp_groups else "tcp",
             },
         )
-    for host in _hosts(result):
+    for host in _host_documents(result):
         yield "hosts", shared | host
 
 
-def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
+def _run_fields(campaign: Campaign, result: Result, begin_s: float) -> Document:
+    """Returns the fields that only the document of the run has: times, verdict and results.
+
+    `begin_s` is when the run began, in seconds since 1970.
+    """
     run, finished = result.run, result.finished
     metrics, facts, execution = finished.metrics, finished.facts, finished.execution
     began_s = finished.began_s
@@ -184,7 +200,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "event.reason": [finding.detail for finding in findings] or None,
         "agent.type": CCMIX,
         "agent.version": campaign.origin.ccmix,
-        "ccmix.validity.accepted_kinds": _kinds(finished, accepted=True),
+        "ccmix.validity.accepted_kinds": _finding_kinds(finished, accepted=True),
         "ccmix.validity.not_verified": list(finished.verdict.not_verified) or None,
         "ccmix.run.name": run.name,
         "ccmix.run.folder": str(result.folder.relative_to(campaign.outdir)),
@@ -197,7 +213,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "ccmix.duration_s": traffic.duration_s,
         "ccmix.omit_s": traffic.omit_s if traffic.seconds else None,
         "ccmix.interval_s": traffic.interval_s or None,
-        **context.named(metrics, RESULTS),
+        **context.attribute_fields(metrics, RESULTS),
         "network.bytes": metrics.bytes_sent,
         "network.transport": _transports(run),
         **{
@@ -220,12 +236,12 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "ccmix.path.ping_rtt_s": smallest_ping_s(finished),
         "ccmix.path.sender_qdisc": list(dict.fromkeys((facts.sender_qdiscs or {}).values()))
         or None,
-        **_path(run),
+        **_path_fields(run),
     }
 
 
 def _transports(run: Run) -> list[str]:
-    """Returns the transports of the sources, each once."""
+    """Returns the transports of the traffic's sources, 'tcp' and 'udp', each once."""
     return list(
         dict.fromkeys(
             "udp" if isinstance(source, UdpSource) else "tcp" for source in run.traffic.sources
@@ -233,7 +249,7 @@ def _transports(run: Run) -> list[str]:
     )
 
 
-def _path(run: Run) -> Document:
+def _path_fields(run: Run) -> Document:
     """Returns the configured settings of the path, except those that every document has."""
     path = run.path
     if isinstance(path, HostPath):
@@ -254,7 +270,9 @@ def _path(run: Run) -> Document:
         "ccmix.path.loss_model": next(
             (sender.loss.model for sender in path.senders if sender.loss), None
         ),
-        **context.named(path, ("mtu_bytes", "ecn", "spread", "kernel", "host_root"), "ccmix.path."),
+        **context.attribute_fields(
+            path, ("mtu_bytes", "ecn", "spread", "kernel", "host_root"), "ccmix.path."
+        ),
         "ccmix.path.module_parameter": str(path.module_parameter)
         if path.module_parameter
         else None,
@@ -275,7 +293,11 @@ def _path(run: Run) -> Document:
     }
 
 
-def _kinds(finished: FinishedRun, *, accepted: bool) -> list[str] | None:
+def _finding_kinds(finished: FinishedRun, *, accepted: bool) -> list[str] | None:
+    """Returns the kinds of a run's findings (reasons why it may not be valid), each once.
+
+    Only those that the user has accepted, or only the others; None without any.
+    """
     findings = finished.verdict.findings
     return (
         list(dict.fromkeys(finding.kind for finding in findings if finding.accepted == accepted))
@@ -283,38 +305,43 @@ def _kinds(finished: FinishedRun, *, accepted: bool) -> list[str] | None:
     )
 
 
-def _result(metrics: GroupMetrics | FlowMetrics, run_bps: float | None) -> Document:
+def _goodput_fields(metrics: GroupMetrics | FlowMetrics, run_bps: float | None) -> Document:
+    """Returns goodput, throughput, and the share of the run's goodput, `run_bps`.
+
+    `run_bps` is None for cross traffic, which has no share.
+    """
     return {
-        **context.named(metrics, ("goodput_bps", "throughput_bps")),
+        **context.attribute_fields(metrics, ("goodput_bps", "throughput_bps")),
         "ccmix.goodput_share": metrics.goodput_bps / run_bps if run_bps else None,
     }
 
 
-def _flow(flow: FlowMetrics, host: str, run_bps: float | None) -> Document:
-    return _result(flow, run_bps) | {
+def _flow_fields(flow: FlowMetrics, host: str, run_bps: float | None) -> Document:
+    """Returns the fields of a flow; `host` is its sender's name to show."""
+    return _goodput_fields(flow, run_bps) | {
         "ccmix.group.name": flow.group,
         "ccmix.cca": flow.cca_used,
         "ccmix.flow.id": f"{host}:{flow.port}",
-        **context.named(
+        **context.attribute_fields(
             flow,
             ("cca_asked", "stream", "data_segments", "retransmitted_segments"),
             "ccmix.flow.",
         ),
-        **context.named(flow, ("retransmission_rate", "retransmits")),
+        **context.attribute_fields(flow, ("retransmission_rate", "retransmits")),
         "network.bytes": flow.bytes_sent,
         "host.name": host,
         "source.port": flow.port,
     }
 
 
-def _hosts(result: Result) -> Iterator[Document]:
+def _host_documents(result: Result) -> Iterator[Document]:
     """Yields a document for each sampled host: both ends, or an emulated path's only kernel."""
     finished, folder = result.finished, result.folder
     facts, sysctls = finished.facts, finished.facts.sysctls or {}
     hosts: dict[str, HostFacts | None] = (
         {"localhost": None} if facts.hosts is None else dict(facts.hosts)
     )
-    counters, cpu = _series(folder / run_files.COUNTERS), _series(folder / run_files.CPU)
+    counters, cpu = _read_series(folder / run_files.COUNTERS), _read_series(folder / run_files.CPU)
     for role, host in hosts.items():
         is_source = host is None or role == SRC
         probe = facts.probes.get("sockmon" if host is None else f"sockmon-{role}", NO_REPORT)
@@ -335,16 +362,19 @@ def _hosts(result: Result) -> Iterator[Document]:
             "ccmix.host.sysctl": sysctls or None if is_source else None,
             "ccmix.host.device": facts.device if is_source else None,
             "ccmix.host.cpus": host.cpus if host else None,
-            **_busy(finished.run, cpu.filter(pl.col("host") == role) if cpu.width else cpu),
+            **_cpu_fields(finished.run, cpu.filter(pl.col("host") == role) if cpu.width else cpu),
             "ccmix.host.cpu_s_per_gbit": finished.metrics.cpu_s_per_gbit.get(role),
-            **_grown(counters.filter(pl.col("host") == role) if counters.width else counters),
-            **context.named(
+            **_counter_growth(
+                counters.filter(pl.col("host") == role) if counters.width else counters
+            ),
+            **context.attribute_fields(
                 probe, ("samples", "missed", "longest_delay_s", "failed"), "ccmix.host.probe_"
             ),
         }
 
 
-def _series(file: Path) -> pl.DataFrame:
+def _read_series(file: Path) -> pl.DataFrame:
+    """Reads a series of a run; an empty table if the run does not have it."""
     return parquet.read(file) if file.exists() else pl.DataFrame()
 
 
@@ -356,9 +386,8 @@ COUNTERS = {
 }
 
 
-def _grown(counters: pl.DataFrame) -> Document:
-    """Returns the growth of counters from the first sample to the last, over all cores and
-    namespaces.
+def _counter_growth(counters: pl.DataFrame) -> Document:
+    """Returns how much the kernel's counters grew in the run, over all cores and namespaces.
 
     Counters of softnet and of memory pressure belong to the whole machine, not to a namespace: they
     count once.
@@ -382,8 +411,12 @@ def _grown(counters: pl.DataFrame) -> Document:
     return document
 
 
-def _busy(run: Run, cpu: pl.DataFrame) -> Document:
-    """Returns nothing if no time was spent, as in the lab, where computing takes none."""
+def _cpu_fields(run: Run, cpu: pl.DataFrame) -> Document:
+    """Returns the busy share of all cores, and of the busiest one, in the measured time.
+
+    {} if no time was spent, as in the lab, where computing takes none. `cpu` has the columns of the
+    series cpu.parquet.
+    """
     if cpu.is_empty():
         return {}
     spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)

@@ -1,10 +1,9 @@
-"""Finds the server and the credentials for it, and starts the process that sends runs there as they
-finish (`index = URL` in an entry).
+"""Finds the Elasticsearch server to send to, and sends runs there as they finish.
 
-Secrets come from the environment or a private file, never from the INI file or the command line,
-which the archive and the list of processes show. The process has the lowest priority: making and
-sending documents must take no time from a measurement, and its failure fails no run. The archive is
-its only source, so indexing can be repeated.
+A child process of low priority sends (`index = URL` in an entry): making and sending documents must
+take no time from a measurement, and its failure fails no run. The archive is its only source, so
+indexing can be repeated. Secrets come from the environment or a private file, never from the INI
+file or the command line, which the archive and the list of processes show.
 """
 
 import contextlib
@@ -73,14 +72,20 @@ def find_target(
     ca: Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Target:
-    """Reads the options, or otherwise the environment. Raises TargetError."""
+    """Returns the server with its credentials and CA, from the options or the environment.
+
+    Options win: `credentials` is a file with secrets, `ca` one with CA certificates. Raises
+    TargetError.
+    """
     try:
         url = read_url(url)
     except ValueError as error:
         raise TargetError(f"the URL {error}") from None
     file = credentials or (Path(environment[CREDENTIALS]) if environment.get(CREDENTIALS) else None)
     secrets = (
-        _read(file) if file else Credentials(*(environment.get(name) or None for name in SECRETS))
+        _read_credentials(file)
+        if file
+        else Credentials(*(environment.get(name) or None for name in SECRETS))
     )
     if bool(secrets.user) != bool(secrets.password):
         raise TargetError(
@@ -94,26 +99,30 @@ def find_target(
     authority = ca or (Path(environment[CA]) if environment.get(CA) else None)
     if authority:
         _check_authority(authority)
-    if secrets.given and not _is_private(url):
+    if secrets.given and not _is_encrypted_or_local(url):
         raise TargetError(f"{url}: credentials would pass the network in the clear: use https")
     return Target(url, secrets, authority)
 
 
-def _check_characters(credentials: Credentials, place: str) -> None:
-    """Refuses characters that an HTTP header can't carry (RFC 9110, RFC 7617)."""
+def _check_characters(credentials: Credentials, source: str) -> None:
+    """Raises TargetError for characters that an HTTP header can't carry (RFC 9110, RFC 7617).
+
+    `source` names the file, or the environment, in the message.
+    """
     if credentials.api_key and not (
         credentials.api_key.isascii()
         and credentials.api_key.isprintable()
         and " " not in credentials.api_key
     ):
-        raise TargetError(f"{place}: the API key has characters that are not allowed")
+        raise TargetError(f"{source}: the API key has characters that are not allowed")
     if credentials.user and (":" in credentials.user or not credentials.user.isprintable()):
-        raise TargetError(f"{place}: the user has characters that are not allowed")
+        raise TargetError(f"{source}: the user has characters that are not allowed")
     if credentials.password and not credentials.password.isprintable():
-        raise TargetError(f"{place}: the password has characters that are not allowed")
+        raise TargetError(f"{source}: the password has characters that are not allowed")
 
 
 def _check_authority(file: Path) -> None:
+    """Raises TargetError if a file does not have CA certificates."""
     if not file.is_file():
         raise TargetError(f"{file}: no such file of CA certificates")
     try:
@@ -124,8 +133,8 @@ def _check_authority(file: Path) -> None:
         ) from error
 
 
-def _read(file: Path) -> Credentials:
-    """Reads `KEY = VALUE` lines from a file that only its owner may read."""
+def _read_credentials(file: Path) -> Credentials:
+    """Reads `KEY = VALUE` lines from a file that only its owner may read. Raises TargetError."""
     try:
         mode = file.stat().st_mode
         text = file.read_text(encoding="utf-8")
@@ -150,8 +159,8 @@ def _read(file: Path) -> Credentials:
     return Credentials(values.get("api-key"), values.get("user"), values.get("password"))
 
 
-def _is_private(url: str) -> bool:
-    """Returns whether nobody else can read the traffic to this URL."""
+def _is_encrypted_or_local(url: str) -> bool:
+    """Returns whether nobody else on the network can read the traffic to this URL."""
     parts = urlsplit(url)
     if parts.scheme == "https" or parts.hostname == "localhost":
         return True
@@ -162,13 +171,15 @@ def _is_private(url: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _SendingBeside:
+class _SenderProcess:
+    """A running `ccmix index --follow`, and the file with its messages."""
+
     url: str
     process: "subprocess.Popen[bytes]"
     stderr: IO[bytes]
 
     def end(self) -> None:
-        """Says that no run will follow."""
+        """Tells the process, by closing its standard input, that no run will follow."""
         assert self.process.stdin
         self.process.stdin.close()
 
@@ -177,15 +188,16 @@ class _SendingBeside:
 def sending(
     outdir: Path, entries: Mapping[str, Sequence[str]], report: Callable[[str], None]
 ) -> Iterator[None]:
-    """Sends the entries of `outdir` to their URLs. At the end waits for the servers, for at most
-    MOST_WAIT_S, and reports if they did not accept everything.
+    """Sends runs of a campaign while they finish, as long as the context lasts.
 
-    Removes secrets from this process's environment, so that its other child processes don't get
-    them.
+    `entries` has the entries to send to each URL; `report` gets the messages for the user. At the
+    end waits for the servers for at most MOST_WAIT_S, and reports if they did not accept
+    everything. Removes secrets from this process's environment, so that other child processes don't
+    get them.
     """
     with contextlib.ExitStack() as files:
         running = [
-            _start(outdir, url, names, files.enter_context(temporary_file()))
+            _start_sender(outdir, url, names, files.enter_context(temporary_file()))
             for url, names in entries.items()
         ]
         if running:
@@ -196,15 +208,15 @@ def sending(
             for sender in running:
                 sender.end()
             limit = Deadline(MOST_WAIT_S)
-            late = [sender for sender in running if not _ended(sender, limit.remaining_s)]
+            late = [sender for sender in running if not _ended_within(sender, limit.remaining_s)]
             for sender in late:
                 sender.process.terminate()
-                _wait(sender, ENDS_WITHIN_S)
+                _wait_or_kill(sender, ENDS_WITHIN_S)
         except BaseException:
             for sender in running:
                 sender.process.terminate()
             for sender in running:
-                _wait(sender, ENDS_WITHIN_S)
+                _wait_or_kill(sender, ENDS_WITHIN_S)
             raise
         for sender in running:
             sender.stderr.seek(0)
@@ -217,7 +229,13 @@ def sending(
                 )
 
 
-def _start(outdir: Path, url: str, entries: Sequence[str], stderr: IO[bytes]) -> _SendingBeside:
+def _start_sender(
+    outdir: Path, url: str, entries: Sequence[str], stderr: IO[bytes]
+) -> _SenderProcess:
+    """Starts the process that sends entries of a campaign to one URL: `ccmix index --follow`.
+
+    Its messages go to the file `stderr`.
+    """
     only = [word for entry in entries for word in ("--only", entry)]
     command = ("index", outdir, "--url", url, *only, "--follow")
     argv = python_command(COMMAND, *command, python=sys.executable, folder=FOLDER, site=True)
@@ -229,11 +247,11 @@ def _start(outdir: Path, url: str, entries: Sequence[str], stderr: IO[bytes]) ->
         stderr=stderr,
         start_new_session=True,
     )
-    return _SendingBeside(url, process, stderr)
+    return _SenderProcess(url, process, stderr)
 
 
-def _ended(sender: _SendingBeside, seconds: float) -> bool:
-    """Returns whether the process ended in time."""
+def _ended_within(sender: _SenderProcess, seconds: float) -> bool:
+    """Waits for the process, and returns whether it ended in time."""
     try:
         sender.process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -241,7 +259,8 @@ def _ended(sender: _SendingBeside, seconds: float) -> bool:
     return True
 
 
-def _wait(sender: _SendingBeside, seconds: float) -> None:
-    if not _ended(sender, seconds):
+def _wait_or_kill(sender: _SenderProcess, seconds: float) -> None:
+    """Waits for the process, and kills it if it does not end in time."""
+    if not _ended_within(sender, seconds):
         sender.process.kill()
         sender.process.wait()

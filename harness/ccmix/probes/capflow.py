@@ -1,5 +1,6 @@
-"""Turns a packet capture into tables with ccmix-capflow. probes/capflow/README.md defines every
-column.
+"""Turns a packet capture into tables of its TCP connections, with the program ccmix-capflow.
+
+probes/capflow/README.md defines every column.
 
 connections = convert(Path("capture.pcap"), Path("packets.parquet"), Path("connections.parquet"),
 interval_s=0.1)
@@ -36,7 +37,7 @@ DIRECTIONS = {"a2b": ("a", "b"), "b2a": ("b", "a")}  # from which end to which
 
 
 def _type_of(name: str) -> type[pl.DataType]:
-    """Returns the type of a column. Times and means are real numbers, other numbers integers."""
+    """Returns a column's type by its name: times and means are floats, other numbers integers."""
     if name == "direction":
         return pl.String
     return pl.Float64 if name.endswith("_s") or "_mean_" in name else pl.Int64
@@ -91,8 +92,9 @@ class CaptureError(Exception):
 
 @dataclass(frozen=True)
 class CaptureCounts:
-    """Counts the packets of a whole capture by kind, and its connections. The times are None if
-    the capture is empty.
+    """Counts the packets of a whole capture by kind, and its connections.
+
+    The times are None if the capture is empty.
     """
 
     packets: int
@@ -110,7 +112,10 @@ class CaptureCounts:
 
 @dataclass(frozen=True)
 class OtherConnections:
-    """Counts the packets of the connections after the limit, which have no rows of their own."""
+    """Counts the packets of the connections that have no rows because there are too many.
+
+    ccmix-capflow describes only the first connections of a capture, up to its limit.
+    """
 
     packets: int
     syn_packets: int
@@ -121,8 +126,9 @@ class OtherConnections:
 
 @dataclass(frozen=True)
 class Connections:
-    """Describes the connections of a capture; `ends` has the columns of ENDS for each connection
-    and direction.
+    """Describes the connections of a capture, and how its conversion ended.
+
+    `ends` has the addresses and ports (ENDS) of each connection and direction.
     """
 
     ends: pl.DataFrame
@@ -133,7 +139,7 @@ class Connections:
 
     @property
     def shortened(self) -> tuple[str, ...]:
-        """Says which packets the limits of the conversion left out of the tables."""
+        """Says which packets are not in the tables because of the conversion's limits."""
         reasons = [self.cut] if self.cut else []
         if self.others.packets:
             reasons.append(
@@ -145,8 +151,9 @@ class Connections:
 
 
 def command(capture: str, interval_s: float, series: Path, summary: Path) -> list[str]:
-    """Returns the command that writes both files; `capture` is a file, or "-". Raises
-    tools.ToolError.
+    """Returns the command of ccmix-capflow that writes both files from a capture.
+
+    `capture` is a file, or '-' for standard input. Raises tools.ToolError.
     """
     binary = str(tools.find_capflow())
     interval = f"--interval={interval_s * 1e3:g}ms"
@@ -160,12 +167,12 @@ def convert(
     interval_s: float = USUAL_INTERVAL_S,
     limits: ConversionLimits | None = None,
 ) -> Connections:
-    """Writes both tables of a capture, which zstd may have compressed (.zst): `packets` has a row
-    per connection, direction and interval, `connections` one per connection and direction.
+    """Writes two tables of a capture, which zstd may have compressed (.zst).
 
-    If there were too many connections, the last row of `connections`, whose direction is OTHERS,
-    counts the rest. Raises CaptureError, tools.ToolError, and OSError for a table that can't be
-    written.
+    `packets` has a row per connection, direction and interval; `connections` has one per connection
+    and direction. If there were too many connections, the last row of `connections`, whose
+    direction is OTHERS, counts the rest. Raises CaptureError, tools.ToolError, and OSError for a
+    table that can't be written.
     """
     try:
         with temporary_folder() as folder, tempfile.TemporaryDirectory(dir=packets.parent) as parts:
@@ -184,8 +191,11 @@ def convert(
 
 def _run_capflow(
     capture: Path, interval_s: float, limits: ConversionLimits, series: Path, summary: Path
-) -> "_Ended":
-    """Makes the series and the summary. Raises CaptureError."""
+) -> "_Ending":
+    """Runs ccmix-capflow on the capture, and zstd before it if needed; returns how that ended.
+
+    It writes `series` (CSV) and `summary` (JSON lines). Raises CaptureError.
+    """
     zstd_errors, errors = series.with_name("zstd"), series.with_name("capflow")
     compressed = capture.suffix == ".zst"
     argv = command("-" if compressed else str(capture), interval_s, series, summary)
@@ -193,19 +203,22 @@ def _run_capflow(
         content = (
             decompressing.enter_context(_decompressed(capture, zstd_errors)) if compressed else None
         )
-        status, cut = _run(argv, content, errors, series, limits)
+        status, cut = _run_with_limits(argv, content, errors, series, limits)
     # If ccmix-capflow was asked to end, zstd's error only follows from that
     problems = (last_line(errors), "" if cut else last_line(zstd_errors))
     problem = "; ".join(filter(None, problems)) or None
     # 1: the capture is cut or damaged, and the results cover the packets before that place
     if status not in {0, 1} or not summary.exists():
         raise CaptureError(problem or f"ccmix-capflow ended with status {status}")
-    return _Ended(problem, cut)
+    return _Ending(problem, cut)
 
 
 @contextlib.contextmanager
 def _decompressed(capture: Path, errors: Path) -> Iterator[IO[bytes]]:
-    """Yields a pipe with the capture's content; ends zstd with the context. Raises CaptureError."""
+    """Yields a pipe with the content of a compressed capture, and ends zstd with the context.
+
+    Raises CaptureError if there is no zstd.
+    """
     argv = ["zstd", "-dcq", "--", str(capture)]
     try:
         with errors.open("wb") as stderr:
@@ -225,26 +238,26 @@ def _decompressed(capture: Path, errors: Path) -> Iterator[IO[bytes]]:
 
 
 @dataclass(frozen=True)
-class _Ended:
-    """Says how a conversion ended, with the same fields as Connections."""
+class _Ending:
+    """How a conversion ended: the fields `problem` and `cut` of Connections."""
 
     problem: str | None
     cut: str | None
 
 
-def _run(
+def _run_with_limits(
     argv: Sequence[str],
     stdin: IO[bytes] | None,
     errors: Path,
     series: Path,
     limits: ConversionLimits,
 ) -> tuple[int, str | None]:
-    """Runs ccmix-capflow, and ends it at a limit, after which it still writes the results of the
-    packets that it has read.
+    """Runs ccmix-capflow, and asks it to end if it reaches a limit of time or size.
 
-    Returns its status, and the limit or None. Raises CaptureError.
+    It then still writes the results of the packets that it has read. Returns its exit status, and
+    the limit or None. Raises CaptureError.
     """
-    cut = None
+    limit = None
     with errors.open("wb") as stderr:
         process = subprocess.Popen(
             argv, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr
@@ -252,8 +265,8 @@ def _run(
     try:
         deadline = Deadline(limits.within_s)
         while process.poll() is None:
-            cut = _limit_reached(deadline, series, limits)
-            if cut:
+            limit = _limit_reached(deadline, series, limits)
+            if limit:
                 process.terminate()
                 process.wait(ENDS_WITHIN_S)
             else:
@@ -261,15 +274,16 @@ def _run(
                     process.wait(LOOK_S)
     except subprocess.TimeoutExpired as error:
         raise CaptureError(
-            f"{cut}, and ccmix-capflow did not end within {ENDS_WITHIN_S:g} s"
+            f"{limit}, and ccmix-capflow did not end within {ENDS_WITHIN_S:g} s"
         ) from error
     finally:
         process.kill()
         process.wait()
-    return process.returncode, cut
+    return process.returncode, limit
 
 
 def _limit_reached(deadline: Deadline, series: Path, limits: ConversionLimits) -> str | None:
+    """Returns the limit that a running conversion has reached, as text; None if none."""
     if deadline.expired:
         return f"making them took longer than {format_time(limits.within_s)} (tcpdump-convert-time)"
     if series.exists() and series.stat().st_size > limits.most_bytes:
@@ -280,8 +294,10 @@ def _limit_reached(deadline: Deadline, series: Path, limits: ConversionLimits) -
 
 
 def write_connections(summary: Path, parts: parquet.Parts, file: Path) -> Connections:
-    """Writes the table of a --summary-json file. Raises CaptureError, and OSError if the table
-    can't be written.
+    """Writes the table of connections from ccmix-capflow's summary, and returns the rest of it.
+
+    `parts` collects the table on disk. Raises CaptureError, and OSError if the table can't be
+    written.
     """
     ends = []
     for table in _connection_tables(summary):
@@ -296,37 +312,37 @@ def write_connections(summary: Path, parts: parquet.Parts, file: Path) -> Connec
             pl.concat(ends), CaptureCounts(**last["capture"]), OtherConnections(**last["others"])
         )
     except NOT_UNDERSTOOD as error:
-        raise _no_summary(summary, error) from error
+        raise _not_a_summary(summary, error) from error
 
 
 def _connection_tables(summary: Path) -> Iterator[pl.DataFrame]:
     """Yields the connections of a summary in one or more tables. Raises CaptureError."""
     try:
         with summary.open("rb") as file:
-            lines = map(json.loads, _lines(file))
+            lines = map(json.loads, _summary_lines(file))
             if (version := next(lines)["version"]) != VERSION:
                 raise CaptureError(f"{summary}: version {version}, not {VERSION}")
             rows: list[dict[str, Value]] = []
             while "capture" not in (line := next(lines)):
-                rows += _rows(line)
+                rows += _direction_rows(line)
                 if len(rows) >= ROWS_AT_ONCE:
-                    yield _typed(rows)
+                    yield _typed_table(rows)
                     rows.clear()
             others = OtherConnections(**line["others"])
-        yield _typed(rows)
+        yield _typed_table(rows)
         if others.packets:
-            yield _typed([_row_of_others(others)])
+            yield _typed_table([_others_row(others)])
     except NOT_UNDERSTOOD as error:
-        raise _no_summary(summary, error) from error
+        raise _not_a_summary(summary, error) from error
 
 
-def _no_summary(summary: Path, error: Exception) -> CaptureError:
+def _not_a_summary(summary: Path, error: Exception) -> CaptureError:
     return CaptureError(f"{summary}: not a summary of ccmix-capflow: {error!r}")
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yields the lines of a summary. Raises ValueError for a line that ccmix-capflow never
-    writes.
+def _summary_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yields the lines of a summary. Raises ValueError if ccmix-capflow never writes such a
+    line.
     """
     while line := file.readline(LONGEST_LINE_BYTES):
         if not line.endswith(b"\n"):
@@ -335,10 +351,10 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def write_packets(series: Path, ends: pl.DataFrame, parts: parquet.Parts, file: Path) -> None:
-    """Writes the table of a --series file, ordered by connection, direction and time. Raises
-    CaptureError, and OSError if the table can't be written.
+    """Writes the table of packets from ccmix-capflow's series, with the `ends` of connections.
 
-    Drops an incomplete last line, which a crash leaves.
+    It is ordered by connection, direction and time. An incomplete last line, which a crash leaves,
+    is dropped. Raises CaptureError, and OSError if the table can't be written.
     """
     for table in _packet_tables(series):
         joined = table.join(ends, on=[*KEY], how="left", maintain_order="left")
@@ -347,7 +363,10 @@ def write_packets(series: Path, ends: pl.DataFrame, parts: parquet.Parts, file: 
 
 
 def _packet_tables(series: Path) -> Iterator[pl.DataFrame]:
-    """Yields a series in its order, in one or more tables. Raises CaptureError."""
+    """Yields a series, ordered as in packets.parquet, in one or more tables.
+
+    Cuts an incomplete last line off the file. Raises CaptureError.
+    """
     try:
         with series.open("r+b", buffering=0) as file:
             first = file.read(LONGEST_LINE_BYTES)
@@ -358,7 +377,7 @@ def _packet_tables(series: Path) -> Iterator[pl.DataFrame]:
             file.seek(begin)
             file.truncate(begin + file.read().rfind(b"\n") + 1)
             file.seek(first.find(b"\n") + 1)
-            with _ordered(file, series.parent) as lines:
+            with _sorted_rows(file, series.parent) as lines:
                 while text := lines.read(PART_BYTES) + lines.readline():
                     yield pl.read_csv(text, schema=dict(SERIES), has_header=False)
             yield pl.DataFrame(schema=dict(SERIES))
@@ -367,9 +386,10 @@ def _packet_tables(series: Path) -> Iterator[pl.DataFrame]:
 
 
 @contextlib.contextmanager
-def _ordered(rows: IO[bytes], folder: Path) -> Iterator[IO[bytes]]:
-    """Yields the rows in the order of packets.parquet. sort(1) orders them, and uses the disk when
-    its memory is full. Raises OSError.
+def _sorted_rows(rows: IO[bytes], folder: Path) -> Iterator[IO[bytes]]:
+    """Yields the CSV rows ordered by connection, direction and time.
+
+    sort(1) does it because it uses the disk when its memory is full. Raises OSError.
     """
     argv = [
         "sort",
@@ -394,16 +414,20 @@ def _ordered(rows: IO[bytes], folder: Path) -> Iterator[IO[bytes]]:
             raise OSError(f"sort: {reason or sort.returncode}")
 
 
-def _rows(connection: Mapping[str, Value]) -> Sequence[dict[str, Value]]:
+def _direction_rows(connection: Mapping[str, Value]) -> Sequence[dict[str, Value]]:
+    """Returns the two rows of a connection, one for each direction.
+
+    The summary has the ends as 'a_address', 'b_port' and so on, and an object per direction.
+    """
     common = {
         key: connection[key] for key in ("connection", "first_time_s", "last_time_s", "complete")
     }
     rows = []
     for direction, (source, destination) in DIRECTIONS.items():
         ends = {
-            f"{role}_{what}": connection[f"{end}_{what}"]
+            f"{role}_{part}": connection[f"{end}_{part}"]
             for role, end in (("source", source), ("destination", destination))
-            for what in ("address", "port")
+            for part in ("address", "port")
         }
         of_direction = connection[direction]
         assert isinstance(of_direction, dict)
@@ -411,12 +435,13 @@ def _rows(connection: Mapping[str, Value]) -> Sequence[dict[str, Value]]:
     return rows
 
 
-def _row_of_others(others: OtherConnections) -> dict[str, Value]:
+def _others_row(others: OtherConnections) -> dict[str, Value]:
+    """Returns the row that counts the packets of all connections beyond the limit."""
     return {**dict.fromkeys(NO_CONNECTIONS), "direction": OTHERS, **asdict(others)}
 
 
-def _typed(rows: Iterable[Mapping[str, Value]]) -> pl.DataFrame:
-    """Returns a table of rows, in which even a column without any value has its usual type."""
+def _typed_table(rows: Iterable[Mapping[str, Value]]) -> pl.DataFrame:
+    """Returns rows as a table, in which even a column without any value has its usual type."""
     table = pl.DataFrame(rows, infer_schema_length=None)
     empty = [name for name, kind in table.schema.items() if kind == pl.Null]
     typed = table.with_columns(

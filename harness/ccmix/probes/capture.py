@@ -1,6 +1,4 @@
-"""Captures packets with tcpdump during the traffic, with the user's own arguments and up to a
-size limit.
-"""
+"""Captures packets with tcpdump during a run, with the user's options and a size limit."""
 
 import re
 import socket
@@ -30,8 +28,9 @@ _COUNTS = re.compile(
 
 @dataclass
 class CaptureReport:
-    """Holds tcpdump's own counts of packets; `complete` is false if the capture ended at its
-    size limit.
+    """Holds tcpdump's own counts of packets, such as {'dropped by kernel': 0}.
+
+    `complete` is false if the capture ended at its size limit.
     """
 
     counts: dict[str, int]
@@ -41,15 +40,16 @@ class CaptureReport:
 
 @contextmanager
 def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[CaptureReport]:
-    """Captures on the host until the context ends, into the run's folder. Raises CommandError.
+    """Captures packets on a real host until the context ends.
 
-    Until then, the capture is in the host's temporary folder, and has at most `most_bytes`.
+    Then compresses the capture there and fetches it into the run's folder. Meanwhile it is in the
+    host's temporary folder, with at most `capture.most_bytes`. Raises CommandError.
     """
     _check_tools(host)
     file = f"{host.temporary}/capture.pcap"
     errors = folder / run_files.LOGS / run_files.TCPDUMP_ERRORS
     report = CaptureReport({})
-    argv = _command(capture, file, capture.arguments)
+    argv = _tcpdump_command(capture, file, capture.arguments)
     try:
         with host.start(
             argv,
@@ -57,11 +57,11 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
             stderr=errors,
             privileged=True,
         ) as process:
-            _wait_until_it_listens(host, process, argv, errors)
+            _wait_until_capturing(host, process, argv, errors)
             yield report
             time.sleep(DRAINS_WITHIN_S)
             report.complete = not process.ended()
-        report.counts = _counts(errors)
+        report.counts = _packet_counts(errors)
         host.run(["zstd", "-q", "-f", file, "-o", f"{file}.zst"], timeout_s=COMPRESSES_WITHIN_S)
         host.fetch(
             f"{file}.zst", folder / run_files.CAPTURE, CAPTURE, capture_bytes(capture.most_bytes)
@@ -75,22 +75,22 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
 def capturing_in_namespace(
     router: Host, devices: Sequence[str], capture: Capture, folder: Path
 ) -> Iterator[CaptureReport]:
-    """Captures on devices of a namespace of this machine until the context ends, into the run's
-    folder.
+    """Captures packets on devices of a network namespace of this machine until the context ends.
 
-    A packet that passes several of the namespace's devices is captured only at these devices.
-    Raises CommandError.
+    `router` runs commands in the namespace. The capture is written to the run's folder. A packet
+    that passes several devices of the namespace is captured only at the given ones. Raises
+    CommandError.
     """
     machine = LocalHost()
     _check_tools(machine)
     with entered(router.name):
         indexes = [socket.if_nametoindex(device) for device in devices]
-    *options, what = capture.arguments
+    *options, packet_filter = capture.arguments
     arguments = [
         *options,
         "-i",
         "any",
-        f"({what}) and ({' or '.join(f'ifindex {index}' for index in indexes)})",
+        f"({packet_filter}) and ({' or '.join(f'ifindex {index}' for index in indexes)})",
     ]
     compressed = folder / run_files.CAPTURE
     file = compressed.with_suffix("")
@@ -98,14 +98,14 @@ def capturing_in_namespace(
     report = CaptureReport({})
     # to standard output: tcpdump gives a file that it makes to somebody else, which a guest of an
     # ordinary user refuses
-    argv = _command(capture, "-", arguments)
+    argv = _tcpdump_command(capture, "-", arguments)
     try:
         with router.start(argv, stdout=file, stderr=errors) as process:
-            _wait_until_it_listens(router, process, argv, errors)
+            _wait_until_capturing(router, process, argv, errors)
             yield report
             time.sleep(DRAINS_WITHIN_S)
             report.complete = not process.ended()
-        report.counts = _counts(errors)
+        report.counts = _packet_counts(errors)
         machine.run(
             ["zstd", "-q", "-f", str(file), "-o", str(compressed)], timeout_s=COMPRESSES_WITHIN_S
         )
@@ -115,6 +115,7 @@ def capturing_in_namespace(
 
 
 def _check_tools(host: Host) -> None:
+    """Raises CommandError if the host lacks tcpdump or zstd."""
     for tool in ("tcpdump", "zstd"):
         try:
             host.run(["sh", "-c", f"command -v {tool}"])
@@ -124,7 +125,8 @@ def _check_tools(host: Host) -> None:
             ) from error
 
 
-def _command(capture: Capture, file: str, arguments: Sequence[str]) -> list[str]:
+def _tcpdump_command(capture: Capture, file: str, arguments: Sequence[str]) -> list[str]:
+    """Returns the command that captures into a file of limited size; '-' is standard output."""
     return [
         "prlimit",
         f"--fsize={capture.most_bytes}",
@@ -137,7 +139,11 @@ def _command(capture: Capture, file: str, arguments: Sequence[str]) -> list[str]
     ]
 
 
-def _wait_until_it_listens(host: Host, process: Process, argv: Sequence[str], errors: Path) -> None:
+def _wait_until_capturing(host: Host, process: Process, argv: Sequence[str], errors: Path) -> None:
+    """Waits until tcpdump says on standard error that it listens, so that no packet is missed.
+
+    Raises CommandError if it ends or takes longer than STARTS_WITHIN_S.
+    """
     deadline = Deadline(STARTS_WITHIN_S)
     while "listening on" not in beginning(errors):
         if process.ended() or deadline.expired:
@@ -145,6 +151,7 @@ def _wait_until_it_listens(host: Host, process: Process, argv: Sequence[str], er
         time.sleep(0.02)
 
 
-def _counts(errors: Path) -> dict[str, int]:
+def _packet_counts(errors: Path) -> dict[str, int]:
+    """Reads tcpdump's last words: {'captured': 9, 'received by filter': 9, ...}."""
     counts = _COUNTS.findall(ending(errors))
-    return {what: int(number) for number, what in counts}
+    return {outcome: int(number) for number, outcome in counts}

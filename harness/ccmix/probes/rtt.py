@@ -1,5 +1,6 @@
-"""Reads the round-trip times that ccmix-rtt measures during the traffic. probes/rtt/README.md
-defines them.
+"""Reads the round-trip times that the probe ccmix-rtt measures while the traffic flows.
+
+probes/rtt/README.md defines them.
 """
 
 import io
@@ -22,8 +23,10 @@ class RttError(Exception):
 
 @dataclass(frozen=True)
 class Rtts:
-    """Holds a table with a row per question; `rtt_s` is null if no answer came. A deadline counted
-    in `missed` has no row.
+    """Holds a table with the columns of SCHEMA, a row per question (ICMP echo or TCP SYN).
+
+    `rtt_s` is null if no answer came. Questions that were not sent in time have no row; `missed`
+    counts them.
     """
 
     table: pl.DataFrame
@@ -31,7 +34,10 @@ class Rtts:
 
 
 def read(file: Path) -> Rtts:
-    """Reads the output of ccmix-rtt, without a last line that a crash has cut. Raises RttError."""
+    """Reads the output of ccmix-rtt, a CSV file; drops a last line that a crash has cut.
+
+    Raises RttError if it is another file.
+    """
     try:
         text = file.read_bytes()
         text = text[: text.rfind(b"\n") + 1]

@@ -1,5 +1,6 @@
-"""Repeats a command on absolute deadlines, and writes each output with its time. Also reads from
-/proc/stat (proc_stat(5)) how each core has spent its time since the host started.
+"""Repeats a command at fixed times during a run, and writes each output with its time.
+
+Also reads from /proc/stat (proc_stat(5)) how each core has spent its time since the host started.
 """
 
 import json
@@ -28,7 +29,7 @@ _CORE = re.compile(r"cpu(?P<core>\d{1,4}) (?P<ticks>\d{1,20}(?: \d{1,20}){7,9})"
 
 @dataclass(frozen=True)
 class Sample:
-    """Holds the output of a probe's command at `time_s` (wall clock), and how long it ran."""
+    """The output of a command that started at `time_s` (wall clock) and took `seconds`."""
 
     time_s: float
     seconds: float
@@ -37,8 +38,9 @@ class Sample:
 
 @dataclass
 class SamplerReport:
-    """Counts a probe's samples. A deadline is missed if it passes while the previous sample still
-    runs.
+    """Counts the samples; `failed` says why the sampler ended early.
+
+    A sample is missed if it is due while the previous one still runs.
     """
 
     samples: int = 0
@@ -50,18 +52,18 @@ class SamplerReport:
 def sampling(
     host: Host, argv: Sequence[str], interval_s: float, file: Path, most_bytes: float = math.inf
 ) -> Iterator[SamplerReport]:
-    """Runs `argv` on the host every `interval_s` seconds until the context ends, and once more at
-    its end.
+    """Runs a command on the host every `interval_s` seconds, and once when the context ends.
 
-    The file has a JSON line for each sample, which `read_samples` reads, and at most `most_bytes`.
-    A failure ends the probe, not the run, and is in the report.
+    The file gets a JSON line for each sample, which read_samples() reads, and at most `most_bytes`.
+    A failure ends the sampler, not the run, and is in the report.
     """
     report = SamplerReport()
     stop = threading.Event()
 
     def sample() -> None:
+        """Samples in a thread of its own, and keeps its error in the report."""
         try:
-            _sample_into(host, argv, interval_s, file, most_bytes, report, stop)
+            _write_samples(host, argv, interval_s, file, most_bytes, report, stop)
         except (CommandError, OSError) as error:
             report.failed = str(error)
 
@@ -75,17 +77,19 @@ def sampling(
 
 
 def read_samples(file: Path) -> list[Sample]:
-    """Returns the samples of a file, without a last sample that a crash has cut."""
-    return list(_samples(file))
+    """Returns the samples of a file, without a last line that a crash has cut."""
+    return list(_iterate_samples(file))
 
 
 def sample_parts(file: Path, most_lines: int) -> Iterator[list[Sample]]:
-    """Yields the same samples in parts whose outputs have at most `most_lines` lines and, unless a
-    line is longer, PART_CHARACTERS characters. Splits a larger output.
+    """Yields the samples of a file in parts that fit into memory.
+
+    The outputs of a part have at most `most_lines` lines and, unless a line is longer,
+    PART_CHARACTERS characters. A larger output is split into several samples of the same time.
     """
     part: list[Sample] = []
     lines = characters = 0
-    for sample in _samples(file):
+    for sample in _iterate_samples(file):
         piece: list[str] = []
         for line in output_lines(sample.output):
             if lines and (lines == most_lines or characters + len(line) > PART_CHARACTERS):
@@ -98,12 +102,13 @@ def sample_parts(file: Path, most_lines: int) -> Iterator[list[Sample]]:
     yield part
 
 
-def _samples(file: Path) -> Iterator[Sample]:
+def _iterate_samples(file: Path) -> Iterator[Sample]:
+    """Yields the samples of a file, which has a JSON line for each."""
     with file.open() as lines:
         yield from (Sample(**json.loads(line)) for line in lines if line.endswith("\n"))
 
 
-def _sample_into(
+def _write_samples(
     host: Host,
     argv: Sequence[str],
     interval_s: float,
@@ -112,15 +117,19 @@ def _sample_into(
     report: SamplerReport,
     stop: threading.Event,
 ) -> None:
-    due, left_bytes = Deadline(0.0), most_bytes
+    """Runs the command at each deadline until `stop` is set, then once more, and writes samples.
+
+    Deadlines are absolute, so that delays do not add up.
+    """
+    next_due, left_bytes = Deadline(0.0), most_bytes
     with file.open("w") as out:
         while True:
-            last = stop.is_set()
-            begin, wall_s = time.monotonic(), time.time()
+            is_last = stop.is_set()
+            begin_s, wall_s = time.monotonic(), time.time()
             output = host.run(argv)
             sample: Mapping[str, object] = {
                 "time_s": wall_s,
-                "seconds": time.monotonic() - begin,
+                "seconds": time.monotonic() - begin_s,
                 "output": output,
             }
             line = json.dumps(sample) + "\n"  # only ASCII
@@ -134,19 +143,19 @@ def _sample_into(
             out.write(line)
             out.flush()
             report.samples += 1
-            if last:
+            if is_last:
                 return
-            due = due.plus(interval_s)
-            while due.expired:
-                due = due.plus(interval_s)
+            next_due = next_due.plus(interval_s)
+            while next_due.expired:
+                next_due = next_due.plus(interval_s)
                 report.missed += 1
-            stop.wait(due.remaining_s)
+            stop.wait(next_due.remaining_s)
 
 
 def parse_proc_stat(text: str, cores: str | None) -> dict[int, list[float]]:
-    """Returns per core the seconds spent in each of stream.format.CPU_TIMES.
+    """Returns the seconds that each core has spent in each of stream.format.CPU_TIMES, by core.
 
-    `cores` is a list such as '4-5' or '0,2-3', or a word for all cores that are_all_cores() knows.
+    `cores` is a list such as '4-5' or '0,2-3'. None, and words for all cores, mean all.
     """
     wanted = None if are_all_cores(cores) else chosen_cores(cores or "")
     return {
@@ -159,7 +168,7 @@ def parse_proc_stat(text: str, cores: str | None) -> dict[int, list[float]]:
 
 
 def are_all_cores(cores: str | None) -> bool:
-    """Returns whether a list of cores, in mpstat's format, means all online cores, as None does."""
+    """Returns whether a list of cores, in mpstat's format, means all: 'ALL', 'ON' or None."""
     return cores is None or cores.upper().partition(",")[0] in ("ALL", "ON")
 
 

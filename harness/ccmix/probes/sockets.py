@@ -1,5 +1,6 @@
-"""Reads TCP sockets from the output of ss(8): `ss -tinHO`, one line per socket, IPv4 and IPv6, any
-port.
+"""Reads TCP sockets from the output of ss(8), for hosts that can't run ccmix-sockmon.
+
+The command is `ss -tinHO`: one line per socket, IPv4 and IPv6, any port.
 """
 
 import itertools
@@ -14,8 +15,8 @@ from ccmix.hosts.output_text import output_lines
 COMMAND: Sequence[str] = ("ss", "-t", "-i", "-n", "-H", "-O", "state", "established")
 
 
-def to(addresses: Sequence[str]) -> list[str]:
-    """Returns COMMAND for the sockets whose other end is one of the numeric addresses."""
+def command_to(addresses: Sequence[str]) -> list[str]:
+    """Returns COMMAND for only those sockets whose other end has one of the numeric addresses."""
     ends = [f"dst [{address}]" if ":" in address else f"dst {address}" for address in addresses]
     return [*COMMAND, " or ".join(ends)]
 
@@ -74,21 +75,27 @@ class Socket:
 
 
 def parse(text: str, known_ccas: Sequence[str]) -> list[Socket]:
-    """Returns the sockets in the output of COMMAND. Raises ValueError on a line that ss does
+    """Returns the sockets in the output of COMMAND.
+
+    A CCA is only recognised if it is one of `known_ccas`. Raises ValueError on a line that ss does
     not write.
     """
-    return [_socket(line, known_ccas) for line in output_lines(text) if line.strip()]
+    return [_parse_socket(line, known_ccas) for line in output_lines(text) if line.strip()]
 
 
-def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
+def _parse_socket(line: str, known_ccas: Sequence[str]) -> Socket:
+    """Reads a socket from a line of ss: queues, ends, and words such as 'cwnd:10'.
+
+    Raises ValueError if it is not such a line.
+    """
     if len(line) > LONGEST_LINE:
         raise ValueError(f"a line of ss has more than {LONGEST_LINE} characters")
     # The filter "state established" leaves the state column out.
     try:
         recv_queue, send_queue, local, remote, *information = line.split()
         recv_queue_bytes, send_queue_bytes = int(recv_queue), int(send_queue)
-        local_address, local_port = _address(local)
-        remote_address, remote_port = _address(remote)
+        local_address, local_port = _address_and_port(local)
+        remote_address, remote_port = _address_and_port(remote)
     except ValueError as error:
         raise ValueError(f"not a line of ss -tinHO state established: {line!r}") from error
     cca = next((word for word in information if word in known_ccas), "")
@@ -97,7 +104,7 @@ def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
         for word in information
         if ":" in word and not word.startswith(cca + ":(")
     )
-    bbr = _private(information, cca)
+    bbr = _cca_state(information, cca)
     # "pacing_rate 1.2Gbps" and "send 3.1Gbps" have a blank between name and value
     pairs = dict(itertools.pairwise(information))
     rtt, _, rttvar = values.get("rtt", "").partition("/")
@@ -110,10 +117,10 @@ def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
         recv_queue_bytes=recv_queue_bytes,
         send_queue_bytes=send_queue_bytes,
         cca=cca,
-        rto_s=_milliseconds(values.get("rto")),
-        rtt_s=_milliseconds(rtt),
-        rttvar_s=_milliseconds(rttvar),
-        min_rtt_s=_milliseconds(values.get("minrtt")),
+        rto_s=_seconds(values.get("rto")),
+        rtt_s=_seconds(rtt),
+        rttvar_s=_seconds(rttvar),
+        min_rtt_s=_seconds(values.get("minrtt")),
         mss_bytes=int(values.get("mss", 0)),
         cwnd_packets=int(values.get("cwnd", 0)),
         ssthresh_packets=int(values["ssthresh"]) if "ssthresh" in values else None,
@@ -126,21 +133,22 @@ def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
         retransmits=int(retransmits),
         lost=int(values.get("lost", 0)),
         unacked=int(values.get("unacked", 0)),
-        pacing_rate_bps=_rate(pairs.get("pacing_rate")),
-        delivery_rate_bps=_rate(pairs.get("delivery_rate")),
-        busy_s=_limited(values.get("busy")),
-        receiver_window_limited_s=_limited(values.get("rwnd_limited")),
-        send_buffer_limited_s=_limited(values.get("sndbuf_limited")),
-        bbr_bandwidth_bps=_rate(bbr.get("bw")),
-        bbr_min_rtt_s=None if bbr.get("mrtt") == BBR_NO_MIN_RTT else _milliseconds(bbr.get("mrtt")),
+        pacing_rate_bps=_bits_per_s(pairs.get("pacing_rate")),
+        delivery_rate_bps=_bits_per_s(pairs.get("delivery_rate")),
+        busy_s=_limited_s(values.get("busy")),
+        receiver_window_limited_s=_limited_s(values.get("rwnd_limited")),
+        send_buffer_limited_s=_limited_s(values.get("sndbuf_limited")),
+        bbr_bandwidth_bps=_bits_per_s(bbr.get("bw")),
+        bbr_min_rtt_s=None if bbr.get("mrtt") == BBR_NO_MIN_RTT else _seconds(bbr.get("mrtt")),
         bbr_pacing_gain=float(bbr["pacing_gain"]) if "pacing_gain" in bbr else None,
         bbr_cwnd_gain=float(bbr["cwnd_gain"]) if "cwnd_gain" in bbr else None,
     )
 
 
-def _private(information: Sequence[str], cca: str) -> dict[str, str]:
-    """Returns the state that a CCA reports, such as
-    'bbr:(bw:94Mbps,mrtt:10,pacing_gain:1.25,cwnd_gain:2)'.
+def _cca_state(information: Sequence[str], cca: str) -> dict[str, str]:
+    """Returns the state that BBR reports in a line of ss, as {name: text}; {} for other CCAs.
+
+    Its form is 'bbr:(bw:94Mbps,mrtt:10,pacing_gain:1.25,cwnd_gain:2)'.
     """
     if not cca.startswith("bbr"):
         return {}
@@ -149,28 +157,26 @@ def _private(information: Sequence[str], cca: str) -> dict[str, str]:
     return dict(item.split(":", 1) for item in text.split(",") if ":" in item)
 
 
-def _address(text: str) -> tuple[str, int]:
-    """Splits '10.0.0.1:5201', '[fe80::1]%eth0:5201' or '[::ffff:10.0.0.1]:5201' into
-    address and port.
-    """
+def _address_and_port(text: str) -> tuple[str, int]:
+    """Splits '10.0.0.1:5201', '[fe80::1]%eth0:5201' or '[::ffff:10.0.0.1]:5201'."""
     address, _, port = text.rpartition(":")
     return address.replace("[", "").replace("]", ""), int(port)
 
 
-def _milliseconds(text: str | None) -> float | None:
+def _seconds(text: str | None) -> float | None:
     return float(text) / 1e3 if text else None
 
 
-def _rate(text: str | None) -> float | None:
-    """Converts '1.2Gbps', '94371840bps' or, before the slash, '8000000bps/8000000bps' to bits per
-    second.
+def _bits_per_s(text: str | None) -> float | None:
+    """Converts '1.2Gbps', '94371840bps' or '8000000bps/8000000bps' to bits per second.
 
-    ss writes decimal prefixes. The rate after the slash is the socket's SO_MAX_PACING_RATE.
+    ss writes decimal prefixes. After a slash it writes the socket's SO_MAX_PACING_RATE, which is
+    left out. None without a rate.
     """
     match = _RATE.fullmatch((text or "").partition("/")[0])
     return float(match["number"]) * _MULTIPLIERS[match["prefix"]] if match else None
 
 
-def _limited(text: str | None) -> float:
+def _limited_s(text: str | None) -> float:
     """Converts '120ms(3.4%)' or '120ms' to seconds."""
     return float(text.partition("ms")[0]) / 1e3 if text else 0.0

@@ -1,5 +1,6 @@
-"""Runs the probe ccmix-sockmon during a run: one process on a host, instead of one process for each
-sample.
+"""Runs the probe ccmix-sockmon during a run: it samples sockets, queues and CPU counters.
+
+It is one process on a host, instead of one process for each sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +23,15 @@ MOST_REMOTES = 8  # addresses that it can filter by
 
 
 def errors_of(stream: Path) -> Path:
-    """Returns the file for the probe's standard error."""
+    """Returns the file for the probe's standard error, next to its stream."""
     return stream.with_name(f"{stream.name}.log")
 
 
 def rates(interval_s: float, discover_hz: float = DISCOVER_HZ) -> list[str]:
-    """Returns the options for a sample of sockets and queues each `interval_s` seconds.
+    """Returns the probe's options for a sample of sockets and queues each `interval_s` seconds.
 
-    Counters, processors and processes are sampled no more often than MOST_SLOW_HZ.
+    Counters, processors and processes are sampled at most at MOST_SLOW_HZ. At `discover_hz` it
+    looks for new sockets.
     """
     hz = min(max(LEAST_HZ, 1 / interval_s), MOST_HZ)
     return [
@@ -40,14 +42,15 @@ def rates(interval_s: float, discover_hz: float = DISCOVER_HZ) -> list[str]:
 
 
 def moments(traffic: Traffic, began_s: float) -> list[str]:
-    """Returns the options for samples at the bounds of the measured time, at its intervals, and at
-    the start of the last flow, when the comparison of flows begins.
+    """Returns the probe's options for extra samples at exact times.
 
-    `began_s` is the planned start of the traffic, by the wall clock of the probe's host. If SIGUSR1
-    reports a later start, all samples move by the difference.
+    Metrics need samples at both ends of the measured time, at each of its intervals, and at the
+    start of the last flow, from which on flows are compared. `began_s` is the planned start of the
+    traffic, by the wall clock of the probe's host. If SIGUSR1 reports a later start, all samples
+    move by the difference.
     """
     measured_s = began_s + traffic.omit_s
-    also = [
+    times_s = [
         began_s - BEFORE_S,
         began_s,
         measured_s,
@@ -55,20 +58,21 @@ def moments(traffic: Traffic, began_s: float) -> list[str]:
     ]
     grouped = [source for source in traffic.sources if isinstance(source, GroupedSource)]
     starts_s = [source.start_s + group.delay_s for source in grouped for group in source.groups]
-    last_s = began_s + max(
+    last_start_s = began_s + max(
         [*starts_s, *(source.start_s for source in traffic.sources)], default=0.0
     )
-    also += [last_s] if last_s > measured_s else []
+    times_s += [last_start_s] if last_start_s > measured_s else []
     return [
         f"--start={began_s:.9f}",
         f"--grid={measured_s:.9f}",
-        *(f"--also={moment_s:.9f}" for moment_s in also),
+        *(f"--also={moment_s:.9f}" for moment_s in times_s),
     ]
 
 
 def refusal(host: Host, argv: Sequence[str]) -> str | None:
-    """Tries the probe. Returns None if it works, otherwise the error of the probe or of the command
-    that should start it. Raises HostLost.
+    """Tries the probe for a moment. Returns None if it works, otherwise why it does not.
+
+    The reason is from the probe, or from the command that should start it. Raises HostLost.
     """
     try:
         host.run([*argv, "--duration=0.001", "--output=/dev/null"])
@@ -81,10 +85,9 @@ def refusal(host: Host, argv: Sequence[str]) -> str | None:
 
 @contextmanager
 def recording(host: Host, argv: Sequence[str], stream: Path) -> Iterator[None]:
-    """Runs the probe on the host until the context ends, and writes its stream into the file as it
-    arrives.
+    """Runs the probe on the host until the context ends, and writes its output to `stream`.
 
-    The stream ends with the probe's report, which is missing if the probe was killed. Raises
+    The output ends with the probe's report, which is missing if the probe was killed. Raises
     CommandError.
     """
     with host.start(argv, stdout=stream, stderr=errors_of(stream)):

@@ -1,4 +1,7 @@
-"""Says what each setting does to goodputs and shares, and which conditions are one range."""
+"""Says in sentences how each swept setting, such as the RTT, changes goodputs and shares.
+
+Also says which conditions differ only in unknown keys, and so are one range of results.
+"""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -32,15 +35,18 @@ HEADINGS = {
 
 
 def heading(setting: str) -> str:
-    """Returns the name of a setting at the beginning of a sentence; a key of the INI file
-    stays as it is.
+    """Returns a setting's name for the beginning of a sentence, such as 'Base RTT'.
+
+    Keys of the INI file without such a name stay as they are.
     """
     return HEADINGS.get(setting, setting)
 
 
 def phrases(settings: Iterable[tuple[str, str]], path: str = "", dst: str = "") -> str:
-    """Returns 'on kiae with 0.1% loss and a buffer of 1 BDP at a base RTT of 88 ms'; '' without
-    any setting.
+    """Describes the settings of a place in a phrase.
+
+    Example: 'on kiae with 0.1% loss and a buffer of 1 BDP at a base RTT of 88 ms'. `settings` are
+    (name, value); it is '' without any setting.
     """
     front = [f"to {dst}"] if dst else [f"on {path}"] if path else []
     having, at = [], []
@@ -48,7 +54,7 @@ def phrases(settings: Iterable[tuple[str, str]], path: str = "", dst: str = "") 
         if setting in (BASE_RTT, "rate"):
             at.append(f"a base RTT of {value}" if setting == BASE_RTT else value)
         elif value:
-            having.append(_having(setting, value))
+            having.append(_setting_phrase(setting, value))
     parts = [*front]
     if having:
         parts.append(f"with {listed(having)}")
@@ -57,7 +63,8 @@ def phrases(settings: Iterable[tuple[str, str]], path: str = "", dst: str = "") 
     return " ".join(parts)
 
 
-def _having(setting: str, value: str) -> str:
+def _setting_phrase(setting: str, value: str) -> str:
+    """Returns a setting as it follows 'with': '2 streams', '0.1% loss', 'a buffer of 1 BDP'."""
     if setting == STREAMS:
         return f"{value} stream{'' if value == '1' else 's'}"
     if setting in HOST_DELAYS:
@@ -70,15 +77,15 @@ def _having(setting: str, value: str) -> str:
     }.get(setting, f"{setting} {value}")
 
 
-def beginning(where: str, rest: str = "") -> str:
-    """Returns 'With 0.1% loss, bbr ...', or the rest as it is without a place."""
-    if not where:
+def beginning(place: str, rest: str = "") -> str:
+    """Returns 'With 0.1% loss, bbr ...': the place, then the rest; without a place, the rest."""
+    if not place:
         return rest
-    return joined(", ", capitalised(where), rest)
+    return joined(", ", capitalised(place), rest)
 
 
 def enough(iterations: int | None) -> str:
-    """Returns 'about 5', or that it would take too many."""
+    """Returns how many iterations would be enough: 'about 5'; None means more than 10,000."""
     return "more than 10,000" if iterations is None else f"about {iterations}"
 
 
@@ -89,12 +96,16 @@ LEAST_SAID = 0.001  # of a goodput, or of all: smaller changes have no number
 
 
 def settings_sentences(lines: Sequence[SettingLine]) -> Iterator[tuple[str, str]]:
-    """Yields each setting's name, and the sentence on it."""
+    """Yields (name of the setting, sentence on what it changes) for each swept setting.
+
+    A SettingLine has the means of a goodput or share, one for each value of the setting, while all
+    other settings are held.
+    """
     several_paths = len({line.path for line in lines}) > 1
     several_streams = len({line.streams for line in lines if line.subject.kind == "goodput"}) > 1
     for setting in dict.fromkeys(line.setting for line in lines):
-        own = [line for line in lines if line.setting == setting]
-        clauses = list(_clauses(own, several_paths, several_streams))
+        of_setting = [line for line in lines if line.setting == setting]
+        clauses = list(_clauses(of_setting, several_paths, several_streams))
         if clauses:
             yield heading(setting), f"{'; '.join(clauses)}."
 
@@ -102,70 +113,94 @@ def settings_sentences(lines: Sequence[SettingLine]) -> Iterator[tuple[str, str]
 def _clauses(
     lines: Sequence[SettingLine], several_paths: bool, several_streams: bool
 ) -> Iterator[str]:
+    """Yields the clauses of the sentence on one setting.
+
+    The subjects (a CCA's goodput, or its share next to others) that change most get a clause each,
+    those that hardly change share one. The last clauses tell where one CCA overtakes another.
+    """
     measured = [line for line in lines if line.subject.kind != "ratio"]
     by_subject: dict[tuple[Subject, int | None], list[SettingLine]] = {}
     for line in measured:
         streams = line.streams if several_streams and line.subject.kind == "goodput" else None
         by_subject.setdefault((line.subject, streams), []).append(line)
-    sizes = {key: max(map(_size, own)) for key, own in by_subject.items()}
+    sizes = {
+        key: max(map(_largest_change, subject_lines)) for key, subject_lines in by_subject.items()
+    }
     largest = set(sorted(sizes, key=lambda key: -sizes[key])[:MOST_SUBJECTS])
-    calm = [key for key in by_subject if all(map(_small, by_subject[key]))]
-    for key, own in by_subject.items():
-        if key in largest and key not in calm:
-            yield _of_subject(_subject(*key), own, several_paths)
-    if calm:
-        large = {subject.kind for subject, _ in by_subject.keys() - set(calm)}
-        yield _calm([line for key in calm for line in by_subject[key]], large)
-    if left := sum(key not in largest and key not in calm for key in by_subject):
+    unchanged = [key for key in by_subject if all(map(_is_small, by_subject[key]))]
+    for key, subject_lines in by_subject.items():
+        if key in largest and key not in unchanged:
+            yield _subject_clause(_subject_name(*key), subject_lines, several_paths)
+    if unchanged:
+        changed_kinds = {subject.kind for subject, _ in by_subject.keys() - set(unchanged)}
+        yield _unchanged_clause(
+            [line for key in unchanged for line in by_subject[key]], changed_kinds
+        )
+    if left := sum(key not in largest and key not in unchanged for key in by_subject):
         yield f"{left} more {'is' if left == 1 else 'are'} in the table"
     for line in lines:
-        if line.subject.kind == "ratio" and (turned := _turn(line)):
-            where = _where(line, several_paths)
+        if line.subject.kind == "ratio" and (turned := _turning_point(line)):
+            held_settings = _held_settings(line, several_paths)
             [baseline] = line.subject.others
+            before, after = map(_more_or_less, turned)
             numbers = " to ".join(f"{level.mean:.3g} times ({level.value})" for level in turned)
             yield (
-                f"{line.subject.name} alone turns from {_side(turned[0])} to {_side(turned[1])} "
-                f"than {baseline} alone{where and ' ' + where}: from {numbers} its goodput"
+                f"{line.subject.name} alone turns from {before} to {after} than {baseline} alone"
+                f"{held_settings and ' ' + held_settings}: from {numbers} its goodput"
             )
 
 
-def _subject(subject: Subject, streams: int | None) -> str:
+def _subject_name(subject: Subject, streams: int | None) -> str:
+    """Returns 'the goodput of 4 flows of bbr alone' or 'the share of bbr competing with cubic'."""
     if subject.kind == "goodput":
         flows = "" if streams is None else f"{format_count(streams, 'flow')} of "
         return f"the goodput of {flows}{subject.name} alone"
     return f"the share of {subject.name} competing with {' and '.join(subject.others)}"
 
 
-def _of_subject(subject: str, lines: Sequence[SettingLine], several_paths: bool) -> str:
-    large = sorted((line for line in lines if not _small(line)), key=lambda line: -_size(line))
-    small = [line for line in lines if _small(line)]
-    parts = [_change(line, _where(line, several_paths)) for line in large[:MOST_LINES]]
+def _subject_clause(subject: str, lines: Sequence[SettingLine], several_paths: bool) -> str:
+    """Returns the clause on one subject: its largest changes, and a remark on the small ones.
+
+    Each line is one combination of the other settings.
+    """
+    large = sorted(
+        (line for line in lines if not _is_small(line)), key=lambda line: -_largest_change(line)
+    )
+    small = [line for line in lines if _is_small(line)]
+    parts = [
+        _change_clause(line, _held_settings(line, several_paths)) for line in large[:MOST_LINES]
+    ]
     if (more := len(large) - MOST_LINES) > 0:
         parts.append(
             f"changes in {format_count(more, 'more case')} by more than {format_percent(CLOSE)}"
         )
     if small:
-        parts.append(f"changes {_by('at most', small)} elsewhere")
+        parts.append(f"changes {_by_amount('at most', small)} elsewhere")
     return f"{subject} {', '.join(parts[:-1])}{', and ' if len(parts) > 1 else ''}{parts[-1]}"
 
 
-def _calm(lines: Sequence[SettingLine], large: Container[str]) -> str:
-    """Describes subjects that hardly change; `large`: the kinds of those that do."""
+def _unchanged_clause(lines: Sequence[SettingLine], large: Container[str]) -> str:
+    """Says by how much the subjects that hardly change differ at most.
+
+    `large` has the kinds ('goodput', 'share') of which other subjects change much.
+    """
     kinds = [
-        f"no {'other ' * (kind in large)}{kind} changes {_by('more than', own)}"
+        f"no {'other ' * (kind in large)}{kind} changes {_by_amount('more than', own)}"
         for kind in ("goodput", "share")
         if (own := [line for line in lines if line.subject.kind == kind])
     ]
     return " and ".join(kinds)
 
 
-def _small(line: SettingLine) -> bool:
-    return _size(line) <= CLOSE
+def _is_small(line: SettingLine) -> bool:
+    """Returns whether a line's largest change is too small for a clause of its own."""
+    return _largest_change(line) <= CLOSE
 
 
-def _size(line: SettingLine) -> float:
-    """Returns the largest change: of a goodput relative to the first level, of a share in parts of
-    all goodput.
+def _largest_change(line: SettingLine) -> float:
+    """Returns the largest change from the first level, as a fraction.
+
+    A goodput's change is relative to the first level, a share's is in parts of all goodput.
     """
     first = line.levels[0].mean
     largest = max(abs(level.mean - first) for level in line.levels)
@@ -174,63 +209,66 @@ def _size(line: SettingLine) -> float:
     return largest / first if first else float(largest > 0)
 
 
-def _by(what: str, lines: Sequence[SettingLine]) -> str:
-    """Returns 'by at most 1.7%'."""
-    most = max(LEAST_SAID, *map(_size, lines))
+def _by_amount(limit_words: str, lines: Sequence[SettingLine]) -> str:
+    """Returns the largest change: 'by at most 1.7%' if `limit_words` is 'at most'."""
+    most = max(LEAST_SAID, *map(_largest_change, lines))
     if lines[0].subject.kind == "share":
-        return f"by {what} {most * 100:.2g} percentage points"
-    return f"by {what} {format_percent(float(f'{most:.2g}'))}"
+        return f"by {limit_words} {most * 100:.2g} percentage points"
+    return f"by {limit_words} {format_percent(float(f'{most:.2g}'))}"
 
 
-def _change(line: SettingLine, where: str) -> str:
-    """Returns 'falls from 993 Mbit/s (0%) to 267 Mbit/s (0.1%) at a base RTT of 88 ms', with
-    where it turns.
+def _change_clause(line: SettingLine, held_settings: str) -> str:
+    """Describes how a goodput or share changes with the setting, as far as that is significant.
+
+    Example: 'falls from 993 Mbit/s (0%) to 267 Mbit/s (0.1%) at a base RTT of 88 ms'.
+    `held_settings` is the phrase on the settings that stay the same.
     """
-    levels, numbers = line.levels, f"{_numbers(line)}{where and ' ' + where}"
+    levels, numbers = line.levels, f"{_level_texts(line)}{held_settings and ' ' + held_settings}"
     if all(level.p_adjusted is None for level in levels[1:]):
         return f"is {numbers} (not tested)"
     if not any(level.seen or level.undecided for level in levels):
-        tested = (
-            ""
-            if all(level.p_adjusted is not None for level in levels[1:])
-            else " where it was tested"
-        )
+        all_tested = all(level.p_adjusted is not None for level in levels[1:])
+        tested = "" if all_tested else " where it was tested"
         return f"shows no significant change{tested}: {numbers}"
     steps = [after.mean - before.mean for before, after in pairwise(levels)]
     if not any(level.seen for level in levels):
         return f"may change: {numbers}"
     verb = "rises" if min(steps) >= 0 else "falls" if max(steps) <= 0 else "changes"
     listed = ":" * (2 < len(levels) <= MOST_LEVELS)
-    return f"{verb}{listed} {numbers}{_turn_to(line)}"
+    return f"{verb}{listed} {numbers}{_turning_clause(line)}"
 
 
-def _turn_to(line: SettingLine) -> str:
-    turned = _turn(line)
+def _turning_clause(line: SettingLine) -> str:
+    """Says between which values a share passes what would be fair; '' if it stays on one side."""
+    turned = _turning_point(line)
     if not turned:
         return ""
     between = f" between {turned[0].value} and {turned[1].value}" if len(line.levels) > 2 else ""
-    return f", and so turns from {_side(turned[0])} to {_side(turned[1])} than fair{between}"
+    before, after = map(_more_or_less, turned)
+    return f", and so turns from {before} to {after} than fair{between}"
 
 
-def _numbers(line: SettingLine) -> str:
+def _level_texts(line: SettingLine) -> str:
+    """Lists the means of a line: all if there are few, otherwise both ends and the extremes."""
     levels = line.levels
     if len(levels) == 2:
         tested = levels[1].p_adjusted is not None
         return (
-            f"{'from ' * tested}{_number(line, levels[0])} {'to' if tested else 'and'} "
-            f"{_number(line, levels[1])}"
+            f"{'from ' * tested}{_level_text(line, levels[0])} {'to' if tested else 'and'} "
+            f"{_level_text(line, levels[1])}"
         )
     if len(levels) <= MOST_LEVELS:
-        return ", ".join(_number(line, level) for level in levels)
+        return ", ".join(_level_text(line, level) for level in levels)
     least = min(levels, key=lambda level: level.mean)
     most = max(levels, key=lambda level: level.mean)
-    ends = f"from {_number(line, levels[0])} to {_number(line, levels[-1])}"
+    ends = f"from {_level_text(line, levels[0])} to {_level_text(line, levels[-1])}"
     inside = [level for level in (least, most) if level not in (levels[0], levels[-1])]
     names = {id(least): "at least", id(most): "at most"}
-    return ends + "".join(f", {names[id(level)]} {_number(line, level)}" for level in inside)
+    return ends + "".join(f", {names[id(level)]} {_level_text(line, level)}" for level in inside)
 
 
-def _number(line: SettingLine, level: Level) -> str:
+def _level_text(line: SettingLine, level: Level) -> str:
+    """Returns a mean with the setting's value and doubts: '267 Mbit/s (0.1%, not significant)'."""
     fair = line.subject.fair_share
     doubt = (
         _doubt(line, level)
@@ -244,7 +282,7 @@ def _number(line: SettingLine, level: Level) -> str:
 
 
 def _doubt(line: SettingLine, level: Level) -> str:
-    """Says of a level that it may not differ from the first one; '' if it does."""
+    """Says why a level may not differ from the first one; '' if the difference is significant."""
     if level.seen or level.p_adjusted is None:
         return "" if level.seen else ", not tested"
     if not level.undecided or not level.change:
@@ -260,9 +298,10 @@ def _doubt(line: SettingLine, level: Level) -> str:
     )
 
 
-def _turn(line: SettingLine) -> tuple[Level, Level] | None:
-    """Returns the last level before the first change of sign, and the one after it; None where
-    none changes.
+def _turning_point(line: SettingLine) -> tuple[Level, Level] | None:
+    """Returns the two levels between which the line first passes from more to less, or back.
+
+    None if it stays on one side.
     """
     sided = [level for level in line.levels if level.side]
     return next(
@@ -270,11 +309,13 @@ def _turn(line: SettingLine) -> tuple[Level, Level] | None:
     )
 
 
-def _side(level: Level) -> str:
+def _more_or_less(level: Level) -> str:
+    """Returns whether a level is above ('more') or below ('less') its comparison."""
     return "more" if level.side > 0 else "less"
 
 
-def _where(line: SettingLine, several_paths: bool) -> str:
+def _held_settings(line: SettingLine, several_paths: bool) -> str:
+    """Returns a phrase on the settings that stay the same along the line, and on the path."""
     return phrases(line.held, line.path if several_paths else "")
 
 
@@ -285,8 +326,9 @@ _Goodputs = dict[
 
 
 def range_sentences(results: Results) -> Iterator[str]:
-    """Yields a sentence for each entry with unknown keys: which conditions are one range, and
-    its goodput.
+    """Yields a sentence for each entry with unknown keys: the range that its goodput lies in.
+
+    The conditions that differ only in unknown keys, which the INI file names, are one range.
     """
     entries: dict[tuple[Path, str], tuple[tuple[str, ...], _Goodputs]] = {}
     for result in results.runs:
@@ -297,24 +339,26 @@ def range_sentences(results: Results) -> Iterator[str]:
         _, goodputs = entries.setdefault((result.outdir, run.entry), (unknown, {}))
         for group in studied_groups(result.finished):
             key = condition_name(known), run.dst, group.group
-            own = goodputs.setdefault(key, {}).setdefault(values, [])
+            measured = goodputs.setdefault(key, {}).setdefault(values, [])
             if result.valid:
-                own.append(group.goodput_bps)
+                measured.append(group.goodput_bps)
     for (_, entry), (unknown, goodputs) in entries.items():
-        yield _sentence(
-            entry, unknown, {key: span for key, own in goodputs.items() if (span := range_of(own))}
-        )
+        ranges = {key: range_of(measured) for key, measured in goodputs.items()}
+        yield _range_sentence(entry, unknown, {key: span for key, span in ranges.items() if span})
 
 
-def _sentence(
+def _range_sentence(
     entry: str, unknown: Sequence[str], spans: Mapping[tuple[str, str, str], MetricRange]
 ) -> str:
-    """Returns 'twin: buffer is not known, so conditions that differ in it alone are one range: the
+    """Returns the sentence on one entry, from the range of each condition, destination and group.
+
+    Example: 'twin: buffer is not known, so conditions that differ in it alone are one range: the
     goodput of cubic is somewhere from 343 Mbit/s to 919 Mbit/s (3 conditions)'.
     """
-    several = len({(known, dst) for known, dst, _ in spans}) > 1
+    several_places = len({(known, dst) for known, dst, _ in spans}) > 1
     parts = [
-        f"the goodput of {group}{f' at {known}' if several else ''} is somewhere from {_ends(span)}"
+        f"the goodput of {group}{f' at {known}' if several_places else ''} is somewhere from "
+        f"{_ends(span)}"
         for (known, _, group), span in spans.items()
     ]
     left = len(parts) - MOST_NAMED
@@ -328,6 +372,6 @@ def _sentence(
 
 
 def _ends(span: MetricRange) -> str:
-    """Returns '343 Mbit/s to 919 Mbit/s (3 conditions)'."""
+    """Returns the ends of a range: '343 Mbit/s to 919 Mbit/s (3 conditions)'."""
     conditions = format_count(len(span.members), "condition")
     return f"{format_rate(max(span.low, 0.0))} to {format_rate(span.high)} ({conditions})"

@@ -1,5 +1,6 @@
-"""Writes the heading of a report: title and paths, the results of runs of type path, the machines
-that runs were measured on, and the commands that repeat them.
+"""Writes what a report says before its results: title, paths, machines, and how to repeat it.
+
+For runs of type path, which measure a path, also says what they found.
 """
 
 import getopt
@@ -55,20 +56,23 @@ Listing = list[tuple[str, str]]  # names and values
 
 
 class Listings:
-    """Numbers listings from 1; equal listings share a number."""
+    """Collects lists of (name, value), such as a machine's facts; equal lists share a number.
+
+    Thousands of runs have few different machines, so the page shows each list once.
+    """
 
     def __init__(self) -> None:
         self.all: list[Listing] = []
 
     def number(self, listing: Listing) -> int:
-        """Returns the number of the listing, and adds it if it is new."""
+        """Returns the listing's number, from 1, and adds it if it is new."""
         if listing not in self.all:
             self.all.append(listing)
         return self.all.index(listing) + 1
 
 
 def listing_of(finished: FinishedRun) -> Listing:
-    """Returns the machine or the lab that a run was measured on."""
+    """Returns the known facts about the machine, or the lab, that a run was measured on."""
     facts = finished.facts
     listed = _listing_of_imported(facts) if facts.imported else _listing_of_measured(facts)
     confined = finished.execution.confinement
@@ -77,11 +81,13 @@ def listing_of(finished: FinishedRun) -> Listing:
 
 
 def _listing_of_measured(facts: Facts) -> Listing:
+    """Returns the facts that ccmix recorded, as (name, value)."""
     known = asdict(facts)
     return flattened({name: known[name] for name in OF_MEASURED if known[name] is not None})
 
 
 def _listing_of_imported(facts: Facts) -> Listing:
+    """Returns the facts of an imported run: few of them are known, some only from its source."""
     known = asdict(facts)
     source = known["imported"]
     details = source.pop("details")
@@ -109,7 +115,10 @@ KEPT = ("--lab", "-H", "--hosts", "-i", "--nic", "--netem-at")
 
 @dataclass(frozen=True)
 class Origin:
-    """Makes the commands that repeat a campaign, which `ccmix run` or `ccmix demo` made."""
+    """Makes the commands that repeat a campaign, or one of its runs.
+
+    Only campaigns of `ccmix run` and `ccmix demo` have such commands.
+    """
 
     origin: CampaignOrigin
 
@@ -124,16 +133,17 @@ class Origin:
 
     @property
     def campaign(self) -> str | None:
-        """Returns the command as it was given, with `ccmix` as program; None if ccmix did
-        not run it.
+        """Returns the command of the whole campaign as the user gave it, with 'ccmix' as program.
+
+        None if ccmix did not run it.
         """
         return shlex.join(["ccmix", *self.origin.command[1:]]) if self._ran else None
 
     def run(self, run: Run) -> str | None:
-        """Returns the command that repeats only this run, with the INI file in the working folder
-        and the same seed.
+        """Returns the command that repeats only this run, with the same seed.
 
-        Returns None if ccmix did not run it, or with options that this version doesn't have.
+        It needs the INI file in the working folder. None if ccmix did not run the campaign, or with
+        options that this version doesn't have.
         """
         if not self._ran or (options := self._options()) is None:
             return None
@@ -155,8 +165,8 @@ class Origin:
         return self.origin.command[2:]
 
     def _options(self) -> list[str] | None:
-        """Returns the options for hosts, devices and the lab; None if this `ccmix run` doesn't
-        have them.
+        """Returns the given options for hosts, devices and the lab; None if this version lacks
+        one.
         """
         if self._of_demo:
             return ["--lab"]
@@ -178,19 +188,24 @@ SORTED_BY: dict[str, Callable[[Topology], float]] = {
 
 
 def title(results: Results) -> str:
-    """Returns the titles of the INI files; without titles, the entries and their swept keys."""
+    """Returns the titles of the INI files; without titles, the entries and their swept keys.
+
+    An entry is a section of the INI file that describes an experiment.
+    """
     titles = list(dict.fromkeys(campaign.plan.title for campaign in results.campaigns))
     if titles and all(titles):
         return " and ".join(titles)
     entries = list(dict.fromkeys(result.run.entry for result in results.runs))
-    named = entries if len(entries) <= MOST_ENTRIES else entries[: MOST_ENTRIES - 1]
-    names = [*named, *([f"{len(entries) - len(named)} more entries"] if named != entries else [])]
-    swept = _swept(results)
+    names = entries
+    if len(entries) > MOST_ENTRIES:
+        names = entries[: MOST_ENTRIES - 1]
+        names.append(f"{len(entries) - len(names)} more entries")
+    swept = _swept_keys(results)
     return f"{listed(names)}{f' by {listed(swept)}' if swept else ''}"
 
 
-def _swept(results: Results) -> list[str]:
-    """Returns the keys that have several values in an entry."""
+def _swept_keys(results: Results) -> list[str]:
+    """Returns the keys that have several values in the runs of an entry."""
     values: dict[tuple[str, str], set[str]] = {}
     for result in results.runs:
         for key, value in result.run.condition.items():
@@ -204,16 +219,15 @@ def folders(results: Results) -> str:
 
 
 def missing(results: Results) -> str:
-    """Returns a sentence on planned runs that are not finished; '' if all are finished."""
+    """Says how many planned runs are not finished; '' if all are."""
     left = results.planned - len(results.runs)
     return f"{be(left, 'run')} missing: failed, or not run yet." if left else ""
 
 
 def paths(results: Results) -> list[str]:
-    """Returns a line for each path: '1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0%, buffer 1 BDP,
-    qdisc bfifo'.
+    """Returns a line for each path, at most MOST_PATHS and one with the number of the others.
 
-    If there are many paths, the last line has the number of further paths.
+    Example: '1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0%, buffer 1 BDP, qdisc bfifo'.
     """
     emulated: dict[str, list[Topology]] = {}
     real: dict[tuple[str, str], list[Result]] = {}
@@ -223,23 +237,31 @@ def paths(results: Results) -> list[str]:
             real.setdefault((path.src, path.dst.name), []).append(result)
         else:
             emulated.setdefault(path.name, []).append(path)
-    lines = [_emulated(name if len(emulated) > 1 else "", own) for name, own in emulated.items()]
-    lines += [_real(src, dst, own) for (src, dst), own in real.items()]
+    lines = [
+        _emulated_line(name if len(emulated) > 1 else "", of_path)
+        for name, of_path in emulated.items()
+    ]
+    lines += [_real_line(src, dst, of_path) for (src, dst), of_path in real.items()]
     more = format_count(len(lines) - MOST_PATHS, "more path")
     return [*lines[:MOST_PATHS], *([f"... and {more}"] if lines[MOST_PATHS:] else [])]
 
 
-def _emulated(name: str, topologies: Iterable[Topology]) -> str:
+def _emulated_line(name: str, topologies: Iterable[Topology]) -> str:
+    """Describes all variants of an emulated path in a line; `name` is '' if it is the only path."""
     paths = list(dict.fromkeys(topologies))
     parts = []
     for key in OF_PATH:
         in_order = sorted(paths, key=SORTED_BY[key]) if key in SORTED_BY else paths
-        values = _values([path_settings(path)[key] for path in in_order])
+        values = _values_text([path_settings(path)[key] for path in in_order])
         parts.append(values if key == "rate" else f"{key} {values}")
     return f"{name and name + ': '}{', '.join(parts)}"
 
 
-def _real(src: str, dst: str, results: Sequence[Result]) -> str:
+def _real_line(src: str, dst: str, results: Sequence[Result]) -> str:
+    """Describes a real path: its ends, the rates that an import knows, and the base RTT.
+
+    If no run knows the base RTT, it is the smallest median RTT under load.
+    """
     rtts_s = sorted(
         rtt_s for result in results if (rtt_s := base_rtt_s(result.finished)) is not None
     )
@@ -265,10 +287,14 @@ def _real(src: str, dst: str, results: Sequence[Result]) -> str:
 
 
 def _three_digits(rtt_s: float) -> str:
+    """Returns an RTT with three significant digits: '88.1 ms'."""
     return format_time(float(f"{rtt_s:.3g}"))
 
 
-def _values(texts: Sequence[str]) -> str:
+def _values_text(texts: Sequence[str]) -> str:
+    """Lists different values, 'a, b or c'; of more than MOST_VALUES, only the first and the
+    last.
+    """
     values = list(dict.fromkeys(texts))
     if len(values) > MOST_VALUES:
         return f"{values[0]} to {values[-1]} ({len(values)} values)"
@@ -284,8 +310,9 @@ UNUSUAL = (BURST, POLICER)  # what most paths don't have
 
 @dataclass(frozen=True)
 class Station:
-    """Holds a place of the drawing, with its name and its known properties. Places are in the order
-    in which packets pass them.
+    """A place of a path's drawing, such as the bottleneck, with what was measured there.
+
+    Example of `known`: ('rate 926 Mbit/s', 'buffer 48 kB').
     """
 
     name: str
@@ -294,7 +321,7 @@ class Station:
 
 @dataclass(frozen=True)
 class MeasuredPath:
-    """Holds the part of a report on the path to a destination."""
+    """Holds the report's part on a measured path: the drawing, and the table of estimates."""
 
     title: str
     stations: tuple[Station, ...]
@@ -302,7 +329,7 @@ class MeasuredPath:
 
 
 def measured_paths(results: Results) -> list[MeasuredPath]:
-    """Returns the paths to the destinations of valid runs of type path.
+    """Returns the paths that valid runs of type path have measured, by destination.
 
     Raises ArchiveError if a series of a run can't be read.
     """
@@ -315,7 +342,7 @@ def measured_paths(results: Results) -> list[MeasuredPath]:
 
 
 def _measured_path(twin: Twin) -> MeasuredPath:
-    """Returns the drawing and the table of a path."""
+    """Describes a measured path: `twin` has the estimates of its rate, buffer, loss and so on."""
     path, count = twin.runs[0].run.path, len(twin.runs)
     name = f"{twin.name}, emulated"
     if isinstance(path, HostPath):
@@ -325,10 +352,11 @@ def _measured_path(twin: Twin) -> MeasuredPath:
 
 
 def _stations(twin: Twin) -> tuple[Station, ...]:
+    """Sorts the estimates to the places of the path that they are about, in the packets' order."""
     known = {each.quantity: each for each in twin.estimates}
 
     def station(name: str, quantities: Sequence[str]) -> Station:
-        parts = (_part(known[quantity]) for quantity in quantities if quantity in known)
+        parts = (_estimate_text(known[quantity]) for quantity in quantities if quantity in known)
         return Station(name, tuple(part for part in parts if part))
 
     return (
@@ -339,9 +367,10 @@ def _stations(twin: Twin) -> tuple[Station, ...]:
     )
 
 
-def _part(estimate: Estimate) -> str:
-    """Returns 'buffer 48 kB'. If the value can't be told, it is a question mark, or nothing for a
-    quantity that most paths lack.
+def _estimate_text(estimate: Estimate) -> str:
+    """Returns 'buffer 48 kB', or 'buffer ?' if the value can't be told.
+
+    For a quantity that most paths lack, such as a policer, it is then ''.
     """
     text = estimates.value(estimate)
     if text == "cannot be told":
@@ -350,7 +379,7 @@ def _part(estimate: Estimate) -> str:
 
 
 def path_drawing(path: MeasuredPath) -> str:
-    """Draws the stations as a line of text."""
+    """Draws a path as a line: 'sender ── [bottleneck: rate 926 Mbit/s] ── receiver'."""
     return " ── ".join(
         f"[{station.name}: {', '.join(station.known)}]" if station.known else station.name
         for station in path.stations
@@ -358,8 +387,10 @@ def path_drawing(path: MeasuredPath) -> str:
 
 
 def path_sentence(path: MeasuredPath) -> str:
-    """Returns 'The path a to b: rate 926 Mbit/s, buffer 48 kB, base RTT 20 ms. Cannot be told:
-    cross traffic.'
+    """Sums up a measured path in a sentence.
+
+    Example: 'The path a to b: rate 926 Mbit/s, buffer 48 kB, base RTT 20 ms. Cannot be told: cross
+    traffic.'
     """
     known = [
         part for station in path.stations for part in station.known if not part.endswith(UNTOLD)

@@ -1,6 +1,4 @@
-"""Writes the report as a single HTML file that needs neither network nor script, and its charts as
-SVG files next to it.
-"""
+"""Writes the report as a single HTML file without scripts, and its charts as SVG files."""
 
 import datetime
 from collections.abc import Collection, Iterator, Sequence
@@ -55,13 +53,15 @@ OF_A_REPORT = "<!-- a chart of ccmix report -->"  # the first line of each SVG f
 
 
 def more_cells(row: Row) -> list[str]:
-    """Returns the row under MORE_HEADINGS: means over the valid runs that have the metric; a dash
-    if none has it.
-    """
+    """Returns the cells under MORE_HEADINGS: means over the valid runs; a dash if no run has it."""
     return [_cell(row, level, metric) for _, level, metric in COLUMNS]
 
 
 def _cell(row: Row, level: str, metric: str) -> str:
+    """Returns a metric's mean as text; a group's share has its fair share added if it competed.
+
+    `level` is 'group' or 'run': which of the row's metrics is meant.
+    """
     spread = (row.group_metrics if level == "group" else row.run_metrics).get(metric)
     if spread is None:
         return "–"
@@ -72,38 +72,39 @@ def _cell(row: Row, level: str, metric: str) -> str:
 
 
 def shown(results: Results, drawn: Collection[Path]) -> tuple[Result, ...]:
-    """Returns the runs in their order. If there are more than MOST_RUNS, each of these sets in turn
-    gets the room that is left, and is thinned evenly if that is too little.
+    """Returns the runs that the page shows: all, or a selection of MOST_RUNS, in their order.
 
-    The sets are: the runs whose series a chart shows (`drawn` has their folders), the runs that are
-    not valid, the first run of each condition, and all others.
+    Chosen first are the runs that a chart shows (`drawn` has their folders), then the runs that are
+    not valid, then the first run of each condition, and then all others. A set that doesn't fit is
+    thinned evenly.
     """
     if len(results.runs) <= MOST_RUNS:
         return results.runs
     chosen: set[Path] = set()
-    for step in _steps(results, drawn):
-        left = [result for result in step if result.folder not in chosen]
-        chosen |= {result.folder for result in evenly_spread(left, MOST_RUNS - len(chosen))}
+    for candidates in _sets_by_priority(results, drawn):
+        not_chosen = [result for result in candidates if result.folder not in chosen]
+        chosen |= {result.folder for result in evenly_spread(not_chosen, MOST_RUNS - len(chosen))}
     return tuple(result for result in results.runs if result.folder in chosen)
 
 
-def _steps(results: Results, drawn: Collection[Path]) -> Iterator[Sequence[Result]]:
+def _sets_by_priority(results: Results, drawn: Collection[Path]) -> Iterator[Sequence[Result]]:
+    """Yields the sets of runs from which shown() chooses, the most important first."""
     yield [result for result in results.runs if result.folder in drawn]
     yield [result for result in results.runs if not result.valid]
-    first: dict[tuple[str, str, str], Result] = {}
+    first_runs: dict[tuple[str, str, str], Result] = {}
     for result in results.runs:
-        first.setdefault((result.run.entry, result.run.condition_name, result.run.dst), result)
-    yield list(first.values())
+        first_runs.setdefault((result.run.entry, result.run.condition_name, result.run.dst), result)
+    yield list(first_runs.values())
     yield results.runs
 
 
 def left_out(results: Results, count: int) -> str:
-    """Returns a sentence on the runs that are not among the `count` shown runs; '' if all are."""
-    every = len(results.runs)
-    if count == every:
+    """Says which runs the page leaves out; '' if it shows all. `count` is the number shown."""
+    total = len(results.runs)
+    if count == total:
         return ""
     return (
-        f"Of {every:,} runs, {count:,} are shown here: those of the charts, then those that are "
+        f"Of {total:,} runs, {count:,} are shown here: those of the charts, then those that are "
         "not valid, then the first of each condition, as far as there is room. The tables and "
         "charts are made of all runs, and each run's numbers are in run.json in its folder."
     )
@@ -111,6 +112,8 @@ def left_out(results: Results, count: int) -> str:
 
 @dataclass(frozen=True)
 class _Chart:
+    """A chart of the page, with links to the runs that it shows."""
+
     title: str
     settings: str
     svg: str
@@ -122,12 +125,16 @@ class _Chart:
 
 @dataclass(frozen=True)
 class _Link:
+    """A link to the part of the page on a run."""
+
     anchor: str
     name: str
 
 
 @dataclass(frozen=True)
 class _CampaignView:
+    """Describes a campaign at the end of the page: its command and its INI file."""
+
     name: str
     about: str
     command: str | None
@@ -136,9 +143,10 @@ class _CampaignView:
 
 
 def write_report(results: Results, file: Path) -> Path:
-    """Writes `file`, and for 'report.html' the folder 'report-charts' with an SVG for each chart.
+    """Writes the report of one or more campaigns to `file`.
 
-    Removes charts of an earlier report from that folder. Raises OSError.
+    For 'report.html' it also writes the folder 'report-charts' with an SVG for each chart, and
+    removes those of an earlier report. Raises OSError.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     runs = [(result.outdir, result.finished) for result in results.runs]
@@ -172,9 +180,9 @@ def write_report(results: Results, file: Path) -> Path:
             compared=shares.compared,
             headings=table_headings,
             text_columns=columns,
-            lines=_lines(results, parts, table),
+            lines=_linked_lines(results, parts, table),
             more_headings=[*table_headings[:columns], *MORE_HEADINGS],
-            more_lines=_lines(
+            more_lines=_linked_lines(
                 results,
                 parts,
                 [
@@ -184,11 +192,11 @@ def write_report(results: Results, file: Path) -> Path:
             ),
             notes=list(results_text.notes(results)),
             not_valid=results_text.not_valid_sentences(results),
-            charts=list(_drawn(chosen.charts, parts, file)),
+            charts=list(_draw_charts(chosen.charts, parts, file)),
             charts_left_out=chosen.left_out,
             runs_left_out=left_out(results, len(shown_runs)),
             sections=((part, views(part, origins, setups)) for part in parts),
-            campaigns=[_campaign(campaign) for campaign in results.campaigns],
+            campaigns=[_campaign_view(campaign) for campaign in results.campaigns],
             setups=setups.all,
             version=version().text,
         )
@@ -200,42 +208,56 @@ def write_report(results: Results, file: Path) -> Path:
 
 
 def _measured_on(finished: FinishedRun) -> str:
+    """Returns the machine, kernel and iperf3 of a run: 'lab, Linux 6.1.0, iperf 3.16'."""
     facts = finished.facts
     return ", ".join(
         filter(None, (finished.execution.machine, f"Linux {facts.kernel}", facts.iperf3))
     )
 
 
-def _lines(
-    results: Results, parts: Sequence[RunSection], cells: Sequence[Sequence[str]]
+def _linked_lines(
+    results: Results, run_sections: Sequence[RunSection], cells: Sequence[Sequence[str]]
 ) -> list[TableLine]:
-    """Returns the rows of the table, which link to their runs."""
-    places = {
-        (part.runs[0].run.entry, part.runs[0].run.condition_name, part.runs[0].run.dst): part
-        for part in parts
+    """Returns the rows of a table with links to the sections of their runs.
+
+    `cells` has the texts of each row, in the order of results.rows.
+    """
+    section_of = {
+        (
+            section.runs[0].run.entry,
+            section.runs[0].run.condition_name,
+            section.runs[0].run.dst,
+        ): section
+        for section in run_sections
     }
     lines, previous = [], None
-    for row, line in zip(results.rows, cells, strict=True):
-        part = places.get((row.entry, row.condition_name, row.dst))
+    for row, row_cells in zip(results.rows, cells, strict=True):
+        section = section_of.get((row.entry, row.condition_name, row.dst))
         shades = colours([(row.group, row.cca)])
         lines.append(
             TableLine(
-                line,
+                row_cells,
                 first=previous not in (None, row.entry),
                 colour=shades[row.group],
-                anchor=part.anchor if part else "",
+                anchor=section.anchor if section else "",
             )
         )
         previous = row.entry
     return lines
 
 
-def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> Iterator[_Chart]:
-    """Yields each chart for the page, and writes it as a file next to the page."""
+def _draw_charts(
+    charts: Sequence[Chart], run_sections: Sequence[RunSection], file: Path
+) -> Iterator[_Chart]:
+    """Yields each chart for the page, and writes it as an SVG file next to the page.
+
+    A wide chart is drawn a second time for telephones. Charts link to the shown runs that they are
+    made of.
+    """
     numbers = {
         result.folder: number
-        for part in parts
-        for number, result in enumerate(part.runs, part.first)
+        for section in run_sections
+        for number, result in enumerate(section.runs, section.first)
     }
     folder = make_folder(file.with_name(f"{file.stem}-charts"))
     _remove_charts(folder)
@@ -254,22 +276,23 @@ def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> 
             narrow_svg=narrow_svg,
             width=drawing.width,
             alt_text=chart.alt_text,
-            runs=tuple(_Link(anchor(run), str(at)) for at, run in enumerate(linked, 1)),
+            runs=tuple(_Link(anchor(run), str(index)) for index, run in enumerate(linked, 1)),
         )
 
 
 def _remove_charts(folder: Path) -> None:
-    """Removes the charts of an earlier report, and no other files."""
+    """Removes the charts of an earlier report, and no other files, by their first line."""
     for file in folder.glob("*.svg"):
         if file.is_symlink() or not file.is_file():
             continue
         with file.open("rb") as start:
-            ours = start.read(len(OF_A_REPORT)) == OF_A_REPORT.encode()
-        if ours:
+            is_chart = start.read(len(OF_A_REPORT)) == OF_A_REPORT.encode()
+        if is_chart:
             file.unlink()
 
 
-def _campaign(campaign: Campaign) -> _CampaignView:
+def _campaign_view(campaign: Campaign) -> _CampaignView:
+    """Describes a campaign for the page: versions, seed, start, and the command that repeats it."""
     origin, about = Origin(campaign.origin), campaign.origin
     known = {"ccmix": about.ccmix, "Python": about.python, "seed": about.seed}
     about_parts = [f"{name} {value}" for name, value in known.items() if value is not None]

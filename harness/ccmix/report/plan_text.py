@@ -1,6 +1,4 @@
-"""Writes a plan as text: for each entry its settings and commands on each host, a drawing of its
-emulated path, and its runs.
-"""
+"""Writes the plan of a campaign as text: what each entry will run, on which hosts and path."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,27 +29,32 @@ from ccmix.units import format_bytes, format_count, format_rate, format_time
 
 
 def path_drawing(plan: Layout) -> str:
-    """Draws a line of hosts, routers and devices; many senders share a name, h1..h50, and devices
-    west1..50.
+    """Draws an emulated path as a line of hosts, routers and devices.
+
+    Many senders share a name, as in 'h1..h50 eth0 ── west1..50 [delay] east1..50'.
     """
     several = len(plan.pairs) > 1
     fans_out = len(plan.receivers) > 1
     senders = host_names([pair.sender.name for pair in plan.pairs])
-    own = f"1..{len(plan.pairs)}" if several else ""
-    parts = [f"{senders} eth0", f"west{own} [{DELAY}] east{own}", f"west{own} [{BOTTLENECK}] east"]
+    numbers = f"1..{len(plan.pairs)}" if several else ""
+    parts = [
+        f"{senders} eth0",
+        f"west{numbers} [{DELAY}] east{numbers}",
+        f"west{numbers} [{BOTTLENECK}] east",
+    ]
     if EXIT in plan.namespaces:
-        parts.append(f"west [{EXIT}] east{own if fans_out else ''}")
+        parts.append(f"west [{EXIT}] east{numbers if fans_out else ''}")
     return " ── ".join([*parts, f"eth0 {f'{senders}-{RECEIVER}' if fans_out else RECEIVER}"])
 
 
 def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
-    """Yields each device with its function; devices of hosts that are alike share a line."""
-    for (what, queue, back), alike in groupby(
-        plan.pairs,
-        key=lambda pair: tuple(
-            of(pair.sender)
-            for of in (path_text.netem_of_data, path_text.sender_queue, path_text.netem_of_acks)
-        ),
+    """Yields (device, function) for each device of an emulated path that has a qdisc.
+
+    Hosts with the same settings share a line: ('h1..h50 eth0', 'fq').
+    """
+    texts = (path_text.own_path, path_text.sender_queue, path_text.way_back)
+    for (data_path, queue, ack_path), alike in groupby(
+        plan.pairs, key=lambda pair: tuple(text(pair.sender) for text in texts)
     ):
         pairs = list(alike)
         hosts = host_names([pair.sender.name for pair in pairs])
@@ -60,8 +63,8 @@ def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
             for same in zip(*((pair.data_delay, pair.ack_delay) for pair in pairs), strict=True)
         )
         yield f"{hosts} eth0", queue
-        yield f"{DELAY} {east}", f"netem, data: {what}"
-        yield f"{DELAY} {west}", f"netem, ACKs: {back}"
+        yield f"{DELAY} {east}", f"netem, data: {data_path}"
+        yield f"{DELAY} {west}", f"netem, ACKs: {ack_path}"
         if path.control == "beside":
             yield (
                 f"{hosts} {CONTROL}",
@@ -75,7 +78,7 @@ def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
 
 
 def receiver_windows(plan: Layout) -> Iterator[str]:
-    """Yields the receivers whose window is configured: 'h1-receiver: up to 4 MB'."""
+    """Yields the receivers whose window is limited: 'h1-receiver, ..., h9-receiver: up to 4 MB'."""
     for window, alike in groupby(
         plan.pairs, key=lambda pair: path_text.receiver_window(pair.sender)
     ):
@@ -86,14 +89,14 @@ def receiver_windows(plan: Layout) -> Iterator[str]:
 
 
 def host_names(all_names: Sequence[str]) -> str:
-    """Returns 'h1..h50' for names that count up, otherwise all names."""
+    """Returns 'h1..h50' for names that count up, otherwise all names with commas."""
     first, last = all_names[0], all_names[-1]
     stem = first.rstrip("0123456789")
     number = first.removeprefix(stem)
     if (
         number
         and len(all_names) > 1
-        and list(all_names) == [f"{stem}{int(number) + at}" for at in range(len(all_names))]
+        and list(all_names) == [f"{stem}{int(number) + index}" for index in range(len(all_names))]
     ):
         return f"{first}..{last}"
     return ", ".join(all_names)
@@ -103,18 +106,21 @@ LABEL_WIDTH, DEVICE_WIDTH = 12, 24
 
 
 def render(entries: Iterable[Entry], runs: Iterable[Run]) -> str:
-    """Returns a paragraph for each entry, in the order of the file: the settings of its runs, then
-    the runs.
+    """Returns the text of `ccmix plan`: a paragraph for each entry, with its settings and runs.
+
+    An entry is a section of the INI file that describes an experiment.
     """
-    of_entry: dict[str, list[Run]] = {}
+    runs_by_entry: dict[str, list[Run]] = {}
     for run in runs:
-        of_entry.setdefault(run.entry, []).append(run)
-    return "\n".join("".join(_entry(entry, of_entry[entry.name])) for entry in entries)
+        runs_by_entry.setdefault(run.entry, []).append(run)
+    return "\n".join("".join(_entry_lines(entry, runs_by_entry[entry.name])) for entry in entries)
 
 
 def total(span: Span) -> str:
-    """Returns '60 runs, 780 s of traffic, 10 s of pauses, in all 0:13:10, plus 2 runs of
-    unknown length'.
+    """Returns the sum of the runs' times, for the end of the plan.
+
+    Example: '60 runs, 780 s of traffic, 10 s of pauses, in all 0:13:10, plus 2 runs of unknown
+    length'.
     """
     parts = [f"{format_count(span.runs, 'run')}, {span.seconds:g} s of traffic"]
     if span.pauses_s:
@@ -126,9 +132,10 @@ def total(span: Span) -> str:
 
 
 def to_write(runs: Iterable[Run]) -> str:
-    """Returns 'about 250 MB to write, and captures of up to 1 GB, plus 1 run of unknown length'.
+    """Says how much the campaign will write to disk.
 
-    Also counts the runs with commands, whose flows are not known.
+    Example: 'about 250 MB to write, and captures of up to 1 GB, plus 1 run of unknown length'. The
+    flows of users' commands are not known, so runs with commands are counted, too.
     """
     runs = list(runs)
     sizes = [written_bytes(run) for run in runs]
@@ -146,8 +153,10 @@ def to_write(runs: Iterable[Run]) -> str:
 
 
 def cost(costs: Cost, jobs: int | None = None) -> str:
-    """Returns 'about 0:03:20 of real time in the lab, 2 runs at a time, with 300 MB of memory
-    (guests may take 1 GB)'; without `jobs`, the part 'in the lab, 2 runs at a time' is left out.
+    """Says how long the lab will take in real time, and how much memory.
+
+    Example: 'about 0:03:20 of real time in the lab, 2 runs at a time, with 300 MB of memory (guests
+    may take 1 GB)'. Without `jobs`, the part on the lab is left out.
     """
     text = f"about {timedelta(seconds=round(costs.real_s))} of real time"
     if costs.memory_bytes:
@@ -159,7 +168,8 @@ def cost(costs: Cost, jobs: int | None = None) -> str:
     return text
 
 
-def _entry(entry: Entry, runs: Iterable[Run]) -> Iterator[str]:
+def _entry_lines(entry: Entry, runs: Iterable[Run]) -> Iterator[str]:
+    """Yields the lines of an entry: its name, its settings with a label each, and its runs."""
     yield f"[{entry.name}]\n"
     for label, lines in _facts(entry.conditions).items():
         for line in lines:
@@ -167,33 +177,49 @@ def _entry(entry: Entry, runs: Iterable[Run]) -> Iterator[str]:
             yield f"  {label:{LABEL_WIDTH}} {first}\n"
             yield from (f"  {'':{LABEL_WIDTH}} {more}\n" for more in rest)
     if entry.unknown:
-        yield f"  {'unknown':{LABEL_WIDTH}} {_unknown(entry)}\n"
+        yield f"  {'unknown':{LABEL_WIDTH}} {_unknown_text(entry)}\n"
     for run in runs:
         yield f"  {run.name}  {f'{run.seconds:g} s' if run.seconds else 'unknown time'}\n"
 
 
-def _unknown(entry: Entry) -> str:
-    """Returns 'buffer (0.1bdp, 1bdp): conditions that differ only in this are one range'."""
+def _unknown_text(entry: Entry) -> str:
+    """Lists the unknown keys of an entry with the values that are tried.
+
+    Example: 'buffer (0.1bdp, 1bdp): conditions that differ only in this are one range'.
+    """
     values = []
     for key in entry.unknown:
-        of_key = dict.fromkeys(condition.values[key] for condition in entry.conditions)
-        values.append(f"{key} ({', '.join(of_key)})")
-    these = "this" if len(values) == 1 else "these"
-    return f"{', '.join(values)}: conditions that differ only in {these} are one range"
+        key_values = dict.fromkeys(condition.values[key] for condition in entry.conditions)
+        values.append(f"{key} ({', '.join(key_values)})")
+    pronoun = "this" if len(values) == 1 else "these"
+    return f"{', '.join(values)}: conditions that differ only in {pronoun} are one range"
 
 
 def _facts(conditions: Iterable[Condition]) -> dict[str, dict[str, None]]:
-    """Returns the facts of all conditions under their labels, each fact once."""
+    """Returns the facts of all conditions by label, each fact once, in order.
+
+    A condition is one combination of the swept values; most facts are the same in all. The inner
+    dict is an ordered set.
+    """
     facts: dict[str, dict[str, None]] = {}
     for condition in conditions:
         path, traffic = condition.path, condition.traffic
-        lines = _emulated(path, traffic) if isinstance(path, Topology) else _real(path, traffic)
-        for label, line in (*lines, *_beside(traffic)):
+        lines = (
+            _emulated_facts(path, traffic)
+            if isinstance(path, Topology)
+            else _real_facts(path, traffic)
+        )
+        for label, line in (*lines, *_common_facts(traffic)):
             facts.setdefault(label, {})[line] = None
     return facts
 
 
-def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
+def _emulated_facts(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
+    """Yields the lines of the plan on an emulated path and its traffic.
+
+    Each is (label, text), such as ('iperf3', '4 streams, bbr'); the drawing of the path has no
+    label.
+    """
     yield (
         "path",
         (
@@ -203,8 +229,8 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
     )
     plan = layout(path)
     yield "", path_drawing(plan)
-    for device, what in devices(path, plan):
-        yield "device", f"{device:{DEVICE_WIDTH}} {what}"
+    for device, function in devices(path, plan):
+        yield "device", f"{device:{DEVICE_WIDTH}} {function}"
     for window in receiver_windows(plan):
         yield "receiver-window", window
     if path.kernel != STOCK_KERNEL:
@@ -237,7 +263,8 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
         )
 
 
-def _beside(traffic: Traffic) -> Iterator[tuple[str, str]]:
+def _common_facts(traffic: Traffic) -> Iterator[tuple[str, str]]:
+    """Yields the lines of the plan that both emulated and real paths may have, as (label, text)."""
     if traffic.at_most_s is not None:
         yield (
             "duration",
@@ -256,14 +283,18 @@ def _beside(traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "rtt-probe", f"by {way}, {probe.rate_hz} times a second"
 
 
-def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
+def _real_facts(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
+    """Yields the lines of the plan on a path between real hosts and its traffic.
+
+    Each is (label, text), such as ('src', 'user@host').
+    """
     device = path.nic or f"the device of the route to {path.dst.address}"
     yield "type", path.label
     yield "src", path.src
     name = "" if path.dst.name == path.dst.address else f"{path.dst.name}: "
     if traffic.task:
         yield "dst", f"{name}{path.dst.address}"
-        yield "pScheduler", _task(traffic.task, traffic)
+        yield "pScheduler", _task_text(traffic.task, traffic)
     else:
         yield "dst", f"{name}{path.dst.address}, commands on {path.dst.host}"
     if isinstance(traffic.test, Iperf3Source):
@@ -275,7 +306,7 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
         )
         groups = format_groups(test.groups)
         yield "iperf3", f"{format_count(test.streams, 'stream')}, {groups}; the server {server}"
-    for label, command, once in _commands(path.commands, traffic.command):
+    for label, command, once in _command_lines(path.commands, traffic.command):
         if command:
             yield label, f"{command}{'  (once, for all runs)' if once else ''}"
     if path.netem and path.netem_at:
@@ -284,12 +315,12 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield (
             "netem",
             f"on {at.host}, {at.data_device} (data){ack}: "
-            f"{_netem(path.netem, ' in each direction')}",
+            f"{_netem_text(path.netem, ' in each direction')}",
         )
     if path.profile:
         yield (
             "profile",
-            f"{path.dst.profile} on {path.src}, {path.profile_device}: {_netem(path.profile)}",
+            f"{path.dst.profile} on {path.src}, {path.profile_device}: {_netem_text(path.profile)}",
         )
     if traffic.pacing_bps is not None:
         yield (
@@ -314,11 +345,12 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "mpstat", f"on both hosts: cores {path.mpstat_cores}"
 
 
-def _commands(
+def _command_lines(
     commands: Commands, src: CommandSource | None
 ) -> Iterator[tuple[str, str | None, bool]]:
-    """Yields each command's key and line, and whether it is kept for all runs, in the order in
-    which they run.
+    """Yields (INI key, command, whether it runs once for all runs), in the order of execution.
+
+    The command is None if the key is not set.
     """
     yield "pre", commands.pre, False
     yield "pre-src-cmd", commands.pre_src, False
@@ -331,7 +363,8 @@ def _commands(
     yield "post", commands.post, False
 
 
-def _task(task: PschedulerTask, traffic: Traffic) -> str:
+def _task_text(task: PschedulerTask, traffic: Traffic) -> str:
+    """Describes a pScheduler task: its tool, its flows, and when it may run."""
     groups = format_groups(traffic.groups)
     parts = [
         f"task at {task.lead}: {traffic.streams} streams, {groups}, "
@@ -345,7 +378,8 @@ def _task(task: PschedulerTask, traffic: Traffic) -> str:
     return ", ".join(parts + [f"{name} {text}" for name, text in task.spec])
 
 
-def _netem(netem: Netem, direction: str = "") -> str:
+def _netem_text(netem: Netem, direction: str = "") -> str:
+    """Describes a netem on a real host: 'delay 10 ms, loss 0.1%'; `direction` follows the delay."""
     parts = [f"delay {format_time(netem.delay_s)}{direction}"] if netem.delay_s else []
     if netem.loss:
         parts.append(f"loss {path_text.loss(netem.loss)}")

@@ -1,4 +1,4 @@
-"""Writes tables of results and of paired comparisons: for a terminal, as CSV, as HTML."""
+"""Writes tables of results, and of comparisons with a baseline, as text, CSV or HTML."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,18 +41,20 @@ LEAST_CV = 1e-5  # smaller ones have no number
 
 
 def cells(row: Row) -> list[str]:
-    """Returns the row under COLUMNS, with a dash for a missing number. Without a valid run,
-    goodputs have a sign.
+    """Returns the cells of a row under COLUMNS, with a dash for a missing number.
+
+    A row is a group in a condition (a combination of swept values). If no run is valid, the goodput
+    has a sign such as ≥, because it is only a bound.
     """
     interval = row.goodput_ci95_bps
     return [
         row.group,
-        _range(row.streams, row.most_streams),
+        _range_text(row.streams, row.most_streams),
         ", ".join(map(str, row.not_valid))
         if row.goodput_mean_bps is None
         else format_rate(row.goodput_mean_bps),
         "–" if interval is None else f"± {format_rate((interval[1] - interval[0]) / 2)}",
-        "–" if row.goodput_cv is None else _cv(row.goodput_cv),
+        "–" if row.goodput_cv is None else _cv_text(row.goodput_cv),
         "–"
         if row.retransmission_rate_mean is None
         else format_percent(row.retransmission_rate_mean),
@@ -63,25 +65,25 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def _range(fewest: int, most: int) -> str:
+def _range_text(fewest: int, most: int) -> str:
     return f"{fewest} to {most}" if fewest < most else str(most or "–")
 
 
-def _cv(cv: float) -> str:
+def _cv_text(cv: float) -> str:
     return f"< {format_percent(LEAST_CV)}" if 0 < cv < LEAST_CV else format_percent(cv)
 
 
 def not_valid_sentences(results: Results) -> list[str]:
-    """Returns sentences that explain the goodput of runs that are not valid, by condition, and how
-    to fix or accept these runs.
-    """
+    """Explains the goodput of runs that are not valid, and how to fix or accept these runs."""
     runs = [result.finished for result in results.runs]
-    return [*_first(limit_sentences(runs), "conditions"), *limit_advice(runs)]
+    return [*_shortened(sentences(runs), "conditions"), *advice(runs)]
 
 
 def headings(results: Results, most_swept: int | None = None) -> list[str]:
-    """Returns a heading for each column. If more than `most_swept` keys are swept, the whole
-    condition has a single column.
+    """Returns the headings of the table: one for each swept key, and COLUMNS.
+
+    If more than `most_swept` keys are swept, they share the column 'condition'. None means no
+    limit.
     """
     swept = (
         results.swept if most_swept is None or len(results.swept) <= most_swept else ["condition"]
@@ -90,20 +92,23 @@ def headings(results: Results, most_swept: int | None = None) -> list[str]:
 
 
 def name_columns(results: Results, most_swept: int | None = None) -> int:
-    """Returns the number of columns, from the first, that hold names."""
+    """Returns the number of columns, from the left, that hold names rather than numbers."""
     return len(headings(results, most_swept)) - len(COLUMNS) + 1
 
 
 def lines(results: Results, most_swept: int | None = None) -> list[list[str]]:
-    """Returns the whole table as text, under headings()."""
-    apart = most_swept is None or len(results.swept) <= most_swept
+    """Returns the rows of the table as text, under headings().
+
+    If more than `most_swept` keys are swept, one column has all values; None means no limit.
+    """
+    has_own_columns = most_swept is None or len(results.swept) <= most_swept
     return [
         [
             row.entry,
             *([row.dst] if results.between_hosts else []),
             *(
                 (row.condition.get(key, "") for key in results.swept)
-                if apart
+                if has_own_columns
                 else [", ".join(f"{key} {value}" for key, value in row.condition.items())]
             ),
             *cells(row),
@@ -113,6 +118,7 @@ def lines(results: Results, most_swept: int | None = None) -> list[list[str]]:
 
 
 def terminal_table(results: Results) -> str:
+    """Returns the table of results for a terminal, a row per group and condition."""
     names = headings(results)
     return TextTable(
         names,
@@ -124,30 +130,34 @@ def terminal_table(results: Results) -> str:
 
 
 def not_verified_notes(results: Results) -> Iterator[str]:
-    """Yields the checks that valid runs were too short for, or that lack data, once for all runs of
-    an entry.
+    """Yields the checks that valid runs could not make, once for all runs of an entry.
+
+    A check, such as that of the loss rate, needs a minimum of data, and a run may be too short.
     """
-    runs_of: dict[tuple[str, str], int] = {}
+    run_counts: dict[tuple[str, str], int] = {}
     for result in results.runs:
         texts = result.finished.verdict.not_verified if result.valid else ()
-        for about in dict.fromkeys(map(_without_numbers, texts)):
-            runs_of.setdefault((result.run.entry, about), 0)
-            runs_of[result.run.entry, about] += 1
-    for (entry, about), count in runs_of.items():
-        yield f"{entry}: in {format_count(count, 'run')}, {about}"
+        for check in dict.fromkeys(map(_without_numbers, texts)):
+            run_counts.setdefault((result.run.entry, check), 0)
+            run_counts[result.run.entry, check] += 1
+    for (entry, check), count in run_counts.items():
+        yield f"{entry}: in {format_count(count, 'run')}, {check}"
 
 
 def _without_numbers(not_verified: str) -> str:
-    """Returns a sentence of a verdict without the expected number of losses, which differs between
-    runs.
+    """Returns the sentence on a check without the expected number of losses.
+
+    The number differs between runs; without it, runs of an entry have the same sentence.
     """
     about, of_run, _ = not_verified.partition(" in this run: ")
     return f"{about}: longer runs have more losses" if of_run else about
 
 
 def notes(results: Results) -> Iterator[str]:
-    """Yields sentences on runs that are left out, imported, not valid, or not settled, and on rows
-    with too few iterations.
+    """Yields the sentences below the table.
+
+    They are about runs that are left out, imported, not valid or not settled, and about rows with
+    too few iterations.
     """
     yield from left_out(results.unread)
     if foreign := sum(imported(result.finished) for result in results.runs):
@@ -160,8 +170,8 @@ def notes(results: Results) -> Iterator[str]:
             if not finding.accepted:
                 yield f"{result.run.name}: {finding.detail}"
     yield from range_sentences(results)
-    yield from _first(not_verified_notes(results), "sentences")
-    yield from _first(
+    yield from _shortened(not_verified_notes(results), "sentences")
+    yield from _shortened(
         settling_notes(result.finished for result in results.runs if result.valid), "conditions"
     )
     if same := sum(row.goodput_cv is not None and row.goodput_cv <= ALIKE for row in results.rows):
@@ -169,46 +179,44 @@ def notes(results: Results) -> Iterator[str]:
             f"{same} of {len(results.rows)} rows have the same goodput in all iterations: nothing "
             "random happened on their path, so they count as one observation and have no interval"
         )
-    yield from _too_few(results.rows)
+    yield from _too_few_iterations(results.rows)
 
 
 def left_out(unread: Iterable[str]) -> Iterator[str]:
-    """Yields a sentence for each run that is left out because its run.json can't be used, with the
-    reason.
-    """
-    for why in unread:
-        yield f"left out: {why}: 'ccmix run ... --resume' makes the run again"
+    """Yields a sentence for each run whose run.json can't be used; `unread` has the reasons."""
+    for reason in unread:
+        yield f"left out: {reason}: 'ccmix run ... --resume' makes the run again"
 
 
-def _first(sentences: Iterator[str], of_what: str) -> Iterator[str]:
-    """Yields the first MOST_NOTES sentences, and a sentence with the number of the others."""
-    every = list(sentences)
-    yield from every[:MOST_NOTES]
-    if len(every) > MOST_NOTES:
-        yield f"... and the same holds for {len(every) - MOST_NOTES} more {of_what}"
+def _shortened(sentences: Iterator[str], noun: str) -> Iterator[str]:
+    """Yields the first MOST_NOTES sentences, then how many more there are; `noun` says of what."""
+    all_sentences = list(sentences)
+    yield from all_sentences[:MOST_NOTES]
+    if len(all_sentences) > MOST_NOTES:
+        yield f"... and the same holds for {len(all_sentences) - MOST_NOTES} more {noun}"
 
 
-def _too_few(rows: Sequence[Row]) -> Iterator[str]:
-    """Yields a sentence for each row whose goodput is not known to 5% yet, with the number of
-    iterations that would be enough, and one on the rows with too few iterations for an interval.
+def _too_few_iterations(rows: Sequence[Row]) -> Iterator[str]:
+    """Yields how many iterations would narrow each row's interval to ±5% of its goodput.
+
+    Rows with too few iterations for any interval share a sentence.
     """
     wide = [row for row in rows if row.too_few and row.runs - row.invalid >= LEAST_FOR_INTERVAL]
-    yield from _first((_wide(row) for row in wide), "rows")
+    yield from _shortened((_iterations_sentence(row) for row in wide), "rows")
     if few := sum(row.runs - row.invalid < LEAST_FOR_INTERVAL for row in rows):
         valid = f"fewer than {LEAST_FOR_INTERVAL} valid iterations"
         yield f"{few} of {len(rows)} rows have {valid}, so they have no interval"
 
 
-def _wide(row: Row) -> str:
+def _iterations_sentence(row: Row) -> str:
+    """Returns 'bulk rate=1gbit cubic: 5 iterations are too few to know ...; about 12 would do'."""
     name = " ".join([row.entry, condition_name(row.condition), row.group])
     have = f"{name}: {row.runs - row.invalid} iterations are too few to know the goodput to ±5%"
     return f"{have}; {enough(row.iterations_needed)} would do"
 
 
 def render(results: Results) -> str:
-    """Returns the table as plain text, as wide as it needs to be, after its heading and before the
-    notes.
-    """
+    """Returns the results for a terminal: title, paths, the table, and remarks on invalid runs."""
     finished = (
         f"{len(results.runs)} of {results.planned} planned runs. {heading.missing(results)}"
     ).rstrip()
@@ -217,25 +225,23 @@ def render(results: Results) -> str:
         *heading.paths(results),
         *([finished] if heading.missing(results) else []),
     ]
-    paths = "".join(f"{_measured_path(path)}\n" for path in measured_paths(results))
+    paths = "".join(f"{_measured_path_text(path)}\n" for path in measured_paths(results))
     below = "".join(f"{line}\n" for line in not_valid_sentences(results))
     return "".join(f"{line}\n" for line in above) + paths + terminal_table(results) + below
 
 
-def _measured_path(path: MeasuredPath) -> str:
-    """Returns the path as a line of stations, above the table of its estimates."""
+def _measured_path_text(path: MeasuredPath) -> str:
+    """Returns a path as a line of stations, and below it the table of its estimates."""
     table = TextTable(ESTIMATE_HEADINGS, path.lines, title=f"The path: {path.title}")
     return f"{path_drawing(path)}\n{table.terminal()}"
 
 
 def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
-    """Returns the rows with numbers in the units of their names, and a column for each
-    swept key.
-    """
+    """Returns the rows as CSV, in the units of the columns' names, with a column per swept key."""
     nested = ("condition", "goodput_ci95_bps", "group_metrics", "run_metrics", "not_valid")
     names = [name for name in Row.__dataclass_fields__ if name not in nested]
-    apart = (f"{meaning.replace(' ', '_')}_goodput_mean_bps" for meaning in MEANINGS)
-    more = ["goodput_ci95_low_bps", "goodput_ci95_high_bps", *apart]
+    invalid_columns = (f"{meaning.replace(' ', '_')}_goodput_mean_bps" for meaning in MEANINGS)
+    more = ["goodput_ci95_low_bps", "goodput_ci95_high_bps", *invalid_columns]
     lines: list[list[Cell]] = [[*(f"condition.{key}" for key in swept), *names, *more]]
     for row in rows:
         values = [getattr(row, name) for name in names]
@@ -246,7 +252,11 @@ def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
 
 
 def against_table(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
-    """Returns a table with a row for each comparison, as plain text."""
+    """Returns comparisons with a baseline as a text table, a row for each.
+
+    The baseline is one value of a key, such as cca cubic. Each other value is compared with it over
+    blocks: pairs of runs of the same iteration that differ only in that key.
+    """
     names = against_headings(baseline)
     texts = ("where", baseline.key, "verdict")
     return TextTable(
@@ -258,6 +268,7 @@ def against_table(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
 
 
 def against_headings(baseline: Baseline) -> list[str]:
+    """Returns the headings of the table of comparisons with a baseline."""
     return [
         "where",
         baseline.key,
@@ -274,7 +285,10 @@ def against_headings(baseline: Baseline) -> list[str]:
 
 
 def against_summary(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
-    """Returns a sentence on all comparisons."""
+    """Counts the comparisons by verdict, in a sentence.
+
+    Example: 'goodput_bps against cca cubic: of 9 comparisons, 4 more, 2 less, 3 undecided.'
+    """
     seen = Counter(against_verdict(comparison) for comparison in comparisons if comparison.seen)
     counts = [f"{seen[name]} {name}" for name in ("more", "less") if seen[name]]
     if undecided := len(comparisons) - seen.total():
@@ -285,6 +299,7 @@ def against_summary(baseline: Baseline, comparisons: Sequence[Comparison]) -> st
 
 
 def against_html(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
+    """Returns the table of comparisons with a baseline as an HTML page of its own."""
     return (
         html_templates("ccmix.report")
         .get_template("against.html")
@@ -299,9 +314,7 @@ def against_html(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
 
 
 def against_csv(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
-    """Returns a line for each comparison, in the metric's unit, with a column for each key of the
-    conditions.
-    """
+    """Returns the comparisons as CSV, in the metric's unit, with a column for each swept key."""
     keys = list(dict.fromkeys(key for comparison in comparisons for key in comparison.condition))
     numbers = (
         "blocks",
@@ -348,6 +361,7 @@ def against_csv(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
 
 
 def _against_caption(baseline: Baseline) -> str:
+    """Returns the caption of the table, which explains its differences, g and p."""
     return (
         f"{baseline.metric} less that of {baseline.key} {baseline.value}, over the blocks with "
         "valid runs of both; g: effect size (Hedges); p: adjusted for the number of rows (Holm)"
@@ -355,6 +369,7 @@ def _against_caption(baseline: Baseline) -> str:
 
 
 def _against_cells(baseline: Baseline, comparison: Comparison) -> list[str]:
+    """Returns the cells of a comparison, with dashes if no block has valid runs of both."""
     dst = "" if comparison.dst in ("", "receiver") else f" {comparison.dst}"
     where = f"{comparison_name(comparison)}{dst}"
     result = comparison.result
@@ -386,9 +401,7 @@ def _against_cells(baseline: Baseline, comparison: Comparison) -> list[str]:
 
 
 def against_verdict(comparison: Comparison) -> str:
-    """Returns 'more', 'less', or "can't tell" with the number of iterations that would
-    be enough.
-    """
+    """Returns 'more', 'less', or "can't tell" with the reason or the iterations that would do."""
     if comparison.result is None:
         return "can't tell: no block has valid runs of both"
     if comparison.result.alike:

@@ -1,4 +1,4 @@
-"""Makes the part of the HTML report on each run."""
+"""Prepares the part of the HTML report that shows each run: numbers, chart and settings."""
 
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,8 +55,10 @@ OF_RUN = (
 
 @dataclass(frozen=True)
 class TableLine:
-    """Holds a table's line as text: whether it is the `first` of an entry, its CCA's colour,
-    and its link.
+    """A row of a table: its cells as text, and how the page shows it.
+
+    `first` begins a new entry, `colour` is that of the CCA, `anchor` is the part of the page that
+    the row links to; '' without.
     """
 
     cells: Sequence[str]
@@ -67,7 +69,9 @@ class TableLine:
 
 @dataclass(frozen=True)
 class RunTable:
-    """Describes a table; its first `names` columns are names."""
+    """A table of a run's groups or flows; its first `names` columns hold names, the others
+    numbers.
+    """
 
     headings: Sequence[str]
     lines: Sequence[TableLine]
@@ -76,7 +80,7 @@ class RunTable:
 
 @dataclass(frozen=True)
 class RunView:
-    """Holds a run as text; `anchor` is its place in the page."""
+    """Holds everything that the page shows of a run, as text; `anchor` is its place in the page."""
 
     anchor: str
     name: str
@@ -101,7 +105,7 @@ class RunView:
 
 @dataclass(frozen=True)
 class RunSection:
-    """Holds the runs of one entry, condition and destination."""
+    """Holds the runs of one entry, condition (swept values) and destination."""
 
     anchor: str
     title: str
@@ -114,35 +118,41 @@ def anchor(number: int) -> str:
 
 
 def sections(shown_runs: Iterable[Result]) -> list[RunSection]:
-    """Returns the sections of runs in the order of the plan."""
-    cells: dict[tuple[str, str, str], list[Result]] = {}
+    """Groups the shown runs by entry, condition and destination, in the order of the plan."""
+    by_condition: dict[tuple[str, str, str], list[Result]] = {}
     for result in shown_runs:
-        cells.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(
-            result
-        )
-    made, first = [], 1
-    for number, ((entry, condition, dst), runs) in enumerate(cells.items(), 1):
-        to = f" to {dst}" if isinstance(runs[0].run.path, HostPath) else ""
-        made.append(
-            RunSection(f"condition-{number}", f"{entry}{to}, {condition}", tuple(runs), first)
+        by_condition.setdefault(
+            (result.run.entry, result.run.condition_name, result.run.dst), []
+        ).append(result)
+    run_sections, first = [], 1
+    for number, ((entry, condition, dst), runs) in enumerate(by_condition.items(), 1):
+        destination = f" to {dst}" if isinstance(runs[0].run.path, HostPath) else ""
+        run_sections.append(
+            RunSection(
+                f"condition-{number}", f"{entry}{destination}, {condition}", tuple(runs), first
+            )
         )
         first += len(runs)
-    return made
+    return run_sections
 
 
 def views(section: RunSection, origins: dict[Path, Origin], setups: Listings) -> Iterator[RunView]:
-    """Yields the runs one by one, because thousands together would fill the memory."""
+    """Yields the runs of a section one by one, because thousands together would fill the memory.
+
+    `origins` has the campaign's commands by its folder; `setups` collects the machines.
+    """
     for number, result in enumerate(section.runs, section.first):
         yield _view(number, result, origins.get(result.outdir), setups)
 
 
 def _view(number: int, result: Result, origin: Origin | None, setups: Listings) -> RunView:
+    """Makes the view of one run; `number` counts the runs of the page."""
     run = result.run
-    finished, unread = _whole(result)
+    finished, unread = _read_whole(result)
     metrics, facts = finished.metrics, finished.facts
     groups, flows = metrics.groups, metrics.flows
     shades = colours((group.group, group.cca) for group in groups)
-    drawn, not_drawn = _strip(result, shades)
+    drawn, not_drawn = _strip_or_reason(result, shades)
     return RunView(
         anchor=anchor(number),
         name=run.name,
@@ -158,7 +168,7 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         strip=drawn,
         not_drawn=not_drawn,
         numbers=tuple(
-            (name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"
+            (name, text) for name, key in OF_RUN if (text := _value_text(metrics, key)) != "–"
         ),
         groups=_table(
             ("flows", "group"),
@@ -183,16 +193,19 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
     )
 
 
-def _whole(result: Result) -> tuple[FinishedRun, tuple[str, ...]]:
-    """Returns the whole run; if it can't be read any more, its numbers and a sentence on that."""
+def _read_whole(result: Result) -> tuple[FinishedRun, tuple[str, ...]]:
+    """Reads the whole run.json of a run.
+
+    If it can't be read any more, returns the numbers that are in memory, and a sentence on that.
+    """
     try:
         return result.whole(), ()
     except ArchiveError as error:
         return result.finished, (f"Only its numbers are shown: {error}",)
 
 
-def _strip(result: Result, shades: dict[str, str]) -> tuple[str, str]:
-    """Returns the strip of a run; if a file that it needs can't be read, also the reason."""
+def _strip_or_reason(result: Result, shades: dict[str, str]) -> tuple[str, str]:
+    """Returns (SVG of the goodput over time, ''), or ('', reason) if it can't be drawn."""
     try:
         return strip(
             result.folder, shades, as_archived(result.finished, result.folder).traffic.omit_s
@@ -202,36 +215,50 @@ def _strip(result: Result, shades: dict[str, str]) -> tuple[str, str]:
 
 
 def colours(ccas: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Returns the colour of each group: its CCA's, or another if an earlier group has that."""
+    """Returns a colour for each group: that of its CCA, or a spare one if that is already used.
+
+    `ccas` has pairs (group, CCA).
+    """
     known, spare = all_colours(), iter(OTHER_COLOURS)
     chosen: dict[str, str] = {}
     for group, cca in ccas:
-        own = known.get(cca)
-        chosen[group] = own if own and own not in chosen.values() else next(spare, "#555555")
+        cca_colour = known.get(cca)
+        chosen[group] = (
+            cca_colour
+            if cca_colour and cca_colour not in chosen.values()
+            else next(spare, "#555555")
+        )
     return chosen
 
 
 def _table(
     names: tuple[str, ...],
-    named: Sequence[tuple[str, ...]],
+    name_cells: Sequence[tuple[str, ...]],
     columns: Sequence[tuple[str, str]],
     rows: Sequence[GroupMetrics | FlowMetrics],
     shades: dict[str, str],
 ) -> RunTable:
-    """Returns a table without columns that are empty in all rows."""
+    """Returns a table of groups or flows, without the columns that are empty in all rows.
+
+    `names` are the headings of the name columns, and `name_cells` their cells in each row;
+    `columns` has (heading, metric) of the others. `shades` has each group's colour.
+    """
     used = [
         (heading, key)
         for heading, key in columns
         if any(value_of(row, key) is not None for row in rows)
     ]
     lines = [
-        TableLine([*name, *(_value(row, key) for _, key in used)], colour=shades.get(row.group, ""))
-        for name, row in zip(named, rows, strict=True)
+        TableLine(
+            [*name, *(_value_text(row, key) for _, key in used)], colour=shades.get(row.group, "")
+        )
+        for name, row in zip(name_cells, rows, strict=True)
     ]
     return RunTable([*names, *(heading for heading, _ in used)], lines, len(names))
 
 
-def _value(metrics: Metrics | GroupMetrics | FlowMetrics, name: str) -> str:
+def _value_text(metrics: Metrics | GroupMetrics | FlowMetrics, name: str) -> str:
+    """Returns a metric with three digits and its unit; '–' if it is missing."""
     value = value_of(metrics, name)
     return "–" if value is None else shown(name, float(f"{value:.3g}"))
 
@@ -241,17 +268,21 @@ def _flow_name(flow: FlowMetrics) -> str:
 
 
 def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
-    """Yields the settings of the run, and the time of its measurement."""
+    """Yields (name, value) of a run's settings, and the time when it was measured."""
     run = finished.run
     yield "seed", UNKNOWN if run.seed is None else str(run.seed)
     traffic, path = run.traffic, run.path
-    yield "traffic", _traffic(run)
+    yield "traffic", _traffic_text(run)
     yield "measured time", _measured_time(finished)
     if traffic.pacing_bps is not None:
         yield "pacing of each flow", format_rate(traffic.pacing_bps)
     if isinstance(path, HostPath):
         yield from flattened(
-            {"path": _imported_path(path) if imported(finished) else _given(_host_path(run, path))}
+            {
+                "path": _imported_path_settings(path)
+                if imported(finished)
+                else _set_values(_host_path_settings(run, path))
+            }
         )
     else:
         yield "bottleneck", f"{path_text.rate(path)}, {path_text.queue(path)}"
@@ -276,29 +307,34 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
         yield "measured", f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _imported_path(path: HostPath) -> dict[str, object]:
-    """Returns the settings of a path that an import can know."""
+def _imported_path_settings(path: HostPath) -> dict[str, object]:
+    """Returns the few settings of a path that an import can know."""
     return {"src": path.src, "dst": {"name": path.dst.name, "address": path.dst.address}}
 
 
-def _host_path(run: Run, path: HostPath) -> dict[str, object]:
-    """Returns the settings of a path between hosts, with the commands and the task that make
-    its traffic.
+def _host_path_settings(run: Run, path: HostPath) -> dict[str, object]:
+    """Returns the settings of a real path, nested as in the model.
+
+    The commands that make the traffic, and the pScheduler task, are part of them.
     """
     settings = {key: value for key, value in asdict(path).items() if key != "kind"}
     commands, src = settings["commands"], run.traffic.command
-    beside = {key: commands.pop(key) for key in ("dst", "dst_once")}
+    of_destination = {key: commands.pop(key) for key in ("dst", "dst_once")}
     settings["commands"] = {
         **commands,
         "src": src.line if src else None,
-        "dst": beside["dst"],
+        "dst": of_destination["dst"],
         "src_once": src.kept if src else False,
-        "dst_once": beside["dst_once"],
+        "dst_once": of_destination["dst_once"],
     }
     return settings | {"task": asdict(run.traffic.task) if run.traffic.task else None}
 
 
 def _measured_time(finished: FinishedRun) -> str:
+    """Returns the length of the measurement, such as '10 s after 2 s omitted'.
+
+    A run may end when its goodput has settled; then its limit is given, too.
+    """
     traffic = finished.run.traffic
     if traffic.duration_s is None:
         return UNKNOWN
@@ -313,13 +349,16 @@ def _measured_time(finished: FinishedRun) -> str:
     )
 
 
-def _traffic(run: Run) -> str:
+def _traffic_text(run: Run) -> str:
+    """Describes the iperf3 test and the other sources of traffic of a run."""
     test = [path_text.test(run.traffic.test)] if run.traffic.test else []
     named = [path_text.traffic_source(source, source.host) for source in run.traffic.named_sources]
     return "; ".join([*test, *named]) or "what the command makes"
 
 
-def _given(data: dict[str, object]) -> dict[str, object]:
-    """Returns the settings without those that are not set."""
-    kept = {key: _given(value) if isinstance(value, dict) else value for key, value in data.items()}
+def _set_values(data: dict[str, object]) -> dict[str, object]:
+    """Returns nested settings without those that are not set, such as None, '' or {}."""
+    kept = {
+        key: _set_values(value) if isinstance(value, dict) else value for key, value in data.items()
+    }
     return {key: value for key, value in kept.items() if value not in (None, {}, [], (), "", False)}

@@ -1,5 +1,4 @@
-"""Draws the goodput of a run over time as a small SVG that needs neither script nor library in a
-browser.
+"""Draws a run's goodput over time as a small SVG, which needs no script in the browser.
 
 A page may have thousands of these drawings, so each has only as many points as can be seen, and is
 made in milliseconds.
@@ -24,61 +23,66 @@ OTHER = "#555555"
 
 
 def strip(folder: Path, colours: dict[str, str], omit_s: float) -> str:
-    """Returns an SVG element, or nothing if the run has no series. Raises ArchiveError if the
-    series can't be read.
+    """Draws the goodput of each group over time; '' if the run has no intervals.
+
+    `colours` has the colour of each group; the first `omit_s` seconds are shaded, because metrics
+    leave them out. Raises ArchiveError if the intervals can't be read.
     """
     file = folder / run_files.INTERVALS
     if not file.exists():
         return ""
     with parquet.understood(file):
-        return _of_series(_series(file), colours, omit_s)
+        return _series_svg(_goodput_series(file), colours, omit_s)
 
 
-def _of_series(series: pl.DataFrame, colours: dict[str, str], omit_s: float) -> str:
+def _series_svg(series: pl.DataFrame, colours: dict[str, str], omit_s: float) -> str:
+    """Draws the series, scaled to its end and its largest goodput; '' if it is empty."""
     if series.is_empty():
         return ""
     end_s, most_bps = float(series["end_s"].max()), float(series["goodput_bps"].max())  # type: ignore[arg-type]
-    return _drawn(series, max(end_s, 1e-9), max(most_bps, 1.0), colours, omit_s)
+    return _svg(series, max(end_s, 1e-9), max(most_bps, 1.0), colours, omit_s)
 
 
-def _series(file: Path) -> pl.DataFrame:
-    """Returns end_s and the goodput of each group's flows; in a long run, a point is the mean of
-    several intervals.
+def _goodput_series(file: Path) -> pl.DataFrame:
+    """Reads the goodput of each group as a table with the columns group, end_s and goodput_bps.
+
+    A long run has at most MOST_POINTS rows per group, each the mean of several intervals.
     """
     intervals = parquet.read(file, ["time_s", "seconds", "group", "goodput_bps"]).drop_nulls()
     if intervals.is_empty():
         return intervals.with_columns(end_s=pl.col("time_s"))
     step_s = float(intervals["seconds"].median())  # type: ignore[arg-type]
     end_s = float(intervals["time_s"].max())  # type: ignore[arg-type]
-    together = max(1, math.ceil(end_s / step_s / MOST_POINTS)) * step_s
+    bin_s = max(1, math.ceil(end_s / step_s / MOST_POINTS)) * step_s
     bits = pl.col("goodput_bps") * pl.col("seconds")
     return (
-        intervals.with_columns(bin=((pl.col("time_s") - step_s / 2) / together).floor())
+        intervals.with_columns(bin=((pl.col("time_s") - step_s / 2) / bin_s).floor())
         .group_by("group", "bin", maintain_order=True)
         .agg(bits=bits.sum())
         .with_columns(
-            end_s=pl.min_horizontal((pl.col("bin") + 1) * together, end_s)
+            end_s=pl.min_horizontal((pl.col("bin") + 1) * bin_s, end_s)
         )  # the last may have less
-        .with_columns(goodput_bps=pl.col("bits") / (pl.col("end_s") - pl.col("bin") * together))
+        .with_columns(goodput_bps=pl.col("bits") / (pl.col("end_s") - pl.col("bin") * bin_s))
         .sort("end_s", maintain_order=True)
     )
 
 
-def _drawn(
+def _svg(
     series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[str, str], omit_s: float
 ) -> str:
-    wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    """Returns the SVG of a series; `end_s` and `most_bps` are the ends of its axes."""
+    width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
-    def across(time_s: float) -> float:
-        return LEFT + time_s / end_s * wide
+    def x_of(time_s: float) -> float:
+        return LEFT + time_s / end_s * width
 
-    def up(goodput_bps: float) -> float:
-        return TOP + high * (1 - goodput_bps / most_bps)
+    def y_of(goodput_bps: float) -> float:
+        return TOP + height * (1 - goodput_bps / most_bps)
 
     lines = []
     for (group,), of_group in series.group_by("group", maintain_order=True):
         points = (
-            f"{across(time_s):.0f},{up(bps):.0f}"
+            f"{x_of(time_s):.0f},{y_of(bps):.0f}"
             for time_s, bps in of_group.select("end_s", "goodput_bps").rows()
         )
         colour = colours.get(str(group), OTHER)
@@ -86,15 +90,16 @@ def _drawn(
             f'<polyline fill="none" stroke="{colour}" stroke-width="2" '
             f'points="{" ".join(points)}"/>'
         )
-    ground, omitted = TOP + high, across(min(omit_s, end_s)) - LEFT
+    bottom, omitted_width = TOP + height, x_of(min(omit_s, end_s)) - LEFT
     label = quoteattr(_description(series))
     return "".join(
         [
             f'<svg class="strip" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label={label}>',
-            f'<rect class="omitted" x="{LEFT}" y="{TOP}" width="{omitted:.0f}" height="{high}"/>',
-            f'<path class="axis" d="M{LEFT},{TOP}V{ground}H{WIDTH - RIGHT}"/>',
+            f'<rect class="omitted" x="{LEFT}" y="{TOP}" width="{omitted_width:.0f}" '
+            f'height="{height}"/>',
+            f'<path class="axis" d="M{LEFT},{TOP}V{bottom}H{WIDTH - RIGHT}"/>',
             f'<text x="{LEFT - 6}" y="{TOP + 8}" text-anchor="end">{format_rate(most_bps)}</text>',
-            f'<text x="{LEFT - 6}" y="{ground}" text-anchor="end">0</text>',
+            f'<text x="{LEFT - 6}" y="{bottom}" text-anchor="end">0</text>',
             f'<text x="{LEFT}" y="{HEIGHT - 6}">0 s</text>',
             f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{end_s:.3g} s</text>',
             *lines,
@@ -104,7 +109,7 @@ def _drawn(
 
 
 def _description(series: pl.DataFrame) -> str:
-    """Describes the lines as text."""
+    """Describes the lines as text, for screen readers."""
     means = series.group_by("group", maintain_order=True).agg(
         pl.col("goodput_bps").mean().alias("mean"),
         pl.col("goodput_bps").min().alias("least"),
@@ -114,6 +119,10 @@ def _description(series: pl.DataFrame) -> str:
 
 
 def _group_description(row: Sequence[object]) -> str:
+    """Returns 'bbr on average 9 Mbit/s, from 5 Mbit/s to 10 Mbit/s'.
+
+    `row` has the group, and the mean, the least and the largest of its goodput.
+    """
     group, mean, least, most = row
     assert isinstance(mean, float)
     assert isinstance(least, float)

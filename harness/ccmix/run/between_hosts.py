@@ -243,7 +243,7 @@ def _ports(src: RealHost, addresses: Sequence[str]) -> tuple[int, ...]:
     """Returns the local ports of the source's connections to the destination before the traffic, so
     that these connections are not taken for flows of the run.
     """
-    lines = src.run(sockets.to(addresses)).splitlines()
+    lines = src.run(sockets.command_to(addresses)).splitlines()
     return tuple(socket.local_port for line in lines for socket in sockets.parse(line, CCAS))
 
 

@@ -277,9 +277,6 @@ def refused(host: RealHost, command: Sequence[str]) -> bool:
     return False
 
 
-def _fallback_commands(role: str, watched: Watched) -> dict[str, Sequence[str]]:
-    """Returns the commands that are repeated if the host can't run ccmix-sockmon, by the name of
-    the file for their output: ss for the sockets of src, and /proc/stat.
-    """
-    ss = {"sockets": sockets.to(watched.addresses["src"])} if role == "src" else {}
-    return {**ss, f"processors-{role}": sampler.PROC_STAT}
+def _instead(role: str, watched: Watched) -> dict[str, Sequence[str]]:
+    of_sockets = {"sockets": sockets.command_to(watched.addresses["src"])} if role == "src" else {}
+    return {**of_sockets, f"processors-{role}": sampler.PROC_STAT}

@@ -1,3 +1,4 @@
-"""Reads the binary stream of the probe ccmix-sockmon; probes/sockmon/README.md documents the
-stream and the tables.
+"""Reads the binary output of the probe ccmix-sockmon into tables.
+
+probes/sockmon/README.md documents the stream and the tables.
 """

@@ -1,7 +1,7 @@
-"""Declares the structs of ccmix-sockmon's stream, field by field as in probes/sockmon/format.h.
+"""Declares the C structs of ccmix-sockmon's binary output, field by field as in format.h.
 
-This module imports only the standard library, because importing the libraries that make tables
-takes longer than a short run.
+probes/sockmon/format.h has them. This module imports only the standard library, because importing
+the libraries that make tables takes longer than a short run.
 """
 
 import struct
@@ -22,7 +22,11 @@ U64 = Annotated[int, "Q"]
 
 
 class RecordType(IntEnum):
-    """Mirrors enum record_type."""
+    """Mirrors enum record_type: what a record of the stream has.
+
+    An identity (such as SOCKET) introduces an object once; a sample (such as SOCKETS) has a row for
+    each object at one time.
+    """
 
     SOCKET = 1
     QUEUE = 2
@@ -42,7 +46,7 @@ class RecordType(IntEnum):
 
 
 class StreamHeader(NamedTuple):
-    """Mirrors struct stream_header."""
+    """Mirrors struct stream_header, with which the stream begins; text lines follow it."""
 
     magic: Annotated[bytes, "8s"]
     byte_order: U32
@@ -54,14 +58,14 @@ class StreamHeader(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Mirrors struct record, with which every record begins."""
+    """Mirrors struct record, with which every record begins: its length and its type."""
 
     bytes: U32
     type: U32
 
 
 class SampleHeader(NamedTuple):
-    """Mirrors struct sample, which is followed by the rows."""
+    """Mirrors struct sample: the time of a sample, and how many rows follow."""
 
     mono_ns: U64
     wall_ns: U64
@@ -72,7 +76,7 @@ class SampleHeader(NamedTuple):
 
 
 class SocketIdentity(NamedTuple):
-    """Mirrors struct id_socket."""
+    """Mirrors struct id_socket, which introduces a socket: rows refer to it by `id`."""
 
     id: U32
     target: U32
@@ -91,7 +95,7 @@ class SocketIdentity(NamedTuple):
 
 
 class QueueIdentity(NamedTuple):
-    """Mirrors struct id_queue."""
+    """Mirrors struct id_queue, which introduces a qdisc."""
 
     id: U32
     device: U32
@@ -101,7 +105,7 @@ class QueueIdentity(NamedTuple):
 
 
 class CounterIdentity(NamedTuple):
-    """Mirrors struct id_counter."""
+    """Mirrors struct id_counter: a counter of the kernel; `core` is negative if it has none."""
 
     id: U32
     target: U32
@@ -110,7 +114,7 @@ class CounterIdentity(NamedTuple):
 
 
 class ProcessIdentity(NamedTuple):
-    """Mirrors struct id_process."""
+    """Mirrors struct id_process, which introduces a process."""
 
     id: U32
     pid: U32
@@ -121,8 +125,9 @@ class ProcessIdentity(NamedTuple):
 
 
 class SocketRow:
-    """Mirrors struct row_socket. This class and the following ones have no instances, because rows
-    are read as arrays.
+    """Mirrors struct row_socket, the state of a socket at one time; tcp_info follows it.
+
+    This class and the following ones have no instances, because rows are read as arrays.
     """
 
     id: U32
@@ -139,7 +144,7 @@ class SocketRow:
 
 
 class BbrRow:
-    """Mirrors struct row_bbr."""
+    """Mirrors struct row_bbr: the phase and bounds of a socket with a later version of BBR."""
 
     id: U32
     phase: U32
@@ -151,14 +156,14 @@ class BbrRow:
 
 
 class BbrInfoRow:
-    """Mirrors struct row_bbr_info."""
+    """Mirrors struct row_bbr_info: tcp_bbr_info of a socket, if the kernel did not send it."""
 
     id: U32
     info: Annotated[tuple[int, ...], "5I"]
 
 
 class QueueRow:
-    """Mirrors struct row_queue."""
+    """Mirrors struct row_queue: a qdisc's counters; `xstats` are those that only its kind has."""
 
     id: U32
     xstats_bytes: U32
@@ -174,7 +179,7 @@ class QueueRow:
 
 
 class LinkRow:
-    """Mirrors struct row_link."""
+    """Mirrors struct row_link: a device's counters, of which the kernel has the first `known`."""
 
     device: U32
     known: U32
@@ -190,7 +195,7 @@ class CounterRow:
 
 
 class CpuRow:
-    """Mirrors struct row_cpu."""
+    """Mirrors struct row_cpu: how a core has spent its time, in ticks."""
 
     core: U32
     frequency_khz: U32
@@ -232,14 +237,14 @@ CORE_TIMES = [
 
 
 def codes(declaration: type) -> dict[str, str]:
-    """Returns the code of each field of a struct, in the struct's order."""
+    """Returns the type of each field of a struct as a code of the module struct, in order."""
     hints = get_type_hints(declaration, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
 
 def packed(*declarations: type) -> struct.Struct:
-    """Returns the layout of consecutive structs, in which every field has its natural alignment,
-    without gaps.
+    """Returns the layout of consecutive structs, whose fields are naturally aligned without
+    gaps.
     """
     return struct.Struct(
         "<" + "".join(code for declaration in declarations for code in codes(declaration).values())
@@ -253,11 +258,11 @@ SOCKET_BYTES = packed(SocketRow).size  # tcp_info follows
 
 
 def is_sample(kind: int) -> bool:
-    """Returns whether records of this type begin with a SampleHeader."""
+    """Returns whether records of this type are samples, and so begin with a SampleHeader."""
     return RecordType.SOCKETS <= kind <= RecordType.BBR_INFO
 
 
 def check_length(length: int, offset: int) -> None:
-    """Raises ValueError if no record can have this length."""
+    """Raises ValueError if no record can have this length; `offset` is for the message."""
     if length < RECORD.size or length % 8 or length > MOST_RECORD_BYTES:
         raise ValueError(f"offset {offset}: a record can't be {length} bytes long")

@@ -1,8 +1,8 @@
-"""Reads the stream of ccmix-sockmon into tables; probes/sockmon/README.md documents the stream and
-every column.
+"""Reads the binary output of ccmix-sockmon into tables of sockets, queues, counters and cores.
 
-If a crash cut the stream in the middle of a record, that record is dropped. Any other content that
-the probe does not write raises ValueError, which names the offset of the record.
+probes/sockmon/README.md documents the stream and every column. If a crash cut the stream in the
+middle of a record, that record is dropped. Any other content that the probe does not write raises
+ValueError, which names the offset of the record.
 """
 
 import mmap
@@ -94,7 +94,10 @@ PART_RECORDS = 50_000  # even a short record takes some memory
 
 
 class StreamTail:
-    """Reads at each call only the bytes that the probe has written since the previous call."""
+    """Follows a stream that the probe is still writing, for the display of progress.
+
+    Each call reads only the records that were written since the previous call.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -102,32 +105,34 @@ class StreamTail:
         self._begin_ns = self._last_ns = 0
 
     def seconds(self) -> float:
-        """Returns the time from the probe's start to its last sample. Raises OSError, and
-        ValueError if the file is not a stream.
+        """Returns the time from the probe's start to its last sample.
+
+        Raises OSError, and ValueError if the file is not a stream.
         """
         with self._file.open("rb") as file:
-            header = StreamHeader._make(HEADER.unpack(_exactly(file, HEADER.size)))
+            header = StreamHeader._make(HEADER.unpack(_read_exactly(file, HEADER.size)))
             if (
                 header.start_mono_ns != self._begin_ns
             ):  # another attempt at the run has started a new stream
                 self._begin_ns = self._last_ns = header.start_mono_ns
                 self._offset = HEADER.size + header.text_bytes
             file.seek(self._offset)
-            while len(begin := file.read(RECORD.size + SAMPLE.size)) >= RECORD.size + 8:
-                record = Record._make(RECORD.unpack_from(begin))
+            while len(record_begin := file.read(RECORD.size + SAMPLE.size)) >= RECORD.size + 8:
+                record = Record._make(RECORD.unpack_from(record_begin))
                 check_length(record.bytes, self._offset)
                 if is_sample(record.type):
-                    if len(begin) < RECORD.size + SAMPLE.size:
+                    if len(record_begin) < RECORD.size + SAMPLE.size:
                         break
                     self._last_ns = SampleHeader._make(
-                        SAMPLE.unpack_from(begin, RECORD.size)
+                        SAMPLE.unpack_from(record_begin, RECORD.size)
                     ).mono_ns
                 self._offset += record.bytes
                 file.seek(self._offset)
         return (self._last_ns - self._begin_ns) / 1e9
 
 
-def _exactly(file: IO[bytes], size: int) -> bytes:
+def _read_exactly(file: IO[bytes], size: int) -> bytes:
+    """Reads this many bytes. Raises ValueError if the file has fewer."""
     data = file.read(size)
     if len(data) < size:
         raise ValueError(f"offset 0: {len(data)} bytes are not a stream of ccmix-sockmon")
@@ -135,6 +140,7 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
 
 
 def _xstats_dtype(fields: str) -> np.dtype[Any]:
+    """Returns the layout of a qdisc's own statistics; `fields` is 'NAME:CODE ...'."""
     pairs = (field.split(":") for field in fields.split())
     return np.dtype([(name, dtype_of(code)) for name, code in pairs])
 
@@ -142,14 +148,16 @@ def _xstats_dtype(fields: str) -> np.dtype[Any]:
 _XSTATS = {kind: _xstats_dtype(fields) for kind, fields in _XSTATS_STRUCTS.items()}
 
 
-def _rows(
+def _index_and_rows(
     data: Bytes, records: Records, kind: RecordType, dtype: np.dtype[Any]
 ) -> tuple[SampleIndex, Numbers]:
+    """Returns the samples of a type, and all of their rows as a numpy array."""
     samples = records.samples[kind]
     return samples, np.frombuffer(samples.joined(data), dtype)
 
 
-def _devices(ids: Numbers, names: Sequence[tuple[str, str]]) -> dict[str, pl.Series]:
+def _device_columns(ids: Numbers, names: Sequence[tuple[str, str]]) -> dict[str, pl.Series]:
+    """Returns the columns netns and device; `names` has both for each id of a device."""
     return {
         "netns": by_id(ids, [netns for netns, _ in names], pl.String),
         "device": by_id(ids, [device for _, device in names], pl.String),
@@ -157,24 +165,24 @@ def _devices(ids: Numbers, names: Sequence[tuple[str, str]]) -> dict[str, pl.Ser
 
 
 def queue_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
-    """Returns the table of queues, a row per sample and qdisc."""
-    samples, rows = _rows(data, records, RecordType.QUEUES, _QUEUE)
+    """Returns the table of qdiscs: a row per sample and qdisc, with its backlog and counters."""
+    samples, rows = _index_and_rows(data, records, RecordType.QUEUES, _QUEUE)
     identities, ids = records.identities.queues.known, rows["id"]
     samples.check_ids(ids, len(identities), "queue")
     kinds = [text(identity.kind) for identity in identities]
     identified = {
-        **_devices(ids, [header.device(identity.device) for identity in identities]),
+        **_device_columns(ids, [header.device(identity.device) for identity in identities]),
         "queue": pl.Series(ids.copy()),
         "kind": by_id(ids, kinds, pl.String),
         "handle": by_id(ids, [_handle(identity.handle) for identity in identities], pl.String),
         "parent": by_id(ids, [_handle(identity.parent) for identity in identities], pl.String),
     }
     counted = {name: pl.Series(rows[name].copy()) for name in _QUEUE_COUNTERS}
-    return pl.DataFrame(sample_times(samples) | identified | counted | _marks(rows, kinds))
+    return pl.DataFrame(sample_times(samples) | identified | counted | _xstats_columns(rows, kinds))
 
 
 def _handle(number: int) -> str:
-    """Returns a handle as tc writes it: 'root', '8001:', '1:10'."""
+    """Returns a qdisc's handle as tc writes it: 'root', '8001:', '1:10'."""
     if number == 0xFFFFFFFF:
         return "root"
     if number == 0xFFFFFFF1:
@@ -183,15 +191,24 @@ def _handle(number: int) -> str:
     return f"{major:x}:{minor:x}" if minor else f"{major:x}:"
 
 
-def _marks(rows: Numbers, kinds: Sequence[str]) -> dict[str, pl.Series]:
-    """Returns the counters that only some kinds of qdisc have. They are null for other kinds, and
-    if the kernel is too old to have them.
+def _xstats_columns(rows: Numbers, kinds: Sequence[str]) -> dict[str, pl.Series]:
+    """Returns the counters that only some kinds of qdisc have, such as ECN marks.
+
+    They are null for other kinds, and if the kernel is too old to have them. `kinds` has the kind
+    of each qdisc by id.
     """
     row_kinds = np.array([*kinds, ""])[np.minimum(rows["id"], len(kinds))]
-    return {name: _mark(rows, row_kinds, fields) for name, fields in _XSTATS_COLUMNS.items()}
+    return {
+        name: _xstats_column(rows, row_kinds, fields) for name, fields in _XSTATS_COLUMNS.items()
+    }
 
 
-def _mark(rows: Numbers, row_kinds: Numbers, fields: dict[str, str]) -> pl.Series:
+def _xstats_column(rows: Numbers, row_kinds: Numbers, fields: dict[str, str]) -> pl.Series:
+    """Returns a counter that only some kinds of qdisc have; null for the others.
+
+    `rows` are samples of qdiscs, `row_kinds` their kinds, and `fields` has the name of the
+    counter's source for each kind.
+    """
     values, known = np.zeros(len(rows), np.uint64), np.zeros(len(rows), bool)
     for kind, name in fields.items():
         layout = _XSTATS[kind].fields
@@ -207,21 +224,21 @@ def _mark(rows: Numbers, row_kinds: Numbers, fields: dict[str, str]) -> pl.Serie
 
 
 def link_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
-    """Returns the table of links, a row per sample and device."""
-    samples, rows = _rows(data, records, RecordType.LINKS, _LINK)
+    """Returns the table of links: a row per sample and device, with its counters."""
+    samples, rows = _index_and_rows(data, records, RecordType.LINKS, _LINK)
     numbers = np.unique(rows["device"])
     names = [header.device(int(number)) for number in numbers]
     counted = {
-        name: nullable(rows["counters"][name], rows["known"] > place)
-        for place, name in enumerate(form.LINK_COUNTERS)
+        name: nullable(rows["counters"][name], rows["known"] > position)
+        for position, name in enumerate(form.LINK_COUNTERS)
     }
-    places = np.searchsorted(numbers, rows["device"]).astype(np.uint32)
-    return pl.DataFrame(sample_times(samples) | _devices(places, names) | counted)
+    positions = np.searchsorted(numbers, rows["device"]).astype(np.uint32)
+    return pl.DataFrame(sample_times(samples) | _device_columns(positions, names) | counted)
 
 
 def counter_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
-    """Returns the table of counters, a row per sample and counter."""
-    samples, rows = _rows(data, records, RecordType.COUNTERS, _COUNTER)
+    """Returns the table of kernel counters, such as TcpExt: a row per sample and counter."""
+    samples, rows = _index_and_rows(data, records, RecordType.COUNTERS, _COUNTER)
     identities, ids = records.identities.counters.known, rows["id"]
     samples.check_ids(ids, len(identities), "counter")
     cores = [identity.core if identity.core >= 0 else None for identity in identities]
@@ -238,9 +255,9 @@ def counter_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame
 
 
 def cpu_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
-    """Returns the table of cores, a row per sample and core."""
+    """Returns the table of cores: a row per sample and core, with the seconds in each state."""
     ticks_per_s = header.number("ticks_per_s")
-    samples, rows = _rows(data, records, RecordType.CPU, _CPU)
+    samples, rows = _index_and_rows(data, records, RecordType.CPU, _CPU)
     core = {
         "core": pl.Series(rows["core"].copy()),
         "frequency_hz": nullable(rows["frequency_khz"] * 1e3, rows["frequency_khz"] > 0),
@@ -250,9 +267,11 @@ def cpu_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
 
 
 def process_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
-    """Returns the table of processes, a row per sample and process."""
+    """Returns the table of processes: a row per sample and process, with its CPU time and
+    memory.
+    """
     ticks_per_s, page_bytes = header.number("ticks_per_s"), header.number("page_bytes")
-    samples, rows = _rows(data, records, RecordType.PROCESSES, _PROCESS)
+    samples, rows = _index_and_rows(data, records, RecordType.PROCESSES, _PROCESS)
     identities, ids = records.identities.processes.known, rows["id"]
     samples.check_ids(ids, len(identities), "process")
     identified = {
@@ -305,8 +324,9 @@ class Stream:
 
 
 def read_stream(file: Path) -> Stream:
-    """Returns the tables of a stream's file. Raises ValueError if it is not a stream, or is
-    damaged.
+    """Reads the tables of a whole stream.
+
+    Raises ValueError if the file is not a stream, or is damaged.
     """
     [whole] = stream_parts(file, sys.maxsize, sys.maxsize)
     return whole
@@ -315,27 +335,28 @@ def read_stream(file: Path) -> Stream:
 def stream_parts(
     file: Path, most_bytes: int = PART_BYTES, most_records: int = PART_RECORDS
 ) -> Iterator[Stream]:
-    """Yields the stream in parts of about `most_bytes` of the file, so that only one part is in
-    memory at a time.
+    """Yields the tables of a stream in parts of about `most_bytes` of the file.
 
-    Each note is in the part that covers its place in the stream; the report is in the last part.
+    So only one part is in memory at a time. Each note is in the part that covers its place in the
+    stream; the report is in the last part.
     """
     try:
         with file.open("rb") as opened:
             empty = not os.fstat(opened.fileno()).st_size  # an empty file can't be mapped
             data = b"" if empty else mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-        yield from _parts(data, most_bytes, most_records)
+        yield from _stream_parts(data, most_bytes, most_records)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
 
 def parse_stream(data: Bytes) -> Stream:
-    """Returns the tables of a stream in memory. Raises ValueError."""
-    [whole] = _parts(data, sys.maxsize, sys.maxsize)
+    """Returns the tables of a stream that is in memory. Raises ValueError."""
+    [whole] = _stream_parts(data, sys.maxsize, sys.maxsize)
     return whole
 
 
-def _parts(data: Bytes, most_bytes: int, most_records: int) -> Iterator[Stream]:
+def _stream_parts(data: Bytes, most_bytes: int, most_records: int) -> Iterator[Stream]:
+    """Makes the tables of each part of a stream."""
     header = read_header(data)
     for records in walk(data, header.end, most_bytes, most_records):
         yield Stream(

@@ -1,4 +1,4 @@
-"""Splits the stream of ccmix-sockmon into its records and checks them, before any table is made.
+"""Splits the binary output of ccmix-sockmon into its records, and checks them.
 
 If a crash cut the stream in the middle of a record, that record is dropped. Any other content that
 the probe does not write raises ValueError, which names the offset of the record.
@@ -59,13 +59,14 @@ _ROW_BYTES = {kind: form.packed(declaration).size for kind, declaration in _ROW_
 
 
 def dtype_of(code: str) -> str:
-    """Returns numpy's name for a code of the module struct."""
+    """Returns numpy's name for a code of the module struct: '<u4' for 'I'."""
     return _DTYPES[code]
 
 
 def row_dtype(declaration: type, **members: Sequence[str]) -> np.dtype[Any]:
-    """Returns the layout of a row. `members` names the numbers in an array, which become fields
-    within that field.
+    """Returns the layout of a struct's rows as a numpy type.
+
+    `members` names the numbers in an array, which become fields within that field.
     """
     layout: list[tuple[Any, ...]] = []
     for name, code in codes(declaration).items():
@@ -79,7 +80,10 @@ def row_dtype(declaration: type, **members: Sequence[str]) -> np.dtype[Any]:
 
 
 def sample_times(samples: SampleIndex) -> dict[str, pl.Series]:
-    """Returns the columns with which every table begins."""
+    """Returns the time columns with which every table begins, with a value for each row.
+
+    They are time_s (wall clock), monotonic_s and took_s, how long the sample took.
+    """
     rows = np.array(samples.rows, np.int64)
     return {
         "time_s": pl.Series(np.repeat(np.array(samples.wall_ns, np.uint64) / 1e9, rows)),
@@ -89,34 +93,35 @@ def sample_times(samples: SampleIndex) -> dict[str, pl.Series]:
 
 
 def by_id(ids: Numbers, values: Sequence[Any], dtype: Any) -> pl.Series:
-    """Returns a property of identities for each row. Gathering a few strings is quicker than
-    making one per row.
+    """Returns a property of each row's object: values[id].
+
+    Gathering a few strings is quicker than making one per row.
     """
     return pl.Series(values, dtype=dtype).gather(pl.Series(ids))
 
 
 def nullable(values: Numbers, known: Numbers) -> pl.Series:
-    """Returns the values, null where `known` is false."""
+    """Returns the values as a column, null where `known` is false."""
     if known.all():
         return pl.Series(values)
     return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
 
 
 def text(name: bytes) -> str:
-    """Returns the text of a char array, which ends at the first zero byte."""
+    """Decodes a char array of C, which ends at the first zero byte."""
     return name.partition(b"\0")[0].decode(errors="replace")
 
 
 @dataclass(frozen=True)
 class Header:
-    """Holds the stream's header: the probe's options, and when it started (wall clock)."""
+    """Holds the header of a stream: the probe's options by name, and its start (wall clock)."""
 
     keys: Mapping[str, str]
     start_s: float
     end: int  # offset of the first record
 
     def number(self, key: str) -> int:
-        """Returns the value of a key that must be a number above 0."""
+        """Returns an option that must be a number above 0. Raises ValueError."""
         text = self.keys.get(key, "")
         if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text)):
             raise ValueError(
@@ -126,21 +131,26 @@ class Header:
         return int(text)
 
     def target(self, kind: str, number: int) -> str:
-        """Returns the network namespace or device that has this number in identities and rows."""
+        """Returns the network namespace or device with this number, as the header names it.
+
+        Identities and rows only have the number. `kind` is 'device', 'sockets' or 'counters'.
+        Raises ValueError.
+        """
         name = self.keys.get(f"{kind}.{number}")
         if name is None:
             raise ValueError(f"offset {HEADER.size}: the header names no {kind}.{number}")
         return name
 
     def device(self, number: int) -> tuple[str, str]:
-        """Returns a device's network namespace and name."""
+        """Returns the network namespace and the name of a device."""
         netns, _, device = self.target("device", number).rpartition("/")
         return netns, device
 
 
 def read_header(data: Bytes) -> Header:
-    """Returns the header of a stream. Raises ValueError if the data is not a stream, or has a
-    version that this reader doesn't know.
+    """Reads the header of a stream.
+
+    Raises ValueError if the data is not a stream, or has a version that this reader doesn't know.
     """
     if len(data) < HEADER.size:
         raise ValueError(f"offset 0: {len(data)} bytes are not a stream of ccmix-sockmon")
@@ -156,10 +166,11 @@ def read_header(data: Bytes) -> Header:
     end = HEADER.size + header.text_bytes
     if end > len(data):
         raise ValueError(f"offset {HEADER.size}: the stream ends in its header")
-    return Header(_pairs(data[HEADER.size : end]), header.start_wall_ns / 1e9, end)
+    return Header(_key_values(data[HEADER.size : end]), header.start_wall_ns / 1e9, end)
 
 
-def _pairs(text: bytes) -> dict[str, str]:
+def _key_values(text: bytes) -> dict[str, str]:
+    """Parses lines KEY=VALUE; lines without '=' are left out."""
     lines = (
         line.partition("=") for line in text.rstrip(b"\0").decode(errors="replace").splitlines()
     )
@@ -167,17 +178,20 @@ def _pairs(text: bytes) -> dict[str, str]:
 
 
 class IdentityList(Generic[Identity]):
-    """Holds the identities of one record type. Rows refer to an identity by its index in
-    `known`.
+    """Collects the identities of one type: sockets, queues, counters or processes.
+
+    The stream introduces an object once; rows then refer to it by its index in `known`.
     """
 
     def __init__(self, kind: RecordType, declaration: type[Identity]) -> None:
+        """Begins empty; `declaration` is the struct of such an identity."""
         self.kind = kind
         self.known: list[Identity] = []
         self._declaration: type[Identity] = declaration
         self._layout = form.packed(declaration)
 
     def add(self, data: Bytes, offset: int, length: int) -> None:
+        """Reads an identity from its record. Raises ValueError if it has not the next number."""
         if not self._layout.size <= length - RECORD.size < self._layout.size + 8:
             raise ValueError(
                 f"offset {offset}: an identity of type {self.kind} can't be {length} bytes long"
@@ -192,9 +206,10 @@ class IdentityList(Generic[Identity]):
 
 
 class Identities:
-    """Holds the sockets, queues, counters and processes that the stream has introduced."""
+    """Holds the sockets, queues, counters and processes that the stream has introduced so far."""
 
     def __init__(self) -> None:
+        """Begins without any: the stream introduces them."""
         self.sockets = IdentityList(RecordType.SOCKET, form.SocketIdentity)
         self.queues = IdentityList(RecordType.QUEUE, form.QueueIdentity)
         self.counters = IdentityList(RecordType.COUNTER, form.CounterIdentity)
@@ -207,8 +222,9 @@ class Identities:
 
 @dataclass
 class SampleIndex:
-    """Lists the samples of one type in the order of the stream: the offset of each sample's rows,
-    and when it was taken.
+    """Lists the samples of one type in the order of the stream, without their rows.
+
+    For each it has the offset of the rows in the data, their number, and when the sample was taken.
     """
 
     row_bytes: int = 0
@@ -221,6 +237,7 @@ class SampleIndex:
     final: list[bool] = field(default_factory=list)
 
     def add(self, offset: int, header: SampleHeader, final: bool) -> None:
+        """Adds a sample; `final` marks the last counters of sockets that were closed."""
         self.offsets.append(offset)
         self.rows.append(header.rows)
         self.mono_ns.append(header.mono_ns)
@@ -229,42 +246,47 @@ class SampleIndex:
         self.final.append(final)
 
     def joined(self, data: Bytes) -> bytes:
-        """Returns all rows, one after the other."""
+        """Returns the rows of all samples as bytes, one after the other."""
         view = memoryview(data)
         parts = zip(self.offsets, self.rows, strict=True)
         return b"".join([view[offset : offset + rows * self.row_bytes] for offset, rows in parts])
 
-    def blocks(self, data: Bytes, most: int) -> Iterator[bytes]:
-        """Yields the rows in pieces of `most`; the last one may be shorter."""
+    def blocks(self, data: Bytes, block_rows: int) -> Iterator[bytes]:
+        """Yields the rows of all samples in blocks of `block_rows`; the last one may be shorter."""
         view = memoryview(data)
         parts: list[memoryview] = []
         count = 0
         for offset, rows in zip(self.offsets, self.rows, strict=True):
             left = rows
             while left:
-                taken = min(left, most - count)
+                taken = min(left, block_rows - count)
                 begin = offset + (rows - left) * self.row_bytes
                 parts.append(view[begin : begin + taken * self.row_bytes])
                 left, count = left - taken, count + taken
-                if count == most:
+                if count == block_rows:
                     yield b"".join(parts)
                     count, parts = 0, []
         yield b"".join(parts)
 
-    def check_ids(self, ids: npt.NDArray[Any], count: int, what: str) -> None:
-        """Raises ValueError if a row's identity is not among the `count` that the stream has
-        introduced.
+    def check_ids(self, ids: npt.NDArray[Any], count: int, noun: str) -> None:
+        """Raises ValueError if a row's object is not among the `count` that were introduced.
+
+        `noun` says what the objects are, for the message.
         """
         if ids.size and int(ids.max()) >= count:
             row = int(np.argmax(ids >= count))
             record = int(np.searchsorted(np.cumsum(self.rows), row, side="right"))
             offset = self.offsets[record] - RECORD.size - SAMPLE.size
             raise ValueError(
-                f"offset {offset}: a row of {what} {ids[row]}, which the stream does not introduce"
+                f"offset {offset}: a row of {noun} {ids[row]}, which the stream does not introduce"
             )
 
 
-def _no_samples() -> dict[int, SampleIndex]:
+def _empty_samples() -> dict[int, SampleIndex]:
+    """Returns an empty index for each type of sample.
+
+    The length of a socket's row is not known yet: it depends on the recording kernel.
+    """
     samples: dict[int, SampleIndex] = {kind: SampleIndex(size) for kind, size in _ROW_BYTES.items()}
     return samples | {RecordType.SOCKETS: SampleIndex()}
 
@@ -274,27 +296,26 @@ class Records:
     """Holds the records of a part of the stream, and the identities of all parts up to its end."""
 
     identities: Identities = field(default_factory=Identities)
-    samples: dict[int, SampleIndex] = field(default_factory=_no_samples)
+    samples: dict[int, SampleIndex] = field(default_factory=_empty_samples)
     notes: list[str] = field(default_factory=list)
     report: dict[str, int] | None = None
 
     def following(self) -> Records:
-        """Returns an empty holder for the next part, whose rows may have the same identities."""
+        """Returns empty records for the next part, whose rows may refer to the same identities."""
         return Records(self.identities)
 
 
 def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterator[Records]:
-    """Yields all records in parts of about `most_bytes` and `most_records`, and skips unknown
-    types.
+    """Yields the records of a stream in parts of about `most_bytes` and `most_records`.
 
-    A part includes the states of BBR that belong to its last sample of sockets, up to MORE_RECORDS
-    and MORE_BYTES of them.
+    Unknown types are skipped. States of BBR follow the sample of sockets that they belong to, so a
+    part includes those of its last sample, up to MORE_RECORDS and MORE_BYTES of them.
     """
     records = Records()
     identities = records.identities.by_type
-    part, offset, size = begin, begin, len(data)
-    notes = of_part = 0
-    behind, states = (
+    part_begin, offset, size = begin, begin, len(data)
+    notes = part_records = 0
+    states_begin, state_count = (
         begin,
         0,
     )  # the end of the last record that isn't a state of BBR, and how many states follow it
@@ -303,12 +324,12 @@ def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterato
         form.check_length(length, offset)
         if length > size - offset:
             break
-        full = offset - part >= most_bytes or of_part >= most_records
-        overfull = states >= MORE_RECORDS or offset - behind >= MORE_BYTES
-        if full and (kind not in _BBR_STATES or overfull):
+        is_full = offset - part_begin >= most_bytes or part_records >= most_records
+        is_overfull = state_count >= MORE_RECORDS or offset - states_begin >= MORE_BYTES
+        if is_full and (kind not in _BBR_STATES or is_overfull):
             yield records
-            part, of_part, records = offset, 0, records.following()
-            behind, states = offset, 0
+            part_begin, part_records, records = offset, 0, records.following()
+            states_begin, state_count = offset, 0
         if form.is_sample(kind):
             _add_sample(records, data, offset, length, kind)
         elif kind in identities:
@@ -317,20 +338,29 @@ def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterato
             notes += 1
             if notes > MOST_NOTES:
                 raise ValueError(f"offset {offset}: there are more than {MOST_NOTES} notes")
-            records.notes.append(_body(data, offset, length).rstrip(b"\0").decode(errors="replace"))
+            records.notes.append(
+                _content(data, offset, length).rstrip(b"\0").decode(errors="replace")
+            )
         elif kind == RecordType.REPORT:
-            records.report = _report(_body(data, offset, length), offset)
+            records.report = _parse_report(_content(data, offset, length), offset)
         offset += length
-        of_part += 1
-        behind, states = (behind, states + 1) if kind in _BBR_STATES else (offset, 0)
+        part_records += 1
+        states_begin, state_count = (
+            (states_begin, state_count + 1) if kind in _BBR_STATES else (offset, 0)
+        )
     yield records
 
 
-def _body(data: Bytes, offset: int, length: int) -> bytes:
+def _content(data: Bytes, offset: int, length: int) -> bytes:
+    """Returns the content of a record, without its header."""
     return data[offset + RECORD.size : offset + length]
 
 
 def _add_sample(records: Records, data: Bytes, offset: int, length: int, kind: int) -> None:
+    """Reads the header of a sample, checks it, and adds it to the index.
+
+    The rows stay in the data: tables are made from all samples at once. Raises ValueError.
+    """
     body_bytes = length - RECORD.size
     if body_bytes < SAMPLE.size:
         raise ValueError(f"offset {offset}: a sample can't be {length} bytes long")
@@ -338,7 +368,7 @@ def _add_sample(records: Records, data: Bytes, offset: int, length: int, kind: i
     of_sockets = kind in (RecordType.SOCKETS, RecordType.CLOSED)
     samples = records.samples[RecordType.SOCKETS if of_sockets else kind]
     if of_sockets and not samples.offsets:
-        _check_info(offset, header)
+        _check_socket_row(offset, header)
         samples.row_bytes, samples.info_bytes = header.row_bytes, header.info_bytes
     if header.row_bytes != samples.row_bytes or header.info_bytes != samples.info_bytes:
         raise ValueError(
@@ -354,15 +384,17 @@ def _add_sample(records: Records, data: Bytes, offset: int, length: int, kind: i
     samples.add(offset + RECORD.size + SAMPLE.size, header, final=kind == RecordType.CLOSED)
 
 
-def _check_info(offset: int, header: SampleHeader) -> None:
+def _check_socket_row(offset: int, header: SampleHeader) -> None:
+    """Raises ValueError if a row of sockets has an impossible length of tcp_info."""
     if header.info_bytes % 8 or not LEAST_INFO_BYTES <= header.info_bytes <= MOST_INFO_BYTES:
         raise ValueError(f"offset {offset}: tcp_info can't be {header.info_bytes} bytes long")
     if header.row_bytes != SOCKET_BYTES + header.info_bytes:
         raise ValueError(f"offset {offset}: a socket's row can't be {header.row_bytes} bytes long")
 
 
-def _report(text: bytes, offset: int) -> dict[str, int]:
-    pairs = _pairs(text)
+def _parse_report(text: bytes, offset: int) -> dict[str, int]:
+    """Returns the probe's own counts, such as missed samples. Raises ValueError."""
+    pairs = _key_values(text)
     for key, value in pairs.items():
         if not (value.isascii() and value.isdigit() and len(value) <= 20):
             raise ValueError(

@@ -1,8 +1,7 @@
-"""Names the fields of a socket's row, and converts them to columns in SI units, with null for
-missing values.
+"""Defines the columns of the table of sockets: which field of tcp_info each has, and its unit.
 
-The columns are in the order of the table. probes/sockmon/README.md documents the meaning of each
-column and its source in the kernel.
+Values are converted to SI units, with null for missing ones. The columns are in the order of the
+table. probes/sockmon/README.md documents the meaning of each column and its source in the kernel.
 """
 
 import struct
@@ -35,8 +34,9 @@ _MEMBERS = {"memory": tuple(f"row_memory_{name}" for name in MEMORY), "cca_state
 
 
 def _row_fields() -> dict[str, tuple[int, str]]:
-    """Returns offset and type of each field of struct row_socket; the names begin with row_,
-    unlike tcp_info's.
+    """Returns (offset, numpy type) of each field of struct row_socket.
+
+    The names begin with row_, to tell them from tcp_info's.
     """
     fields, offset = {}, 0
     for name, code in codes(SocketRow).items():
@@ -73,7 +73,7 @@ _TCP_INFO = (
 
 
 def _tcp_info_fields() -> dict[str, tuple[int, str]]:
-    """Returns offset and type of each field; all are naturally aligned, without gaps."""
+    """Returns (offset, numpy type) of each field of tcp_info; they are aligned, without gaps."""
     fields, offset = {}, 0
     for field in _TCP_INFO.split():
         name, _, code = field.partition(":")
@@ -86,8 +86,10 @@ TCP_INFO_FIELDS = _tcp_info_fields()
 
 
 def socket_layout(info_bytes: int) -> np.dtype[Any]:
-    """Returns the layout of a socket's row, with the fields of tcp_info that the recording
-    kernel had.
+    """Returns the layout of a socket's row as a numpy type.
+
+    `info_bytes` is the length of tcp_info in the recording kernel: it has only the fields before
+    that.
     """
     fields = dict(_ROW_FIELDS)
     for name, (offset, dtype) in TCP_INFO_FIELDS.items():
@@ -104,15 +106,16 @@ def socket_layout(info_bytes: int) -> np.dtype[Any]:
 
 
 class TransposedRows:
-    """Holds rows with a separate array for each word of 8 bytes, so that a field's values are
-    consecutive in memory.
+    """Holds rows of sockets with a separate array for each word of 8 bytes.
 
-    Extracting a hundred fields from untransposed rows would read all of the memory a hundred times.
+    The values of a field are then next to each other in memory. Extracting a hundred fields from
+    rows would read all of the memory a hundred times.
     """
 
-    def __init__(self, layout: np.dtype[Any], most: int) -> None:
+    def __init__(self, layout: np.dtype[Any], capacity: int) -> None:
+        """Allocates memory for up to `capacity` rows."""
         self._layout = layout
-        self._words = np.empty((layout.itemsize // 8, most), "<u8")
+        self._words = np.empty((layout.itemsize // 8, capacity), "<u8")
         self.count = 0  # rows that it holds
 
     @property
@@ -120,12 +123,13 @@ class TransposedRows:
         return self.count == self._words.shape[1]
 
     def add(self, rows: bytes) -> None:
+        """Adds a block of rows; there must be room for it."""
         block = np.frombuffer(rows, "<u8").reshape(-1, len(self._words))
         self._words[:, self.count : self.count + len(block)] = block.T
         self.count += len(block)
 
     def __getitem__(self, field: str) -> Numbers:
-        """Returns a view of the values of a field."""
+        """Returns the values of a field in all rows, without copying them."""
         assert self._layout.fields
         dtype, offset = self._layout.fields[field][:2]
         parts = self._words[offset // 8, : self.count].view(dtype)
@@ -136,7 +140,8 @@ class TransposedRows:
 class SocketColumn:
     """Describes a column: a field multiplied by `times`, divided by `per`, or some of its bits.
 
-    The column is null if the field is one of `none`, or if row_has lacks the bit `needs`.
+    The column is null if the field is one of `none`, or if row_has, the row's bits of what is
+    known, lacks the bit `needs`.
     """
 
     field: str
@@ -149,8 +154,9 @@ class SocketColumn:
 
     @property
     def dtype(self) -> Any:
-        """Returns the column's type. Whole numbers keep the kernel's width, which halves memory
-        and writing.
+        """Returns the numpy type of the column.
+
+        Whole numbers keep the kernel's width, which halves memory and writing.
         """
         if self.type == "int":
             return np.dtype("u1" if self.bits else (_ROW_FIELDS | TCP_INFO_FIELDS)[self.field][1])
@@ -161,7 +167,9 @@ class SocketColumn:
         return bool(self.none or self.needs)
 
     def fill(self, rows: TransposedRows, into: Numbers) -> None:
-        """Writes the value of each row; for a row without a value, an arbitrary number."""
+        """Writes the value of each row to `into`; for a row without a value, an arbitrary
+        number.
+        """
         raw = rows[self.field]
         if self.bits:
             raw = raw >> self.bits[0] & self.bits[1]
@@ -173,14 +181,14 @@ class SocketColumn:
             into[:] = raw
 
     def fill_known(self, rows: TransposedRows, into: Numbers) -> None:
-        """Writes whether each row has a value."""
+        """Writes to `into` whether each row has a value."""
         into[:] = rows["row_has"] & self.needs if self.needs else True
         for none in self.none:
             into &= rows[self.field] != none
 
 
 def _column(kind: str, field: str, *numbers: str) -> SocketColumn:
-    """Makes a column of a line of the table below."""
+    """Makes a column from a line of the table below; `numbers` are the words after its field."""
     if kind == "memory":
         return SocketColumn(f"row_memory_{field}", needs=HAS_MEMORY)
     if kind == "bits":
@@ -308,11 +316,10 @@ RAW_FIELDS = ("row_id", "row_state", "ca_state", "row_has", *CCA_WORDS)
 
 
 def cca_columns() -> dict[str, pl.Expr]:
-    """Returns the columns of the CCAs' internal state. A row has the state of at most one CCA;
-    row_has says which.
+    """Returns the columns of the CCAs' internal state, such as BBR's gains or DCTCP's alpha.
 
-    The words are those of struct tcp_bbr_info, tcp_dctcp_info and tcpvegas_info
-    (include/uapi/linux/inet_diag.h).
+    A row has the state of at most one CCA; row_has says which. Its words are those of struct
+    tcp_bbr_info, tcp_dctcp_info or tcpvegas_info (include/uapi/linux/inet_diag.h).
     """
     has = pl.col("row_has")
     is_bbr, is_dctcp, is_vegas = ((has & bit) != 0 for bit in (HAS_BBR, HAS_DCTCP, HAS_VEGAS))

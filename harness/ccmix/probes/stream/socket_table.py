@@ -1,5 +1,6 @@
-"""Makes the table of sockets, with some hundred columns, from the stream's records, at a million
-rows a second.
+"""Makes the table of sockets, with some hundred columns, from the records of ccmix-sockmon.
+
+numpy and polars make a million rows a second.
 """
 
 import socket
@@ -55,16 +56,18 @@ _CHUNK_ROWS = 16 * _BLOCK_ROWS
 
 
 def bbr_columns(data: Bytes, records: Records, socket_ids: Numbers) -> pl.DataFrame:
-    """Returns the phase and the bounds of BBR for all rows of sockets, whose numbers are
-    `socket_ids`; null for a row without such a state.
+    """Returns BBR's phase and bounds for each row of sockets, null for a socket without them.
+
+    Later versions of BBR report them in records of their own. `socket_ids` are the sockets' numbers
+    in the rows.
     """
     samples = records.samples[RecordType.BBR]
     rows = np.frombuffer(samples.joined(data), _ROW)
     values = ("phase", "cycle", "bw_lo_bps", "inflight_hi_packets", "inflight_lo_packets")
-    states = _owners(records, samples, rows["id"]).with_columns(
+    states = _state_owners(records, samples, rows["id"]).with_columns(
         pl.Series(name, rows[name].copy()) for name in values
     )
-    joined = _owners_of_rows(records, socket_ids).join(
+    joined = _row_owners(records, socket_ids).join(
         states.unique(_OWNER, keep="first"), on=_OWNER, how="left", maintain_order="left"
     )
     phases = pl.Series([*BBR_PHASES, "unknown"])
@@ -83,54 +86,60 @@ def bbr_columns(data: Bytes, records: Records, socket_ids: Numbers) -> pl.DataFr
 def add_bbr_info(
     data: Bytes, records: Records, raw: Mapping[str, Numbers], words: tuple[str, ...]
 ) -> None:
-    """Writes the members of struct tcp_bbr_info into the `words` of the rows for which the kernel
-    has not sent the state of any CCA.
+    """Fills in struct tcp_bbr_info for the rows in which the kernel sent no CCA's state.
 
-    `raw` has the fields of all rows of sockets.
+    The probe reads it in another way then. `raw` has the fields of all rows; their `words` and
+    row_has are changed in place.
     """
     samples = records.samples[RecordType.BBR_INFO]
     if not samples.offsets:
         return
     rows = np.frombuffer(samples.joined(data), _INFO_ROW)
     states = (
-        _owners(records, samples, rows["id"]).with_row_index("state").unique(_OWNER, keep="first")
+        _state_owners(records, samples, rows["id"])
+        .with_row_index("state")
+        .unique(_OWNER, keep="first")
     )
-    known = _owners_of_rows(records, raw["row_id"]).with_row_index("row").join(states, on=_OWNER)
-    place, state = known["row"].to_numpy(), known["state"].to_numpy()
-    sent = raw["row_has"][place] & (HAS_BBR | HAS_DCTCP | HAS_VEGAS) != 0
-    place, state = place[~sent], state[~sent]
-    raw["row_has"][place] |= HAS_BBR
+    known = _row_owners(records, raw["row_id"]).with_row_index("row").join(states, on=_OWNER)
+    row, state = known["row"].to_numpy(), known["state"].to_numpy()
+    has_state = raw["row_has"][row] & (HAS_BBR | HAS_DCTCP | HAS_VEGAS) != 0
+    row, state = row[~has_state], state[~has_state]
+    raw["row_has"][row] |= HAS_BBR
     for number, word in enumerate(words):
-        raw[word][place] = rows["info"][state, number]
+        raw[word][row] = rows["info"][state, number]
 
 
-def _owners(records: Records, samples: SampleIndex, ids: Numbers) -> pl.DataFrame:
-    """Returns, for each state, the number of its sample of sockets and the number of its socket."""
+def _state_owners(records: Records, samples: SampleIndex, ids: Numbers) -> pl.DataFrame:
+    """Returns the sample of sockets and the socket that each state of BBR belongs to.
+
+    States follow their sample in the stream. `ids` are the sockets' numbers in the states.
+    """
     samples.check_ids(ids, len(records.identities.sockets.known), "socket")
     of_sockets = records.samples[RecordType.SOCKETS]
     sample = np.searchsorted(of_sockets.offsets, samples.offsets) - 1
-    return pl.DataFrame({"sample": _for_each_row(sample, samples), "socket": ids.copy()})
+    return pl.DataFrame({"sample": _repeat_for_rows(sample, samples), "socket": ids.copy()})
 
 
-def _owners_of_rows(records: Records, socket_ids: Numbers) -> pl.DataFrame:
-    """Returns the same two numbers for each row of sockets."""
+def _row_owners(records: Records, socket_ids: Numbers) -> pl.DataFrame:
+    """Returns the same two numbers (sample, socket) for each row of sockets."""
     of_sockets = records.samples[RecordType.SOCKETS]
     numbers = np.arange(len(of_sockets.offsets))
-    return pl.DataFrame({"sample": _for_each_row(numbers, of_sockets), "socket": socket_ids})
+    return pl.DataFrame({"sample": _repeat_for_rows(numbers, of_sockets), "socket": socket_ids})
 
 
-def _for_each_row(numbers: Numbers, samples: SampleIndex) -> Numbers:
-    """Repeats the number of each sample for each of its rows."""
+def _repeat_for_rows(numbers: Numbers, samples: SampleIndex) -> Numbers:
+    """Repeats each sample's number for each of its rows."""
     return np.repeat(np.asarray(numbers, np.int64), np.asarray(samples.rows, np.int64))
 
 
 def socket_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
-    """Returns the table of sockets: a row per sample and socket, and a row for the final counters
-    of each socket.
+    """Returns the table of sockets: a row per sample and socket.
+
+    A socket that was closed has one more row with its last counters, marked by `final`.
     """
     samples, identities = records.samples[RecordType.SOCKETS], records.identities.sockets.known
     layout = socket_layout(samples.info_bytes or MOST_INFO_BYTES)
-    raw, counted = _in_columns(data, samples, layout)
+    raw, counted = _read_columns(data, samples, layout)
     ids = raw["row_id"]
     samples.check_ids(ids, len(identities), "socket")
     netns = {
@@ -145,19 +154,19 @@ def socket_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
         "socket": pl.Series(ids),
         "cookie": by_id(ids, [identity.cookie for identity in identities], pl.UInt64),
         "local_address": by_id(
-            ids, [_address(identity, identity.local) for identity in identities], pl.String
+            ids, [_address_text(identity, identity.local) for identity in identities], pl.String
         ),
         "local_port": by_id(ids, [identity.local_port for identity in identities], pl.Int64),
         "remote_address": by_id(
-            ids, [_address(identity, identity.remote) for identity in identities], pl.String
+            ids, [_address_text(identity, identity.remote) for identity in identities], pl.String
         ),
         "remote_port": by_id(ids, [identity.remote_port for identity in identities], pl.Int64),
         "uid": by_id(ids, [identity.uid for identity in identities], pl.UInt32),
         "cca": by_id(ids, [text(identity.cca) for identity in identities], pl.String),
     }
     states = {
-        "state": by_id(raw["row_state"], _names(STATES), pl.String),
-        "ca_state": by_id(raw["ca_state"], _names(CA_STATES), pl.String),
+        "state": by_id(raw["row_state"], _state_names(STATES), pl.String),
+        "ca_state": by_id(raw["ca_state"], _state_names(CA_STATES), pl.String),
     }
     times = sample_times(samples)
     found_s = by_id(ids, [identity.mono_ns / 1e9 for identity in identities], pl.Float64)
@@ -173,21 +182,25 @@ def socket_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
     )
 
 
-def _names(states: Mapping[int, str]) -> list[str]:
-    """Returns a name for each of the 256 numbers of 8 bits."""
+def _state_names(states: Mapping[int, str]) -> list[str]:
+    """Returns the name of each of the 256 values of a byte, 'unknown' for those without one."""
     return [states.get(number, "unknown") for number in range(256)]
 
 
-def _address(identity: SocketIdentity, address: bytes) -> str:
+def _address_text(identity: SocketIdentity, address: bytes) -> str:
+    """Returns an IPv4 or IPv6 address as text, from the 16 bytes of the identity."""
     if identity.family == socket.AF_INET:
         return socket.inet_ntop(socket.AF_INET, address[:4])
     return socket.inet_ntop(socket.AF_INET6, address)
 
 
-def _transposed(
+def _transposed_chunks(
     data: Bytes, samples: SampleIndex, layout: np.dtype[Any]
 ) -> Iterator[TransposedRows]:
-    """Yields all rows in chunks. The next chunk overwrites the previous one."""
+    """Yields all rows in transposed chunks that fit into the processor's cache.
+
+    The next chunk overwrites the previous one.
+    """
     # Few rows get little memory: NumPy asks for huge pages from 4 MiB on, which the heap keeps
     chunk = TransposedRows(layout, min(sum(samples.rows), _CHUNK_ROWS))
     for block in samples.blocks(data, _BLOCK_ROWS):
@@ -198,46 +211,49 @@ def _transposed(
     yield chunk
 
 
-def _uninitialised(dtypes: Mapping[str, np.dtype[Any]], total: int) -> dict[str, Numbers]:
-    """Returns uninitialised columns. Columns of the same type share one piece of memory, so that
-    the kernel can use large pages.
+def _allocate_columns(dtypes: Mapping[str, np.dtype[Any]], total: int) -> dict[str, Numbers]:
+    """Returns uninitialised arrays of `total` values by column name.
+
+    Columns of the same type share one piece of memory, so that the kernel can use large pages.
     """
-    kinds = sorted(set(dtypes.values()), key=str)
-    rooms = {
-        kind: iter(np.empty((list(dtypes.values()).count(kind), total), kind)) for kind in kinds
+    types = sorted(set(dtypes.values()), key=str)
+    arrays = {
+        dtype: iter(np.empty((list(dtypes.values()).count(dtype), total), dtype)) for dtype in types
     }
-    return {name: next(rooms[kind]) for name, kind in dtypes.items()}
+    return {name: next(arrays[dtype]) for name, dtype in dtypes.items()}
 
 
-def _in_columns(
+def _read_columns(
     data: Bytes, samples: SampleIndex, layout: np.dtype[Any]
 ) -> tuple[dict[str, Numbers], dict[str, pl.Series]]:
-    """Returns the raw fields, and the columns made of a single field, which are null if the
-    recording kernel lacks the field.
+    """Returns the raw fields that other columns are computed from, and the finished columns.
+
+    A column is null if the recording kernel lacks its field.
     """
     total = sum(samples.rows)
-    raw = _uninitialised({name: layout[name] for name in RAW_FIELDS}, total)
+    raw = _allocate_columns({name: layout[name] for name in RAW_FIELDS}, total)
     present = {
         name: column
         for name, column in SOCKET_COLUMNS.items()
         if column.field in (layout.names or ())
     }
-    values = _uninitialised({name: column.dtype for name, column in present.items()}, total)
-    known = _uninitialised(
+    values = _allocate_columns({name: column.dtype for name, column in present.items()}, total)
+    known = _allocate_columns(
         {name: np.dtype(bool) for name, column in present.items() if column.nullable}, total
     )
     begin = 0
-    for fields in _transposed(data, samples, layout):
-        place = slice(begin, begin + fields.count)
+    for fields in _transposed_chunks(data, samples, layout):
+        rows = slice(begin, begin + fields.count)
         begin += fields.count
         for name, numbers in raw.items():
-            numbers[place] = fields[name]
+            numbers[rows] = fields[name]
         for name, column in present.items():
-            column.fill(fields, values[name][place])
+            column.fill(fields, values[name][rows])
             if column.nullable:
-                column.fill_known(fields, known[name][place])
+                column.fill_known(fields, known[name][rows])
 
     def series(name: str, column: SocketColumn) -> pl.Series:
+        """Returns a finished column, with nulls for rows without a value."""
         if name not in values:
             return pl.Series(np.empty(0, column.dtype)).extend_constant(None, total)
         return nullable(values[name], known[name]) if name in known else pl.Series(values[name])
