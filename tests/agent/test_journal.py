@@ -16,7 +16,7 @@ from typing import IO
 import pytest
 
 from ccmix.agent.journal import Journal, JournalError, state_folder
-from ccmix.agent.left_journals import left, restore
+from ccmix.agent.left_journals import remaining_undos, restore
 from ccmix.hosts import CommandError, LocalHost
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -435,7 +435,7 @@ def test_a_damaged_journal_is_reported_and_kept_beside_others(
     write_journal(state, [(log(words, "undo"), True)])
     damaged = state / "undo-0-damaged.jsonl"
     damaged.write_bytes(content)
-    assert [undo.what for undo in left(state)] == ["change 0"]
+    assert [undo.what for undo in remaining_undos(state)] == ["change 0"]
     assert [(undo.what, reason) for undo, reason in restore(state)] == [
         (str(damaged), "is damaged: what it has to undo may be lost"),
         ("change 0", None),

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.agent.journal import Journal, boot_id
-from ccmix.agent.left_journals import left, restore
+from ccmix.agent.left_journals import remaining_undos, restore
 from ccmix.agent.lock import LEAVING, HostLock
 from ccmix.agent.messages import HostOwner
 from ccmix.generators.pscheduler.ledger import cancel_left
@@ -98,7 +98,7 @@ def test_a_journal_that_another_user_has_locked_is_reported_and_undone_later(pla
     with running(*NOBODY, sys.executable, "-c", LOCKS, file):
         done = ccmix_restore(place / "state")
         assert (done.returncode, done.stderr) == (1, f"{file}: {LOCKED}\n")
-        assert [undo.what for undo in left(place / "state")] == [f"{file} {LOCKED}"]
+        assert [undo.what for undo in remaining_undos(place / "state")] == [f"{file} {LOCKED}"]
         assert mode(file) == 0o600
     assert not undone.exists()
     done = ccmix_restore(place / "state")

@@ -14,7 +14,7 @@ import pytest
 from ccmix.archive import ArchiveError, RunFolder
 from ccmix.cluster import messages
 from ccmix.cluster.messages import KERNEL, USERLAND, Reply, decoded, encoded
-from ccmix.cluster.worker import WrongReplyError, arrived
+from ccmix.cluster.worker import WrongReplyError, store_reply
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Group, GuestRoot, LabKernel, Run
 from ccmix.run.campaign import Attempt
@@ -46,7 +46,7 @@ def test_a_finished_run_is_put_in_its_place(attempt: Attempt, tmp_path: Path) ->
     reply = decoded(
         encoded(Reply("finished", WORKER, files=packed(tmp_path / "made", attempt.run, MADE_WITH)))
     )
-    finished = arrived(replace(attempt, failures=("once",)), NEEDED, reply, None)
+    finished = store_reply(replace(attempt, failures=("once",)), NEEDED, reply, None)
     assert finished.execution.retries == ("once",)
     assert attempt.folder.read() == finished
     assert (attempt.folder.path / "logs" / "guest.log").read_text() == "boots\n"
@@ -72,7 +72,7 @@ def test_what_is_no_finished_run_is_refused(
     with pytest.raises(
         WrongReplyError, match=f"the reply of {WORKER} is not a finished run: .*{said}"
     ):
-        arrived(attempt, NEEDED, reply, None)
+        store_reply(attempt, NEEDED, reply, None)
     assert not attempt.folder.finished
     assert not (tmp_path / "run.json").exists()
 
@@ -80,7 +80,7 @@ def test_what_is_no_finished_run_is_refused(
 def test_another_run_is_refused(attempt: Attempt, tmp_path: Path) -> None:
     files = packed(tmp_path / "made", replace(attempt.run, seed=8), MADE_WITH)
     with pytest.raises(WrongReplyError, match="sent another run than e all #1"):
-        arrived(attempt, NEEDED, Reply("finished", WORKER, files=files), None)
+        store_reply(attempt, NEEDED, Reply("finished", WORKER, files=files), None)
     assert not attempt.folder.finished
 
 
@@ -100,7 +100,7 @@ def test_a_run_that_was_made_with_other_files_is_refused(
 ) -> None:
     files = packed(tmp_path / "made", attempt.run, replace(MADE_WITH, **change))
     with pytest.raises(WrongReplyError, match=f"{WORKER} made the run with {said}"):
-        arrived(attempt, NEEDED, Reply("finished", WORKER, files=files), None)
+        store_reply(attempt, NEEDED, Reply("finished", WORKER, files=files), None)
     assert not attempt.folder.finished
 
 
@@ -113,7 +113,7 @@ def test_a_shared_file_of_more_than_2_gib_is_read_whole(attempt: Attempt, tmp_pa
     with file.open("rb") as content:
         sha256 = hashlib.file_digest(content, "sha256").hexdigest()
     with pytest.raises(WrongReplyError, match="damaged"):
-        arrived(
+        store_reply(
             attempt, NEEDED, Reply("finished", WORKER, shared=file.name, sha256=sha256), tmp_path
         )
 
@@ -125,8 +125,8 @@ def test_the_shared_folder_is_read_by_the_hash(attempt: Attempt, tmp_path: Path)
     there = Reply("finished", WORKER, shared="run.zip", sha256=hashlib.sha256(files).hexdigest())
     for wrong in (replace(there, sha256="0" * 64), replace(there, shared="../shared/run.zip")):
         with pytest.raises(WrongReplyError, match="not a finished run"):
-            arrived(attempt, NEEDED, wrong, shared)
-    assert arrived(attempt, NEEDED, there, shared).run == attempt.run
+            store_reply(attempt, NEEDED, wrong, shared)
+    assert store_reply(attempt, NEEDED, there, shared).run == attempt.run
     assert not list(shared.iterdir())
 
 
@@ -139,7 +139,7 @@ def test_a_failed_run_names_its_folder_here(attempt: Attempt) -> None:
         files=zipped(x="1"),
     )
     with pytest.raises(GeneratorError, match=f"^{attempt.folder.partial}/x: broken$"):
-        arrived(attempt, NEEDED, reply, None)
+        store_reply(attempt, NEEDED, reply, None)
     assert (attempt.folder.partial / "x").read_text() == "1"
 
 

@@ -302,14 +302,14 @@ def test_a_run_whose_workers_have_all_left_goes_to_others(play: Playing, tmp_pat
             with pytest.raises(GeneratorError):
                 await cluster.executor.make(attempt(tmp_path))
             b = await cluster.add("b")
-            await cluster.looked(lambda: len(cluster.connection.good) == 2)
+            await cluster.looked(lambda: len(cluster.connection.usable) == 2)
             runs = [
                 asyncio.create_task(cluster.executor.make(attempt(tmp_path, number)))
                 for number in (2, 3)
             ]
             await cluster.looked(lambda: "b" in dict(play.runs))
             await cluster.add("c")
-            await cluster.looked(lambda: len(cluster.connection.good) == 3)
+            await cluster.looked(lambda: len(cluster.connection.usable) == 3)
             await b.close()
             assert {run.run.iteration for run in await asyncio.gather(*runs)} == {2, 3}
 
@@ -339,7 +339,7 @@ def test_each_change_to_no_worker_is_said(tmp_path: Path) -> None:
             for number in range(2):
                 await cluster.looked(lambda number=number: len(cluster.said) == number + 1)  # type: ignore[misc]
                 worker = await cluster.add(f"worker-{number}")
-                await cluster.looked(lambda: bool(cluster.connection.good))
+                await cluster.looked(lambda: bool(cluster.connection.usable))
                 await worker.close()
             await run
             await cluster.looked(lambda: len(cluster.said) == 3)

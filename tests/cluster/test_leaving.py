@@ -15,7 +15,7 @@ import pytest
 from ccmix.archive.packed import unpack_folder
 from ccmix.cluster import worker
 from ccmix.cluster.messages import Reply
-from ccmix.cluster.worker import with_files
+from ccmix.cluster.worker import attach_files
 from ccmix.files import replacing
 
 ANSWER = Reply("finished", "tcp://10.0.0.7:4711", "id")
@@ -42,7 +42,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_large_run_goes_through_the_shared_folder(
     folder: Path, shared: Path, tmp_path: Path
 ) -> None:
-    reply = asyncio.run(with_files(ANSWER, folder, f"{shared}/of-this-"))
+    reply = asyncio.run(attach_files(ANSWER, folder, f"{shared}/of-this-"))
     (file,) = shared.iterdir()
     content = file.read_bytes()
     assert (reply.outcome, reply.files, reply.shared) == ("finished", b"", file.name)
@@ -55,7 +55,7 @@ def test_a_large_run_goes_through_the_shared_folder(
 def test_what_is_small_when_packed_goes_through_dask(folder: Path, shared: Path) -> None:
     (folder / "capture").write_bytes(bytes(SIZE))
     for place in (f"{shared}/of-this-", None):
-        reply = asyncio.run(with_files(ANSWER, folder, place))
+        reply = asyncio.run(attach_files(ANSWER, folder, place))
         assert 0 < len(reply.files) < 1000
         assert not reply.shared
     assert not list(shared.iterdir())
@@ -63,14 +63,14 @@ def test_what_is_small_when_packed_goes_through_dask(folder: Path, shared: Path)
 
 @pytest.mark.usefixtures("shared")
 def test_a_large_run_without_a_shared_folder_fails(folder: Path) -> None:
-    reply = asyncio.run(with_files(ANSWER, folder, None))
+    reply = asyncio.run(attach_files(ANSWER, folder, None))
     assert reply.outcome == "failed"
     assert "give a folder that all workers see by --shared" in reply.reason
 
 
 def test_a_shared_folder_that_can_t_be_used_fails_the_run(folder: Path, shared: Path) -> None:
     """Expects no message about the worker, which would get no more runs."""
-    reply = asyncio.run(with_files(ANSWER, folder, str(shared / "none" / "of-this-")))
+    reply = asyncio.run(attach_files(ANSWER, folder, str(shared / "none" / "of-this-")))
     assert (reply.outcome, reply.files) == ("failed", b"")
     assert f"--shared can't be used: {shared}/none/" in reply.reason
 
@@ -91,7 +91,7 @@ def test_nothing_is_left_of_a_run_that_nobody_waits_for(
     monkeypatch.setattr(worker, "replacing", slowly)
 
     async def cancel() -> None:
-        task = asyncio.create_task(with_files(ANSWER, folder, f"{shared}/of-this-"))
+        task = asyncio.create_task(attach_files(ANSWER, folder, f"{shared}/of-this-"))
         await asyncio.to_thread(writing.wait, 60)
         assert list(shared.iterdir())
         task.cancel()

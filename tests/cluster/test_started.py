@@ -94,7 +94,7 @@ def test_a_worker_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     said: list[str] = []
     with pytest.raises(ClusterError, match="no worker could be started"):
-        started.by_ssh([HostRow(1, "dtn", None, "192.0.2.1", None, ())], said.append)
+        started.cluster_by_ssh([HostRow(1, "dtn", None, "192.0.2.1", None, ())], said.append)
     (sentence,) = said
     assert sentence.startswith(
         "dtn: no worker starts there: it did not reach the scheduler within 0.5 s"

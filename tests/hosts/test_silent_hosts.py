@@ -48,10 +48,10 @@ def test_a_host_stand_in_that_hangs_is_remembered(
 
 def test_the_distances_between_attempts_grow(ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(ssh, "exec sleep 60")
-    distances_s = [pool_module.distance_s(former_s) for former_s in (None, 60.0, 120.0, 2000.0)]
+    distances_s = [pool_module.next_wait_s(former_s) for former_s in (None, 60.0, 120.0, 2000.0)]
     assert distances_s == [60.0, 120.0, 240.0, 3600.0]
     monkeypatch.setattr(
-        pool_module, "distance_s", lambda former_s: 0.0 if former_s is None else 1000.0
+        pool_module, "next_wait_s", lambda former_s: 0.0 if former_s is None else 1000.0
     )
     with Hosts("a test") as hosts:
         for _ in range(2):

@@ -271,7 +271,7 @@ def test_nothing_succeeds(
     host: Host, way: str, abi: int, prefix: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(confinement.WAY, way)
-    newest = confinement.way_here()
+    newest = confinement.confinement_way()
     program = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", ATTEMPTS, *host.arguments()]
     reach = Reach((*interpreter(), host.readable), (host.inside,))
     with WayReport() as report:

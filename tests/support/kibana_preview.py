@@ -18,11 +18,11 @@ from ccmix.charts.encodings import colours_of
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.lens import SHADES
 from ccmix.kibana.saved_objects import (
+    AS_SECONDS,
     LINKS_HEIGHT,
-    OF_SECONDS,
     WIDTH,
     Dashboard,
-    GridPlace,
+    GridPosition,
     Json,
     SavedObject,
 )
@@ -55,7 +55,7 @@ def draw(
     """Returns the SVG. `objects` are all saved objects by id, `views` the index patterns of data
     views by theirs.
     """
-    places = dashboard.places()
+    places = dashboard.positions()
     width = WIDTH * COLUMN
     height = HEAD + (max(place.y + place.height for place in places) - LINKS_HEIGHT) * ROW_HEIGHT
     drawn = [
@@ -97,7 +97,7 @@ def _text(x: float, y: float, text: str, size: int, colour: str = "#1a1c21", mor
     )
 
 
-def _framed(number: int, panel: DashboardPanel, place: GridPlace, inside: str) -> str:
+def _framed(number: int, panel: DashboardPanel, place: GridPosition, inside: str) -> str:
     """Returns a panel with its title, with ids that are unique in the dashboard, and no mark that
     is read aloud.
     """
@@ -115,7 +115,9 @@ def _framed(number: int, panel: DashboardPanel, place: GridPlace, inside: str) -
     )
 
 
-def _inside(saved: SavedObject, views: Mapping[str, str], search: Search, place: GridPlace) -> str:
+def _inside(
+    saved: SavedObject, views: Mapping[str, str], search: Search, place: GridPosition
+) -> str:
     width, height = place.width * COLUMN - GAP - 12, place.height * ROW_HEIGHT - GAP - TITLE - 6
     line = saved.to_json()
     panel = panel_of(line, dict(views))
@@ -151,7 +153,7 @@ def _axis(panel: LensPanel, name: str) -> tuple[float, str, str]:
     field = FIELDS.get(column["sourceField"])
     if field is None or column["operationType"] == "unique_count" or field.name == IN_SECONDS:
         return 1, "", "~s"
-    if field.name in OF_SECONDS:
+    if field.name in AS_SECONDS:
         return 1, "s", "~r"
     return AXES.get(field.unit or "", (1, "", "~s"))
 

@@ -1,6 +1,4 @@
-"""Carries JSON lines between the agent and its controller, over descriptors that never block
-the agent.
-"""
+"""Exchanges JSON lines with the controller (the ccmix that drives this agent), without blocking."""
 
 from __future__ import annotations
 
@@ -24,18 +22,21 @@ class ChannelEnded(Exception):
 
 
 class Channel:
-    """Represents the agent's end. Sending on an ended channel does nothing, so that the commands
-    can be ended first.
+    """Represents the agent's end of the connection to its controller.
+
+    Sending on an ended channel does nothing, so that the agent can still end its commands and undo
+    its changes.
     """
 
     def __init__(self, receives: int, sends: int) -> None:
+        """Takes the descriptors for receiving and sending, usually standard input and output."""
         self.receives = receives
         self.sends = sends
         os.set_blocking(receives, False)
         os.set_blocking(sends, False)
         self._received = bytearray()
         self._unsent = bytearray()
-        self._searched = 0
+        self._searched_bytes = 0
         self.ended = False
 
     @property
@@ -44,11 +45,14 @@ class Channel:
 
     @property
     def full(self) -> bool:
+        """Returns whether so much is unsent that the agent should not read more output of its
+        commands.
+        """
         return len(self._unsent) > FULL_BYTES
 
     def receive(self) -> list[ControllerMessage]:
-        """Returns the received messages. Raises ChannelEnded, and ValueError if they do not follow
-        the protocol.
+        """Returns the messages that have arrived completely. Raises ChannelEnded, and ValueError if
+        they do not follow the protocol.
         """
         try:
             data = os.read(self.receives, READ_BYTES)
@@ -59,24 +63,25 @@ class Channel:
         if not data:
             raise ChannelEnded("the controller has closed the channel")
         self._received += data
-        end = self._received.rfind(b"\n", self._searched)
-        self._searched = len(self._received)
+        end = self._received.rfind(b"\n", self._searched_bytes)
+        self._searched_bytes = len(self._received)
         if end < 0:
             if len(self._received) > MOST_RECEIVED:
                 raise ValueError(f"more than {MOST_RECEIVED} bytes without an end")
             return []
         lines = bytes(self._received[:end]).split(b"\n")
         del self._received[: end + 1]
-        self._searched = len(self._received)
-        return [_message(line) for line in lines]
+        self._searched_bytes = len(self._received)
+        return [_parse_message(line) for line in lines]
 
     def send(self, message: AgentMessage | CommandMessage) -> None:
-        """Queues a message, and sends as much as possible at once."""
+        """Queues a message, and sends as much of the queue as is possible without waiting."""
         if not self.ended:
-            self._unsent += json.dumps(_bounded(message)).encode() + b"\n"
+            self._unsent += json.dumps(_limit_reply(message)).encode() + b"\n"
             self.flush()
 
     def flush(self) -> None:
+        """Sends as much of the queue as is possible without waiting."""
         try:
             while self._unsent:
                 del self._unsent[: os.write(self.sends, self._unsent[:READ_BYTES])]
@@ -87,15 +92,15 @@ class Channel:
             self._unsent.clear()
 
     def flush_all(self, timeout_s: float) -> None:
-        """Waits until all is sent, or for the timeout."""
+        """Sends the whole queue. It waits for the controller to read, but at most `timeout_s`."""
         deadline = Deadline(timeout_s)
         while self._unsent and not deadline.expired:
             select.select([], [self.sends], [], 0.1)
             self.flush()
 
 
-def _message(line: bytes) -> ControllerMessage:
-    """Returns the JSON object of a line. Raises ValueError."""
+def _parse_message(line: bytes) -> ControllerMessage:
+    """Returns the message in a line of JSON. Raises ValueError."""
     try:
         message = json.loads(line)
     except RecursionError as error:
@@ -105,9 +110,9 @@ def _message(line: bytes) -> ControllerMessage:
     return cast("ControllerMessage", message)
 
 
-def _bounded(message: AgentMessage | CommandMessage) -> AgentMessage | CommandMessage:
-    """Returns the message, or an error in place of an answer that is longer than the controller
-    accepts.
+def _limit_reply(message: AgentMessage | CommandMessage) -> AgentMessage | CommandMessage:
+    """Returns the message; if it is a reply that is longer than the controller accepts, an error in
+    its place.
     """
     if "reply" in message and len(json.dumps(message)) >= LONGEST_MESSAGE:
         error = f"its answer is longer than {LONGEST_MESSAGE} bytes"

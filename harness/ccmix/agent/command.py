@@ -1,4 +1,4 @@
-"""Runs a command for the agent: its keeper, its pipes, and the ports on which it listens."""
+"""Runs a command for the agent, and passes on its outputs, exit status and listening ports."""
 
 from __future__ import annotations
 
@@ -28,19 +28,24 @@ PIPE_BYTES = 2**16  # a pipe's size, and so the maximum that it holds when its w
 
 
 def listening_ports(pids: Iterable[int]) -> dict[str, list[int]]:
-    """Returns the ports by 'tcp' and 'udp', in order; only root sees those of other users'
-    processes.
+    """Returns the ports on which these processes listen, sorted, by 'tcp' and 'udp'. Only root sees
+    the ports of other users' processes.
     """
     ports_by_transport: dict[str, set[int]] = {transport: set() for transport in TABLES}
     for pid in pids:
         inodes = _socket_inodes(pid)
         for transport, (files, state) in TABLES.items():
             for file in files if inodes else ():
-                ports_by_transport[transport] |= _ports(f"/proc/{pid}/net/{file}", state, inodes)
+                ports_by_transport[transport] |= _listening_ports_in(
+                    f"/proc/{pid}/net/{file}", state, inodes
+                )
     return {transport: sorted(ports) for transport, ports in ports_by_transport.items()}
 
 
 def _socket_inodes(pid: int) -> set[str]:
+    """Returns the inode numbers of a process's sockets, by which the kernel's tables name them;
+    none if the process has ended or is another user's.
+    """
     inodes = set()
     with contextlib.suppress(OSError):  # it has ended, or is another user's
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
@@ -51,9 +56,10 @@ def _socket_inodes(pid: int) -> set[str]:
     return inodes
 
 
-def _ports(table: str, state: str, inodes: set[str]) -> set[int]:
-    """Returns the ports of the sockets with these inodes in this state. Columns: sl local remote st
-    ... inode (the tenth).
+def _listening_ports_in(table: str, state: str, inodes: set[str]) -> set[int]:
+    """Returns the local ports of the sockets with these inodes and this state in a table such as
+    /proc/PID/net/tcp. Its columns are: sl, local address, remote address, state, ..., inode (the
+    tenth).
     """
     ports = set()
     with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:  # noqa: PTH123
@@ -64,20 +70,20 @@ def _ports(table: str, state: str, inodes: set[str]) -> set[int]:
     return ports
 
 
-def privileged_argv(argv: Sequence[str], privileged: bool) -> list[str]:
-    """Returns the command as root runs it, or as a user runs it who may become root without a
-    password.
+def argv_with_sudo(argv: Sequence[str], privileged: bool) -> list[str]:
+    """Returns the command, with `sudo -n` before it if it is `privileged` and this process is not
+    root.
     """
     return ["sudo", "-n", *argv] if privileged and os.geteuid() != 0 else list(argv)
 
 
 class AgentCommand:
-    """Represents a command that was started. It reports through `send`, and is `gone` when none of
+    """Represents a command that the agent has started for its controller. It is `gone` when none of
     its processes is left.
 
-    Messages: {"id", "stdout" | "stderr": base64}, {"id", "failed": reason} if it can't be started,
-    {"id", "exit": status} after all of its output, and finally {"id", "gone": true, "left":
-    [pid...]}.
+    It reports through `send`: {"id", "stdout" | "stderr": base64}, {"id", "failed": reason} if it
+    can't be started, {"id", "exit": status} after all of its output, and finally {"id", "gone":
+    true, "left": [pid...]} with the processes that could not be ended.
     """
 
     def __init__(
@@ -88,11 +94,17 @@ class AgentCommand:
         lock: int | None,
         send: Callable[[CommandMessage], None],
     ) -> None:
+        """Starts the command in a keeper, a process that keeps control of all its processes (see
+        keeper.py).
+
+        `number` is the command's id in messages, `stdin` all of its input, and `lock` the
+        descriptor of the host's lock, which the keeper holds until the command is gone.
+        """
         self._number = number
         self._send = send
         self._input = memoryview(stdin)
         self._left: list[int] = []
-        self._unread = b""
+        self._incomplete_line = b""
         self.gone = False
         keeper_stdin, self.stdin = os.pipe()
         stdout, keeper_stdout = os.pipe()
@@ -109,8 +121,8 @@ class AgentCommand:
         self.feed()
 
     def end(self) -> None:
-        """Sends SIGTERM to the command and to all processes that it has started, and SIGKILL after
-        a while; they are gone some time later.
+        """Has the keeper send SIGTERM to all processes of the command, and SIGKILL after a while.
+        They are gone some time later, which handle_reports() notices.
         """
         if not self.gone:
             os.kill(self.keeper, signal.SIGTERM)
@@ -127,8 +139,8 @@ class AgentCommand:
         )
 
     def feed(self) -> None:
-        """Writes as much as fits to its standard input, and closes it (`stdin` is -1) at the
-        end.
+        """Writes as much of its input as its pipe takes without blocking. Closes the pipe after all
+        input, and sets `stdin` to -1 then.
         """
         if self.stdin < 0:
             return
@@ -143,7 +155,9 @@ class AgentCommand:
         self.stdin = -1
 
     def pass_on(self, output: int) -> bool:
-        """Reads from one of the outputs; returns whether there may be more at once."""
+        """Sends the controller the next part of an output, which `output` names by its descriptor.
+        Returns whether there may be more without waiting.
+        """
         if output not in self.outputs:  # closed in the meantime
             return False
         try:
@@ -163,29 +177,36 @@ class AgentCommand:
         )
         return True
 
-    def hear(self) -> None:
-        """Reads the reports of its keeper."""
+    def handle_reports(self) -> None:
+        """Reads the keeper's reports, and passes them on to the controller. The end of their pipe
+        means that the command is gone.
+        """
         data = os.read(self.status, CHUNK_BYTES)
-        *lines, self._unread = (self._unread + data).split(b"\n")
+        *lines, self._incomplete_line = (self._incomplete_line + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
             self._left = message.get("left", self._left)
             if "left" not in message:
-                self._drain()
+                self._pass_on_written()
                 self._send(cast("CommandMessage", {"id": self._number, **message}))
         if not data:
             self._close()
 
-    def _drain(self) -> None:
-        """Passes on what was written before now; daemons may go on writing."""
+    def _pass_on_written(self) -> None:
+        """Passes on all output that was written before now. It stops after a full pipe's worth,
+        because daemons may go on writing.
+        """
         for output in list(self.outputs):
-            read = 0
-            while read <= PIPE_BYTES and self.pass_on(output):
-                read += CHUNK_BYTES
+            read_bytes = 0
+            while read_bytes <= PIPE_BYTES and self.pass_on(output):
+                read_bytes += CHUNK_BYTES
 
     def _close(self) -> None:
+        """Passes on the last output, and releases the keeper and the pipes of a command that is
+        gone.
+        """
         os.waitpid(self.keeper, 0)
-        self._drain()
+        self._pass_on_written()
         for descriptor in {self.status, self.stdin, *self.outputs} - {-1}:
             os.close(descriptor)
         self.outputs = {}

@@ -1,5 +1,6 @@
-"""Measures time limits. It is in this package because everything may import it, and the agent
-imports nothing else of ccmix.
+"""Measures time limits by the monotonic clock.
+
+It is in the agent's package because the agent imports nothing else of ccmix.
 """
 
 import time
@@ -8,7 +9,7 @@ _SOON_S = 0.001
 
 
 class Deadline:
-    """Describes a moment of the monotonic clock, by which something must have happened."""
+    """Represents a moment of the monotonic clock by which something must have happened."""
 
     def __init__(self, seconds: float) -> None:
         """Sets the moment to this number of seconds from now, which may be negative."""
@@ -28,13 +29,15 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """Returns the seconds until then, and 0 after it, for select, sleep and wait."""
+        """Returns the seconds until the deadline, and 0 after it, as select, sleep and wait take
+        them.
+        """
         return max(0.0, self._moment_s - time.monotonic())
 
     @property
     def socket_timeout_s(self) -> float:
-        """Returns the seconds until then for socket.settimeout, for which 0 means not to wait at
-        all.
+        """Returns the seconds until the deadline for socket.settimeout(). After it, they are a
+        millisecond, because 0 would make the socket non-blocking.
         """
         return self.remaining_s or _SOON_S
 
@@ -43,5 +46,5 @@ class Deadline:
         return time.monotonic() >= self._moment_s
 
     def allows(self, seconds: float) -> bool:
-        """Returns whether something that takes this time would end before the deadline."""
+        """Returns whether something that takes `seconds` would end before the deadline."""
         return time.monotonic() + seconds <= self._moment_s

@@ -1,5 +1,4 @@
-"""Keeps the undo journal: it writes each change of this machine to disk before a run makes the
-change.
+"""Keeps the undo journal: before a run changes this machine, the command that undoes it is on disk.
 
 A journal is a file of JSON lines in the state folder, held open and locked (flock) by the process
 that writes it. A file without a lock was left by a process that died; `restore` carries out its
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
 JOURNALS = "undo-*.jsonl"
-_OURS = (
+_OUR_PREFIXES = (
     "undo-",
     "pscheduler-task-",
     "index",
@@ -56,8 +55,8 @@ def boot_id() -> str:
 
 
 def host_id() -> str:
-    """Returns an id that distinguishes this host from others (machine-id(5)), or its name if there
-    is no such id.
+    """Returns an id that distinguishes this host from others: that of machine-id(5), or the host's
+    name if it has none.
     """
     try:
         return Path("/etc/machine-id").read_text().strip() or os.uname().nodename
@@ -66,8 +65,8 @@ def host_id() -> str:
 
 
 def network_namespace() -> int:
-    """Returns a number that no other network namespace has before the next boot; on kernels before
-    5.14, no other at the same time.
+    """Returns a number for this process's network namespace, which no other one has before the next
+    boot; on kernels before 5.14, no other one at the same time.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         try:
@@ -79,17 +78,18 @@ def network_namespace() -> int:
 
 
 def state_folder() -> Path:
-    """Returns the folder of journals: $CCMIX_STATE, otherwise /var/lib/ccmix for root and the state
-    folder (XDG) for other users.
+    """Returns the folder of journals: $CCMIX_STATE, otherwise /var/lib/ccmix for root, and
+    ~/.local/state/ccmix (or in $XDG_STATE_HOME) for other users.
     """
-    if named := os.environ.get(STATE):
-        return Path(named)
+    if from_environment := os.environ.get(STATE):
+        return Path(from_environment)
     if os.geteuid() == 0:
         return Path("/var/lib/ccmix")
     return Path(os.environ.get("XDG_STATE_HOME") or _home() / ".local/state", "ccmix")
 
 
 def _home() -> Path:
+    """Returns the user's home directory. Raises JournalError if there is none."""
     try:
         return Path.home()
     except RuntimeError as error:
@@ -97,8 +97,8 @@ def _home() -> Path:
 
 
 class JournalError(OSError):
-    """Reports that an undo can't be written, with the file and what to do. The change is not made
-    then.
+    """Reports that an undo can't be written to disk, with the file and what to do. The change is
+    not made then.
     """
 
     def __str__(self) -> str:
@@ -110,8 +110,8 @@ class JournalError(OSError):
 
 
 class JournalLine(TypedDict, total=False):
-    """Holds a line of a journal: its head, a change with its undo, or a note that a change was
-    made, is being undone, or was undone.
+    """Holds a line of a journal: the head, or a change (`what`) with its undo, or a note that the
+    change with this number was made, is being undone, or was undone.
     """
 
     boot_id: str
@@ -128,8 +128,11 @@ class JournalLine(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Undo:
-    """Describes a command that takes back one change. It is `certain` unless the process died while
-    it made the change or took it back, because then there may be nothing to undo.
+    """Describes a command that takes back one change.
+
+    It is `certain` if the change was surely made and not taken back. Otherwise the process died
+    while it made the change or took it back, so there may be nothing to undo, and the command may
+    fail.
     """
 
     number: int
@@ -139,31 +142,38 @@ class Undo:
 
 
 class Journal:
-    """Writes the journal of this process; the file is removed when its context ends with nothing
-    left to undo.
+    """Writes the journal of this process, in a context. When the context ends with nothing left to
+    undo, the file is removed; otherwise `ccmix restore` finds it.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
+        """Takes the state folder, in which the journal's file is made when the context begins; None
+        means that of this user.
+        """
         self._folder = folder or state_folder()
         self._file: IO[bytes] | None = None
-        self._next = 0
-        self._pending: set[int] = set()
+        self._next_number = 0
+        self._not_undone: set[int] = set()
 
     def __enter__(self) -> Journal:
+        """Begins the journal. Raises JournalError."""
         try:
-            self._begin()
+            self._create_file()
         except OSError as error:
             raise JournalError(
                 error.errno, error.strerror, error.filename or str(self._folder)
             ) from error
         return self
 
-    def _begin(self) -> None:
+    def _create_file(self) -> None:
+        """Makes the journal's file, locks it and writes its head. Only then does it get the name by
+        which restore() finds it.
+        """
         private_folder(self._folder)
         self._path = self._folder / JOURNALS.replace("*", f"{os.getpid()}-{os.urandom(4).hex()}")
         unlocked = self._path.with_suffix(".new")  # restore() must not find it before it is locked
-        new = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(unlocked, new, 0o600), "a+b", 0)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.fdopen(os.open(unlocked, flags, 0o600), "a+b", 0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX)
             head = {
@@ -185,47 +195,48 @@ class Journal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Removes the journal's file, unless it has a change that was not undone."""
         assert self._file
-        if not self._pending:
+        if not self._not_undone:
             self._path.unlink()
         self._file.close()
 
     def about_to(self, what: str, undo: Sequence[str]) -> int:
-        """Announces a change, and the command that takes it back; both are on disk when it returns
-        the number.
+        """Records a change before it is made, with the command that takes it back, and returns the
+        change's number. The record is on disk when this returns. Raises JournalError.
         """
-        number, self._next = self._next, self._next + 1
+        number, self._next_number = self._next_number, self._next_number + 1
         self._write({"number": number, "what": what, "undo": list(undo)})
-        self._pending.add(number)
+        self._not_undone.add(number)
         return number
 
     def made(self, number: int) -> None:
-        """Notes that the change was made, so that its undo must succeed."""
+        """Notes that the change was made, so its undo is certain: it must succeed."""
         self._write({"number": number, "made": True})
 
     def undoing(self, number: int) -> None:
-        """Notes that the undo begins. If there is no later note, the undo may or may not have taken
-        effect.
+        """Notes that the undo begins. If no later note follows, nobody knows whether the undo has
+        taken effect.
         """
-        _note(self._opened, {"number": number, "undoing": True})
+        _write_if_possible(self._opened, {"number": number, "undoing": True})
 
     def not_undone(self, number: int) -> None:
         """Notes that the undo failed, so the change still exists."""
-        _note(self._opened, {"number": number, "made": True})
+        _write_if_possible(self._opened, {"number": number, "made": True})
 
     def undone(self, number: int) -> None:
         """Notes that the change was taken back, or never made, so nothing is left to do."""
-        self._pending.discard(number)
+        self._not_undone.discard(number)
         self._write({"number": number, "undone": True})
 
     def undo_all(self) -> list[tuple[Undo, str | None]]:
-        """Carries out the remaining undos, last change first; returns each undo with the reason why
-        it failed, or None.
+        """Carries out the remaining undos, last change first. Returns each with the reason why it
+        failed, or None.
         """
         assert self._file
         lines, _ = read_lines(self._file)
         undos = list(undo_all(lines, self._file))
-        self._pending.difference_update(undo.number for undo, reason in undos if reason is None)
+        self._not_undone.difference_update(undo.number for undo, reason in undos if reason is None)
         return undos
 
     @property
@@ -234,6 +245,7 @@ class Journal:
         return self._file
 
     def _write(self, line: dict[str, object]) -> None:
+        """Writes a line, which is on disk when this returns. Raises JournalError."""
         try:
             _write(self._opened, line)
         except OSError as error:
@@ -241,8 +253,10 @@ class Journal:
 
 
 def private_folder(folder: Path) -> None:
-    """Makes a state folder that only its user may enter. An existing folder is made private, unless
-    all users may write in it or it has files that are not ccmix's. Raises OSError.
+    """Makes a state folder that only its user may enter. Raises OSError.
+
+    A folder that exists is made private, unless it seems to be shared on purpose: all users may
+    write in it, or it has files that are not ccmix's.
     """
     try:
         folder.mkdir(0o700, parents=True)
@@ -251,13 +265,13 @@ def private_folder(folder: Path) -> None:
         is_open = (
             status.st_mode & 0o077 and not status.st_mode & 0o002 and status.st_uid == os.geteuid()
         )
-        if is_open and all(file.name.startswith(_OURS) for file in folder.iterdir()):
+        if is_open and all(file.name.startswith(_OUR_PREFIXES) for file in folder.iterdir()):
             folder.chmod(0o700)
 
 
 def remove_begun(folder: Path, pattern: str) -> None:
-    """Removes files that were to get a name of this pattern, but whose processes were killed before
-    that. Nothing had been changed by then.
+    """Removes files with the suffix .new, from which journals get their final name (`pattern`), if
+    the process that made one died before that. It had not changed anything yet.
     """
     for path in folder.glob(str(Path(pattern).with_suffix(".new"))):
         with contextlib.suppress(OSError), path.open("rb") as file:
@@ -268,42 +282,47 @@ def remove_begun(folder: Path, pattern: str) -> None:
 
 
 def is_of_this_boot(lines: Sequence[JournalLine]) -> bool:
-    """Returns whether a journal may have been written since the last boot. A journal without a head
-    may.
+    """Returns whether a journal may have been written since the last boot, which has undone all
+    changes. A journal without a head may have been.
     """
     return not lines or lines[0].get("boot_id") == boot_id()
 
 
-def is_here(head: JournalLine) -> bool:
-    """Returns whether a journal belongs to this host: homes may be shared over a network."""
+def is_of_this_host(head: JournalLine) -> bool:
+    """Returns whether a journal belongs to this host. A home directory that several hosts share has
+    the journals of all.
+    """
     return bool(head.get("host", host_id()) == host_id())
 
 
 def undo_all(lines: Sequence[JournalLine], file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
+    """Carries out the undos of a journal's lines that are left, last change first, and notes each
+    in its file. Yields each with the reason why it failed, or None.
+    """
     for undo in reversed(pending(lines)):
-        _note(file, {"number": undo.number, "undoing": True})
-        reason, ended = _failure(undo.argv)
-        if ended and not undo.certain:
+        _write_if_possible(file, {"number": undo.number, "undoing": True})
+        reason, ran_to_end = _carry_out(undo.argv)
+        if ran_to_end and not undo.certain:
             reason = None  # there may have been nothing to undo
         if reason is None:  # not to be carried out again when another one fails
-            _note(file, {"number": undo.number, "undone": True})
+            _write_if_possible(file, {"number": undo.number, "undone": True})
         elif undo.certain:
-            _note(file, {"number": undo.number, "made": True})
+            _write_if_possible(file, {"number": undo.number, "made": True})
         yield undo, reason
 
 
-def _note(file: IO[bytes], line: dict[str, object]) -> None:
-    """Writes a line if it can, because a full disk must not prevent an undo."""
+def _write_if_possible(file: IO[bytes], line: dict[str, object]) -> None:
+    """Writes a line, but ignores an error: a full disk must not prevent an undo."""
     with contextlib.suppress(OSError):
         _write(file, line)
 
 
-def _failure(argv: Sequence[str]) -> tuple[str | None, bool]:
-    """Carries out an undo; returns in one line why it failed, or None, and whether it ran to its
-    end.
+def _carry_out(argv: Sequence[str]) -> tuple[str | None, bool]:
+    """Runs the command of an undo. Returns the reason why it failed, in one line (None if it did
+    not), and whether it ran to its end.
 
-    Processes that it leaves in the background are not waited for: outputs go to a file, whose end
-    nothing has to wait for.
+    It does not wait for processes that the command leaves in the background. So the outputs go to a
+    file: a pipe would stay open as long as such a process lives.
     """
     with _file_for_output() as output:
         try:
@@ -329,8 +348,8 @@ def _failure(argv: Sequence[str]) -> tuple[str | None, bool]:
 
 
 def _file_for_output() -> IO[bytes]:
-    """Opens a file without a name, in memory if no disk has room, so that an undo is possible even
-    then.
+    """Opens a temporary file without a name, in memory if no disk has room, because an undo must be
+    possible even then.
     """
     try:
         return tempfile.TemporaryFile()
@@ -339,8 +358,8 @@ def _file_for_output() -> IO[bytes]:
 
 
 def _write(file: IO[bytes], line: dict[str, object]) -> None:
-    """Writes a line, which is on disk on return; if the disk is full, no part of it is. Raises
-    OSError.
+    """Writes a line, which is on disk when this returns. If the disk is full, it leaves no part of
+    the line. Raises OSError.
     """
     text = json.dumps(line).encode() + b"\n"
     size = os.fstat(file.fileno()).st_size
@@ -354,8 +373,8 @@ def _write(file: IO[bytes], line: dict[str, object]) -> None:
 
 
 def pending(lines: Sequence[JournalLine]) -> list[Undo]:
-    """Returns the undos of a journal that were not carried out, in the order of the changes; none
-    if it is from another boot.
+    """Returns the undos of a journal that were not carried out, in the order of the changes. There
+    are none in a journal from an earlier boot.
     """
     if not is_of_this_boot(lines):
         return []
@@ -377,8 +396,8 @@ def pending(lines: Sequence[JournalLine]) -> list[Undo]:
 def read_lines(file: IO[bytes]) -> tuple[list[JournalLine], bool]:
     """Returns the lines of a journal, the head first, and whether it is damaged.
 
-    A line that was cut short when its process died is not damage, because nothing had been changed
-    by then.
+    A last line that was cut short when its process died is not damage, because the change of that
+    line had not been made yet.
     """
     file.seek(0)
     texts = [text for text in file.read().decode(errors="replace").splitlines() if text.strip()]
@@ -389,7 +408,7 @@ def read_lines(file: IO[bytes]) -> tuple[list[JournalLine], bool]:
             line = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        if _is_line(line):
+        if _is_journal_line(line):
             lines.append(line)
         else:
             damaged = True
@@ -398,8 +417,10 @@ def read_lines(file: IO[bytes]) -> tuple[list[JournalLine], bool]:
     return lines, damaged
 
 
-def _is_line(line: object) -> TypeGuard[JournalLine]:
-    """Returns whether a value is a head, a change with its undo, or a note."""
+def _is_journal_line(line: object) -> TypeGuard[JournalLine]:
+    """Returns whether a JSON value is a line of a journal: a head, a change with its undo, or a
+    note.
+    """
     if not isinstance(line, dict):
         return False
     if "boot_id" in line:
@@ -412,5 +433,5 @@ def _is_line(line: object) -> TypeGuard[JournalLine]:
     return (
         isinstance(line.get("what"), str)
         and isinstance(undo, list)
-        and all(isinstance(w, str) for w in undo)
+        and all(isinstance(word, str) for word in undo)
     )

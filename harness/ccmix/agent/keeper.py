@@ -1,10 +1,9 @@
-"""Keeps control of a command for the agent: a keeper is a process between the two from which no
-process of the command can escape.
+"""Defines the keeper, a process between the agent and a command that controls all its processes.
 
-The agent forks it. It starts the command in a session of its own, and is its subreaper: a
-descendant whose parent ends, such as a daemon, becomes the keeper's child. So if a keeper has no
-children, no process of the command is left. The keeper ends all of them when it gets SIGTERM, which
-the kernel also sends when the agent dies.
+No process of the command can escape from it. The agent forks it. It starts the command in a session
+of its own, and is its subreaper: a descendant whose parent ends, such as a daemon, becomes the
+keeper's child. So if a keeper has no children, no process of the command is left. The keeper ends
+all of them when it gets SIGTERM, which the kernel also sends when the agent dies.
 
 It writes one JSON object per line to its status pipe: {"failed": reason} if the command can't be
 started, {"exit": status} of the command itself, {"left": [pid...]} of processes that could not be
@@ -38,8 +37,9 @@ AGENT_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 @dataclass(frozen=True)
 class Descriptors:
-    """Holds the keeper's ends of the pipes, and the agent's lock, if it has one, which the keeper
-    keeps open as long as it lives.
+    """Holds the descriptors that a keeper keeps open: its ends of the pipes, and the agent's lock
+    on the host, so that the host stays locked until all processes of the command have ended (None
+    without a lock).
     """
 
     stdin: int
@@ -50,25 +50,25 @@ class Descriptors:
 
 
 def fork_keeper(argv: Sequence[str], descriptors: Descriptors) -> int:
-    """Starts a command in a keeper; returns the keeper's pid. The caller closes its copies of the
-    pipes' ends.
+    """Starts a command in a new keeper, and returns the keeper's pid. The caller then closes its
+    own copies of the pipe ends in `descriptors`.
     """
     agent = os.getpid()
-    waited_for = {*AGENT_SIGNALS, signal.SIGCHLD}
-    former = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
+    handled_signals = {*AGENT_SIGNALS, signal.SIGCHLD}
+    former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, handled_signals)
     pid = os.fork()
     if pid != 0:
-        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+        signal.pthread_sigmask(signal.SIG_SETMASK, former_mask)
         return pid
     try:
         signal.set_wakeup_fd(-1)
         for number in AGENT_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
-        _close_all_but(descriptors)
+        _close_others(descriptors)
         become_subreaper()
         die_with_parent(signal.SIGTERM)
         if os.getppid() == agent:  # otherwise it died before the kernel could know
-            _Keeper(descriptors.status).keep(argv, descriptors, former)
+            _Keeper(descriptors.status).keep(argv, descriptors, former_mask)
     except BaseException as error:  # no code of the agent may run in here
         with contextlib.suppress(OSError):
             _report(descriptors.status, {"failed": f"the agent's keeper failed: {error!r}"})
@@ -77,15 +77,18 @@ def fork_keeper(argv: Sequence[str], descriptors: Descriptors) -> int:
 
 
 class _Keeper:
+    """Runs in the keeper's process: starts the command, and ends its processes on SIGTERM."""
+
     def __init__(self, status: int) -> None:
+        """Takes the descriptor of the status pipe, to which it writes reports."""
         self._status = status
-        self._command = 0
+        self._command = 0  # its pid
         self._grace: Deadline | None = None  # from the time when it ends the processes
         self._gives_up = Deadline(GIVES_UP_S)
 
     def keep(self, argv: Sequence[str], descriptors: Descriptors, mask: set[int]) -> None:
-        """Runs the command; returns when none of its processes is left, or when the remaining ones
-        can't be ended.
+        """Runs the command until none of its processes is left, or until the remaining ones can't
+        be ended. `mask` is the signal mask that the command starts with.
         """
         try:
             command = subprocess.Popen(
@@ -102,8 +105,8 @@ class _Keeper:
         self._command = command.pid
         for descriptor in (descriptors.stdin, descriptors.stdout, descriptors.stderr):
             os.close(descriptor)
-        while self._reap():
-            timeout_s = self._end(self._grace) if self._grace else 3600.0
+        while self._reap_children():
+            timeout_s = self._continue_ending(self._grace) if self._grace else 3600.0
             if timeout_s is None:
                 _report(self._status, {"left": descendants(os.getpid())})
                 return
@@ -112,8 +115,10 @@ class _Keeper:
                 self._grace, self._gives_up = Deadline(GRACE_S), Deadline(GIVES_UP_S)
                 signal_descendants(os.getpid(), signal.SIGTERM)
 
-    def _reap(self) -> bool:
-        """Notes which processes have ended; returns whether any is left."""
+    def _reap_children(self) -> bool:
+        """Collects the exit statuses of ended processes, and reports the command's own. Returns
+        whether a process is left.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -125,9 +130,9 @@ class _Keeper:
                 code = os.waitstatus_to_exitcode(status)
                 _report(self._status, {"exit": code if code >= 0 else 128 - code})
 
-    def _end(self, grace: Deadline) -> float | None:
-        """Continues to end processes; returns after how many seconds to call it again, or None if
-        that is useless.
+    def _continue_ending(self, grace: Deadline) -> float | None:
+        """Sends SIGKILL to all processes once SIGTERM has had its time. Returns after how many
+        seconds to call it again; None if the processes do not end even so.
         """
         if not grace.expired:
             return grace.remaining_s
@@ -137,9 +142,10 @@ class _Keeper:
         return KILLS_EVERY_S
 
 
-def _close_all_but(descriptors: Descriptors) -> None:
-    """Closes all other descriptors, above all the agent's channel, because a connection stays open
-    while a process holds it.
+def _close_others(descriptors: Descriptors) -> None:
+    """Closes all descriptors that are not in `descriptors`, and connects the standard ones to
+    /dev/null. Above all, it closes the agent's channel, which would stay open as long as the keeper
+    has it.
     """
     kept = {
         descriptors.stdin,
@@ -158,8 +164,8 @@ def _close_all_but(descriptors: Descriptors) -> None:
 
 
 def _report(status: int, message: dict[str, object]) -> None:
-    """Writes a message, even if its reader has died: the command's processes must be ended all the
-    same.
+    """Writes a report to the status pipe. An agent that has died must not keep the keeper from
+    ending the command's processes.
     """
     with contextlib.suppress(BrokenPipeError):
         os.write(status, json.dumps(message).encode() + b"\n")

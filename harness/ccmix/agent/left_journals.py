@@ -1,5 +1,6 @@
-"""Carries out the journals of dead processes. A lock counts only while the process that wrote the
-journal has it open.
+"""Undoes the changes of processes that died, from the journals (see journal.py) that they left.
+
+A journal's lock counts only while the process that wrote the journal has it open.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ccmix.agent.journal import (
     JOURNALS,
     JournalLine,
     Undo,
-    is_here,
     is_of_this_boot,
+    is_of_this_host,
     network_namespace,
     pending,
     read_lines,
@@ -34,12 +35,12 @@ LOCK_TRIES, LOCK_TRIED_EACH_S = 10, 0.1
 
 
 def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
-    """Carries out the undos that dead processes left; yields each undo with the reason why it
-    failed, or None.
+    """Carries out the undos in the journals of dead processes. Yields each undo with the reason why
+    it failed, or None.
 
-    A journal is removed when all of it was undone, or if it is from an earlier boot. A journal of
-    another network namespace is left for an agent there. A damaged one stays, after its readable
-    part was undone.
+    A journal is removed if all of it was undone, or if it is from an earlier boot. A journal of
+    another network namespace is left for an agent there. A damaged journal stays, after its
+    readable part was undone. `folder` is the state folder; None means that of this user.
     """
     folder = folder or state_folder()
     remove_begun(folder, JOURNALS)
@@ -57,16 +58,16 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
         with contextlib.suppress(OSError):  # the disk is full
             file.write(b"\n")  # the last line may lack its end
         failed = damaged
-        for undo, why in undo_all(lines, file):
-            failed = failed or why is not None
-            yield undo, why
+        for undo, failure in undo_all(lines, file):
+            failed = failed or failure is not None
+            yield undo, failure
         if not failed:
             path.unlink()
 
 
-def left(folder: Path | None = None) -> list[Undo]:
-    """Returns the undos that `restore` would carry out, in its order, and the journals that it
-    can't open. Carries out nothing.
+def remaining_undos(folder: Path | None = None) -> list[Undo]:
+    """Returns the undos that restore() would carry out, in its order, but carries out nothing. A
+    journal that can't be opened is listed as an undo without a command.
     """
     undos: list[Undo] = []
     for path, file, reason in left_journals(folder or state_folder()):
@@ -79,8 +80,8 @@ def left(folder: Path | None = None) -> list[Undo]:
 
 
 def left_journals(folder: Path) -> Iterator[tuple[Path, IO[bytes] | None, str]]:
-    """Yields the journals of dead processes of this host and network namespace: each open and
-    locked, or None and the reason why it can't be opened or locked.
+    """Yields the journals of dead processes of this host and network namespace, as (path, file,
+    reason): the file is open and locked, or None with the reason why it can't be opened or locked.
     """
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208 - Path's glob() does not report a folder that it can't read
@@ -91,7 +92,7 @@ def left_journals(folder: Path) -> Iterator[tuple[Path, IO[bytes] | None, str]]:
         return
     for path in (folder / name for name in names if fnmatch.fnmatch(name, JOURNALS)):
         try:
-            opened = _opened(path)
+            opened = _open_journal(path)
         except FileNotFoundError:
             continue  # another one has just carried it out
         except OSError as error:
@@ -99,10 +100,13 @@ def left_journals(folder: Path) -> Iterator[tuple[Path, IO[bytes] | None, str]]:
             continue
         with opened as file:
             lines, _ = read_lines(file)
-            head, here = lines[0] if lines else JournalLine(), network_namespace()
-            if not is_here(head) or (is_of_this_boot(lines) and head.get("netns", here) != here):
+            head = lines[0] if lines else JournalLine()
+            this_namespace = network_namespace()
+            if not is_of_this_host(head) or (
+                is_of_this_boot(lines) and head.get("netns", this_namespace) != this_namespace
+            ):
                 continue
-            is_free = _lock(file, head.get("pid"))
+            is_free = _try_lock(file, head.get("pid"))
             if is_free:
                 yield path, file, ""
             elif is_free is False and is_of_this_boot(lines):
@@ -114,9 +118,9 @@ def left_journals(folder: Path) -> Iterator[tuple[Path, IO[bytes] | None, str]]:
                 )
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_journal(path: Path) -> IO[bytes]:
     """Opens a journal, and makes it private. Raises OSError, also if another user could have
-    written it, because its commands run with the rights of this user.
+    written it: restore() runs its commands with the rights of this user.
     """
     file = os.fdopen(
         os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC),
@@ -131,10 +135,12 @@ def _opened(path: Path) -> IO[bytes]:
     return file
 
 
-def _lock(file: IO[bytes], pid: int | None) -> bool | None:
-    """Locks a journal and returns whether that worked. It tries again for a second, because a dying
-    process may still hold the lock. Returns None if the process that wrote the journal, which has
-    this number, is alive.
+def _try_lock(file: IO[bytes], pid: int | None) -> bool | None:
+    """Locks a journal and returns whether that worked. It tries for a second, because a dying
+    process may still hold the lock.
+
+    `pid` is the process that wrote the journal. Returns None if it is alive, so the journal is in
+    use.
     """
     for _ in range(LOCK_TRIES):
         try:
@@ -149,8 +155,10 @@ def _lock(file: IO[bytes], pid: int | None) -> bool | None:
 
 
 def _has_open(pid: int | None, journal: os.stat_result) -> bool:
-    """Returns whether the process of this number runs as this user and has the file open. That
-    proves more than its start time, and also works for journals of older versions.
+    """Returns whether the process `pid` runs as this user and has this file open. If it has not,
+    the pid may belong to another process by now.
+
+    A comparison of start times would prove less, and would not work for journals of older versions.
     """
     process = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):  # it has ended, or is another user's

@@ -1,12 +1,11 @@
-"""Allows one campaign at a time on a host, with an abstract unix socket, which the kernel frees
-when its owner dies.
+"""Locks a host for one campaign at a time, with an abstract unix socket as the lock.
 
-The socket's name is the same for all users of a network namespace. An agent that finds it taken
-connects and reads the owner's description, a JSON object on one line. If the owner has lost its
-controller, the next agent of the same controller asks it to leave, with a token that only the two
-know. The owner answers with LEAVING, and its connections end when it and its commands have ended.
-Any user may take the name, or connect. So the token is sent only to processes of the same user, and
-is accepted only from them.
+The kernel frees the socket when its owner dies. The socket's name is the same for all users of a
+network namespace. An agent that finds it taken connects and reads the owner's description, a JSON
+object on one line. If the owner has lost its controller, the next agent of the same controller asks
+it to leave, with a token that only the two know. The owner answers with LEAVING, and its
+connections end when it and its commands have ended. Any user may take the name, or connect. So the
+token is sent only to processes of the same user, and is accepted only from them.
 """
 
 from __future__ import annotations
@@ -42,29 +41,33 @@ OWNER = ("campaign", "user", "host", "pid", "since")  # of the controller
 
 
 class LockError(Exception):
-    """Reports that another campaign is using the host; the sentence names it."""
+    """Reports that another campaign is using the host. The message describes its owner."""
 
 
 class HostLock:
-    """Holds the lock. Its `socket` and `connections` are readable when another agent asks for
-    it.
+    """Holds the lock of a host. Its `socket` and `connections` become readable when another agent
+    asks for the lock.
     """
 
     def __init__(self, owner: HostOwner, token: str, tell: Callable[[str], None]) -> None:
-        """Takes the lock; reports in a sentence if it has to wait for it. Raises LockError, within
-        LEAVES_WITHIN_S or sooner.
+        """Takes the lock. `owner` describes this campaign to agents that ask for the lock, and
+        `token` identifies agents of the same controller. `tell` gets a sentence if the lock has to
+        be waited for.
+
+        Raises LockError if another campaign has the lock, after at most LEAVES_WITHIN_S.
         """
         self._line = (
             json.dumps({name: str(value)[:500] for name, value in owner.items()}).encode() + b"\n"
         )
         self._token = token.encode()
-        self.socket = _take(self._token, tell)
+        self.socket = _wait_for_lock(self._token, tell)
         self.socket.setblocking(False)
         self.connections: list[socket.socket] = []
 
     def answer(self) -> socket.socket | None:
-        """Sends a caller the name of the owner; returns the connection on which the caller may send
-        the token, or None.
+        """Accepts an agent that asks for the lock, and sends it the owner's description. Returns
+        the connection, on which the agent may send the token; None if it has left or there are too
+        many.
         """
         try:
             connection, _ = self.socket.accept()
@@ -83,8 +86,8 @@ class HostLock:
         return connection
 
     def is_asked_to_leave(self, connection: socket.socket) -> bool:
-        """Returns whether a caller knew the token. If so, its connection ends with this process,
-        otherwise now.
+        """Returns whether the agent at the other end sent the right token, so this one must leave.
+        If so, the connection stays open until this process ends, otherwise it is closed now.
         """
         try:
             received = connection.recv(LONGEST_LINE)
@@ -98,37 +101,40 @@ class HostLock:
         return False
 
 
-def _take(token: bytes, tell: Callable[[str], None]) -> socket.socket:
+def _wait_for_lock(token: bytes, tell: Callable[[str], None]) -> socket.socket:
+    """Returns the socket that is the lock, after the former owner has left it. Raises LockError."""
     deadline = Deadline(LEAVES_WITHIN_S)
-    waits = False
+    has_told = False
     while True:
-        taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        lock_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            taken.bind(ADDRESS)
-            taken.listen()
+            lock_socket.bind(ADDRESS)
+            lock_socket.listen()
         except OSError as error:
-            taken.close()
+            lock_socket.close()
             if error.errno != errno.EADDRINUSE:
                 raise
         else:
-            return taken
+            return lock_socket
         if deadline.expired:
             raise LockError("the host is in use by a ccmix that has not left in time")
-        if not waits:
+        if not has_told:
             tell(
                 "another ccmix has the host, and may be ending its commands and undoing its changes"
             )
-            waits = True
-        _ask(token, deadline)
+            has_told = True
+        _ask_owner_to_leave(token, deadline)
 
 
-def _ask(token: bytes, deadline: Deadline) -> None:
-    """Asks the owner to leave; returns when the lock may be free. Raises LockError."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(ANSWERS_WITHIN_S)
+def _ask_owner_to_leave(token: bytes, deadline: Deadline) -> None:
+    """Asks the lock's owner to leave, which it does if it knows the token. Returns when the lock
+    may be free. Raises LockError if the owner stays.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(ANSWERS_WITHIN_S)
         try:
-            asking.connect(ADDRESS)
-            line = _answer(asking, ANSWERS_WITHIN_S)
+            connection.connect(ADDRESS)
+            line = _receive_line(connection, ANSWERS_WITHIN_S)
             if line is None:
                 raise LockError(
                     "the host is in use by a ccmix that does not answer, or whose commands can't "
@@ -137,20 +143,20 @@ def _ask(token: bytes, deadline: Deadline) -> None:
             if not line:  # its last holder has ended
                 return
             if not _is_of_this_user(
-                asking
+                connection
             ):  # so it is not an agent of this controller, and may want to steal the token
-                raise LockError(_sentence(line))
-            asking.send(token)
-            if _answer(asking, LEAVES_OR_NOT_WITHIN_S) != LEAVING:
-                raise LockError(_sentence(line))
-            _answer(asking, deadline.remaining_s)
+                raise LockError(_describe_owner(line))
+            connection.send(token)
+            if _receive_line(connection, LEAVES_OR_NOT_WITHIN_S) != LEAVING:
+                raise LockError(_describe_owner(line))
+            _receive_line(connection, deadline.remaining_s)
         except OSError:  # not yet listening, or freed meanwhile
             time.sleep(0.02)
 
 
 def _is_of_this_user(connection: socket.socket) -> bool:
     """Returns whether the process at the other end runs as the same user, according to the kernel
-    (unix(7)).
+    (SO_PEERCRED, unix(7)).
     """
     _, uid, _ = struct.unpack(
         "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -158,16 +164,16 @@ def _is_of_this_user(connection: socket.socket) -> bool:
     return bool(uid == os.geteuid())
 
 
-def _answer(asking: socket.socket, timeout_s: float) -> bytes | None:
-    """Returns a line, which is empty if the other end is closed; None after the timeout."""
-    if not select.select([asking], [], [], timeout_s)[0]:
+def _receive_line(connection: socket.socket, timeout_s: float) -> bytes | None:
+    """Returns the next line, which is empty if the other end has closed; None after the timeout."""
+    if not select.select([connection], [], [], timeout_s)[0]:
         return None
-    return asking.recv(LONGEST_LINE)
+    return connection.recv(LONGEST_LINE)
 
 
-def _sentence(line: bytes) -> str:
-    """Returns the lock's owner as a sentence, in printable characters only, because any user of the
-    host may have written the line.
+def _describe_owner(line: bytes) -> str:
+    """Returns a sentence about the lock's owner, from the JSON that it has sent. It has only
+    printable characters, because any user of the host may have written it.
     """
     try:
         owner = dict(json.loads(line))

@@ -1,5 +1,6 @@
-"""Declares the messages of the agent's protocol, which are JSON objects; docs/development.md has a
-table of them.
+"""Declares the JSON messages between an agent on a host and its controller, the user's ccmix.
+
+docs/development.md has a table of them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ BEATS_IN_SILENCE = 6  # of each side, in the time after which the other side tre
 
 
 class HostOwner(TypedDict):
-    """Describes the controller that is using a host, for other controllers that want it."""
+    """Describes the controller that is using a host, for the error of other controllers that want
+    it.
+    """
 
     campaign: str
     user: str
@@ -24,7 +27,9 @@ class HostOwner(TypedDict):
 
 
 class ControllerMessage(TypedDict, total=False):
-    """Carries a message of the controller: the first message, or an operation with its fields."""
+    """Holds a message of the controller: the first one (owner, token, silence_s, onlooker), or an
+    operation `op` with its fields.
+    """
 
     owner: HostOwner
     token: str
@@ -42,8 +47,9 @@ class ControllerMessage(TypedDict, total=False):
 
 
 class AgentHello(TypedDict, total=False):
-    """Describes an agent and its host. An agent with a journal sends `restored`, an onlooker
-    `left`.
+    """Holds the agent's first report, about itself and its host. `restored` has the changes that
+    dead processes left, which it has undone, each with the reason if that failed. An onlooker
+    undoes nothing, and sends them as `left`.
     """
 
     pid: int
@@ -59,7 +65,9 @@ class AgentHello(TypedDict, total=False):
 
 
 class AgentReply(TypedDict, total=False):
-    """Carries the agent's answer to an operation; `tcp` and `udp` are ports."""
+    """Holds the agent's answer to an operation, whose number is `reply`. `tcp` and `udp`
+    are ports.
+    """
 
     reply: int
     error: str
@@ -71,8 +79,8 @@ class AgentReply(TypedDict, total=False):
 
 
 class CommandMessage(TypedDict, total=False):
-    """Carries the agent's report about a command; `left` has pids of processes that could not be
-    ended.
+    """Holds the agent's report about a command, whose number is `id`. `left` has the pids of
+    processes that could not be ended.
     """
 
     id: int
@@ -85,8 +93,8 @@ class CommandMessage(TypedDict, total=False):
 
 
 class AgentMessage(AgentReply, total=False):
-    """Carries the agent's other messages; `left` has changes that were not undone, each with the
-    reason.
+    """Holds any other message of the agent. `left` is the last one: the changes that were not
+    undone, each with the reason.
     """
 
     waits: str

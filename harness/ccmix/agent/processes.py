@@ -1,4 +1,4 @@
-"""Finds the descendants of processes of this machine, and ends them together."""
+"""Finds all descendants of a process on this machine, and signals them."""
 
 from __future__ import annotations
 
@@ -16,36 +16,38 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def become_subreaper() -> None:
-    """Makes descendants whose parent dies children of this process, and not of init."""
+    """Makes this process the new parent of descendants whose parent dies, in place of init, so that
+    it can find daemons.
+    """
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Lets the kernel send the signal to this process when its parent dies, unless the parent has
-    died already.
+    """Has the kernel send this process a signal when its parent dies. Does nothing if the parent
+    has already died, so the caller checks that afterwards.
     """
     _prctl(PR_SET_PDEATHSIG, signal_number)
 
 
 def _prctl(option: int, value: int) -> None:
+    """Calls prctl(2), for which Python has no function. Raises OSError."""
     zero = ctypes.c_ulong(0)
     if _libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option})")
 
 
 def descendants(ancestor: int) -> list[int]:
-    """Returns all descendants of a process, nearest first. A process that forks at the same time
-    may be missed, so call it again.
+    """Returns the pids of all descendants of a process, nearest first. A process that is forked at
+    the same time may be missed, so call it again.
     """
     pids: list[int] = []
     unread = [ancestor]
-    parents = (
-        None if Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists() else _parents()
-    )
+    kernel_lists_children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists()
+    parents = None if kernel_lists_children else _parent_of_each()
     while unread:
         parent = unread.pop(0)
         if parents is None:
-            children = _children(parent)
+            children = _kernel_children(parent)
         else:
             children = [child for child, its_parent in parents.items() if its_parent == parent]
         pids += children
@@ -68,8 +70,8 @@ def command_line(pid: int) -> str:
 
 
 def signal_descendants(ancestor: int, signal_number: int) -> list[int]:
-    """Sends the signal; returns those that this user may not signal, which are then asked to end
-    through sudo.
+    """Sends a signal to all descendants of a process. Those that this user may not signal, such as
+    commands of sudo, get it through sudo; returns their pids.
     """
     denied = []
     for pid in descendants(ancestor):
@@ -93,9 +95,9 @@ def signal_descendants(ancestor: int, signal_number: int) -> list[int]:
     return denied
 
 
-def _children(parent: int) -> list[int]:
-    """Returns the children of all threads of a process, as the kernel lists them
-    (CONFIG_PROC_CHILDREN); at once, unlike _parents().
+def _kernel_children(parent: int) -> list[int]:
+    """Returns the children of a process (of all its threads), as the kernel lists them with
+    CONFIG_PROC_CHILDREN. This is much faster than _parent_of_each().
     """
     children: list[int] = []
     with contextlib.suppress(OSError):  # it has ended
@@ -105,8 +107,10 @@ def _children(parent: int) -> list[int]:
     return children
 
 
-def _parents() -> dict[int, int]:
-    """Returns the parent of each process of the machine."""
+def _parent_of_each() -> dict[int, int]:
+    """Returns the parent's pid for each process of the machine, by pid. It is for kernels that do
+    not list children.
+    """
     parents = {}
     for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended

@@ -1,8 +1,7 @@
-"""Carries out the requests of the agent's controller, and undoes and ends all of it when the
-controller is gone.
+"""Serves the agent's controller: runs commands and changes the host; undoes all when it is gone.
 
-An onlooker is an agent without lock and journal: it leaves the host to the campaign that uses it,
-and undoes nothing.
+The controller is the ccmix process that has started the agent on this host. An onlooker is an agent
+without lock and journal: it leaves the host to the campaign that uses it, and undoes nothing.
 
 There is one thread and one loop. docs/development.md has the table of messages.
 """
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, cast
 
 from ccmix.agent import journal, left_journals
 from ccmix.agent.channel import Channel, ChannelEnded
-from ccmix.agent.command import AgentCommand, privileged_argv
+from ccmix.agent.command import AgentCommand, argv_with_sudo
 from ccmix.agent.deadline import Deadline
 from ccmix.agent.keeper import AGENT_SIGNALS, GIVES_UP_S
 from ccmix.agent.lock import HostLock, LockError
@@ -52,20 +51,22 @@ if TYPE_CHECKING:
 
 
 class Leaving(Exception):
-    """Reports that the agent must leave; the sentence says why."""
+    """Reports that the agent must leave: it ends its loop. The message says why."""
 
 
 class Agent:
-    """Serves one controller, which has sent its first message."""
+    """Serves one controller, which has sent its first message, until it must leave."""
 
     def __init__(
         self,
         channel: Channel,
         hello: ControllerMessage,
         lock: HostLock | None,
-        undo: journal.Journal | None,
+        undo_journal: journal.Journal | None,
     ) -> None:
-        """Prepares to serve; without lock and journal, as an onlooker."""
+        """Prepares to serve the controller of this channel, whose first message is `hello`. An
+        onlooker has no lock and no journal.
+        """
         self._channel = channel
         self._lock = lock
         self._commands: dict[int, AgentCommand] = {}
@@ -86,29 +87,31 @@ class Agent:
             "commands": self._command_lines,
             "leave": self._leave,
         }
-        if undo:
+        if undo_journal:
             self._operations |= {
-                "about_to": lambda message: {"number": _about_to(undo, message)},
-                "made": lambda message: undo.made(_whole(message["number"])),
-                "undoing": lambda message: undo.undoing(_whole(message["number"])),
-                "not_undone": lambda message: undo.not_undone(_whole(message["number"])),
-                "undone": lambda message: undo.undone(_whole(message["number"])),
+                "about_to": lambda message: {"number": _about_to(undo_journal, message)},
+                "made": lambda message: undo_journal.made(_checked_int(message["number"])),
+                "undoing": lambda message: undo_journal.undoing(_checked_int(message["number"])),
+                "not_undone": lambda message: undo_journal.not_undone(
+                    _checked_int(message["number"])
+                ),
+                "undone": lambda message: undo_journal.undone(_checked_int(message["number"])),
             }
 
     def serve(self) -> None:
-        """Returns when the agent must leave: on request, on a signal, after silence, or at the
-        channel's end.
+        """Handles requests until the agent must leave: because the controller asks for it, on a
+        signal, after too long a silence, or when the channel has ended.
         """
         try:
             while True:
-                self._wait()
+                self._handle_events()
         except (Leaving, ChannelEnded) as reason:
             with contextlib.suppress(OSError):  # the controller does not listen
                 print(f"ccmix-agent: {reason}", file=sys.stderr, flush=True)
 
     def end_commands(self) -> None:
-        """Ends all commands. Their last outputs are passed on as long as the channel accepts
-        them.
+        """Ends all commands, and waits until they are gone. Their last outputs are passed on as
+        long as the controller reads them.
         """
         for command in self._commands.values():
             command.end()
@@ -119,11 +122,16 @@ class Agent:
                     if not command.gone:
                         selector.register(command.status, selectors.EVENT_READ, command)
                 for key, _ in selector.select(1.0):
-                    key.data.hear()
+                    key.data.handle_reports()
         signal_descendants(os.getpid(), signal.SIGKILL)  # of keepers that were killed
 
-    def _wait(self) -> None:
-        """Waits for events, and handles them: one turn of the loop."""
+    def _handle_events(self) -> None:
+        """Waits for events (data, signals, time limits), and handles them: one turn of the agent's
+        only loop. Raises Leaving, and ChannelEnded.
+
+        If the channel is full, it does not read outputs of commands, so that these wait until the
+        controller reads.
+        """
         channel, lock = self._channel, self._lock
         if channel.ended:
             raise Leaving("the controller has closed the channel")
@@ -134,13 +142,15 @@ class Agent:
             self._next_beat.restart()
         with selectors.DefaultSelector() as selector:
             events = selectors.EVENT_READ
-            selector.register(self._signals, events, self._signalled)
-            selector.register(channel.receives, events, self._receive)
+            selector.register(self._signals, events, self._leave_on_signal)
+            selector.register(channel.receives, events, self._receive_messages)
             if lock:
                 selector.register(lock.socket, events, lock.answer)
                 for connection in lock.connections:
                     selector.register(
-                        connection, events, lambda asking=connection: self._asked(lock, asking)
+                        connection,
+                        events,
+                        lambda asking=connection: self._asked_to_leave(lock, asking),
                     )
             if channel.unsent:
                 selector.register(channel.sends, selectors.EVENT_WRITE, channel.flush)
@@ -149,7 +159,7 @@ class Agent:
                     selector.register(command.stdin, selectors.EVENT_WRITE, command.feed)
                 if channel.full:
                     continue
-                selector.register(command.status, events, command.hear)
+                selector.register(command.status, events, command.handle_reports)
                 for output in command.outputs:
                     selector.register(
                         output,
@@ -164,15 +174,21 @@ class Agent:
             number: command for number, command in self._commands.items() if not command.gone
         }
 
-    def _signalled(self) -> None:
+    def _leave_on_signal(self) -> None:
         number = os.read(self._signals, 1)[0]
         raise Leaving(f"got {signal.Signals(number).name}")
 
-    def _asked(self, lock: HostLock, connection: socket.socket) -> None:
+    def _asked_to_leave(self, lock: HostLock, connection: socket.socket) -> None:
+        """Handles data from another agent that wants the lock. Leaves if that agent has the same
+        controller.
+        """
         if lock.is_asked_to_leave(connection):
             raise Leaving("its controller has connected again")
 
-    def _receive(self) -> None:
+    def _receive_messages(self) -> None:
+        """Carries out the messages that have arrived. Leaves if one of them does not follow the
+        protocol.
+        """
         try:
             messages = self._channel.receive()
         except ValueError as error:
@@ -187,18 +203,26 @@ class Agent:
                 ) from error
 
     def _carry_out(self, message: ControllerMessage) -> None:
+        """Carries out an operation of the controller. Sends a reply, with the result or the error,
+        if the message has a number in `call`.
+        """
         operation = self._operations[message["op"]]
         try:
             reply = operation(message) or {}
         except OSError as error:
-            reply = {"error": _told(error)}
+            reply = {"error": _error_text(error)}
         if "call" in message:
-            self._channel.send(cast("AgentMessage", {"reply": _whole(message["call"]), **reply}))
+            self._channel.send(
+                cast("AgentMessage", {"reply": _checked_int(message["call"]), **reply})
+            )
 
     def _start(self, message: ControllerMessage) -> None:
-        argv = privileged_argv(_words(message["argv"]), message["privileged"])
+        """Starts a command. The controller learns in messages about the command whether that
+        worked.
+        """
+        argv = argv_with_sudo(_checked_argv(message["argv"]), message["privileged"])
         stdin = base64.b64decode(message["stdin"])
-        number = _whole(message["id"])
+        number = _checked_int(message["id"])
         if number in self._commands:
             raise ValueError(f"there is a command {number} already")
         lock = self._lock.socket.fileno() if self._lock else None
@@ -211,10 +235,12 @@ class Agent:
             self._commands[number] = command
 
     def _end(self, message: ControllerMessage) -> None:
+        """Ends the command with this id, unless it has already gone."""
         if message["id"] in self._commands:  # otherwise it has gone in the meantime
             self._commands[message["id"]].end()
 
     def _listening(self, message: ControllerMessage) -> AgentReply:
+        """Returns the ports on which a command listens; none if it has gone."""
         if message["id"] not in self._commands:
             return {"tcp": [], "udp": []}
         return cast("AgentReply", self._commands[message["id"]].listening())
@@ -227,23 +253,26 @@ class Agent:
         raise Leaving("asked to leave")
 
 
-def _about_to(undo: journal.Journal, message: ControllerMessage) -> int:
-    return undo.about_to(
-        str(message["what"]), privileged_argv(_words(message["undo"]), message["privileged"])
+def _about_to(undo_journal: journal.Journal, message: ControllerMessage) -> int:
+    """Records a change that the controller is about to make, and how to undo it. Returns the
+    change's number.
+    """
+    return undo_journal.about_to(
+        str(message["what"]), argv_with_sudo(_checked_argv(message["undo"]), message["privileged"])
     )
 
 
-def _words(value: object) -> list[str]:
-    """Returns the arguments of a command. Raises TypeError, because an invalid undo would prevent
-    the other undos.
+def _checked_argv(value: object) -> list[str]:
+    """Returns the value if it is a command: a list of strings that is not empty. Raises TypeError,
+    because an invalid undo in the journal would prevent the other undos.
     """
     if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
         raise TypeError("a command is a list of texts")
     return value
 
 
-def _whole(value: object) -> int:
-    """Returns a whole number. Raises TypeError."""
+def _checked_int(value: object) -> int:
+    """Returns the value if it is an int. Raises TypeError."""
     if not isinstance(value, int):
         raise TypeError("a number is not whole")
     return value
@@ -260,18 +289,18 @@ def main() -> None:
     os.environ["PATH"] = ":".join([os.environ.get("PATH", "/usr/bin:/bin"), *SYSTEM_FOLDERS])
     try:
         if hello["onlooker"]:
-            _look_on(channel, hello)
+            _serve_onlooker(channel, hello)
             return
-        with journal.Journal() as undo:
-            _serve(channel, hello, undo)
+        with journal.Journal() as undo_journal:
+            _serve(channel, hello, undo_journal)
     except (LockError, OSError) as error:
-        channel.send({"refused": _told(error)[:LONGEST_RESTORED]})
+        channel.send({"refused": _error_text(error)[:LONGEST_RESTORED]})
         channel.flush_all(LAST_MESSAGES_S)
         sys.exit(1)
 
 
-def _told(error: Exception) -> str:
-    """Returns the text of an error for users."""
+def _error_text(error: Exception) -> str:
+    """Returns an error as text for users, without Python's "[Errno 2]"."""
     if (
         isinstance(error, OSError)
         and not isinstance(error, journal.JournalError)
@@ -281,40 +310,51 @@ def _told(error: Exception) -> str:
     return str(error)
 
 
-def _serve(channel: Channel, hello: ControllerMessage, undo: journal.Journal) -> None:
+def _serve(channel: Channel, hello: ControllerMessage, undo_journal: journal.Journal) -> None:
+    """Serves a controller that uses the host: takes the host's lock, undoes what dead processes
+    have left, and finally undoes its own changes. Raises LockError, and OSError.
+    """
     lock = HostLock(
         hello["owner"], hello["token"], lambda sentence: channel.send({"waits": sentence})
     )
-    if left := left_journals.left():
-        channel.send({"waits": f"{len(left)} changes of a run that died are being undone"})
-    restored = [(left.what, reason) for left, reason in left_journals.restore()]
-    folder = _folder(undo)
-    agent = Agent(channel, hello, lock, undo)
+    if old_undos := left_journals.remaining_undos():
+        channel.send({"waits": f"{len(old_undos)} changes of a run that died are being undone"})
+    restored = [(undo.what, reason) for undo, reason in left_journals.restore()]
+    folder = _make_folder(undo_journal)
+    agent = Agent(channel, hello, lock, undo_journal)
     try:
-        channel.send({"hello": _facts(folder) | {"restored": _shortened(restored)}})
+        channel.send({"hello": _describe_agent(folder) | {"restored": _shortened(restored)}})
         agent.serve()
     finally:
         agent.end_commands()
-        failed = [(left.what, reason) for left, reason in undo.undo_all() if reason]
+        failed = [(undo.what, reason) for undo, reason in undo_journal.undo_all() if reason]
         signal_descendants(os.getpid(), signal.SIGKILL)  # left in the background by undos
     channel.send(cast("AgentMessage", {"left": _shortened(failed)}))
     channel.flush_all(LAST_MESSAGES_S)
 
 
 def _shortened(changes: Sequence[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
-    """Returns changes with reasons, shortened to the size of a message."""
-    named = [
+    """Returns pairs of a change and the reason why it was not undone (None if it was), with texts
+    cut and pairs left out so that all fit into a message.
+    """
+    shortened = [
         (what[:LONGEST_RESTORED], reason and reason[:LONGEST_RESTORED]) for what, reason in changes
     ]
-    more = len(named) - MOST_RESTORED
-    return [*named[:MOST_RESTORED], *([(f"{more} more changes", None)] if more > 0 else [])]
+    more = len(shortened) - MOST_RESTORED
+    return [*shortened[:MOST_RESTORED], *([(f"{more} more changes", None)] if more > 0 else [])]
 
 
-def _look_on(channel: Channel, hello: ControllerMessage) -> None:
-    agent = Agent(channel, hello, lock=None, undo=None)
+def _serve_onlooker(channel: Channel, hello: ControllerMessage) -> None:
+    """Serves a controller that only looks at the host, without locking or changing it."""
+    agent = Agent(channel, hello, lock=None, undo_journal=None)
     try:
-        left = _shortened([(undo.what, None) for undo in left_journals.left()])
-        channel.send({"hello": _facts(_place()) | {"left": [what for what, _ in left]}})
+        old_changes = _shortened([(undo.what, None) for undo in left_journals.remaining_undos()])
+        channel.send(
+            {
+                "hello": _describe_agent(_parent_for_folders())
+                | {"left": [what for what, _ in old_changes]}
+            }
+        )
         agent.serve()
     finally:
         agent.end_commands()
@@ -323,19 +363,22 @@ def _look_on(channel: Channel, hello: ControllerMessage) -> None:
 
 
 def _first_message(channel: Channel) -> ControllerMessage:
+    """Waits for the controller's first message, and returns it. Raises ChannelEnded if none comes
+    in time, and ValueError if it is not one.
+    """
     with selectors.DefaultSelector() as selector:
         selector.register(channel.receives, selectors.EVENT_READ)
         deadline = Deadline(FIRST_MESSAGE_WITHIN_S)
         while not deadline.expired:
             selector.select(1.0)
             for message in channel.receive():
-                _check_first(message)
+                _check_first_message(message)
                 return message
     raise ChannelEnded("the controller has sent nothing")
 
 
-def _check_first(hello: ControllerMessage) -> None:
-    """Raises ValueError for a message that can't be the first one."""
+def _check_first_message(hello: ControllerMessage) -> None:
+    """Raises ValueError unless this can be the first message of a controller."""
     silence_s = hello.get("silence_s")
     if not (
         isinstance(hello.get("owner"), dict)
@@ -347,32 +390,40 @@ def _check_first(hello: ControllerMessage) -> None:
         raise ValueError("the first message is not that of ccmix's controller")
 
 
-def _folder(undo: journal.Journal) -> str:
-    """Makes the agent's own private folder, whose removal is the first undo, and returns its
-    path.
+def _make_folder(undo_journal: journal.Journal) -> str:
+    """Makes the agent's private temporary folder, and returns its path. Its removal is the first
+    entry of the journal.
     """
-    folder = tempfile.mkdtemp(prefix="ccmix-", dir=_place())
+    folder = tempfile.mkdtemp(prefix="ccmix-", dir=_parent_for_folders())
     try:
-        undo.made(undo.about_to(f"temporary folder {folder}", ["rm", "-rf", "--", folder]))
+        undo_journal.made(
+            undo_journal.about_to(f"temporary folder {folder}", ["rm", "-rf", "--", folder])
+        )
     except OSError:
         Path(folder).rmdir()
         raise
     return folder
 
 
-def _place() -> str:
-    """Returns a folder in which programs may be run, on disk if there is such a folder."""
-    places = [os.environ.get("TMPDIR", "/tmp"), "/var/tmp", os.environ.get("HOME", "/")]
+def _parent_for_folders() -> str:
+    """Returns the folder in which agents make their folders: programs must be allowed to run there,
+    and it is on disk if possible.
+    """
+    candidates = [os.environ.get("TMPDIR", "/tmp"), "/var/tmp", os.environ.get("HOME", "/")]
     with contextlib.suppress(FileNotFoundError):  # no folder has room
-        places.insert(0, tempfile.gettempdir())
-    return next((place for place in places if _may_run(place)), places[0])
+        candidates.insert(0, tempfile.gettempdir())
+    return next((folder for folder in candidates if _may_run_programs(folder)), candidates[0])
 
 
-def _may_run(place: str) -> bool:
-    return os.access(place, os.W_OK) and not os.statvfs(place).f_flag & os.ST_NOEXEC
+def _may_run_programs(folder: str) -> bool:
+    """Returns whether this user may write in the folder, and programs in it may be run (it is not
+    mounted noexec).
+    """
+    return os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC
 
 
-def _facts(folder: str) -> AgentHello:
+def _describe_agent(folder: str) -> AgentHello:
+    """Returns the fields of the agent's first report that do not depend on its changes."""
     return {
         "pid": os.getpid(),
         "uid": os.geteuid(),

@@ -1,4 +1,4 @@
-"""The folders of a campaign and of its runs, with the plan and the measurements.
+"""Reads and writes the folders of a campaign (all runs of an INI file) and of its runs.
 
 A run's folder is <entry>/<condition>/<dst>/<NNN>, and NNN.partial until it is finished.
 """
@@ -32,7 +32,9 @@ from ccmix.model.results import (
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Names and fills the folder of one run."""
+    """Represents the folder of one run, <entry>/<condition>/<dst>/<NNN> below the campaign's. While
+    the run is being made, the name ends with ".partial".
+    """
 
     path: Path
     outdir: Path | None = (
@@ -41,8 +43,10 @@ class RunFolder:
 
     @classmethod
     def of(cls, outdir: Path, run: Run) -> "RunFolder":
+        """Returns the folder of a run in the campaign folder `outdir`."""
         return cls(
-            _of_iterations(outdir, run.entry, run.condition_name, run.dst) / f"{run.iteration:03d}",
+            _folder_of_iterations(outdir, run.entry, run.condition_name, run.dst)
+            / f"{run.iteration:03d}",
             outdir,
         )
 
@@ -55,8 +59,8 @@ class RunFolder:
         return (self.path / run_files.SUMMARY).exists()
 
     def begin(self) -> Path:
-        """Makes an empty partial folder, and removes the one of an earlier try. Raises ArchiveError
-        if the name is taken.
+        """Makes an empty partial folder for a run that begins, and removes that of an earlier
+        attempt. Raises ArchiveError if the final name is taken.
         """
         self._refuse_links(self.partial.parent)
         if self.partial.is_symlink():
@@ -71,13 +75,15 @@ class RunFolder:
         return self.partial
 
     def finish(self, finished: FinishedRun) -> None:
-        """Writes run.json last, and gives the folder its final name."""
+        """Writes run.json, the last file of a run, and gives the folder its final name. So a folder
+        with this name is complete.
+        """
         codec.write(self.partial / run_files.SUMMARY, codec.FINISHED_RUN, finished)
         self.partial.rename(self.path)
 
     def write_staged(self, finished: FinishedRun) -> None:
-        """Writes run.json into a folder that staging.staged() will move to its place, with all
-        of its runs.
+        """Writes run.json of an imported run, into a folder that files.staged() will put into its
+        place with all of its runs.
         """
         codec.write_staged(self.path / run_files.SUMMARY, codec.FINISHED_RUN, finished)
 
@@ -86,31 +92,36 @@ class RunFolder:
         shutil.rmtree(self.partial, ignore_errors=True)
 
     def put_aside(self) -> Path:
-        """Renames the folder of a damaged run, so that the run can be made again; returns
-        the new name.
+        """Renames the folder of a run whose files are damaged, so that the run can be made again.
+        Returns the new name.
         """
         self._refuse_links(self.path.parent)
         names = (
             self.path.with_name(f"{self.path.name}.damaged-{number}")
             for number in itertools.count(1)
         )
-        aside = next(name for name in names if not (name.is_symlink() or name.exists()))
-        self.path.rename(aside)
-        return aside
+        free_name = next(name for name in names if not (name.is_symlink() or name.exists()))
+        self.path.rename(free_name)
+        return free_name
 
     def read(self) -> FinishedRun:
-        """Reads run.json. Raises ArchiveError if it is damaged, or behind a link."""
+        """Reads run.json. Raises ArchiveError if it is damaged or reached through a symbolic link,
+        and FileNotFoundError if the run is not finished.
+        """
         return codec.read(
             self.outdir or self.path, self.path / run_files.SUMMARY, codec.FINISHED_RUN
         )
 
     def read_as_planned(self, run: Run) -> FinishedRun:
-        """Reads run.json of this run of a plan. Raises ArchiveError, and FileNotFoundError if the
-        run is not finished.
+        """Reads run.json, but takes the description of the run from the plan (`run`), which equal
+        runs share in memory. Raises as read() does.
         """
         return replace(self.read(), run=run)
 
     def _refuse_links(self, folder: Path) -> None:
+        """Raises ArchiveError if the folder is reached through a symbolic link, which could lead
+        out of the campaign.
+        """
         if self.outdir:
             refuse_links(self.outdir, folder)
 
@@ -121,15 +132,18 @@ def campaign_folder(run_folder: Path) -> Path:
 
 
 @functools.lru_cache(maxsize=4096)
-def _of_iterations(outdir: Path, *names: str) -> Path:
-    """Returns the folder of the runs of an entry, a condition and a destination."""
+def _folder_of_iterations(outdir: Path, *names: str) -> Path:
+    """Returns the folder that has a folder for each iteration of a run; `names` are its entry,
+    condition and destination.
+    """
     return outdir.joinpath(*map(file_name, names))
 
 
 @functools.lru_cache(maxsize=4096)
 def file_name(name: str) -> str:
-    """Returns a readable file name. It is unique to each name, and never leads to another folder;
-    unquote() restores the name.
+    """Returns a readable file name for a name that users chose, such as that of an entry. Different
+    names give different file names, and none leads to another folder; urllib's unquote() restores
+    the name.
     """
     if not name.strip("."):
         return name.replace(".", "%2E")
@@ -141,7 +155,9 @@ FILE = "campaign.json"
 
 @dataclass(frozen=True)
 class Campaign:
-    """Reads and writes a campaign on disk."""
+    """Represents a campaign on disk: its folder, with the plan in campaign.json and a folder for
+    each run.
+    """
 
     outdir: Path
     plan: CampaignPlan
@@ -152,11 +168,13 @@ class Campaign:
 
     @property
     def runs_in_file_order(self) -> tuple[Run, ...]:
-        """Returns the runs in the order of the INI file, if the plan has it."""
+        """Returns the runs in the order of the INI file if the plan has it, otherwise in the order
+        in which they are made.
+        """
         if not self.plan.file_order:
             return self.runs
-        placed = sorted(zip(self.plan.file_order, self.runs, strict=True), key=itemgetter(0))
-        return tuple(run for _, run in placed)
+        numbered = sorted(zip(self.plan.file_order, self.runs, strict=True), key=itemgetter(0))
+        return tuple(run for _, run in numbered)
 
     @property
     def origin(self) -> CampaignOrigin:
@@ -168,11 +186,10 @@ class Campaign:
 
     @classmethod
     def create(cls, outdir: Path, plan: CampaignPlan) -> "Campaign":
-        """Makes the folder.
-
-        Raises ArchiveError if it is not empty, and OSError if it can't be made.
+        """Makes the folder of a new campaign, with its plan. Raises ArchiveError if the folder is
+        not empty, and OSError if it can't be made.
         """
-        file = _named(outdir) / FILE
+        file = _check_utf8(outdir) / FILE
         if outdir.exists() and any(entry.name != FILE + PARTIAL for entry in outdir.iterdir()):
             raise ArchiveError(
                 f"{outdir}: is not empty: give another folder with -o, or continue it with --resume"
@@ -183,11 +200,13 @@ class Campaign:
 
     @classmethod
     def load(cls, outdir: Path) -> "Campaign":
-        """Raises ArchiveError if the folder holds no campaign that this version can read."""
+        """Reads the campaign in a folder. Raises ArchiveError if the folder holds no campaign that
+        this version can read.
+        """
         if outdir.exists() and not outdir.is_dir():
             raise ArchiveError(f"{outdir}: is not a folder: name the folder that ccmix run wrote")
         try:
-            return cls(outdir, codec.read_plan(_named(outdir), outdir / FILE))
+            return cls(outdir, codec.read_plan(_check_utf8(outdir), outdir / FILE))
         except FileNotFoundError as error:
             problem = f"has no {FILE}" if outdir.exists() else "is not there"
             raise ArchiveError(
@@ -196,8 +215,8 @@ class Campaign:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the campaign, so that only this process adds runs. Raises ArchiveError if another
-        process does.
+        """Locks the campaign for the context, so that no other process adds runs. Raises
+        ArchiveError if another process has the lock.
         """
         with (self.outdir / FILE).open("rb") as file:
             if not try_lock(file):
@@ -207,7 +226,9 @@ class Campaign:
             yield
 
     def check(self) -> None:
-        """Raises ArchiveError if the campaign's folder has been removed."""
+        """Raises ArchiveError if the campaign's folder has been removed. It is called before a run,
+        so that none is written into a new folder of that name.
+        """
         if not (self.outdir / FILE).exists():
             raise ArchiveError(
                 f"{self.outdir}: its {FILE} was removed, so ccmix no longer writes there"
@@ -220,12 +241,11 @@ class Campaign:
         *,
         numbers_only: bool = False,
     ) -> Iterator[tuple[FinishedRun, Path]]:
-        """Yields each wanted finished run, in the order of the plan, and its folder. Does not read
-        other runs.
+        """Yields each finished run for which `wanted` is true, in the order of the plan, with its
+        folder. Does not read the other runs.
 
-        With numbers_only, runs have only the parts that NumbersOnly keeps.
-
-        Calls `unread` for a run.json that can't be read; without `unread`, raises its ArchiveError.
+        With `numbers_only`, the runs have only the parts that NumbersOnly keeps. Calls `unread`
+        for a run.json that can't be read; without it, raises the ArchiveError.
         """
         numbers = NumbersOnly()
         for run in filter(wanted, self.runs):
@@ -242,8 +262,8 @@ class Campaign:
                 yield numbers.copy(finished) if numbers_only else finished, folder.path
 
     def damaged(self) -> list[tuple[Run, ArchiveError]]:
-        """Returns the runs whose run.json can't be read, each with the reason. Reads the run.json
-        of all runs.
+        """Returns the runs whose run.json can't be read, each with the reason. It reads the
+        run.json of all runs.
         """
         damaged: list[tuple[Run, ArchiveError]] = []
         for _ in self.finished(unread=lambda run, error: damaged.append((run, error))):
@@ -251,8 +271,10 @@ class Campaign:
         return damaged
 
 
-def _named(outdir: Path) -> Path:
-    """Returns the folder. Raises ArchiveError if Polars could not read files below it."""
+def _check_utf8(outdir: Path) -> Path:
+    """Returns the folder. Raises ArchiveError if its name is not valid UTF-8, because Polars could
+    not read files below it.
+    """
     try:
         str(outdir).encode()
     except UnicodeEncodeError as error:
@@ -263,34 +285,41 @@ def _named(outdir: Path) -> Path:
 
 
 class NumbersOnly:
-    """Makes small copies of the runs of one campaign."""
+    """Makes copies of a campaign's runs that need little memory: only with what tables of results
+    need, and with equal parts shared between runs.
+    """
 
     def __init__(self) -> None:
+        """Begins without shared parts; each is kept when it is first seen."""
         self._facts: dict[str, Facts] = {}
         self._verdicts: dict[Verdict, Verdict] = {}
         self._executions: dict[MachineKind, Execution] = {}
 
     def copy(self, finished: FinishedRun) -> FinishedRun:
-        """Returns the run without the parts that tables of results do not need."""
-        facts, verdict = _shared_facts(finished.facts), _without_accepted(finished.verdict)
+        """Returns a copy of the run without the parts that tables of results do not need."""
+        facts = _facts_for_tables(finished.facts)
+        verdict = _without_accepted_details(finished.verdict)
         machine = finished.execution.machine
         return replace(
             finished,
             execution=self._executions.setdefault(machine, Execution(machine)),
             facts=self._facts.setdefault(repr(facts), facts),
-            metrics=_small(finished.metrics),
+            metrics=_metrics_without_flows(finished.metrics),
             verdict=self._verdicts.setdefault(verdict, verdict),
         )
 
 
-def _shared_facts(facts: Facts) -> Facts:
+def _facts_for_tables(facts: Facts) -> Facts:
+    """Returns the facts (what was found out about the hosts and programs of a run) without those
+    that tables of results do not need.
+    """
     source = facts.imported
     imported = source and ImportFacts("", "", (), (), source.base_rtt_s, source.rate_bps)
     return replace(facts, commands=(), capture=None, probes={}, pscheduler=None, imported=imported)
 
 
-def _without_accepted(verdict: Verdict) -> Verdict:
-    """Returns the verdict without the details of accepted findings."""
+def _without_accepted_details(verdict: Verdict) -> Verdict:
+    """Returns the verdict on a run without the texts of findings that the user has accepted."""
     findings = (
         Finding(each.kind, "", accepted=True) if each.accepted else each
         for each in verdict.findings
@@ -298,10 +327,10 @@ def _without_accepted(verdict: Verdict) -> Verdict:
     return Verdict(verdict.status, tuple(findings), verdict.not_verified)
 
 
-def _small(metrics: Metrics) -> Metrics:
-    """Returns the metrics without those of flows.
+def _metrics_without_flows(metrics: Metrics) -> Metrics:
+    """Returns the metrics of the run and its groups, without those of single flows.
 
-    A copy by replace() takes a third of the memory of Pydantic's objects, each of which has its own
-    dictionary.
+    replace() also copies the groups because a copy takes a third of the memory of Pydantic's
+    objects, each of which has its own dictionary.
     """
     return replace(metrics, flows=(), groups=tuple(map(replace, metrics.groups)))

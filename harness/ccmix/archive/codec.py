@@ -1,8 +1,10 @@
-"""JSON of the archive: the only place that encodes, decodes and validates the types of `model`.
+"""Encodes, decodes and validates the JSON files of the archive: run.json and campaign.json.
 
-Decoding is strict: values of a wrong type, numbers that are not finite, and missing or unknown
-fields are errors. In campaign.json, runs refer to their path and traffic by number: a hundred
-thousand runs share a few paths, so the file has each path and each traffic once."""
+No other module does so with the types of `model`. Decoding is strict: values of a wrong type,
+numbers that are not finite, and missing or unknown fields are errors. In campaign.json, runs refer
+to their path and traffic by number: a hundred thousand runs share a few paths, so the file has each
+path and each traffic once.
+"""
 
 import functools
 import json
@@ -25,18 +27,20 @@ MOST_VALUES = (
     500_000  # a value takes 20 bytes of the file, and up to 100 bytes of memory while it is read
 )
 _LAST_COMMITS = {"2": "529f4275", "3": "a883b578"}  # that read an older schema
-_BEGIN = re.compile(rb'\s*\{\s*"schema"\s*:\s*([^\s,}]{1,40})\s*(?:,|(?=\})|\Z)')
+_SCHEMA_BEGIN = re.compile(rb'\s*\{\s*"schema"\s*:\s*([^\s,}]{1,40})\s*(?:,|(?=\})|\Z)')
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 _T = TypeVar("_T")
 
 
 class _OtherSchemaError(ValueError):
-    """Says that a file has another schema."""
+    """Reports that a file has another schema number than this ccmix reads."""
 
 
 @dataclass(frozen=True)
 class Codec(Generic[_T]):
-    """Encodes and decodes one type."""
+    """Encodes values of one type as JSON, and decodes and validates them. The limits keep a damaged
+    or hostile file from taking too much memory.
+    """
 
     kind: type[_T]
     most_bytes: int = MOST_BYTES  # of a file that is read
@@ -44,6 +48,9 @@ class Codec(Generic[_T]):
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[tuple[_T]]:
+        """Returns Pydantic's validator of the type. It validates a tuple of one value, because a
+        dataclass would not get the strict configuration.
+        """
         try:
             # a bare dataclass takes no config
             return TypeAdapter(tuple[self.kind], config=STRICT)  # type: ignore[name-defined]
@@ -55,37 +62,40 @@ class Codec(Generic[_T]):
             raise
 
     def encode(self, value: _T) -> Any:
-        """Returns the value as lists, dictionaries and scalars of JSON."""
+        """Returns the value in the types of JSON: dictionaries, lists, strings, numbers."""
         return self._adapter.dump_python((value,), mode="json")[0]
 
     def text(self, value: _T) -> str:
-        """Returns the content of a file: the value as JSON, with its schema number first."""
+        """Returns the text of a file: the value as JSON, with the schema number first."""
         return json.dumps({"schema": SCHEMA, **self.encode(value)}, indent=1)
 
     def decode(self, data: Any) -> _T:
-        """Returns the value of decoded JSON. Raises ValueError, which names the first wrong
-        field.
+        """Returns the value that decoded JSON describes. Raises ValueError, which names the first
+        wrong field.
         """
         return self._decode_text(json.dumps([data]))
 
     def decode_file(self, content: bytes) -> _T:
-        """Returns the value of a file's content. Raises ValueError for another schema number, and
-        as decode() does.
+        """Returns the value that a file's content describes. Raises ValueError for another schema
+        number, and as decode() does.
         """
-        begin = _BEGIN.match(content)
-        if not begin:
+        beginning = _SCHEMA_BEGIN.match(content)
+        if not beginning:
             raise ValueError("it has no schema number, which ccmix writes first")
-        if begin[1] != b"%d" % SCHEMA:
-            schema = begin[1].decode(errors="replace")
+        if beginning[1] != b"%d" % SCHEMA:
+            schema = beginning[1].decode(errors="replace")
             commit = _LAST_COMMITS.get(schema)
             older = f": the last commit that reads it is {commit}" if commit else ""
             raise _OtherSchemaError(f"has schema {schema}, but this ccmix reads {SCHEMA}{older}")
-        skipped = re.sub(rb"\S", b" ", begin[0])  # keeps the lines and columns of errors
+        blanked = re.sub(rb"\S", b" ", beginning[0])  # keeps the lines and columns of errors
         return self._decode_text(
-            b"[{%b%b]" % (skipped[1:].removeprefix(b" "), content[begin.end() :])
+            b"[{%b%b]" % (blanked[1:].removeprefix(b" "), content[beginning.end() :])
         )
 
     def _decode_text(self, text: bytes | str) -> _T:
+        """Returns the value that JSON describes: a list with one item. Raises ValueError, which
+        names the first wrong field.
+        """
         try:
             return self._adapter.validate_json(text)[0]
         except ValidationError as error:
@@ -101,10 +111,10 @@ class Codec(Generic[_T]):
             raise ValueError(f"{field}: {first['msg']}, not {first['input']!r:.40}") from error
 
     def excess(self, content: bytes) -> str | None:
-        """Returns why a document would take too much memory; None if it would not.
+        """Returns why a document would take too much memory when it is read; None if it would not.
 
-        Its size is not enough to tell: '[],' takes 30 times as much in memory. So the characters
-        between values are counted.
+        The size does not say enough: '[],' takes 30 times its size in memory. So the values are
+        counted, too, by the characters that begin or separate them.
         """
         values = sum(content.count(character) for character in (b"[", b"{", b","))
         if len(content) <= self.most_bytes and values <= self.most_values:
@@ -116,8 +126,8 @@ class Codec(Generic[_T]):
 
     def schema(self) -> dict[str, Any]:
         """Returns the JSON Schema of a file that holds the value, with its schema number first."""
-        whole = self._adapter.json_schema(mode="validation")
-        definitions = whole["$defs"]
+        value_schema = self._adapter.json_schema(mode="validation")
+        definitions = value_schema["$defs"]
         document = definitions.pop(self.kind.__name__)
         properties = {"schema": {"const": SCHEMA, "type": "integer"}} | document["properties"]
         required = ["schema", *document["required"]]
@@ -133,26 +143,26 @@ MEASUREMENT = Codec(Measurement)
 
 
 def write(file: Path, codec: Codec[_T], value: _T) -> None:
-    """Writes the value with its schema number. The file is on disk when this returns. Raises
-    OSError.
+    """Writes the value to a file with its schema number. The file is on disk when this returns.
+    Raises OSError.
     """
     write_whole(file, codec.text(value))
 
 
 def write_staged(file: Path, codec: Codec[_T], value: _T) -> None:
-    """Writes the value as write() does, but in one line and without an fsync, into a folder that
-    files.staged() will put on disk with all of its files. Raises OSError.
+    """Writes the value as write() does, but in one line, and without waiting for the disk. It is
+    for a folder that files.staged() will put on disk with all of its files. Raises OSError.
     """
     write_new(file, json.dumps({"schema": SCHEMA, **codec.encode(value)}).encode())
 
 
 def read(outdir: Path, file: Path, codec: Codec[_T]) -> _T:
-    """Reads a file that write() wrote, below the folder of its campaign.
+    """Reads the value in a file that write() wrote, below the campaign folder `outdir`.
 
-    Raises ArchiveError if the file is damaged, has another schema, or is behind a link, and
-    FileNotFoundError if there is no file.
+    Raises ArchiveError if the file is damaged, has another schema, or is reached through a link,
+    and FileNotFoundError if there is no file.
     """
-    content = _content(outdir, file, codec)
+    content = _read_content(outdir, file, codec)
     try:
         return codec.decode_file(content)
     except _OtherSchemaError as error:
@@ -163,9 +173,9 @@ def read(outdir: Path, file: Path, codec: Codec[_T]) -> _T:
         ) from error
 
 
-def _content(outdir: Path, file: Path, codec: Codec[_T]) -> bytes:
-    """Returns the content of a file below the folder of a campaign. Raises ArchiveError, and
-    FileNotFoundError.
+def _read_content(outdir: Path, file: Path, codec: Codec[_T]) -> bytes:
+    """Returns the bytes of a file below the campaign folder `outdir`, within the limits of the
+    codec. Raises ArchiveError, and FileNotFoundError.
     """
     try:
         content = read_bytes(outdir, file, codec.most_bytes)
@@ -220,29 +230,36 @@ CAMPAIGN_PLAN = Codec(  # 1 kB and 60 values for each of 100,000 runs with 40 st
 
 
 class _WrongPlanError(ValueError):
-    """Says which part of a document contradicts another part."""
+    """Reports that one part of campaign.json contradicts another part."""
 
 
 def write_plan(file: Path, plan: CampaignPlan) -> None:
-    """Writes a plan. Raises OSError, and ArchiveError if the plan is too large to be read."""
-    text = CAMPAIGN_PLAN.text(_document(plan))
+    """Writes a plan to campaign.json. Raises OSError, and ArchiveError if the plan is larger than
+    read_plan() accepts.
+    """
+    text = CAMPAIGN_PLAN.text(_document_of_plan(plan))
     if excess := CAMPAIGN_PLAN.excess(text.encode()):
         raise ArchiveError(f"{file}: {excess}: split these runs into several campaigns")
     write_whole(file, text)
 
 
 def read_plan(outdir: Path, file: Path) -> CampaignPlan:
-    """Reads a plan as read() does."""
+    """Reads the plan in campaign.json, below the campaign folder `outdir`. Raises as
+    read() does.
+    """
     document = read(outdir, file, CAMPAIGN_PLAN)
     try:
-        return _plan(document)
+        return _plan_of_document(document)
     except _WrongPlanError as error:
         raise ArchiveError(
             f"{file}: can't be read: {error}: put back the file that ccmix wrote"
         ) from error
 
 
-def _document(plan: CampaignPlan) -> PlanDocument:
+def _document_of_plan(plan: CampaignPlan) -> PlanDocument:
+    """Returns the plan in the form of campaign.json, in which runs refer to their traffic and path
+    by numbers.
+    """
     traffics: dict[Traffic, int] = {}
     paths: dict[Topology | HostPath, int] = {}
     runs = []
@@ -262,19 +279,19 @@ def _document(plan: CampaignPlan) -> PlanDocument:
     )
 
 
-def _plan(document: PlanDocument) -> CampaignPlan:
-    """Returns the plan of a document; equal conditions share an object in memory. Raises
-    _WrongPlanError.
+def _plan_of_document(document: PlanDocument) -> CampaignPlan:
+    """Returns the plan that campaign.json describes. Equal conditions become the same object, which
+    saves memory. Raises _WrongPlanError.
     """
     if document.file_order and sorted(document.file_order) != list(range(len(document.runs))):
         raise _WrongPlanError("file_order does not name each run once")
-    names = set()
+    run_keys = set()
     conditions: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
     runs = []
     for number, run in enumerate(document.runs):
         condition = conditions.setdefault(tuple(run.condition.items()), run.condition)
-        names.add((run.entry, id(condition), run.dst, run.iteration))
-        if len(names) == number:
+        run_keys.add((run.entry, id(condition), run.dst, run.iteration))
+        if len(run_keys) == number:
             raise _WrongPlanError(f"runs.{number} appears twice")
         try:
             traffic, path = document.traffics[run.traffic], document.paths[run.path]

@@ -1,5 +1,6 @@
-"""Writes the JSON Schema of run.json and campaign.json:
-`python -m ccmix.archive.json_schema FOLDER`.
+"""Writes the JSON Schemas of run.json and campaign.json, which docs/ publishes, to a folder.
+
+Run it as `python -m ccmix.archive.json_schema FOLDER`.
 """
 
 import json
@@ -16,17 +17,19 @@ SCHEMAS: dict[str, Codec[Any]] = {
 
 
 def schema_text(name: str) -> str:
-    """Returns the schema that is published under this name."""
-    return json.dumps(_with_whole_paragraphs(SCHEMAS[name].schema()), indent=1) + "\n"
+    """Returns the text of the published schema with this file name."""
+    return json.dumps(_unwrap_descriptions(SCHEMAS[name].schema()), indent=1) + "\n"
 
 
-def _with_whole_paragraphs(schema: Any) -> Any:
-    """Joins the lines of each description: how a docstring is wrapped is not part of the schema."""
+def _unwrap_descriptions(schema: Any) -> Any:
+    """Joins the lines of each description in a schema. Descriptions are docstrings, and how these
+    are wrapped is not part of the schema.
+    """
     if isinstance(schema, list):
-        return [_with_whole_paragraphs(item) for item in schema]
+        return [_unwrap_descriptions(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    joined = {name: _with_whole_paragraphs(value) for name, value in schema.items()}
+    joined = {name: _unwrap_descriptions(value) for name, value in schema.items()}
     if isinstance(text := joined.get("description"), str):
         joined["description"] = "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
     return joined

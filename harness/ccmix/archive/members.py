@@ -1,5 +1,6 @@
-"""Says which files in a campaign's folder are ccmix's own, by their names relative to the folder,
-and which members of a packed file are safe to unpack.
+"""Decides which files of a campaign are packed into one ZIP file, and which are safe to unpack.
+
+Names are relative to the campaign's folder, with slashes.
 """
 
 import os
@@ -26,33 +27,37 @@ ENCRYPTED = 0x1
 REPORT = "report.html"
 REPORTS = (REPORT, "report-charts")  # next to the entries' folders
 RAW = (run_files.GENERATORS, run_files.LOGS, run_files.CAPTURE)  # in a run's folder
-READ = tuple(
+READ_RAW = tuple(  # raw files that readers of the archive need
     f"{run_files.GENERATORS}/{name}"
     for name in (run_files.PSCHEDULER, run_files.SRC_COMMAND_OUTPUT)
 )
 RUN_DEPTH = 4  # <entry>/<condition>/<dst>/<NNN>
 # Users' labels are part of many names, so this allows every kind of data that ccmix writes, but no
 # programs
-_OF_RUN = re.compile(
+_FILE_OF_RUN = re.compile(
     r"run\.json|facts\.json|capture\.pcap\.zst|[^/]+\.parquet"
     r"|(generators|logs)/([^/]+\.(csv|err|jsonl?|log|out|pid|sockmon|txt)|([0-9]+-)?src-cmd)"
 )
 
 
-def folder_of_run(name: str) -> str | None:
-    """Returns the run's folder of a file; None if the file is outside of all runs."""
+def run_folder_of(name: str) -> str | None:
+    """Returns the run's folder that has the file of this name; None if the file is not in a run's
+    folder.
+    """
     parts = name.split("/")
     return "/".join(parts[:RUN_DEPTH]) if len(parts) > RUN_DEPTH else None
 
 
-def is_of_campaign(name: str, runs: set[str]) -> bool:
-    """Returns whether ccmix writes a file of this name, or an empty folder in that of a run; `runs`
-    are the runs' folders.
+def belongs_to_campaign(name: str, runs: set[str]) -> bool:
+    """Returns whether ccmix writes a file of this name in a campaign, or an empty folder (its name
+    ends with a slash) in a run. `runs` are the names of the runs' folders.
     """
-    run = folder_of_run(name)
+    run = run_folder_of(name)
     if run is None:
         return name == FILE
-    return run in runs and (name.endswith("/") or bool(_OF_RUN.fullmatch(name[len(run) + 1 :])))
+    return run in runs and (
+        name.endswith("/") or bool(_FILE_OF_RUN.fullmatch(name[len(run) + 1 :]))
+    )
 
 
 def is_report(name: str) -> bool:
@@ -60,16 +65,18 @@ def is_report(name: str) -> bool:
 
 
 def is_raw(name: str) -> bool:
-    """Returns whether no reader of the archive needs a file. These are raw files, and the report,
-    which can be made again.
+    """Returns whether a packed campaign can do without this file. That holds for the programs' raw
+    outputs, which no reader of the archive needs, and for the report, which can be made again.
     """
     parts = name.split("/")[RUN_DEPTH:]
-    return is_report(name) or (bool(parts) and parts[0] in RAW and "/".join(parts) not in READ)
+    return is_report(name) or (bool(parts) and parts[0] in RAW and "/".join(parts) not in READ_RAW)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Lists names relative to the campaign's folder; those of empty folders end with a slash."""
+    """Lists which files of a campaign are packed, and which are not: those of `unfinished` runs
+    (folders) and `foreign` ones. Names of empty folders end with a slash.
+    """
 
     members: list[str]
     unfinished: list[str]
@@ -77,17 +84,18 @@ class Selection:
 
 
 def select(outdir: Path, finished: set[str], raw: bool) -> Selection:
-    """Returns the files to pack; `finished` are the folders of the finished runs. Raises
-    ArchiveError as check_kind() does.
+    """Decides which files of the campaign folder `outdir` to pack. `finished` are the names of the
+    finished runs' folders; raw files are included only if `raw`. Raises ArchiveError as
+    check_packable() does.
     """
     selection = Selection([], [], [])
-    for name in walk(outdir, ""):
-        run = folder_of_run(name)
+    for name in list_files(outdir, ""):
+        run = run_folder_of(name)
         if run in finished:
-            check_kind(outdir, name)
-        if is_report(name) or is_of_campaign(name, finished):
+            check_packable(outdir, name)
+        if is_report(name) or belongs_to_campaign(name, finished):
             if raw or not is_raw(name):
-                check_kind(outdir, name)
+                check_packable(outdir, name)
                 selection.members.append(name)
         elif run and run.endswith(".partial"):
             if run not in selection.unfinished:
@@ -98,22 +106,24 @@ def select(outdir: Path, finished: set[str], raw: bool) -> Selection:
     return selection
 
 
-def walk(outdir: Path, below: str) -> Iterator[str]:
-    """Yields all files and empty folders; does not follow links."""
+def list_files(outdir: Path, below: str) -> Iterator[str]:
+    """Yields the names of all files and empty folders of the campaign that are in the folder
+    `below`: its name with a slash at the end, or '' for all. Does not follow links.
+    """
     with os.scandir(outdir / below) as listing:
         entries = sorted(listing, key=lambda entry: entry.name)
     if not entries and below:
         yield below
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
-            yield from walk(outdir, f"{below}{entry.name}/")
+            yield from list_files(outdir, f"{below}{entry.name}/")
         else:
             yield f"{below}{entry.name}"
 
 
-def check_kind(outdir: Path, name: str) -> None:
-    """Raises ArchiveError unless it is a file or folder with a name that every system can
-    restore.
+def check_packable(outdir: Path, name: str) -> None:
+    """Raises ArchiveError unless this is a regular file or folder, with a name that every system
+    can restore.
     """
     mode = (outdir / name).lstat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -130,15 +140,17 @@ def check_kind(outdir: Path, name: str) -> None:
 
 
 def check_members(members: Sequence[zipfile.ZipInfo], size: int, file: Path) -> None:
-    """Raises ArchiveError, which names `file`, unless the members are safe to unpack; `size` is
-    that of the file.
+    """Raises ArchiveError unless all members of a packed file are safe to unpack: within the
+    folder, of a usual kind, and not so large that they are meant to fill the disk.
+
+    `size` is the size of the packed file, and `file` its name for messages.
     """
     if len(members) > MOST_MEMBERS:
         raise ArchiveError(
             f"{file}: has {len(members)} members, but at most {MOST_MEMBERS} are unpacked"
         )
     for info in members:
-        if reason := _refusal(info):
+        if reason := _reason_to_refuse(info):
             raise ArchiveError(
                 f"{file}: {info.filename!r:.300}: {reason}: 'ccmix archive pack' does not write "
                 "that"
@@ -158,17 +170,16 @@ def check_members(members: Sequence[zipfile.ZipInfo], size: int, file: Path) -> 
         )
 
 
-def _refusal(info: zipfile.ZipInfo) -> str:
-    """Returns why a member is not unpacked; '' if it can be."""
+def _reason_to_refuse(info: zipfile.ZipInfo) -> str:
+    """Returns why a member is not unpacked; '' if it is safe."""
     parts = info.filename.removesuffix("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
         return "is not a path within a folder"
     if any(len(os.fsencode(part)) > LONGEST_NAME_BYTES for part in parts):
         return f"has a name of more than {LONGEST_NAME_BYTES} bytes"
-    if info.create_system == UNIX and stat.S_IFMT(info.external_attr >> 16) not in (
-        0,
-        stat.S_IFDIR if info.is_dir() else stat.S_IFREG,
-    ):
+    file_type = stat.S_IFMT(info.external_attr >> 16)
+    expected_type = stat.S_IFDIR if info.is_dir() else stat.S_IFREG
+    if info.create_system == UNIX and file_type not in (0, expected_type):
         return "is neither a file nor a folder"
     if info.flag_bits & ENCRYPTED:
         return "is encrypted"

@@ -1,5 +1,6 @@
-"""Packs a campaign into one file, which can be mailed and cited. docs/reference/packed-archives.md
-describes the format.
+"""Packs a campaign into one ZIP file, which can be mailed and cited, and unpacks it.
+
+docs/reference/packed-archives.md describes the format.
 """
 
 import contextlib
@@ -17,12 +18,12 @@ from typing import IO
 from ccmix.archive.campaign import FILE, Campaign, RunFolder
 from ccmix.archive.members import (
     UNIX,
-    check_kind,
+    belongs_to_campaign,
     check_members,
-    is_of_campaign,
+    check_packable,
     is_raw,
+    list_files,
     select,
-    walk,
 )
 from ccmix.failures import naming
 from ccmix.files import ArchiveError, folder_next_to, open_file, staged
@@ -58,7 +59,9 @@ def _no_progress(_done: int, _total: int) -> None:
 
 @dataclass(frozen=True)
 class Packing:
-    """Lists the contents of a packed file, and the parts of the campaign's folder that it lacks."""
+    """Describes what was packed: the numbers of planned and of readable finished runs and of files,
+    and the parts of the campaign's folder that were left out.
+    """
 
     planned: int
     runs: int
@@ -70,34 +73,35 @@ class Packing:
 
 @dataclass(frozen=True)
 class OpenedArchives:
-    """Holds the folders of campaigns, in the order in which they were named."""
+    """Holds the folders of opened campaigns, in the order in which the user named them."""
 
     folders: tuple[Path, ...]
     packed: dict[Path, Path]  # by temporary folder, the packed file that was unpacked into it
 
     def rename(self, message: str) -> str:
-        """Returns the message with names of packed files instead of temporary folders."""
+        """Returns a message in which temporary folders are replaced by the packed files that were
+        unpacked into them.
+        """
         for folder, file in self.packed.items():
             message = message.replace(str(folder), str(file))
         return message
 
 
 def pack(outdir: Path, file: Path, raw: bool = True, progress: Progress = _no_progress) -> Packing:
-    """Writes the campaign and its finished runs into one file; raw files and the report only if
-    `raw`.
+    """Writes a campaign and its finished runs into one file; raw outputs of programs and the report
+    only if `raw`. The same campaign always gives the same bytes.
 
     Does nothing if the file exists with the same bytes. Raises ArchiveError if the folder has no
     campaign or contains something that a packed file can't hold, or if the file exists with other
     bytes, and OSError.
     """
     campaign = Campaign.load(outdir)
-    finished = [
-        run.path for run in (RunFolder.of(outdir, run) for run in campaign.runs) if run.finished
-    ]
-    selection = select(outdir, {_name(outdir, folder) for folder in finished}, raw)
-    _check_reached(outdir, finished, selection.members)
-    with _replacing(file) as out:
-        _write(outdir, selection.members, out, progress)
+    folders = (RunFolder.of(outdir, run) for run in campaign.runs)
+    finished = [folder.path for folder in folders if folder.finished]
+    selection = select(outdir, {_relative_name(outdir, folder) for folder in finished}, raw)
+    _check_not_behind_links(outdir, finished, selection.members)
+    with _create_when_done(file) as out:
+        _write_zip(outdir, selection.members, out, progress)
     files = sum(not name.endswith("/") for name in selection.members)
     damaged = tuple(str(error) for _, error in campaign.damaged())
     readable = len(finished) - len(damaged)
@@ -117,7 +121,7 @@ def unpack(
     progress: Progress = _no_progress,
     leave_out: Callable[[str], object] = lambda _: None,
 ) -> Campaign:
-    """Restores the campaign's folder, completely or not at all. Returns the campaign.
+    """Restores the folder of a packed campaign, completely or not at all, and returns the campaign.
 
     Calls `leave_out` with the name of each file that is not restored: the report, and files that
     ccmix did not write. Raises ArchiveError if the file is not a packed campaign or is damaged, or
@@ -128,24 +132,26 @@ def unpack(
             raise ArchiveError(f"{outdir}: is not a folder: give a folder with -o")
         if any(outdir.iterdir()):
             raise ArchiveError(f"{outdir}: is not empty: give another folder with -o")
-    with _opened(file) as packed:
+    with _open_zip(file) as packed:
         members = _checked_members(packed, file)
-        with staged(outdir, "unpack") as made, _named(made, file):
-            _extract_campaign(packed, members, made, progress, leave_out)
+        with staged(outdir, "unpack") as folder, _name_file_in_errors(folder, file):
+            _extract_campaign(packed, members, folder, progress, leave_out)
     return Campaign.load(outdir)
 
 
 def pack_folder(folder: Path, out: IO[bytes]) -> None:
-    """Writes all files of a folder as a campaign's are packed. Raises ArchiveError, and OSError."""
-    names = sorted(walk(folder, ""), key=os.fsencode)
+    """Writes all files of a folder, such as that of a run, in the format of a packed campaign.
+    Raises ArchiveError, and OSError.
+    """
+    names = sorted(list_files(folder, ""), key=os.fsencode)
     for name in names:
-        check_kind(folder, name)
-    _write(folder, names, out, _no_progress)
+        check_packable(folder, name)
+    _write_zip(folder, names, out, _no_progress)
 
 
 def unpack_folder(source: IO[bytes], size: int, folder: Path) -> None:
-    """Unpacks a file of pack_folder() into an empty folder, with the same checks as for a packed
-    campaign.
+    """Unpacks what pack_folder() wrote into an empty folder, with the same checks as for a packed
+    campaign. `size` is the number of bytes of `source`.
 
     Raises ArchiveError, which names files below `folder`, and OSError.
     """
@@ -161,12 +167,11 @@ def unpack_folder(source: IO[bytes], size: int, folder: Path) -> None:
 
 @contextlib.contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[OpenedArchives]:
-    """Yields the folder of each campaign; a packed file is unpacked into a temporary folder,
-    without its raw files.
+    """Yields the folder of each campaign; `paths` are folders and packed files. A packed file is
+    unpacked into a temporary folder, without its raw files, and once even if it is named twice.
 
-    A file that is named twice has one folder. Raises ArchiveError if a file is not a packed
-    campaign or is damaged. An ArchiveError from within the context names packed files instead of
-    temporary folders.
+    Raises ArchiveError if a file is not a packed campaign or is damaged. An ArchiveError from
+    within the context names packed files instead of temporary folders.
     """
     by_file: dict[Path, Path] = {}
     folders: list[Path] = []
@@ -178,8 +183,8 @@ def opened(paths: Sequence[Path]) -> Iterator[OpenedArchives]:
                 continue
             file = path.resolve()
             if file not in by_file:
-                by_file[file] = temporary.enter_context(_temporary(path))
-                temporary.enter_context(_named(by_file[file], path))
+                by_file[file] = temporary.enter_context(_unpack_temporarily(path))
+                temporary.enter_context(_name_file_in_errors(by_file[file], path))
             folders.append(by_file[file])
         yield OpenedArchives(
             tuple(folders),
@@ -188,54 +193,67 @@ def opened(paths: Sequence[Path]) -> Iterator[OpenedArchives]:
 
 
 def folder_name(file: Path) -> str:
-    """Returns the name of the campaign's folder, derived from that of its packed file."""
+    """Returns the name of the folder into which a packed file is unpacked by default: the file's
+    name without its suffix.
+    """
     name = file.name.removesuffix(SUFFIX)
     return name if name.strip(".") else file.name.replace(".", "_")
 
 
 @contextlib.contextmanager
-def _temporary(file: Path) -> Iterator[Path]:
+def _unpack_temporarily(file: Path) -> Iterator[Path]:
+    """Unpacks a packed campaign, without its raw files, into a temporary folder, and yields that
+    folder.
+    """
     try:
         str(file).encode()
     except UnicodeEncodeError as error:
         raise ArchiveError(
             f"{os.fsencode(file)!r}: is not valid UTF-8: give the file another name"
         ) from error
-    with temporary_folder() as place:
-        folder = place / folder_name(file)
-        with _opened(file) as packed:
+    with temporary_folder() as parent:
+        folder = parent / folder_name(file)
+        with _open_zip(file) as packed:
             members = [info for info in _checked_members(packed, file) if not is_raw(info.filename)]
-            with _named(folder, file):
+            with _name_file_in_errors(folder, file):
                 _extract_campaign(packed, members, folder, _no_progress)
         yield folder
 
 
 @contextlib.contextmanager
-def _named(folder: Path, file: Path) -> Iterator[None]:
-    """Names the file instead of the folder in an ArchiveError that leaves the context."""
+def _name_file_in_errors(folder: Path, file: Path) -> Iterator[None]:
+    """Replaces the name of the folder by that of the packed file in an ArchiveError that leaves the
+    context, because the user does not know the folder.
+    """
     try:
         yield
     except ArchiveError as error:
         raise ArchiveError(str(error).replace(str(folder), str(file))) from error
 
 
-def _name(outdir: Path, path: Path) -> str:
+def _relative_name(outdir: Path, path: Path) -> str:
+    """Returns the name of a path in a packed file: relative to the campaign's folder,
+    with slashes.
+    """
     return str(PurePosixPath(path.relative_to(outdir)))
 
 
-def _check_reached(outdir: Path, finished: Iterable[Path], members: Iterable[str]) -> None:
-    """Raises ArchiveError if a finished run is behind a link, because walk() does not follow
-    links.
+def _check_not_behind_links(outdir: Path, finished: Iterable[Path], members: Iterable[str]) -> None:
+    """Raises ArchiveError if a finished run is missing in the names `members`. It is behind a link
+    then, because list_files() does not follow links.
     """
     present = set(members)
     for folder in finished:
-        if _name(outdir, folder / run_files.SUMMARY) not in present:
+        if _relative_name(outdir, folder / run_files.SUMMARY) not in present:
             raise ArchiveError(
                 f"{folder}: is behind a link, which a packed file can't hold: move it into {outdir}"
             )
 
 
-def _write(outdir: Path, members: Sequence[str], out: IO[bytes], progress: Progress) -> None:
+def _write_zip(outdir: Path, members: Sequence[str], out: IO[bytes], progress: Progress) -> None:
+    """Writes the files and empty folders with these names as a ZIP file. Calls `progress` with the
+    bytes done so far, and all bytes.
+    """
     total = sum((outdir / name).stat().st_size for name in members if not name.endswith("/"))
     done = 0
     with zipfile.ZipFile(out, "w") as packed:
@@ -259,11 +277,11 @@ def _write(outdir: Path, members: Sequence[str], out: IO[bytes], progress: Progr
 
 
 @contextlib.contextmanager
-def _replacing(file: Path) -> Iterator[IO[bytes]]:
-    """Yields a file that takes the place of `file` if the context ends well.
+def _create_when_done(file: Path) -> Iterator[IO[bytes]]:
+    """Yields a new file, which gets the name `file` if the context ends without an error.
 
-    Raises ArchiveError if a file with other content, or something else than a regular file, is in
-    its place, and OSError.
+    Raises ArchiveError if the name is taken by a file with other content or by something that is
+    not a regular file, and OSError.
     """
     if (file.is_symlink() or file.exists()) and not file.is_file():
         raise ArchiveError(f"{file}: is not a regular file: give another name with -o")
@@ -282,8 +300,8 @@ def _replacing(file: Path) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
-    """Opens a ZIP file. Raises ArchiveError if the file is not one."""
+def _open_zip(file: Path) -> Iterator[zipfile.ZipFile]:
+    """Opens a packed file, which is a ZIP file. Raises ArchiveError if it is not."""
     try:
         if file.exists() and not file.is_file():  # a FIFO would block forever
             raise ArchiveError(
@@ -306,8 +324,8 @@ def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _checked_members(packed: zipfile.ZipFile, file: Path) -> list[zipfile.ZipInfo]:
-    """Returns all members. Raises ArchiveError unless they are safe to unpack, and include a
-    campaign.json.
+    """Returns all members of a packed file. Raises ArchiveError unless they are safe to unpack, and
+    include a campaign.json.
     """
     members = packed.infolist()
     check_members(members, file.stat().st_size, file)
@@ -323,14 +341,16 @@ def _extract_campaign(
     progress: Progress,
     leave_out: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Extracts the members that belong to the campaign; only checks the others, and passes their
-    names to `leave_out`.
+    """Extracts the members that belong to the campaign. The others are only checked for damage, and
+    their names are passed to `leave_out`.
     """
     _extract(packed, [info for info in members if info.filename == FILE], folder, _no_progress)
-    runs = {_name(folder, RunFolder.of(folder, run).path) for run in Campaign.load(folder).runs}
+    runs = {
+        _relative_name(folder, RunFolder.of(folder, run).path) for run in Campaign.load(folder).runs
+    }
     others = [info for info in members if info.filename != FILE]
     left_out = dict.fromkeys(
-        info.filename for info in others if not is_of_campaign(info.filename, runs)
+        info.filename for info in others if not belongs_to_campaign(info.filename, runs)
     )
     _extract(packed, others, folder, progress, left_out)
     for name in left_out:
@@ -342,44 +362,47 @@ def _extract(
     members: Sequence[zipfile.ZipInfo],
     folder: Path,
     progress: Progress,
-    only_read: Collection[str] = (),
+    not_written: Collection[str] = (),
 ) -> None:
-    """Extracts the members, except those that are `only_read`. Raises ArchiveError if a member is
-    damaged, even if it is only read, and OSError.
+    """Extracts the members to a folder. Those named in `not_written` are only read, to find damage.
+    Raises ArchiveError if a member is damaged, and OSError.
     """
     total = sum(info.file_size for info in members)
     done = 0
     folder.mkdir(exist_ok=True)
     for info in members:
-        place = folder / info.filename
-        if info.filename in only_read:
-            for chunk in _content(packed, info, place):
+        target = folder / info.filename
+        if info.filename in not_written:
+            for chunk in _read_member(packed, info, target):
                 done += len(chunk)
             continue
         if info.is_dir():
-            place.mkdir(parents=True, exist_ok=True)
+            target.mkdir(parents=True, exist_ok=True)
             continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with naming(place), place.open("xb") as out:
-            for chunk in _content(packed, info, place):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with naming(target), target.open("xb") as out:
+            for chunk in _read_member(packed, info, target):
                 out.write(chunk)
                 done += len(chunk)
                 progress(done, total)
 
 
-def _content(packed: zipfile.ZipFile, info: zipfile.ZipInfo, place: Path) -> Iterator[bytes]:
-    """Yields the content of a member, never more than the size that the file states. Raises
-    ArchiveError if it is damaged.
+def _read_member(packed: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -> Iterator[bytes]:
+    """Yields the content of a member in parts, never more than the size that the packed file states
+    for it. `target` is its name for messages. Raises ArchiveError if it is damaged.
     """
-    left, shown = info.file_size, "".join(filter(str.isprintable, str(place)))
+    missing_bytes, shown_name = info.file_size, "".join(filter(str.isprintable, str(target)))
     try:
         with packed.open(info) as member:
             while chunk := member.read(CHUNK_BYTES):
-                left -= len(chunk)
+                missing_bytes -= len(chunk)
                 yield chunk
     except (*DAMAGED, OSError) as error:
-        raise ArchiveError(f"{shown}: is damaged: {error}: get the packed file again") from error
-    if left:
         raise ArchiveError(
-            f"{shown}: is damaged: {left} bytes are missing: get the packed file again"
+            f"{shown_name}: is damaged: {error}: get the packed file again"
+        ) from error
+    if missing_bytes:
+        raise ArchiveError(
+            f"{shown_name}: is damaged: {missing_bytes} bytes are missing: get the packed file "
+            "again"
         )

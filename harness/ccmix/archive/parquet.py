@@ -1,5 +1,6 @@
-"""Reads and writes the series of a finished run, next to its run.json. Import this only where
-polars is already loaded, because importing polars takes long.
+"""Reads and writes the Parquet files of a run's time series, next to its run.json.
+
+Import this only where polars is already loaded, because importing polars takes long.
 """
 
 import contextlib
@@ -23,23 +24,24 @@ _UNREADABLE = (PolarsError, PanicException, OSError, TypeError)
 ALWAYS_ALLOWED_VALUES = 50_000_000
 MOST_VALUES_A_BYTE = 200  # some hundred columns, hardly any of which change for idle sockets
 
-OPENED = re.compile(r"/proc/self/fd/\d+")
+DESCRIPTOR_PATH = re.compile(r"/proc/self/fd/\d+")
 
 
 def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """Reads these columns, or all. Raises ArchiveError."""
+    """Reads a table with these columns, or with all. Raises ArchiveError if it can't be read."""
     with scanned(file) as table:
         return (table if columns is None else table.select(columns)).collect()
 
 
 @contextlib.contextmanager
 def scanned(file: Path) -> Iterator[pl.LazyFrame]:
-    """Yields the table for lazy queries. Raises ArchiveError, also if data can't be read within the
-    context.
+    """Yields a table for lazy queries. Raises ArchiveError, also if a query within the context
+    can't read its data.
 
-    ccmix opens the file itself, because Polars would follow links.
+    ccmix opens the file itself, because Polars would follow symbolic links, and passes it on as
+    /proc/self/fd/N.
     """
-    with understood(file):
+    with name_file_in_errors(file):
         descriptor = open_file(campaign_folder(file.parent), file)
         try:
             table = pl.scan_parquet(f"/proc/self/fd/{descriptor}")
@@ -50,20 +52,20 @@ def scanned(file: Path) -> Iterator[pl.LazyFrame]:
 
 
 @contextlib.contextmanager
-def understood(file: Path) -> Iterator[None]:
-    """Raises ArchiveError, which names the file, if its table can't be read, or if ccmix would not
-    write such a table.
+def name_file_in_errors(file: Path) -> Iterator[None]:
+    """Turns an error of Polars in the context into an ArchiveError that names the file: it can't be
+    read, or it does not have the columns that ccmix writes.
     """
     try:
         yield
     except _UNREADABLE as error:
-        reason = OPENED.sub(str(file), (str(error) or repr(error)).splitlines()[0])
+        reason = DESCRIPTOR_PATH.sub(str(file), (str(error) or repr(error)).splitlines()[0])
         raise ArchiveError(f"{file}: can't be read: {reason}") from error
 
 
 def _check_size(table: pl.LazyFrame, file: Path, size: int) -> None:
-    """Raises ArchiveError if the table has more values than ccmix writes into a file of its
-    size.
+    """Raises ArchiveError if a table has more values than ccmix writes into a file of `size` bytes,
+    because it could fill the memory.
     """
     values = table.select(pl.len()).collect().item() * table.collect_schema().len()
     if values > max(ALWAYS_ALLOWED_VALUES, MOST_VALUES_A_BYTE * size):
@@ -74,11 +76,11 @@ def _check_size(table: pl.LazyFrame, file: Path, size: int) -> None:
 
 
 def write(table: pl.DataFrame | pl.LazyFrame, file: Path, rows_at_once: int | None = None) -> None:
-    """Writes a table; a lazy table in groups of `rows_at_once` rows, if given. Raises OSError,
-    which names the file.
+    """Writes a table to a file. A lazy table is computed and written in groups of `rows_at_once`
+    rows, if given, to limit the memory. Raises OSError, which names the file.
     """
     with file.open("wb", buffering=0) as opened:
-        out = _Output(opened)
+        out = _OutputFile(opened)
         try:
             if isinstance(table, pl.LazyFrame):
                 table.sink_parquet(cast("BinaryIO", out), row_group_size=rows_at_once)
@@ -91,12 +93,16 @@ def write(table: pl.DataFrame | pl.LazyFrame, file: Path, rows_at_once: int | No
 
 
 class Parts:
-    """Writes a table whose rows come in parts, so that memory holds only one part."""
+    """Writes a table whose rows come in parts, so that memory holds only one part: each goes to a
+    file, and write() joins the files.
+    """
 
     def __init__(self, folder: Path, name: str, rows_at_once: int | None = None) -> None:
-        """Takes a folder for the parts, on the disk of the final file; a name that nothing else in
-        the folder has; and, if the default is too large, how many rows of several parts may be in
-        memory when the final file is written.
+        """Takes the folder for the parts' files, which is on the disk of the final file, and the
+        beginning of their names, which nothing else in the folder has.
+
+        `rows_at_once` limits how many rows are in memory when the final file is written; None means
+        the default of Polars.
         """
         self._folder = folder
         self._rows_at_once = rows_at_once
@@ -104,7 +110,9 @@ class Parts:
         self._files: list[Path] = []
 
     def add(self, table: pl.DataFrame) -> None:
-        """Takes a part; a part without rows counts only if it is the first. Raises OSError."""
+        """Adds a part. One without rows is kept only if it is the first, because it still has the
+        columns. Raises OSError.
+        """
         if self._files and table.is_empty():
             return
         file = self._folder / f"{self._name}-{len(self._files)}.parquet"
@@ -112,8 +120,8 @@ class Parts:
         self._files.append(file)
 
     def write(self, file: Path) -> None:
-        """Writes all parts, at least one; a column that a part lacks is null there. Raises
-        OSError.
+        """Writes all parts, at least one, to the final file. In a part that lacks a column of
+        another part, its values are null. Raises OSError.
         """
         if len(self._files) == 1:
             self._files[0].rename(file)
@@ -125,8 +133,10 @@ class Parts:
             )
 
 
-class _Output(io.RawIOBase):
-    """Keeps the system's error: Polars rephrases it, or drops it."""
+class _OutputFile(io.RawIOBase):
+    """Passes on what Polars writes to a file, and keeps the system's error, because Polars
+    rephrases or drops it.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self.error: OSError | None = None
@@ -136,6 +146,7 @@ class _Output(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
+        """Writes data, as io.RawIOBase requires. Raises OSError, and keeps it."""
         try:
             return self._file.write(data)
         except OSError as error:

@@ -24,7 +24,7 @@ from ccmix.conditions.bpf_cca import allow_users as allow
 from ccmix.conditions.bpf_cca import check_allowing
 from ccmix.hosts import LocalHost
 from ccmix.hosts.address import AddressKind, HostAddress, parse_host
-from ccmix.hosts.agent_host import AgentHost, sent
+from ccmix.hosts.agent_host import AgentHost, copied_to_host
 from ccmix.hosts.errors import ExitStatusError, exit_status_error
 from ccmix.hosts.host import Process
 from ccmix.hosts.output_text import printable, shortened
@@ -258,8 +258,8 @@ def _program_on(name: str | None) -> Iterator[_CcaProgram]:
         else:
             with _agent_on(address) as host:
                 as_root = partial(host.start, privileged=True)
-                with sent(host, program) as path_on_host:
-                    yield _CcaProgram(host.name, path_on_host, as_root, f"{name}: ")
+                with copied_to_host(host, program) as there:
+                    yield _Program(host.name, there, as_root, f"{name}: ")
     except ExitStatusError as error:
         reason = printable(error.reason.partition(": ")[2] or error.reason)
         tell(f"{name}: {reason}" if name else reason)

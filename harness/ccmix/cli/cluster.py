@@ -99,15 +99,13 @@ def _address_or_start(given: RunOptions) -> str | Callable[[], SpecCluster]:
     return f"{SCHEMES[scheme]}://{host_and_port}"
 
 
-def _start_by_ssh(rows: Sequence[HostRow]) -> SpecCluster:
-    """Starts a Dask cluster with a worker on each host of the list."""
-    from ccmix.cluster.started import by_ssh  # noqa: PLC0415  # Dask is slow
+def _by_ssh(rows: Sequence[HostRow]) -> SpecCluster:
+    from ccmix.cluster.started import cluster_by_ssh  # noqa: PLC0415  # Dask is slow
 
-    return by_ssh(rows, tell)
+    return cluster_by_ssh(rows, tell)
 
 
-def _start_by_slurm(jobs: int) -> SpecCluster:
-    """Starts a Dask cluster whose workers are this number of Slurm jobs."""
-    from ccmix.cluster.started import by_slurm  # noqa: PLC0415  # Dask is slow
+def _by_slurm(jobs: int) -> SpecCluster:
+    from ccmix.cluster.started import cluster_by_slurm  # noqa: PLC0415  # Dask is slow
 
-    return by_slurm(jobs, tell)
+    return cluster_by_slurm(jobs, tell)

@@ -23,10 +23,10 @@ from ccmix.conditions.layout import NAMESPACE_PREFIX, layout
 from ccmix.config import load
 from ccmix.isolated import FOLDER, module_command
 from ccmix.lab import CODE_DIR, JOB_DIR, GuestSpec, run_guest, run_shell
-from ccmix.lab.confinement import way_here, why_not_confined
+from ccmix.lab.confinement import confinement_way, why_not_confined
 from ccmix.lab.guest_code import guest_code
 from ccmix.lab.host import guest_memory_bytes
-from ccmix.lab.spec import build_of, ccas_of_kernel, identify
+from ccmix.lab.spec import ccas_of_kernel, identify_kernel, recorded_build
 from ccmix.model import STOCK_KERNEL, HostPath, Run
 from ccmix.plan import make_plan
 from ccmix.report.plan_text import path_drawing
@@ -323,11 +323,8 @@ def _path_description(run: Run) -> str:
 
 
 def warn_if_not_confined() -> None:
-    """Warns the user if programs in a guest could reach all of the user's files on this machine.
-
-    That is so if the machine allows no user namespaces. Raises GuestError.
-    """
-    if reasons := why_not_confined(way_here()):
+    """Warns if a guest on this machine can reach all files of the user. Raises GuestError."""
+    if reasons := why_not_confined(confinement_way()):
         tell(
             f"WARNING: THE LAB'S GUESTS ARE NOT CONFINED ON THIS MACHINE ({reasons}): a program "
             "in a guest can read and change every file that you can. Run only trusted commands"
@@ -367,10 +364,10 @@ def described_kernels() -> list[DescribedKernel]:
     Raises ToolError if the stock kernel is missing.
     """
     stock = find_kernel()
-    stock_key = build_of(stock).get("key")
+    stock_key = recorded_build(stock).get("key")
     described = []
     for name, file in {STOCK_KERNEL: stock, **named_kernels()}.items():
-        kernel, build = identify(name, file), build_of(file)
+        kernel, build = identify_kernel(name, file), recorded_build(file)
         current = name == STOCK_KERNEL or build.get("stock_key") == stock_key
         ccas = tuple(sorted(ccas_of_kernel(file) or ()))
         additions = build.get("additions", "")

@@ -29,7 +29,7 @@ from ccmix.failures import located
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.pool import Hosts
 from ccmix.index.target import sending
-from ccmix.lab.spec import identify, identify_userland
+from ccmix.lab.spec import identify_kernel, identify_userland
 from ccmix.model import HostPath, Run, Topology
 from ccmix.model.results import CampaignOrigin, CampaignPlan
 from ccmix.plan import file_order, make_plan, named
@@ -348,7 +348,7 @@ def _origin(given: options.RunOptions, kernels: Mapping[str, Path]) -> CampaignO
         seed=given.seed,
         lab=given.in_lab,
         started_s=time.time(),
-        kernels=tuple(identify(name, file) for name, file in kernels.items()),
+        kernels=tuple(identify_kernel(name, file) for name, file in kernels.items()),
         userland_sha256=identify_userland(find_userland()).userland_sha256
         if given.in_lab
         else None,

@@ -1,6 +1,4 @@
-"""Makes the runs of a campaign on the workers of a Dask cluster. Dask decides which worker makes a
-run and when.
-"""
+"""Makes the runs of a campaign on the workers of a Dask cluster; Dask decides where and when."""
 
 import asyncio
 import contextlib
@@ -33,7 +31,7 @@ from ccmix.cluster.messages import (
     differences,
     resources,
 )
-from ccmix.cluster.worker import WrongReplyError, arrived
+from ccmix.cluster.worker import WrongReplyError, store_reply
 from ccmix.generators.results import GeneratorError
 from ccmix.lab.host import guest_memory_bytes
 from ccmix.model.results import FinishedRun
@@ -49,14 +47,18 @@ PRELOAD = "--preload ccmix.cluster.worker"
 
 @dataclass(frozen=True)
 class KnownWorker:
-    """Describes a worker that may make runs."""
+    """Describes a worker of the cluster that may make runs of this campaign."""
 
     worker_id: str  # of Dask, which another worker at that address would not have
     memory_bytes: float
 
 
 class SchedulerConnection:
-    """Holds a client of the scheduler, and makes a new client when the scheduler was lost."""
+    """Holds a Dask client of the scheduler, and makes a new client when the scheduler was lost.
+
+    It also knows which workers may make runs: those whose kernel, programs and code are the same as
+    here, so that they get the same results.
+    """
 
     def __init__(
         self,
@@ -65,19 +67,20 @@ class SchedulerConnection:
         needed: Mapping[str, str],
         security: Security | None = None,
     ) -> None:
-        """Takes the scheduler's address in Dask's form, and the parts of this machine that workers
-        need, too.
+        """Takes the scheduler's address in Dask's form, such as tcp://HOST:PORT. `needed` has the
+        version or hash of each part of this machine that workers must have, too (see
+        messages.parts()). `tell` gets sentences for the user.
         """
         self.address = address
         self.needed = needed
         self.resources = resources(needed)
-        self.good: dict[str, KnownWorker] = {}  # workers that may make runs, by address
+        self.usable: dict[str, KnownWorker] = {}  # workers that may make runs, by address
         self.unfit: set[str] = set()  # the worker_id of workers that could not make a run
-        self._refused = False  # whether there are other workers
+        self._has_refused_workers = False  # the scheduler has workers that may not make runs
         self._security = security
         self._tell = tell
-        self._told: set[str] = set()
-        self._waits = False  # for a worker, since there is none
+        self._told_sentences: set[str] = set()
+        self._waits_for_worker = False  # since the scheduler has none
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
@@ -86,19 +89,20 @@ class SchedulerConnection:
         )  # its sentences are about itself
 
     async def check(self) -> None:
-        """Raises ClusterError if there is no scheduler, or if it has workers and none of them may
-        make runs.
+        """Raises ClusterError if there is no scheduler, or if it has workers but none of them may
+        make runs. It is called before the campaign begins.
         """
         client = await self._connect()
         await client.close()
-        if self._refused and not self.good:
+        if self._has_refused_workers and not self.usable:
             raise ClusterError(f"{self.address}: none of its workers can be used")
 
     async def client(
-        self, began: Callable[[Client], None], looked: Callable[[], Awaitable[None]]
+        self, on_new_client: Callable[[Client], None], on_update: Callable[[], Awaitable[None]]
     ) -> Client:
-        """Returns the client, once there is a scheduler. Calls `began` with a new client, and
-        `looked` every few seconds.
+        """Returns the client, once there is a scheduler: if it was lost, this waits for it. Calls
+        `on_new_client` with each new client, and `on_update` every few seconds, after the list of
+        workers was updated.
         """
         async with self._connecting:
             while self._client is None:
@@ -108,13 +112,13 @@ class SchedulerConnection:
                     self.tell_once(f"{error}; ccmix waits for it; Ctrl-C ends the wait")
                     await asyncio.sleep(TRIES_EACH_S)
                     continue
-                began(client)
+                on_new_client(client)
                 self._client = client
-                self._watching = asyncio.create_task(self._watch(client, looked))
+                self._watching = asyncio.create_task(self._watch(client, on_update))
         return self._client
 
     async def lost(self, client: Client) -> None:
-        """Gives up a client whose scheduler was lost."""
+        """Gives up a client whose scheduler was lost, so that client() makes a new one."""
         async with self._connecting:
             if self._client is client:
                 self._tell(
@@ -124,25 +128,31 @@ class SchedulerConnection:
                 await self.close()
 
     async def close(self) -> None:
+        """Closes the client and stops updating the list of workers."""
         if self._watching:
             self._watching.cancel()
         if self._client:
             await self._client.close()
         self._client = self._watching = None
 
-    def found_unfit(self, worker: str, worker_id: str, reason: str) -> None:
-        """Gives no more runs to a worker while there are others."""
+    def avoid_worker(self, worker: str, worker_id: str, reason: str) -> None:
+        """Notes that a worker could not make a run for this reason, so it gets no more runs while
+        there are other workers.
+        """
         if worker_id:
             self.unfit.add(worker_id)
             self.tell_once(f"worker {worker} gets no more runs while others are there: {reason}")
 
     def tell_once(self, sentence: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
+        """Tells the user a sentence, unless it was told before."""
+        if sentence not in self._told_sentences:
+            self._told_sentences.add(sentence)
             self._tell(sentence)
 
     async def _connect(self) -> Client:
-        """Returns a new client that has examined the workers. Raises ClusterError."""
+        """Returns a new client, whose scheduler was asked for its workers. Raises ClusterError if
+        no scheduler answers, or if it has another version of Dask.
+        """
         client = Client(
             self.address,
             asynchronous=True,
@@ -152,7 +162,7 @@ class SchedulerConnection:
             serializers=["dask", "pickle", "msgpack"],
             deserializers=["dask", "msgpack", "pickle"],
         )
-        here = importlib.metadata.version("distributed")
+        own_version = importlib.metadata.version("distributed")
         try:
             with warnings.catch_warnings(
                 action="ignore"
@@ -160,55 +170,55 @@ class SchedulerConnection:
                 await client
             assert client.scheduler
             versions = await asyncio.wait_for(client.scheduler.versions(), ANSWERS_WITHIN_S)
-            there = versions["packages"]["distributed"]
-            if there == here:
-                await self._look(client)
+            its_version = versions["packages"]["distributed"]
+            if its_version == own_version:
+                await self._update_workers(client)
         except (OSError, ValueError, TypeError, KeyError, EOFError) as error:
             await client.close()
             reason = " ".join(str(error).split())
             raise ClusterError(
                 f"{self.address}: no scheduler of Dask answers there: {reason}"
             ) from error
-        if there != here:
+        if its_version != own_version:
             await client.close()
             raise ClusterError(
-                f"{self.address}: the scheduler has distributed {there}, but ccmix here has "
-                f"{here}: start it from an environment that 'make setup' makes"
+                f"{self.address}: the scheduler has distributed {its_version}, but ccmix here has "
+                f"{own_version}: start it from an environment that 'make setup' makes"
             )
         return client
 
-    async def _watch(self, client: Client, looked: Callable[[], Awaitable[None]]) -> None:
+    async def _watch(self, client: Client, on_update: Callable[[], Awaitable[None]]) -> None:
+        """Updates the list of workers every few seconds, without end."""
         while True:
             await asyncio.sleep(LOOKS_EACH_S)
             with contextlib.suppress(
                 OSError
             ):  # the scheduler is lost, as the code that waits for a run will find
-                await self._look(client)
-                await looked()
+                await self._update_workers(client)
+                await on_update()
 
-    async def _look(self, client: Client) -> None:
-        """Asks the scheduler for its workers, keeps those that may make runs, and prints why others
-        may not. Workers that have left are forgotten. Raises OSError.
+    async def _update_workers(self, client: Client) -> None:
+        """Asks the scheduler for its workers, keeps those that may make runs, and tells the user
+        why others may not. Raises OSError if the scheduler is lost.
         """
         assert client.scheduler
         identity = await asyncio.wait_for(client.scheduler.identity(n_workers=-1), ANSWERS_WITHIN_S)
         known = identity["workers"]
-        self.good = {
-            address: KnownWorker(of[ABOUT]["id"], of["resources"].get(MEMORY, 0.0))
-            for address, of in known.items()
-            if ABOUT in of and self.resources <= of["resources"].keys()
+        self.usable = {
+            address: KnownWorker(worker[ABOUT]["id"], worker["resources"].get(MEMORY, 0.0))
+            for address, worker in known.items()
+            if ABOUT in worker and self.resources <= worker["resources"].keys()
         }
-        self.unfit &= {of.worker_id for of in self.good.values()}
-        self._refused = self.good.keys() != known.keys()
-        for address in known.keys() - self.good.keys():
-            self.tell_once(self._why_refused(address, known[address]))
-        if not known and not self._waits:
+        self.unfit &= {worker.worker_id for worker in self.usable.values()}
+        self._has_refused_workers = self.usable.keys() != known.keys()
+        for address in known.keys() - self.usable.keys():
+            self.tell_once(self._refusal(address, known[address]))
+        if not known and not self._waits_for_worker:
             self._tell(f"{self.address}: has no worker now: ccmix waits for a worker")
-        self._waits = not known
+        self._waits_for_worker = not known
 
-    def _why_refused(
-        self, address: str, worker: Mapping[str, Mapping[str, Mapping[str, str]]]
-    ) -> str:
+    def _refusal(self, address: str, worker: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
+        """Returns why a worker may not make runs. `worker` is the scheduler's description of it."""
         if ABOUT in worker and (differing := differences(self.needed, worker[ABOUT]["parts"])):
             return (
                 f"worker {address} is refused, because its results could differ: it has {differing}"
@@ -225,17 +235,19 @@ LOST = "scheduler-connection-lost"  # as Dask says
 
 @dataclass
 class _Submission:
-    """Describes a job that was submitted to the scheduler."""
+    """Describes a job (the making of a run) that was submitted to the scheduler."""
 
     began: Callable[[], None]
-    only: Collection[str] | None  # addresses of the workers that may make it; None: all workers
+    allowed: Collection[str] | None  # addresses of the workers that may make it; None: all workers
     worker: str = ""  # the worker at which it began
     worker_id: str = ""
     future: "Future[object] | None" = field(default=None, repr=False)
 
 
 class DaskExecutor:
-    """Submits each attempt to the scheduler, and puts the returned files into its folder."""
+    """Makes each run on a worker of the cluster, and puts the files that it returns into the run's
+    folder. It implements the protocol Executor.
+    """
 
     slots = MOST_SUBMITTED
 
@@ -246,8 +258,8 @@ class DaskExecutor:
         campaign: Path,
         started: SpecCluster | None = None,
     ) -> None:
-        """Takes `shared`, the folder that client and workers can see, and a cluster that was
-        started for this campaign.
+        """Takes the folder `shared` that client and workers can see (None without one), the
+        campaign's folder, and the cluster that was started only for this campaign, if any.
         """
         self._connection = connection
         self._shared = shared
@@ -261,70 +273,82 @@ class DaskExecutor:
         self._topic = f"ccmix-{uuid.uuid4().hex}"  # of the events that workers report
 
     async def make(self, attempt: Attempt) -> FinishedRun:
-        """Makes the run: see Executor. If a worker can't make it, or returns something else,
-        another worker tries once.
+        """Makes the run, as the protocol Executor requires. If a worker can't make it, or returns
+        something else, another worker tries once. Raises GeneratorError.
         """
         shared = str(self._shared / self._prefix) if self._shared else None
         job = Job("", self._topic, attempt.started, shared)
         unfit: list[Reply] = []
         while len(unfit) < TRIED_AT:
             client = await self._connection.client(
-                lambda client: client.subscribe_topic(self._topic, self._event), self._look_after
+                lambda client: client.subscribe_topic(self._topic, self._note_run_began),
+                self._cancel_stuck_jobs,
             )
-            reply = await self._submitted(client, job, attempt.began, unfit)
+            reply = await self._submit_and_wait(client, job, attempt.began, unfit)
             if reply is None:
                 continue
             if reply.outcome != "unfit":
                 try:
                     return await in_thread(
-                        partial(arrived, attempt, self._connection.needed, reply, self._shared)
+                        partial(store_reply, attempt, self._connection.needed, reply, self._shared)
                     )
                 except WrongReplyError as error:
                     reply = replace(reply, reason=str(error))
-            self._connection.found_unfit(reply.worker, reply.worker_id, reply.reason)
+            self._connection.avoid_worker(reply.worker, reply.worker_id, reply.reason)
             unfit.append(reply)
         self._connection.unfit -= {each.worker_id for each in unfit}
         raise GeneratorError(f"{TRIED_AT} workers could not make it: {_reasons(unfit)}")
 
     async def close(self) -> None:
+        """Closes the connection, removes this campaign's files in the shared folder, and ends a
+        cluster that was started for it.
+        """
         await self._connection.close()
         await asyncio.to_thread(self._remove_shared)
         if self._started:
             await asyncio.to_thread(self._started.close)
 
     def _remove_shared(self) -> None:
-        """Removes this campaign's files in the shared folder that were not fetched."""
+        """Removes this campaign's files in the shared folder, which workers have written but nobody
+        has fetched.
+        """
         for file in self._shared.glob(f"{self._prefix}*") if self._shared else ():
             with suppress(OSError):
                 file.unlink()
 
-    def _event(self, event: tuple[float, dict[str, str]]) -> None:
-        """Notes a worker's report that a run has begun there."""
-        _, said = event
-        if submission := self._submissions.get(said.get("began", "")):
-            submission.worker, submission.worker_id = said.get("worker", ""), said.get("id", "")
+    def _note_run_began(self, event: tuple[float, dict[str, str]]) -> None:
+        """Handles a worker's report that it has begun a run. `event` has Dask's time and the
+        report.
+        """
+        _, report = event
+        if submission := self._submissions.get(report.get("began", "")):
+            submission.worker, submission.worker_id = report.get("worker", ""), report.get("id", "")
             submission.began()
 
-    async def _look_after(self) -> None:
-        """Cancels the jobs whose chosen workers have all left, so that they are submitted again."""
+    async def _cancel_stuck_jobs(self) -> None:
+        """Cancels the jobs whose allowed workers have all left, so that they are submitted again
+        for other workers. Also starts workers again that have ended, in a cluster that was started
+        for this campaign.
+        """
         for submission in [*self._submissions.values()]:
             if (
                 submission.future
-                and submission.only
-                and not {*submission.only} & self._connection.good.keys()
+                and submission.allowed
+                and not {*submission.allowed} & self._connection.usable.keys()
             ):
                 await submission.future.cancel()
         if self._started:
             self._started.scale(len(self._started.worker_spec))  # restarts ended workers
 
-    async def _submitted(
+    async def _submit_and_wait(
         self, client: Client, job: Job, began: Callable[[], None], unfit: Sequence[Reply]
     ) -> Reply | None:
-        """Submits the job, and returns the reply, or None if it must be submitted again. Raises
-        GeneratorError.
+        """Submits the job, and returns the worker's reply; None if the job must be submitted again,
+        because it was cancelled or the scheduler was lost. `unfit` has the replies of workers that
+        could not make it. Raises GeneratorError.
         """
         memory_bytes = guest_memory_bytes(job.run.topology)
-        submission = _Submission(began, self._chosen(memory_bytes, unfit))
+        submission = _Submission(began, self._choose_workers(memory_bytes, unfit))
         key = f"{self._topic}-{next(self._numbers)}-{job.run.name}"
         self._submissions[key] = submission
         try:
@@ -333,7 +357,7 @@ class DaskExecutor:
                 replace(job, key=key),
                 key=key,
                 pure=False,
-                workers=submission.only,
+                workers=submission.allowed,
                 resources={
                     **dict.fromkeys(self._connection.resources, 1.0),
                     MEMORY: float(memory_bytes),
@@ -359,14 +383,17 @@ class DaskExecutor:
             if submission.future:
                 submission.future.release()
 
-    def _chosen(self, memory_bytes: int, unfit: Sequence[Reply]) -> Collection[str] | None:
-        """Returns the workers that may make a run (only fit workers if there are any); None: all.
-        Raises GeneratorError.
+    def _choose_workers(self, memory_bytes: int, unfit: Sequence[Reply]) -> Collection[str] | None:
+        """Returns the addresses of the workers that may make a run; None means all. Workers that
+        failed at this run are left out, and so are unfit ones if there are others. `memory_bytes`
+        is what the run's guest needs.
+
+        Raises GeneratorError if each worker has already failed at it.
         """
-        good = self._connection.good
-        if not good:
+        usable = self._connection.usable
+        if not usable:
             return None
-        most_bytes = max(worker.memory_bytes for worker in good.values())
+        most_bytes = max(worker.memory_bytes for worker in usable.values())
         if most_bytes < memory_bytes:
             self._connection.tell_once(
                 f"runs with {format_bytes(memory_bytes)} of memory wait for a worker with that "
@@ -374,21 +401,22 @@ class DaskExecutor:
                 f"{format_bytes(most_bytes)}"
             )
         tried = {each.worker_id for each in unfit}
-        others = {
+        untried = {
             address: worker.worker_id
-            for address, worker in good.items()
+            for address, worker in usable.items()
             if worker.worker_id not in tried
         }
-        if not others:
+        if not untried:
             raise GeneratorError(f"no worker can make it: {_reasons(unfit)}")
         fit = [
             address
-            for address, worker_id in others.items()
+            for address, worker_id in untried.items()
             if worker_id not in self._connection.unfit
         ]
-        chosen = fit or [*others]
-        return chosen if len(chosen) < len(good) else None
+        chosen = fit or [*untried]
+        return chosen if len(chosen) < len(usable) else None
 
 
 def _reasons(unfit: Sequence[Reply]) -> str:
+    """Returns the replies' reasons in one line, each with its worker."""
     return "; ".join(f"{each.worker or 'a worker'}: {each.reason}" for each in unfit)

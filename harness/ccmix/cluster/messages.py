@@ -1,5 +1,7 @@
-"""Defines the messages between the client and the workers of a cluster: jobs, replies, and the
-parts of a machine that determine a run's bytes. Only equal machines may work on a campaign.
+"""Defines jobs and replies of a cluster, and the parts in which its machines must be equal.
+
+Parts are the kernel, programs and packages that determine a run's bytes: only machines with equal
+parts may work on a campaign.
 """
 
 import contextlib
@@ -51,25 +53,27 @@ RESOURCE = (
 
 @functools.cache
 def parts() -> dict[str, str]:
-    """Returns the version or hash of each part of this machine by its name, NONE if it
-    lacks one.
+    """Returns the version or hash of each part of this machine that determines a run's bytes, by
+    the part's name: {"Python": "3.12", "iperf3": SHA-256, ...}. A part that it lacks has NONE.
     """
-    have = {
+    found = {
         "ccmix": code_hash(PACKAGE_FOLDER / "ccmix"),
         "Python": ".".join(platform.python_version_tuple()[:2]),
         **{name: importlib.metadata.version(name) for name in PACKAGES},
     } | dict.fromkeys((*PROGRAMS, USERLAND), NONE)
     for name, find in PROGRAMS.items():
         with contextlib.suppress(tools.ToolError, OSError):
-            have[name] = _file_hash(find())
+            found[name] = _file_hash(find())
     with contextlib.suppress(tools.ToolError, GuestError):
-        have[USERLAND] = str(identify_userland(tools.find_userland()).userland_sha256)
-    return have
+        found[USERLAND] = str(identify_userland(tools.find_userland()).userland_sha256)
+    return found
 
 
 @functools.cache
 def host_parts() -> dict[str, str]:
-    """Returns the parts that matter only for guests with the host's file system as root."""
+    """Returns, like parts(), those that matter only for guests whose root is the host's file
+    system.
+    """
     content = hashlib.sha256()
     for name in SYSTEM_PROGRAMS:
         path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
@@ -83,38 +87,47 @@ def host_parts() -> dict[str, str]:
 
 @functools.cache
 def kernel_parts() -> dict[str, str]:
-    """Returns the named kernels from lab/build."""
+    """Returns, like parts(), the kernels that lab/build has built under a name. Only some campaigns
+    use them.
+    """
     return {NAMED_KERNEL + name: _file_hash(file) for name, file in tools.named_kernels().items()}
 
 
-def resources(have: Mapping[str, str]) -> set[str]:
-    """Returns the names of the resources of a worker with these parts."""
-    kernels = {name for name in have if name.startswith(NAMED_KERNEL)}
+def resources(parts_of_machine: Mapping[str, str]) -> set[str]:
+    """Returns names of Dask resources for a machine with these parts: one that has a fingerprint of
+    all parts, and one for each named kernel. Jobs require these resources, so only workers with
+    equal parts get them.
+    """
+    kernels = {name for name in parts_of_machine if name.startswith(NAMED_KERNEL)}
     others = json.dumps(
-        {name: value for name, value in have.items() if name not in kernels}, sort_keys=True
+        {name: value for name, value in parts_of_machine.items() if name not in kernels},
+        sort_keys=True,
     )
     fingerprint = hashlib.sha256(others.encode()).hexdigest()[:12]
-    return {RESOURCE + fingerprint, *(f"{RESOURCE}{name} {have[name]}" for name in kernels)}
+    return {
+        RESOURCE + fingerprint,
+        *(f"{RESOURCE}{name} {parts_of_machine[name]}" for name in kernels),
+    }
 
 
-def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
-    """Returns the differing parts, with both values shortened, and the remedy; '' if nothing
-    differs.
+def differences(own_parts: Mapping[str, str], worker_parts: Mapping[str, str]) -> str:
+    """Returns in which parts a worker differs from this machine, with both values shortened, and
+    the remedy; '' if nothing differs.
     """
-    names = [name for name in here if here[name] != there.get(name)]
+    names = [name for name in own_parts if own_parts[name] != worker_parts.get(name)]
     if not names:
         return ""
     remedy = "install the same wheel or commit of ccmix there"
     if all(name.startswith(NAMED_KERNEL) for name in names):
         remedy = f"build it there with: lab/build --name {names[0].removeprefix(NAMED_KERNEL)}"
     differing = "; ".join(
-        f"{name} ({there.get(name, NONE):.20}, here {here[name]:.20})" for name in names
+        f"{name} ({worker_parts.get(name, NONE):.20}, here {own_parts[name]:.20})" for name in names
     )
     return f"{differing}: {remedy}, and start the worker again"
 
 
 def code_hash(folder: Path) -> str:
-    """Returns a hash of the code of ccmix in a folder."""
+    """Returns a hash of the files of ccmix in a folder that can change a run's bytes."""
     content = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.name.endswith(CODE) and file.is_file():
@@ -123,6 +136,7 @@ def code_hash(folder: Path) -> str:
 
 
 def _file_hash(file: Path) -> str:
+    """Returns the SHA-256 of a file in hexadecimal digits."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
@@ -139,7 +153,7 @@ class ClusterError(WrongInput):
 
 @dataclass(frozen=True)
 class Job:
-    """Describes a run for a worker."""
+    """Describes a run that a worker makes."""
 
     key: str
     topic: str  # of the events that a worker reports
@@ -149,7 +163,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Reply:
-    """Describes the end of a job, and holds the packed files of the run's folder."""
+    """Describes how a job ended, and has the packed files of the run's folder. "unfit" means that
+    another worker may be able to make the run.
+    """
 
     outcome: Literal["finished", "failed", "unfit"]
     worker: str  # its address; '' if it is unknown
@@ -165,15 +181,15 @@ _REPLY = TypeAdapter(Reply)
 
 
 def encoded(answer: Reply) -> bytes:
-    """Returns the reply as bytes. Dask sends bytes unchanged, so the client never unpickles an
-    object from a worker.
+    """Returns the reply as bytes. Dask passes bytes on unchanged, so the client never unpickles an
+    object from a worker, which could execute code.
     """
     head = {name: value for name, value in asdict(answer).items() if name != "files"}
     return json.dumps(head).encode() + _SEPARATOR + answer.files
 
 
 def decoded(content: object) -> Reply:
-    """Decodes a reply. Raises ArchiveError if it is invalid."""
+    """Returns the reply that a worker has encoded. Raises ArchiveError if it is invalid."""
     try:
         head, _, files = bytes(content).partition(_SEPARATOR)  # type: ignore[call-overload]
         return _REPLY.validate_python({**json.loads(head), "files": files})

@@ -1,5 +1,6 @@
-"""Starts workers for one campaign (at hosts by OpenSSH, or as SLURM jobs), and a Dask scheduler in
-this process.
+"""Starts a Dask cluster for one campaign: workers over OpenSSH or as SLURM jobs, and a scheduler.
+
+The scheduler runs in this process.
 """
 
 import asyncio
@@ -41,14 +42,14 @@ CERTIFIED_WITHIN_S = 60.0
 Tell = Callable[[str], None]
 
 
-def by_ssh(rows: Sequence[HostRow], tell: Tell) -> SpecCluster:
-    """Returns a cluster with a worker at each host that can be reached. Raises ClusterError if
-    there is none.
+def cluster_by_ssh(rows: Sequence[HostRow], tell: Tell) -> SpecCluster:
+    """Returns a cluster with a worker at each of these hosts that can be reached. Raises
+    ClusterError if there is none.
 
     OpenSSH carries the messages between scheduler and workers, so all of them listen only on
     loopback.
     """
-    _silence()
+    _silence_dask()
     cluster = SpecCluster(
         workers={
             row.name: {"cls": SshWorker, "options": {"row": row, "tell": tell}} for row in rows
@@ -59,20 +60,25 @@ def by_ssh(rows: Sequence[HostRow], tell: Tell) -> SpecCluster:
         },
         silence_logs=False,
     )
-    return _unless_empty(cluster, any(worker.registered for worker in cluster.workers.values()))
+    return _check_workers(cluster, any(worker.registered for worker in cluster.workers.values()))
 
 
-def by_slurm(jobs: int, tell: Tell) -> SpecCluster:
-    """Returns a cluster with workers in jobs of SLURM. Raises ClusterError if none could be
-    submitted.
+def cluster_by_slurm(jobs: int, tell: Tell) -> SpecCluster:
+    """Returns a cluster whose workers run in SLURM jobs, as dask-jobqueue's configuration describes
+    them. Raises ClusterError if none could be submitted.
     """
     from dask_jobqueue.slurm import SLURMCluster, SLURMJob  # noqa: PLC0415  # writes a file of its configuration
 
-    _silence()
+    _silence_dask()
     submitted: list[bool] = []
 
     class SlurmJob(SLURMJob):
+        """Represents a job with workers. Unlike its base class, it does not raise an error if SLURM
+        refuses the job, but tells the user.
+        """
+
         async def start(self) -> None:
+            """Submits the job, and notes in `submitted` whether SLURM accepted it."""
             try:
                 await super().start()  # type: ignore[no-untyped-call]
                 submitted.append(True)
@@ -129,12 +135,12 @@ def by_slurm(jobs: int, tell: Tell) -> SpecCluster:
     cluster.scale(jobs=jobs)
     while len(submitted) < jobs:
         time.sleep(SUBMITTED_EACH_S)
-    return _unless_empty(cluster, any(submitted))
+    return _check_workers(cluster, any(submitted))
 
 
 def temporary_security() -> Security:
-    """Returns a certificate for a campaign, by which its parts recognise each other. Raises
-    ClusterError.
+    """Returns a new TLS certificate by which the parts of a campaign's cluster recognise each
+    other. Raises ClusterError.
     """
     with temporary_folder() as folder:
         key, certificate = folder / "key.pem", folder / "certificate.pem"
@@ -157,13 +163,16 @@ def temporary_security() -> Security:
     return Security(require_encryption=True, tls_ca_file=content["cert"], **roles)
 
 
-def _silence() -> None:
-    """Suppresses Dask's messages about itself."""
+def _silence_dask() -> None:
+    """Suppresses Dask's log messages, which are about Dask itself. ccmix tells the user what
+    matters.
+    """
     for name in ("distributed", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _unless_empty(cluster: SpecCluster, has_workers: bool) -> SpecCluster:
+def _check_workers(cluster: SpecCluster, has_workers: bool) -> SpecCluster:
+    """Returns the cluster if it has workers; otherwise closes it and raises ClusterError."""
     if not has_workers:
         cluster.close()
         raise ClusterError("no worker could be started")
@@ -171,9 +180,14 @@ def _unless_empty(cluster: SpecCluster, has_workers: bool) -> SpecCluster:
 
 
 class SshWorker(ProcessInterface):
-    """A worker at a host, and the OpenSSH that forwards its port and the scheduler's port."""
+    """Runs a worker at a host through OpenSSH, which also forwards its port and the scheduler's.
+    Dask's SpecCluster starts and closes it.
+    """
 
     def __init__(self, scheduler: str, name: str, row: HostRow, tell: Tell) -> None:
+        """Takes the scheduler's address, the worker's name, and the host's row in the file of
+        hosts. `tell` gets sentences for the user.
+        """
         super().__init__(scheduler=scheduler, name=name)  # type: ignore[no-untyped-call]
         self._name = name
         self._scheduler = scheduler
@@ -181,63 +195,75 @@ class SshWorker(ProcessInterface):
         self._python = dict(row.metadata).get(PYTHON) or str(Path(sys.executable))
         self._tell = tell
         self._ssh: asyncio.subprocess.Process | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._last = ""
+        self._reading_task: asyncio.Task[None] | None = None
+        self._last_line = ""
         self.registered = False
 
     async def start(self) -> None:
-        """Starts the worker, and waits until it registers at the scheduler. Explains a failure."""
+        """Starts the worker, and waits until it has registered at the scheduler. Tries other ports
+        if OpenSSH can't forward one. Tells the user why if it fails.
+        """
         for _ in range(TRIES):
-            self._ssh = await self._started()
+            self._ssh = await self._start_ssh()
             try:
                 self.registered = await asyncio.wait_for(
-                    self._registered(self._ssh), REGISTERS_WITHIN_S
+                    self._wait_for_registration(self._ssh), REGISTERS_WITHIN_S
                 )
             except TimeoutError:
-                self._last = (
-                    f"it did not reach the scheduler within {REGISTERS_WITHIN_S:g} s: {self._last}"
+                self._last_line = (
+                    f"it did not reach the scheduler within {REGISTERS_WITHIN_S:g} s: "
+                    f"{self._last_line}"
                 )
-                await self._end()
+                await self._end_ssh()
                 break
             if self.registered:
-                self._reading = asyncio.create_task(self._read(self._ssh))
+                self._reading_task = asyncio.create_task(self._read_output(self._ssh))
                 break
             await self._ssh.wait()
-            if NO_FORWARDING not in self._last:
+            if NO_FORWARDING not in self._last_line:
                 break
         if not self.registered:
             self._tell(
-                f"{self._name}: no worker starts there: {self._last or 'ssh ended without a word'}"
+                f"{self._name}: no worker starts there: "
+                f"{self._last_line or 'ssh ended without a word'}"
             )
         await super().start()  # type: ignore[no-untyped-call]
 
     async def close(self) -> None:
-        if self._reading:
-            self._reading.cancel()
-        await self._end()  # the worker ends with its scheduler
+        """Ends the worker, with its OpenSSH."""
+        if self._reading_task:
+            self._reading_task.cancel()
+        await self._end_ssh()  # the worker ends with its scheduler
         await super().close()  # type: ignore[no-untyped-call]
 
-    async def _end(self) -> None:
+    async def _end_ssh(self) -> None:
+        """Ends OpenSSH, if it is running. The worker ends when it has lost its scheduler."""
         if self._ssh and self._ssh.returncode is None:
             with suppress(ProcessLookupError):
                 self._ssh.terminate()
             await self._ssh.wait()
 
-    async def _started(self) -> asyncio.subprocess.Process:
-        scheduler, there, here = random.sample(PORTS, 3)
+    async def _start_ssh(self) -> asyncio.subprocess.Process:
+        """Starts OpenSSH with the worker as its command.
+
+        On the host, the worker reaches the scheduler at a port of loopback that OpenSSH forwards to
+        here (-R). The scheduler reaches the worker at a port of loopback here, forwarded to there
+        (-L).
+        """
+        scheduler_port, worker_port, local_port = random.sample(PORTS, 3)
         forwards = (
             "-R",
-            f"{LOOPBACK}:{scheduler}:{self._scheduler.partition('://')[2]}",
+            f"{LOOPBACK}:{scheduler_port}:{self._scheduler.partition('://')[2]}",
             "-L",
-            f"{LOOPBACK}:{here}:{LOOPBACK}:{there}",
+            f"{LOOPBACK}:{local_port}:{LOOPBACK}:{worker_port}",
         )
         worker = module_command(
             "distributed.cli.dask_worker",
-            f"tcp://{LOOPBACK}:{scheduler}",
+            f"tcp://{LOOPBACK}:{scheduler_port}",
             "--listen-address",
-            f"tcp://{LOOPBACK}:{there}",
+            f"tcp://{LOOPBACK}:{worker_port}",
             "--contact-address",
-            f"tcp://{LOOPBACK}:{here}",
+            f"tcp://{LOOPBACK}:{local_port}",
             "--dashboard-address",
             NO_PAGE,
             "--no-nanny",
@@ -261,22 +287,28 @@ class SshWorker(ProcessInterface):
             start_new_session=True,  # Ctrl-C goes only to ccmix, which ends it
         )
 
-    async def _registered(self, ssh: asyncio.subprocess.Process) -> bool:
-        async for line in self._lines(ssh):
+    async def _wait_for_registration(self, ssh: asyncio.subprocess.Process) -> bool:
+        """Returns whether the worker says that it has registered at the scheduler; False if it ends
+        before.
+        """
+        async for line in self._error_lines(ssh):
             if "Registered to" in line:
                 return True
         return False
 
-    async def _read(self, ssh: asyncio.subprocess.Process) -> None:
-        """Reads on, so that the worker can write. Prints a message if it ends before the
-        campaign.
+    async def _read_output(self, ssh: asyncio.subprocess.Process) -> None:
+        """Goes on reading the worker's messages, so that the worker is not blocked. Tells the user
+        if it ends before the campaign.
         """
-        async for _ in self._lines(ssh):
+        async for _ in self._error_lines(ssh):
             pass
-        self._tell(f"{self._name}: the worker there ended: {self._last}")
+        self._tell(f"{self._name}: the worker there ended: {self._last_line}")
 
-    async def _lines(self, ssh: asyncio.subprocess.Process) -> AsyncIterator[str]:
+    async def _error_lines(self, ssh: asyncio.subprocess.Process) -> AsyncIterator[str]:
+        """Yields the lines of standard error of OpenSSH and the worker, and keeps the last for
+        messages.
+        """
         assert ssh.stderr
         async for line in ssh.stderr:
-            self._last = line.decode("utf-8", "replace").strip() or self._last
-            yield self._last
+            self._last_line = line.decode("utf-8", "replace").strip() or self._last_line
+            yield self._last_line

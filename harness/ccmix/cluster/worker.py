@@ -1,5 +1,6 @@
-"""Makes runs at a Dask worker, which is started with `--preload ccmix.cluster.worker`, and brings
-their files to the client, which checks them.
+"""Makes runs in a Dask worker, and stores their files at the client, which checks them.
+
+A worker loads this module because it is started with `--preload ccmix.cluster.worker`.
 """
 
 import asyncio
@@ -60,39 +61,41 @@ MOST_SHARED_BYTES = 64 * 2**30
 
 
 class WrongReplyError(Exception):
-    """Says that a reply is not what its worker should have sent."""
+    """Reports that a worker's reply is not what it should have sent, such as another run."""
 
 
-async def with_files(answer: Reply, folder: Path, shared: str | None) -> Reply:
-    """Returns the answer with the folder's files. A cancelled call leaves nothing in the shared
+async def attach_files(reply: Reply, folder: Path, shared: str | None) -> Reply:
+    """Returns the reply with the files of the run's folder: packed into the reply itself or, if
+    they are too large for Dask, into a file of the shared folder. `shared` is the beginning of that
+    file's path; None without such a folder.
+
+    An error of the shared folder fails the run, because other workers would have the same error.
+    Raises OSError for all other errors. If the call is cancelled, it leaves nothing in the shared
     folder.
-
-    An error of the shared folder fails the run, because other workers would meet it, too. Raises
-    OSError for all other errors.
     """
     packed = folder.with_name("packed.zip")
     await in_thread(partial(_pack, folder, packed))
     size = packed.stat().st_size
     if size <= MOST_THROUGH_DASK_BYTES:
-        return replace(answer, files=packed.read_bytes())
+        return replace(reply, files=packed.read_bytes())
     if not shared:
         reason = f"the run's files have {format_bytes(size)}, and through Dask go at most "
         reason += (
             f"{format_bytes(MOST_THROUGH_DASK_BYTES)}: give a folder that all workers see "
             "by --shared"
         )
-        return replace(answer, outcome="failed", reason=reason)
+        return replace(reply, outcome="failed", reason=reason)
     file = Path(f"{shared}{uuid.uuid4().hex}.zip")
     try:
-        sha256 = await in_thread(partial(_copy, packed, file))
+        sha256 = await in_thread(partial(_copy_with_hash, packed, file))
     except asyncio.CancelledError:
         file.unlink(missing_ok=True)
         raise
     except OSError as error:
         return replace(
-            answer, outcome="failed", reason=f"--shared can't be used: {located(error, file)}"
+            reply, outcome="failed", reason=f"--shared can't be used: {located(error, file)}"
         )
-    return replace(answer, shared=file.name, sha256=sha256)
+    return replace(reply, shared=file.name, sha256=sha256)
 
 
 def _pack(folder: Path, packed: Path) -> None:
@@ -100,76 +103,85 @@ def _pack(folder: Path, packed: Path) -> None:
         pack_folder(folder, out)
 
 
-def _copy(packed: Path, file: Path) -> str:
+def _copy_with_hash(packed: Path, file: Path) -> str:
+    """Copies the packed file into the shared folder, and returns its SHA-256."""
     with packed.open("rb") as content, replacing(file) as out:
         shutil.copyfileobj(content, out)
         content.seek(0)
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def arrived(
-    attempt: Attempt, needed: Mapping[str, str], answer: Reply, shared: Path | None
+def store_reply(
+    attempt: Attempt, needed: Mapping[str, str], reply: Reply, shared: Path | None
 ) -> FinishedRun:
-    """Fills the run's folder; a failed run leaves its partial folder, as on this machine. `needed`
-    are the client's parts.
+    """Fills the run's folder at the client with the files of a worker's reply, checks them, and
+    returns the finished run. A failed run leaves its partial folder, as a run on this machine does.
 
-    Raises GeneratorError for a run that failed, WrongReplyError, and OSError.
+    `needed` has the client's parts (see messages.parts()), `shared` the shared folder. Raises
+    GeneratorError for a run that failed, WrongReplyError, and OSError.
     """
-    place = attempt.folder.begin()
+    partial_folder = attempt.folder.begin()
     try:
-        with _packed(answer, shared) as content:
+        with _open_packed_files(reply, shared) as content:
             size = content.seek(0, os.SEEK_END)
             content.seek(0)
             if size:
-                unpack_folder(content, size, place)
-        if answer.outcome == "failed":
+                unpack_folder(content, size, partial_folder)
+        if reply.outcome == "failed":
             raise GeneratorError(
-                answer.reason.replace(answer.folder, str(place)) if answer.folder else answer.reason
+                reply.reason.replace(reply.folder, str(partial_folder))
+                if reply.folder
+                else reply.reason
             )
-        finished = codec.read(place, place / run_files.SUMMARY, codec.FINISHED_RUN)
+        finished = codec.read(
+            partial_folder, partial_folder / run_files.SUMMARY, codec.FINISHED_RUN
+        )
     except (ArchiveError, FileNotFoundError) as error:
         raise WrongReplyError(
-            f"the reply of {answer.worker} is not a finished run: {error}"
+            f"the reply of {reply.worker} is not a finished run: {error}"
         ) from error
-    _check(attempt, needed, answer.worker, finished)
+    _check_run(attempt, needed, reply.worker, finished)
     finished = replace(finished, execution=replace(finished.execution, retries=attempt.failures))
     attempt.folder.finish(finished)
     return finished
 
 
-def _check(attempt: Attempt, needed: Mapping[str, str], worker: str, finished: FinishedRun) -> None:
-    """Raises WrongReplyError unless this is the submitted run, made with the client's kernel and
-    programs.
+def _check_run(
+    attempt: Attempt, needed: Mapping[str, str], worker: str, finished: FinishedRun
+) -> None:
+    """Raises WrongReplyError unless this is the submitted run, made with the kernel and programs
+    that the client needs.
     """
     if finished.run != attempt.run:
         raise WrongReplyError(f"{worker} sent another run than {attempt.run.name}")
     topology, facts = attempt.run.topology, finished.facts
     kernel = KERNEL if topology.kernel == STOCK_KERNEL else NAMED_KERNEL + topology.kernel
+    # a guest whose root is the host's file system has no userland
     root = None if topology.host_root else needed[USERLAND]
-    for what, made_with, here in (
+    for part, used_there, needed_here in (
         ("kernel", facts.lab_kernel.sha256 if facts.lab_kernel else None, needed[kernel]),
         ("root of the guest", facts.guest_root.userland_sha256 if facts.guest_root else "", root),
         *((name, sha256, needed.get(name)) for name, sha256 in (facts.lab_programs or {}).items()),
     ):
-        if made_with != here:
+        if used_there != needed_here:
             raise WrongReplyError(
-                f"{worker} made the run with another {what}: {made_with}, not {here}"
+                f"{worker} made the run with another {part}: {used_there}, not {needed_here}"
             )
 
 
 @contextlib.contextmanager
-def _packed(answer: Reply, shared: Path | None) -> Iterator[IO[bytes]]:
-    """Yields the packed files. Then removes the file in the shared folder, unless the context
-    raised.
+def _open_packed_files(reply: Reply, shared: Path | None) -> Iterator[IO[bytes]]:
+    """Yields the reply's packed files, from the reply itself or from the shared folder. A file in
+    the shared folder is removed afterwards, unless the context raised an error.
 
-    Raises ArchiveError if the file in the shared folder is not the one that the worker wrote.
+    Raises ArchiveError if that file is not the one that the worker wrote.
     """
-    if not answer.shared:
-        yield io.BytesIO(answer.files)
+    if not reply.shared:
+        yield io.BytesIO(reply.files)
         return
-    if shared is None or Path(answer.shared).name != answer.shared:
-        raise ArchiveError(f"{answer.shared!r:.80}: is not a file of the shared folder")
-    file = shared / answer.shared
+    if shared is None or Path(reply.shared).name != reply.shared:
+        raise ArchiveError(f"{reply.shared!r:.80}: is not a file of the shared folder")
+    file = shared / reply.shared
     with os.fdopen(open_file(shared, file), "rb") as content:
         size = os.fstat(content.fileno()).st_size
         if size > MOST_SHARED_BYTES:
@@ -177,7 +189,7 @@ def _packed(answer: Reply, shared: Path | None) -> Iterator[IO[bytes]]:
                 f"{file}: has {format_bytes(size)}, but at most "
                 f"{format_bytes(MOST_SHARED_BYTES)} may be"
             )
-        if hashlib.file_digest(content, "sha256").hexdigest() != answer.sha256:
+        if hashlib.file_digest(content, "sha256").hexdigest() != reply.sha256:
             raise ArchiveError(
                 f"{file}: has {format_bytes(size)} with another hash than its worker wrote"
             )
@@ -192,10 +204,12 @@ FULL_BYTES = 2**20  # a disk with less space counts as full
 
 
 async def dask_setup(worker: Worker) -> None:
-    """Tells the scheduler the worker's parts, before the worker is announced."""
-    have = parts() | kernel_parts()
-    with_host = have | host_parts()
-    offered = dict.fromkeys(resources(have) | resources(with_host), ENDLESS) | {
+    """Offers the worker's memory and parts as Dask resources, and tells the scheduler its parts.
+    Dask calls this before the worker is announced.
+    """
+    own_parts = parts() | kernel_parts()
+    with_host = own_parts | host_parts()
+    offered = dict.fromkeys(resources(own_parts) | resources(with_host), ENDLESS) | {
         MEMORY: _memory_bytes(worker)
     }
     for name, quantity in offered.items():
@@ -206,66 +220,78 @@ async def dask_setup(worker: Worker) -> None:
 
 
 class _RunsInProgress(WorkerPlugin):
-    """Ends the guest of a run whose result is not needed any more."""
+    """Ends the guest of a run whose result is no longer needed, for example after Ctrl-C at the
+    client.
+    """
 
     def __init__(self) -> None:
         self.tasks: dict[str, asyncio.Task[Reply]] = {}
 
     def transition(self, key: object, start: str, finish: str, **_: object) -> None:
-        """Cancels a run whose task is released. Dask only forgets the task, and lets its
-        coroutine run on.
+        """Cancels a run whose task is released. Dask calls this for each change of a task's state,
+        but otherwise lets a released task's coroutine run on.
         """
         if (start, finish) == ("executing", "released") and (task := self.tasks.get(str(key))):
             task.cancel()
 
 
 async def make_run(job: Job) -> bytes:
-    """Makes the run of a job. Returns an encoded Reply."""
+    """Makes the run of a job in this worker. It is Dask's task: the client submits it. Returns an
+    encoded Reply.
+    """
     worker = get_worker()
     running = worker.plugins[PLUGIN]
     assert isinstance(running, _RunsInProgress)
-    task = running.tasks[job.key] = asyncio.ensure_future(_answer(job, worker))
+    task = running.tasks[job.key] = asyncio.ensure_future(_reply_to(job, worker))
     try:
         return encoded(await task)
     finally:
         del running.tasks[job.key]
 
 
-async def _answer(job: Job, worker: Worker) -> Reply:
-    answer = Reply("unfit", worker.address, worker.id)
+async def _reply_to(job: Job, worker: Worker) -> Reply:
+    """Makes the run of a job in a temporary folder, and returns the reply. Errors that another
+    worker may not have give the reply "unfit".
+    """
+    reply = Reply("unfit", worker.address, worker.id)
     worker.log_event(job.topic, {"began": job.key, "worker": worker.address, "id": worker.id})
     try:
         with locked_folder(temporary_place(), "folder for a run") as place:
-            return await _made(job, answer, RunFolder(place / "run"))
+            return await _make_and_pack(job, reply, RunFolder(place / "run"))
     except OSError as error:
-        return replace(answer, reason=located(error))
+        return replace(reply, reason=located(error))
     except (ToolError, GuestError) as error:
-        return replace(answer, reason=str(error))
+        return replace(reply, reason=str(error))
     except Exception as error:  # an unforeseen error may not occur at other workers
-        return replace(answer, reason=repr(error))
+        return replace(reply, reason=repr(error))
 
 
-async def _made(job: Job, answer: Reply, folder: RunFolder) -> Reply:
-    answer = replace(answer, outcome="finished", folder=str(folder.partial))
-    made = folder.path
+async def _make_and_pack(job: Job, reply: Reply, folder: RunFolder) -> Reply:
+    """Makes the run of a job in this folder, and returns `reply` with the outcome and the files."""
+    reply = replace(reply, outcome="finished", folder=str(folder.partial))
+    folder_to_pack = folder.path
     try:
         measured = await _machine().measure(job.run, folder.begin())
         execution = replace(measured.execution, measured_s=time.time())
         await in_thread(lambda: concluded(job.run, folder, measured.measurement, execution))
     except (GuestError, GeneratorError, CommandError, ArchiveError) as error:
         can_try_elsewhere = isinstance(error, GuestError) and error.reason in UNFIT
-        answer = replace(
-            answer, outcome="unfit" if can_try_elsewhere else "failed", reason=str(error)
+        reply = replace(
+            reply, outcome="unfit" if can_try_elsewhere else "failed", reason=str(error)
         )
-        made = folder.partial
-    if answer.outcome == "failed" and shutil.disk_usage(folder.partial).free < FULL_BYTES:
-        answer = replace(answer, outcome="unfit", reason=f"its disk is full: {answer.reason}")
-    return answer if answer.outcome == "unfit" else await with_files(answer, made, job.shared)
+        folder_to_pack = folder.partial
+    if reply.outcome == "failed" and shutil.disk_usage(folder.partial).free < FULL_BYTES:
+        reply = replace(reply, outcome="unfit", reason=f"its disk is full: {reply.reason}")
+    if reply.outcome == "unfit":
+        return reply
+    return await attach_files(reply, folder_to_pack, job.shared)
 
 
 @functools.cache
 def _machine() -> LabMachine:
-    """Returns the worker's lab: its runs share the memory."""
+    """Returns the lab of this worker, in which all of its runs share the memory. The kernels must
+    not be removed from the cache meanwhile.
+    """
     kernels = named_kernels()
     for kernel in kernels.values():
         hold(kernel)
@@ -273,10 +299,11 @@ def _machine() -> LabMachine:
 
 
 def _memory_bytes(worker: Worker) -> float:
+    """Returns how much memory the worker offers to guests: the smaller of Dask's limit and most of
+    what is available here.
+    """
     limit, available = worker.memory_manager.memory_limit, available_memory_bytes()
-    known = [limit] if limit else []
-    return (
-        min(known + ([(1 - LEFT_TO_OTHERS) * available] if available else []))
-        if known or available
-        else ENDLESS
-    )
+    limits: list[float] = [limit] if limit else []
+    if available:
+        limits.append((1 - LEFT_TO_OTHERS) * available)
+    return min(limits, default=ENDLESS)

@@ -13,7 +13,7 @@ from ccmix.conditions.qdisc import FQ_UNLIMITED_BIT, leaves_of, qdiscs, replaced
 from ccmix.files import write_whole
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
-from ccmix.hosts.output_text import last_line, shell, why
+from ccmix.hosts.output_text import exit_reason, last_line, shell
 
 OWN_HANDLE = "cc01"  # of the mq that replaces the kernel's own, whose children have no handles
 
@@ -196,7 +196,7 @@ def bracketed(
                 host.start(shell(before), stdout=logs / f"pre-{name}.out", stderr=errors)
             )
             if (status := process.wait(TIMEOUT_S)) != 0:
-                raise CommandError(host.name, [f"pre-{name}", before], why(status, errors))
+                raise CommandError(host.name, [f"pre-{name}", before], exit_reason(status, errors))
         yield
 
 

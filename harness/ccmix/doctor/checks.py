@@ -103,7 +103,7 @@ class HostChecks:
             self._check_container()
         report.check(
             "left by dead runs",
-            lambda: rights.judge_journals([undo.what for undo in left_journals.left()]),
+            lambda: rights.judge_journals([undo.what for undo in left_journals.remaining_undos()]),
         )
         needed = self.works_here and not self._without_runs
         report.check("other campaigns", lambda: rights.judge_lock(rights.read_sockets(), needed))

@@ -27,7 +27,7 @@ from ccmix.doctor.report import (
     unknown,
 )
 from ccmix.hosts import Host
-from ccmix.hosts.agent_host import AgentHost, sent
+from ccmix.hosts.agent_host import AgentHost, copied_to_host
 from ccmix.terms import BPF_CCAS, CCAS
 from ccmix.tools import ToolError, find_cca
 
@@ -164,9 +164,9 @@ def read_needs(host: Host, sudo: bool) -> list[BpfNeed]:
         raise ValueError(str(error)) from error
     as_root = ("sudo", "-n") if sudo else ()
     if not isinstance(host, AgentHost):
-        return _parsed_needs(transcript(host, [*as_root, str(program), "check", "--json"])[1])
-    with sent(host, program) as path_on_host:
-        return _parsed_needs(transcript(host, [*as_root, path_on_host, "check", "--json"])[1])
+        return _read(transcript(host, [*as_root, str(program), "check", "--json"])[1])
+    with copied_to_host(host, program) as there:
+        return _read(transcript(host, [*as_root, there, "check", "--json"])[1])
 
 
 def _parsed_needs(output: str) -> list[BpfNeed]:

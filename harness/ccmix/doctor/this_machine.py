@@ -11,7 +11,7 @@ from ccmix.doctor import rights
 from ccmix.doctor.kernel import judge_lab_ccas
 from ccmix.doctor.report import DoctorFinding, Findings, Status, fail, lack, line, ok, problem, warn
 from ccmix.doctor.rights import capabilities, read_only
-from ccmix.lab.confinement import way_here, why_not_confined
+from ccmix.lab.confinement import confinement_way, why_not_confined
 from ccmix.lab.host import guest_memory_bytes, launch_parent, memory_dir
 from ccmix.lab.spec import PARAMETERS, GuestError, Parameter, ccas_of_kernel, identify_userland
 from ccmix.model import STOCK_KERNEL, ModuleParameter, Topology
@@ -163,7 +163,7 @@ def _judge_confinement(lack_status: Status) -> DoctorFinding:
     """
     check_name = "lab: confinement"
     try:
-        confinement = way_here()
+        way = confinement_way()
     except GuestError as error:
         return DoctorFinding(
             check_name,

@@ -25,7 +25,7 @@ from ccmix.generators.results import (
 )
 from ccmix.hosts.caps import KEPT_OUTPUT, Cap, result_bytes
 from ccmix.hosts.host import ContainedProcess, RealHost
-from ccmix.hosts.output_text import ending, shell, why
+from ccmix.hosts.output_text import ending, exit_reason, shell
 from ccmix.model import Traffic, run_files
 from ccmix.units import format_bytes
 
@@ -82,7 +82,7 @@ def running_dst_command(
         deadline = Deadline(LISTENS_WITHIN_S)
         while not process.listening() and not deadline.expired:
             if process.ended() and (status := process.wait(0)) != 0:
-                raise GeneratorError(f"dst-cmd on {dst.name} failed: {why(status, errors)}")
+                raise GeneratorError(f"dst-cmd on {dst.name} failed: {exit_reason(status, errors)}")
             if process.gone():
                 break
             time.sleep(0.02)
@@ -128,9 +128,10 @@ def run_src_command(
     if result.error:
         raise GeneratorError(f"src-cmd on {src.name}: {result.error}")
     if status != 0:
-        raise GeneratorError(f"src-cmd on {src.name} failed: {why(status, errors)}")
-    if prints_a_result(line) and not output.stat().st_size:
-        # as pScheduler 5.2 does if a run is missed
+        raise GeneratorError(f"src-cmd on {src.name} failed: {exit_reason(status, errors)}")
+    if (
+        prints_a_result(line) and not output.stat().st_size
+    ):  # as pScheduler 5.2 does when a run is missed
         raise GeneratorError(
             f"src-cmd on {src.name}: pscheduler printed no result: its run did not take place"
         )
@@ -171,7 +172,7 @@ def measure_for(
         if process.ended():
             raise GeneratorError(
                 "the kept src-cmd has ended: "
-                f"{why(process.wait(0), logs / run_files.SRC_COMMAND_ERRORS)}"
+                f"{exit_reason(process.wait(0), logs / run_files.SRC_COMMAND_ERRORS)}"
             )
         time.sleep(min(deadline.remaining_s, 0.1))
 

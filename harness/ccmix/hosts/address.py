@@ -1,5 +1,7 @@
-"""Reads the names of hosts: 'localhost', 'netns:NAME', or '[USER@]HOST' as for OpenSSH. Builds the
-commands that reach them.
+"""Reads the names of hosts, and builds the command that starts ccmix's agent on each.
+
+A name is 'localhost', 'netns:NAME' for a network namespace, or '[USER@]HOST' as for OpenSSH. The
+agent is a Python program that runs commands on the host for ccmix.
 """
 
 import functools
@@ -50,8 +52,8 @@ class AddressKind(Enum):
 
 @dataclass(frozen=True)
 class HostAddress:
-    """Names a host by the way to reach it; `host` is the namespace's name, or OpenSSH's name for
-    the host.
+    """Names a host by the way to reach it. `host` is the namespace's name or OpenSSH's name for the
+    host; `user` is the login for OpenSSH, None for OpenSSH's own default.
     """
 
     kind: AddressKind
@@ -65,10 +67,11 @@ class HostAddress:
 
 
 def parse_host(text: str, user: str | None = None) -> HostAddress:
-    """Returns the host that a text names. `user` is the login for OpenSSH hosts without one in the
-    text. Raises ValueError.
+    """Returns the host that a user's text names. `user` is the login for an OpenSSH host whose text
+    has none. Raises ValueError.
 
-    A valid text is never an option, or more than one argument, for OpenSSH, ip(8) or a shell.
+    A text that is accepted is safe as an argument of ssh(1), ip(8) and a shell: it is never taken
+    for an option or for several arguments.
     """
     if text in LOCAL_NAMES:
         return HostAddress(AddressKind.LOCAL, "localhost")
@@ -100,7 +103,9 @@ def parse_host(text: str, user: str | None = None) -> HostAddress:
 
 @functools.cache
 def agent_source() -> bytes:
-    """Returns the agent's package as a zip file, uncompressed because not every Python has zlib."""
+    """Returns the agent's package as a zip file, which ccmix sends to each host, so nothing has to
+    be installed there. It is uncompressed because not every Python has zlib.
+    """
     package = Path(ccmix.__file__).parent
     files = [package / "__init__.py", *sorted((package / "agent").glob("*.py"))]
     archive = io.BytesIO()
@@ -113,26 +118,28 @@ def agent_source() -> bytes:
 
 
 def agent_command(address: HostAddress) -> list[str]:
-    """Returns the command that starts an agent on the host once it reads agent_source() from its
-    standard input.
+    """Returns the command that starts an agent on the host. Its standard input must begin with
+    agent_source(), from which the host's Python imports the agent.
     """
     bootstrap = _BOOTSTRAP.format(size=len(agent_source()))
     if address.kind is AddressKind.SSH:
         return [*ssh_command(), str(address), shlex.join(["exec", *python_command(bootstrap)])]
-    here = python_command(bootstrap, python=sys.executable)
+    local_command = python_command(bootstrap, python=sys.executable)
     if address.kind is AddressKind.LOCAL:
-        return here
-    as_root: Sequence[str] = () if os.geteuid() == 0 else ("sudo", "-n")
-    return [*as_root, "ip", "netns", "exec", address.host, *here]
+        return local_command
+    become_root: Sequence[str] = () if os.geteuid() == 0 else ("sudo", "-n")
+    return [*become_root, "ip", "netns", "exec", address.host, *local_command]
 
 
 def ssh_command(forwards: Sequence[str] = ()) -> list[str]:
-    """Returns OpenSSH's command with the user's own configuration, without settings that would ask
-    questions, wait, or open more channels. `forwards` are options that forward ports; if this
-    fails, the command ends.
+    """Returns the beginning of an ssh(1) command, up to the host. It uses the user's own
+    configuration, but overrides settings with which ssh would ask questions, wait, or open more
+    channels.
+
+    `forwards` are options that forward ports. If there are some and one fails, ssh ends.
     """
     configuration = os.environ.get(SSH_CONFIG)
-    channels = "ExitOnForwardFailure=yes" if forwards else "ClearAllForwardings=yes"
+    forwarding = "ExitOnForwardFailure=yes" if forwards else "ClearAllForwardings=yes"
     return [
         "ssh",
         *(["-F", configuration] if configuration else []),
@@ -145,7 +152,7 @@ def ssh_command(forwards: Sequence[str] = ()) -> list[str]:
         "-o",
         "ServerAliveCountMax=3",
         "-o",
-        channels,
+        forwarding,
         "-o",
         "RemoteCommand=none",
         "-T",

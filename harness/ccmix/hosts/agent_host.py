@@ -1,5 +1,6 @@
-"""Drives a host through ccmix's agent on it: this machine, a network namespace, or a machine over
-OpenSSH.
+"""Runs commands on a host through ccmix's agent there, which undoes changes if ccmix is lost.
+
+The host is this machine, a network namespace of it, or a machine over OpenSSH.
 """
 
 import base64
@@ -41,18 +42,20 @@ TRANSFERS_WITHIN_S = 3600.0
 
 
 class Output:
-    """Collects an output of a command, up to a cap."""
+    """Writes an output of a command on a host to a file on this machine, up to a maximum size."""
 
     def __init__(self, file: IO[bytes], cap: Cap, most_bytes: int | None = None) -> None:
-        """Takes the file, and another number of bytes if the cap depends on the run."""
+        """Takes the file and the limit. `most_bytes` replaces the cap's size if the limit depends
+        on the run, for example on its duration.
+        """
         self.file = file
         self.cap = cap
         self.most_bytes = cap.bytes if most_bytes is None else most_bytes
         self._bytes = 0
 
     def write(self, data: bytes) -> bool:
-        """Writes the data; returns whether there was room for it. Raises OSError, and ValueError if
-        nobody wants it.
+        """Writes the data, and returns whether that was within the limit. Raises OSError, and
+        ValueError if the file was closed because its output is no longer needed.
         """
         self._bytes += len(data)
         if self._bytes > self.most_bytes:
@@ -62,13 +65,16 @@ class Output:
 
 
 class AgentProcess:
-    """Represents a command in the background on a host. Every method raises HostLost if the
-    connection is lost.
+    """Represents a command that runs in the background on a host, under the control of the agent.
+    Every method raises HostLost if the connection is lost.
     """
 
     def __init__(
         self, host: "AgentHost", number: int, argv: Sequence[str], stdout: Output, stderr: Output
     ) -> None:
+        """Takes the number by which the agent's messages name the command. AgentHost has the agent
+        start it.
+        """
         self._host = host
         self._number = number
         self._argv = tuple(argv)
@@ -77,8 +83,8 @@ class AgentProcess:
         self._failed: str | None = (
             None  # why it could not be started, or its outputs not be written
         )
-        self._gone = False
-        self._left: list[int] = []
+        self._is_gone = False  # no process of it is left
+        self._unended: list[int] = []  # processes that could not be ended
 
     def ended(self) -> bool:
         """Returns whether the command itself has ended; processes that it started may still run."""
@@ -86,12 +92,14 @@ class AgentProcess:
 
     def gone(self) -> bool:
         """Returns whether no process of the command is left, daemons included."""
-        return self._host.connection.wait_for(lambda: self._gone, 0)
+        return self._host.connection.wait_for(lambda: self._is_gone, 0)
 
     def wait(self, timeout_s: float) -> int:
-        """Returns the command's own exit status (128 + N if signal N ended it). Raises CommandError
-        after `timeout_s`, if the command could not be started, or if its outputs could not be
-        written here.
+        """Waits for the command's end, and returns its own exit status (128 + N if signal N ended
+        it).
+
+        Raises CommandError after `timeout_s`, if the command could not be started, or if its
+        outputs could not be written on this machine.
         """
         if not self._host.connection.wait_for(self._has_ended, timeout_s):
             raise CommandTimeout(self._host.name, self._argv, timeout_s)
@@ -105,18 +113,18 @@ class AgentProcess:
         """Sends SIGTERM, and SIGKILL 3 s later, to the command and to all that it has started.
         Raises CommandError if a process can't be ended.
         """
-        if not self._gone:
+        if not self._is_gone:
             self._host.connection.send({"op": "end", "id": self._number})
-            if not self._host.connection.wait_for(lambda: self._gone, ENDS_WITHIN_S):
+            if not self._host.connection.wait_for(lambda: self._is_gone, ENDS_WITHIN_S):
                 raise self._error(
                     f"has not ended {ENDS_WITHIN_S:g} s after the agent was asked to end it"
                 )
-        if self._left:
-            raise self._error(f"could not be ended: process {', '.join(map(str, self._left))}")
+        if self._unended:
+            raise self._error(f"could not be ended: process {', '.join(map(str, self._unended))}")
 
     def listening(self, transport: Literal["tcp", "udp"] = "tcp") -> list[int]:
-        """Returns the ports ('tcp' or 'udp') that the command and all that it has started
-        listen on.
+        """Returns the ports of this transport on which the command and all that it has started
+        listen.
         """
         return self._host.call("listening", "tcp", "udp", id=self._number)[transport]
 
@@ -124,17 +132,21 @@ class AgentProcess:
         """Returns the command lines of its processes, with spaces between the arguments."""
         return self._host.call("commands", "commands", id=self._number)["commands"]
 
-    def hear(self, message: CommandMessage) -> None:
-        """Handles a message of the agent."""
+    def handle(self, message: CommandMessage) -> None:
+        """Handles a message from the agent about this command: its outputs, its end, or an error.
+        The connection's thread calls it.
+        """
         for name in self._outputs.keys() & message.keys():
-            self._take(name, str(message[name]))  # type: ignore[literal-required]
+            self._take_output(name, str(message[name]))  # type: ignore[literal-required]
         self._failed = message.get("failed", self._failed)
         self._status = message.get("exit", self._status)
-        self._left = message.get("left", self._left)
-        self._gone = message.get("gone", self._gone)
+        self._unended = message.get("left", self._unended)
+        self._is_gone = message.get("gone", self._is_gone)
 
-    def _take(self, name: str, text: str) -> None:
-        """Handles a part of an output."""
+    def _take_output(self, name: str, text: str) -> None:
+        """Writes a part of an output (`name`: stdout or stderr, `text`: base64). Cuts the
+        connection to a host that sends too much or invalid data.
+        """
         output, connection = self._outputs[name], self._host.connection
         try:
             data = base64.b64decode(text, validate=True)
@@ -155,31 +167,37 @@ class AgentProcess:
             self._failed = self._failed or f"its {name} can't be written here: {error}"
 
     def _has_ended(self) -> bool:
-        return self._status is not None or self._failed is not None or self._gone
+        """Returns whether wait() need not wait any longer: the command has ended or failed, or its
+        end will never be reported.
+        """
+        return self._status is not None or self._failed is not None or self._is_gone
 
     def _error(self, reason: str) -> CommandError:
         return CommandError(self._host.name, self._argv, reason)
 
 
 class AgentHost:
-    """Implements the protocol Host with an agent; `hello` is the agent's report about its host. Any
-    number of threads may use it.
+    """Implements the protocol RealHost with an agent. `hello` is the agent's first report about
+    itself and its host. Any number of threads may use it.
     """
 
     def __init__(self, connection: Connection, is_this_machine: bool) -> None:
+        """Takes the connection to the agent, and receives its messages from now on. Files of a host
+        that `is_this_machine` are those of this process.
+        """
         self.name = connection.name
         self.is_this_machine = is_this_machine
         self.connection = connection
-        self.hello: AgentHello = {}
-        self.refused: str | None = None
+        self.hello: AgentHello = {}  # empty until the agent has reported
+        self.refused: str | None = None  # why the agent does not serve this ccmix
         self.waits: str | None = None  # the reason for its wait, before its hello
         self._output_cap = (OUTPUT, OUTPUT.bytes)  # of each output that goes to a file
-        self._left: list[tuple[str, str]] | None = None
+        self._not_undone: list[tuple[str, str]] | None = None  # None until the agent has left
         self._numbers = itertools.count()
         self._processes: dict[int, AgentProcess] = {}
-        self._asked: set[int] = set()  # questions without an answer
+        self._unanswered: set[int] = set()  # numbers of requests
         self._replies: dict[int, AgentReply] = {}
-        connection.listen(self._hear)
+        connection.listen(self._handle)
 
     @property
     def uid(self) -> int:
@@ -188,8 +206,8 @@ class AgentHost:
 
     @property
     def temporary(self) -> str:
-        """Returns the agent's own folder; for an onlooker, the folder in which agents make their
-        folders.
+        """Returns the agent's temporary folder on the host. An onlooker (an agent that changes
+        nothing) has no folder of its own: this is the folder in which agents make theirs.
         """
         return str(self.hello["folder"])
 
@@ -210,10 +228,10 @@ class AgentHost:
         timeout_s: float = 30,
         privileged: bool = False,
     ) -> str:
-        """Runs a command as the protocol Host requires; with sudo if `privileged` and not root. The
-        agent ends the processes that the command leaves in the background.
+        """Runs a command to its end, and returns its standard output, as the protocol RealHost
+        requires. The agent ends processes that the command leaves in the background.
         """
-        return self._answer(argv, ANSWER, stdin, timeout_s, privileged)
+        return self._output_of(argv, ANSWER, stdin, timeout_s, privileged)
 
     @contextmanager
     def start(
@@ -225,12 +243,14 @@ class AgentHost:
         privileged: bool = False,
         cap: Cap | None = None,
     ) -> Iterator[AgentProcess]:
-        """Runs a command as the protocol RealHost requires."""
+        """Runs a command in the background as the protocol RealHost requires: stdout's file is
+        overwritten, stderr's is appended to.
+        """
         cap, most_bytes = (cap, cap.bytes) if cap else self._output_cap
         with (
-            open(stdout, "wb", buffering=0, opener=_no_link) as out,
-            open(stderr, "ab", buffering=0, opener=_no_link) as err,
-            self._started(
+            open(stdout, "wb", buffering=0, opener=_open_output) as out,
+            open(stderr, "ab", buffering=0, opener=_open_output) as err,
+            self._running(
                 argv, b"", Output(out, cap, most_bytes), Output(err, cap, most_bytes), privileged
             ) as process,
         ):
@@ -238,6 +258,9 @@ class AgentHost:
 
     @contextmanager
     def outputs_capped(self, cap: Cap, most_bytes: int) -> Iterator[None]:
+        """Limits each output of commands that are started in the context to `most_bytes`, with
+        `cap` as the reason in the error of a host that sends more.
+        """
         former, self._output_cap = self._output_cap, (cap, most_bytes)
         try:
             yield
@@ -245,15 +268,19 @@ class AgentHost:
             self._output_cap = former
 
     def clock_ahead_s(self) -> float:
+        """Returns how many seconds the host's clock is ahead of this machine's: it compares the
+        host's time with the middle of the request's round trip.
+        """
         if self.is_this_machine:
             return 0.0
         before_s = time.time()
-        there_s = float(self.call("clock", "wall_s")["wall_s"])
-        return there_s - (before_s + time.time()) / 2
+        host_time_s = float(self.call("clock", "wall_s")["wall_s"])
+        return host_time_s - (before_s + time.time()) / 2
 
     def read(self, path: str) -> str:
+        """Returns the text of a file on the host. Raises CommandError."""
         try:
-            return self._answer(["cat", "--", path], FILE)
+            return self._output_of(["cat", "--", path], FILE)
         except HostLost:
             raise
         except CommandError as error:
@@ -272,8 +299,13 @@ class AgentHost:
         undone: Callable[[str], object] | None = None,
         all_or_nothing: bool = False,
     ) -> Iterator[str]:
-        """Makes a change as the protocol RealHost requires. The journal is on the host, whose agent
-        undoes the change if this process can't.
+        """Makes a change for the context with the command `do`, yields its output, and undoes the
+        change afterwards with the command `undo`. `what` describes the change in messages.
+
+        The undo is in a journal on the host before the change is made, so the agent undoes the
+        change if this process can't; each step is noted there. `undone` is called with the output
+        of the undo. With `all_or_nothing`, a `do` that failed has changed nothing and is not
+        undone.
         """
         change = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": privileged}
         number = self.call("about_to", "number", **change)["number"]
@@ -302,23 +334,25 @@ class AgentHost:
                 undone(undo_output)
 
     def remember(self, what: str, undo: Sequence[str]) -> int:
-        """Records the undo of an earlier change on the host's disk, and returns its number."""
+        """Records in the host's journal how to undo a change that was made earlier, and returns the
+        record's number.
+        """
         change = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": False}
         number = int(self.call("about_to", "number", **change)["number"])
         self.call("made", number=number)
         return number
 
     def forget(self, number: int) -> None:
-        """Removes the record of such a change, which then stays."""
+        """Removes a record of remember(): the change will not be undone."""
         self.call("undone", number=number)
 
     def put(self, local: Path, name: str) -> str:
-        """Copies a file into the agent's own folder, which is removed with the agent, and returns
-        its path there. Raises CommandError.
+        """Copies a file into the agent's own folder, and returns its path there. The folder is
+        removed when the agent leaves. Raises CommandError.
         """
         path, mode = f"{self.temporary}/{name}", "700" if local.stat().st_mode & 0o100 else "600"
         copy = ["sh", "-c", 'cat >"$1" && chmod "$2" "$1"', "put", path, mode]
-        self._run(
+        self._run_to_end(
             copy,
             local.read_bytes(),
             Output(io.BytesIO(), ANSWER),
@@ -328,11 +362,11 @@ class AgentHost:
         return path
 
     def fetch(self, path: str, local: Path, cap: Cap, most_bytes: int) -> None:
-        """Copies a file of the host, of at most `most_bytes`, to this machine. Raises
-        CommandError.
+        """Copies a file of the host to the path `local` here. Raises CommandError, also if it has
+        more than `most_bytes`.
         """
-        with open(local, "wb", buffering=0, opener=_no_link) as file:
-            self._run(
+        with open(local, "wb", buffering=0, opener=_open_output) as file:
+            self._run_to_end(
                 ["cat", "--", path],
                 b"",
                 Output(file, cap, most_bytes),
@@ -341,11 +375,11 @@ class AgentHost:
             )
 
     def call(self, operation: str, *expected: str, **fields: object) -> AgentReply:
-        """Returns the agent's answer, with the expected fields, to a request of its protocol.
-        Raises CommandError.
+        """Sends a request of the agent's protocol, and returns the answer, which must have the
+        `expected` fields. Raises CommandError.
         """
         number = next(self._numbers)
-        self._asked.add(number)
+        self._unanswered.add(number)
         self.connection.send(cast(ControllerMessage, {"op": operation, "call": number, **fields}))
         if not self.connection.wait_for(lambda: number in self._replies, ANSWERS_WITHIN_S):
             raise CommandTimeout(self.name, ["agent", operation], ANSWERS_WITHIN_S)
@@ -359,33 +393,33 @@ class AgentHost:
         return reply
 
     def close(self) -> None:
-        """Tells the agent to leave, and waits until it has ended and undone everything. Raises
-        CommandError if it could not. Does nothing if the connection was lost.
+        """Tells the agent to leave, and waits until it has ended all commands and undone all
+        changes. Raises CommandError if it could not. Does nothing if the connection was lost.
         """
         if self.lost:
             return
         self.connection.send({"op": "leave"})
-        left = self.connection.wait_for(lambda: self._left is not None, LEAVES_WITHIN_S)
+        has_left = self.connection.wait_for(lambda: self._not_undone is not None, LEAVES_WITHIN_S)
         self.connection.cut("it was closed")
         self.connection.wait_ended(LEAVES_WITHIN_S)
-        if not left:
+        if not has_left:
             raise CommandError(
                 self.name, ["agent", "leave"], f"has not left within {LEAVES_WITHIN_S:g} s"
             )
-        if self._left:
-            failed = "; ".join(f"{what}: {reason}" for what, reason in self._left)
+        if self._not_undone:
+            failed = "; ".join(f"{what}: {reason}" for what, reason in self._not_undone)
             raise CommandError(self.name, ["undo"], f"{failed} (it stays in the journal there)")
 
     def abandon(self, timeout_s: float = 30) -> bool:
-        """Cuts the connection, from any thread: all waiting calls raise HostLost, and the agent
-        ends and undoes everything.
+        """Cuts the connection, from any thread. All waiting calls raise HostLost, and the agent
+        ends all commands and undoes all changes.
 
         Returns whether the agent has done so within `timeout_s`.
         """
         self.connection.cut("it was abandoned")
         return self.connection.wait_ended(timeout_s)
 
-    def _answer(
+    def _output_of(
         self,
         argv: Sequence[str],
         cap: Cap,
@@ -393,15 +427,21 @@ class AgentHost:
         timeout_s: float = 30,
         privileged: bool = False,
     ) -> str:
+        """Runs a command to its end, and returns its standard output, whose size is limited by
+        `cap`. Raises CommandError.
+        """
         output = io.BytesIO()
-        self._run(argv, stdin.encode(), Output(output, cap), timeout_s, privileged)
+        self._run_to_end(argv, stdin.encode(), Output(output, cap), timeout_s, privileged)
         return output.getvalue().decode(errors="replace")
 
-    def _run(
+    def _run_to_end(
         self, argv: Sequence[str], stdin: bytes, stdout: Output, timeout_s: float, privileged: bool
     ) -> None:
+        """Runs a command to its end, with its standard output going to `stdout`. Raises
+        CommandError, which shows the command's errors, unless its exit status is 0.
+        """
         errors = io.BytesIO()
-        with self._started(
+        with self._running(
             argv, stdin, stdout, Output(errors, ANSWER_ERRORS), privileged
         ) as process:
             status = process.wait(timeout_s)
@@ -412,9 +452,10 @@ class AgentHost:
             raise exit_status_error(self.name, argv, status, output.decode(errors="replace"))
 
     @contextmanager
-    def _started(
+    def _running(
         self, argv: Sequence[str], stdin: bytes, stdout: Output, stderr: Output, privileged: bool
     ) -> Iterator[AgentProcess]:
+        """Has the agent start a command, yields its process, and ends it when the context ends."""
         number = next(self._numbers)
         process = self._processes[number] = AgentProcess(self, number, argv, stdout, stderr)
         text = base64.b64encode(stdin).decode()
@@ -435,16 +476,19 @@ class AgentHost:
         finally:
             del self._processes[number]
 
-    def _hear(self, message: AgentMessage) -> None:
+    def _handle(self, message: AgentMessage) -> None:
+        """Handles a message from the agent: for a command (it has an id), an answer to call(), or a
+        report of the agent itself. The connection's thread calls it.
+        """
         if "id" in message:
             command = cast(CommandMessage, message)
             if process := self._processes.get(command["id"]):
-                process.hear(command)
+                process.handle(command)
         elif "reply" in message:
-            if message["reply"] not in self._asked:
+            if message["reply"] not in self._unanswered:
                 self.connection.cut_broken("it answers a question that was not asked")
                 return
-            self._asked.remove(message["reply"])
+            self._unanswered.remove(message["reply"])
             self._replies[message["reply"]] = message
         elif "hello" in message:
             if self.hello:
@@ -456,12 +500,13 @@ class AgentHost:
         elif "refused" in message:
             self.refused = message["refused"]
         elif "left" in message:
-            self._left = [(what, reason) for what, reason in message["left"]]
+            self._not_undone = [(what, reason) for what, reason in message["left"]]
 
 
-def _no_link(path: str, flags: int) -> int:
-    """Opens a file for an output in a folder where others can create files: it does not follow a
-    link, and does not wait for a reader of a pipe. Raises OSError.
+def _open_output(path: str, flags: int) -> int:
+    """Opens an output's file, as an `opener` of open(). The folder may be one in which other users
+    can create files, so it does not follow a link, and does not wait for a pipe's reader. Raises
+    OSError.
     """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     os.set_blocking(descriptor, True)  # a full pipe must block its writer
@@ -469,11 +514,9 @@ def _no_link(path: str, flags: int) -> int:
 
 
 @contextmanager
-def sent(host: AgentHost, program: Path) -> Iterator[str]:
-    """Provides the program's path on the host, in a folder of its own that is removed afterwards;
-    on this machine, the program's own path.
-
-    Raises CommandError.
+def copied_to_host(host: AgentHost, program: Path) -> Iterator[str]:
+    """Yields the path of a copy of a program on the host, in a new folder that is removed
+    afterwards. On this machine, it yields the program's own path. Raises CommandError.
     """
     if host.is_this_machine:
         yield str(program)

@@ -1,5 +1,6 @@
-"""Lists the limits of the data that ccmix accepts from a host. docs/reference/hosts.md shows this
-table, and a test compares them.
+"""Lists how much data ccmix accepts from a host, so that no host can fill its memory or disk.
+
+docs/reference/hosts.md shows this table, and a test compares them.
 
 A host that sends more is disconnected and named, and its run fails. JSON needs most memory: Python
 makes at most about 27 bytes from each byte of it, from empty lists. So a result of 4 MB needs 110
@@ -13,7 +14,9 @@ from ccmix.agent.messages import LONGEST_MESSAGE
 
 @dataclass(frozen=True)
 class Cap:
-    """Limits the size of data that a host sends; `reason` explains the limit."""
+    """Limits the size of one kind of data from a host. `what` names the data in messages and in the
+    documentation, `reason` explains the limit.
+    """
 
     what: str
     bytes: int
@@ -124,31 +127,40 @@ UNKNOWN_S = 3600.0
 
 
 def output_bytes(seconds: float | None, interval_s: float) -> int:
-    """Returns the maximum size of what one command may print in a run: a fixed part, and a part
-    for each reporting interval. If `seconds` is None (unknown), it assumes UNKNOWN_S.
+    """Returns the maximum size of what one command, such as ccmix-sockmon, may print in a run: a
+    fixed part, and a part for each reporting interval of `interval_s`.
+
+    `seconds` is the run's duration; None means unknown, for which it takes UNKNOWN_S.
     """
     return OUTPUT.bytes + _intervals(seconds, interval_s) * OUTPUT_OF_INTERVAL.bytes
 
 
 def processors_bytes(seconds: float | None, interval_s: float) -> int:
-    """Returns the maximum size of the samples of /proc/stat in such a run."""
+    """Returns the maximum size of a run's samples of /proc/stat; the arguments are those of
+    output_bytes().
+    """
     return PROCESSORS.bytes + _intervals(seconds, interval_s) * PROCESSORS_OF_INTERVAL.bytes
 
 
 def _intervals(seconds: float | None, interval_s: float) -> int:
-    return int(_known(seconds, UNKNOWN_S) / interval_s)
+    """Returns the number of reporting intervals in a run, for which None is an unknown duration."""
+    return int(_value_or(seconds, UNKNOWN_S) / interval_s)
 
 
 def result_bytes(streams: int | None, seconds: float | None, interval_s: float) -> int:
-    """Returns the maximum size of a result of such a run; None is an unknown value."""
-    intervals = int(_known(streams, UNKNOWN_STREAMS) * _known(seconds, UNKNOWN_S) / interval_s)
+    """Returns the maximum size of the JSON result of iperf3 or pScheduler: a fixed part, and a part
+    for each stream and reporting interval. None is an unknown number of streams or duration.
+    """
+    intervals = int(
+        _value_or(streams, UNKNOWN_STREAMS) * _value_or(seconds, UNKNOWN_S) / interval_s
+    )
     return RESULT.bytes + intervals * RESULT_OF_INTERVAL.bytes
 
 
-def _known(value: float | None, otherwise: float) -> float:
-    return otherwise if value is None else value
+def _value_or(value: float | None, default: float) -> float:
+    return default if value is None else value
 
 
 def capture_bytes(tcpdump_bytes: int) -> int:
-    """Returns the maximum size of a compressed capture of this number of bytes."""
+    """Returns the maximum size of a compressed capture whose packets have `tcpdump_bytes`."""
     return tcpdump_bytes + tcpdump_bytes // 100 + CAPTURE.bytes

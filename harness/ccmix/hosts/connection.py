@@ -1,6 +1,4 @@
-"""Carries JSON lines to and from an agent: a process that may be lost at any time, and may
-send anything.
-"""
+"""Exchanges JSON lines with an agent on a host, which may be lost at any time or send anything."""
 
 import contextlib
 import json
@@ -32,25 +30,30 @@ SLOWEST_BYTES_PER_S = 10_000  # of a message to a host; ccmix-sockmon then takes
 
 
 class Connection:
-    """Calls `hear` in its own thread for each message of the agent, and regularly sends the agent a
-    heartbeat.
+    """Exchanges messages with the agent, over standard input and output of a process such as ssh.
 
-    `changed` is notified after each message, and when the connection is lost.
+    Two threads serve it: one calls `handle` (see listen()) for each message of the agent, one
+    regularly sends a heartbeat, because each side treats the other as lost after a silence. The
+    condition `changed` is notified after each message, and when the connection is lost.
     """
 
-    def __init__(self, name: str, argv: Sequence[str], first: bytes, silence_s: float) -> None:
-        """Starts the process and sends `first`. Raises OSError."""
+    def __init__(
+        self, name: str, argv: Sequence[str], first_bytes: bytes, silence_s: float
+    ) -> None:
+        """Starts the process `argv`, and sends `first_bytes`: the agent's source and the first
+        message. After a silence of `silence_s`, the agent counts as lost. Raises OSError.
+        """
         self.name = name
         self.changed = threading.Condition()
         self.last_error_lines: list[str] = []  # of standard error, once it has ended
         self._silence_s = silence_s
-        self._lost: Callable[[], HostLost] | None = None
-        self._writing = threading.Lock()
-        self._over = threading.Event()
+        self._make_error: Callable[[], HostLost] | None = None  # once the connection is lost
+        self._write_lock = threading.Lock()
+        self._stop_beats = threading.Event()
         self._errors = bytearray()  # the last of standard error
         self._errors_bytes = 0  # its total size
         self._received = ReceivedLines()
-        self._broken = False  # its further messages are ignored
+        self._is_cut_off = False  # further messages of the agent are ignored
         self._socket, agent_end = (
             socket.socketpair()
         )  # not a pipe: a blocked sender can be woken by shutdown()
@@ -62,19 +65,24 @@ class Connection:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-        _start_thread(self._send_beats, first)
+        _start_thread(self._send_beats, first_bytes)
 
-    def listen(self, hear: Callable[[AgentMessage], None]) -> None:
-        """Starts the thread that receives the agent's messages."""
-        _start_thread(self._listen, hear)
+    def listen(self, handle: Callable[[AgentMessage], None]) -> None:
+        """Starts the thread that receives the agent's messages, and calls `handle` with each."""
+        _start_thread(self._listen, handle)
 
     @property
     def lost(self) -> HostLost | None:
-        return self._lost() if self._lost else None
+        """Returns the error that says why the connection was lost; None while it exists. Each call
+        makes a new error, because several threads may raise it.
+        """
+        return self._make_error() if self._make_error else None
 
     @property
     def no_message(self) -> str:
-        """Returns the last line that the process has written before its first message."""
+        """Returns the last line that the process has written before the agent's first message, for
+        example by the login's shell.
+        """
         return self._received.no_message
 
     @property
@@ -82,7 +90,7 @@ class Connection:
         return self._process.poll()
 
     def send(self, message: ControllerMessage) -> None:
-        """Sends a message. Raises HostLost, also if the agent does not take it in time."""
+        """Sends a message. Raises HostLost, also if the agent does not read it in time."""
         if lost := self.lost:
             raise lost
         try:
@@ -92,9 +100,11 @@ class Connection:
             raise HostLost(self.name, "it takes no more messages") from None
 
     def wait_for(self, condition: Callable[[], object], timeout_s: float) -> bool:
-        """Waits for the condition, and returns whether it came true in time. Raises HostLost."""
+        """Waits until the condition holds, and returns whether it did within `timeout_s`. It is
+        evaluated after each message. Raises HostLost.
+        """
         with self.changed:
-            self.changed.wait_for(lambda: condition() or self._lost is not None, timeout_s)
+            self.changed.wait_for(lambda: condition() or self._make_error is not None, timeout_s)
             if condition():
                 return True
             if lost := self.lost:
@@ -102,39 +112,49 @@ class Connection:
             return False
 
     def cut(self, reason: str) -> None:
-        """Ends the connection here, so that the agent leaves; all waiting calls raise HostLost with
-        this reason.
+        """Ends the connection from this side, so that the agent leaves. All waiting calls raise
+        HostLost with this reason.
         """
         self._cut(partial(HostLost, self.name, reason))
 
     def cut_broken(self, reason: str) -> None:
-        """Like cut(), with ProtocolBroken."""
-        self._break(
+        """Ends the connection to an agent that does not follow the protocol, like cut(). The error
+        is ProtocolBroken.
+        """
+        self._cut_misbehaving(
             partial(ProtocolBroken, self.name, f"it does not follow the agent's protocol: {reason}")
         )
 
     def cut_exceeding(self, cap: Cap, most_bytes: int, what: str = "") -> None:
-        """Like cut(), with CapExceeded; `what` names the output that exceeds the cap, if there are
-        several.
+        """Ends the connection to a host that sent more than a cap allows, like cut(). The error is
+        CapExceeded; `what` names the output that was too long, if several have this cap.
         """
         sent = f"it sent more than {format_bytes(most_bytes)} for {cap.what}"
-        self._break(partial(CapExceeded, self.name, f"{sent}{': ' + what if what else ''}"))
+        self._cut_misbehaving(
+            partial(CapExceeded, self.name, f"{sent}{': ' + what if what else ''}")
+        )
 
-    def _break(self, loss: Callable[[], HostLost]) -> None:
-        self._broken = True
-        self._cut(loss)
+    def _cut_misbehaving(self, make_error: Callable[[], HostLost]) -> None:
+        """Ends the connection, ignores further messages, and terminates the process, because a host
+        that does not follow the rules may go on sending.
+        """
+        self._is_cut_off = True
+        self._cut(make_error)
         self._process.terminate()  # it would go on sending
 
-    def _cut(self, loss: Callable[[], HostLost]) -> None:
-        self._lose(loss)
+    def _cut(self, make_error: Callable[[], HostLost]) -> None:
+        """Notes the loss, and closes the sending direction, which tells the agent to leave. Its
+        last messages can still arrive.
+        """
+        self._note_loss(make_error)
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
             return  # it had ended
 
     def wait_ended(self, timeout_s: float) -> bool:
-        """Waits for the process, and so for the agent, and returns whether it ended in time.
-        Terminates a process that did not.
+        """Waits until the process, and so the agent, has ended. Returns whether it did within
+        `timeout_s`; otherwise terminates the process.
         """
         try:
             self._process.wait(timeout_s)
@@ -142,54 +162,59 @@ class Connection:
             self._process.terminate()
             return False
         finally:
-            self._over.set()
+            self._stop_beats.set()
         return True
 
-    def _read_errors(self) -> list[str]:
-        """Returns the last lines of standard error, in printable characters."""
+    def _printable_error_lines(self) -> list[str]:
+        """Returns the last lines of the process's standard error, in printable characters."""
         text = self._errors.decode(errors="replace")
         return [line for line in map(printable, text.splitlines()) if line]
 
-    def _send_beats(self, first: bytes) -> None:
-        """Sends `first`, and then heartbeats without end."""
-        message = first
+    def _send_beats(self, first_bytes: bytes) -> None:
+        """Sends `first_bytes`, and then a heartbeat several times within the allowed silence, until
+        the connection ends.
+        """
+        message = first_bytes
         while True:
             try:
                 self._write(message)
             except OSError:
                 return
-            if self._over.wait(self._silence_s / BEATS_IN_SILENCE):
+            if self._stop_beats.wait(self._silence_s / BEATS_IN_SILENCE):
                 return
             message = b'{"op": "beat"}\n'
 
     def _write(self, data: bytes) -> None:
         """Writes all of the data. Raises OSError, and ends the connection, if the agent reads
-        nothing for as long as it may be silent, or reads too slowly: otherwise a host that goes on
-        sending could block the campaign for ever.
+        nothing for as long as it may be silent, or reads too slowly: otherwise such a host could
+        block the campaign for ever.
         """
-        left = memoryview(data)
-        with self._writing:
-            whole = Deadline(self._silence_s + len(data) / SLOWEST_BYTES_PER_S)
+        unsent = memoryview(data)
+        with self._write_lock:
+            deadline = Deadline(self._silence_s + len(data) / SLOWEST_BYTES_PER_S)
             try:
-                while left:
-                    self._socket.settimeout(min(self._silence_s, whole.socket_timeout_s))
-                    left = left[self._socket.send(left) :]
+                while unsent:
+                    self._socket.settimeout(min(self._silence_s, deadline.socket_timeout_s))
+                    unsent = unsent[self._socket.send(unsent) :]
             except TimeoutError:
                 self.cut("it does not read what ccmix sends it")
                 self._process.terminate()
                 raise
 
-    def _listen(self, hear: Callable[[AgentMessage], None]) -> None:
+    def _listen(self, handle: Callable[[AgentMessage], None]) -> None:
+        """Calls `handle` for each message until the agent is lost, and then notes the reason and
+        cleans up. It runs in its own thread.
+        """
         assert self._process.stdout
         assert self._process.stderr
         output, errors = self._process.stdout, self._process.stderr
         os.set_blocking(errors.fileno(), False)
         try:
-            for message in self._messages(output, errors):
-                hear(message)
+            for message in self._receive_messages(output, errors):
+                handle(message)
                 with self.changed:
                     self.changed.notify_all()
-                if self._broken:
+                if self._is_cut_off:
                     break
         except (
             ValueError,
@@ -202,50 +227,58 @@ class Connection:
             status = self._process.wait(ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
             self._process.terminate()
-            self._lose(partial(HostLost, self.name, "it has closed its output"))
+            self._note_loss(partial(HostLost, self.name, "it has closed its output"))
         else:
-            self._take_errors(errors)
-            self.last_error_lines = self._read_errors()
+            self._receive_errors(errors)
+            self.last_error_lines = self._printable_error_lines()
             reason = (self.last_error_lines or [f"it has ended with status {status}"])[-1]
-            self._lose(partial(HostLost, self.name, reason))
+            self._note_loss(partial(HostLost, self.name, reason))
             self._close()
 
-    def _messages(self, output: IO[bytes], errors: IO[bytes]) -> Iterator[AgentMessage]:
+    def _receive_messages(self, output: IO[bytes], errors: IO[bytes]) -> Iterator[AgentMessage]:
         """Yields messages until the process closes its output, sends forbidden data, or is silent
         for too long after its first message. Raises ValueError for data that is not a message.
         """
-        part = bytearray(READ_BYTES)  # one buffer for all: new ones would leave gaps in the heap
+        buffer = bytearray(READ_BYTES)  # one buffer for all: new ones would leave gaps in the heap
         silence = Deadline(self._silence_s)
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
             selector.register(errors, selectors.EVENT_READ)
-            while not self._broken:
-                ready = [key.fileobj for key, _ in selector.select(self._until(silence))]
-                if errors in ready and not self._take_errors(errors):
+            while not self._is_cut_off:
+                ready = [key.fileobj for key, _ in selector.select(self._wait_s(silence))]
+                if errors in ready and not self._receive_errors(errors):
                     selector.unregister(errors)
                 if output in ready:
                     silence.restart()
-                    count = os.readv(output.fileno(), [part])
+                    count = os.readv(output.fileno(), [buffer])
                     if not count:
                         return
-                    yield from self._messages_in(memoryview(part)[:count])
+                    yield from self._parse_messages(memoryview(buffer)[:count])
                 elif self._received.begun and silence.expired:
                     self.cut(f"nothing heard for {self._silence_s:g} s")
                     self._process.terminate()
                     return
 
-    def _until(self, silence: Deadline) -> float:
+    def _wait_s(self, silence: Deadline) -> float:
+        """Returns how long to wait for data: until the silence is too long, or any time before the
+        agent's first message, for which pool.connect() has its own limit.
+        """
         return silence.remaining_s if self._received.begun else LOOKS_EACH_S
 
-    def _messages_in(self, part: memoryview) -> Iterator[AgentMessage]:
+    def _parse_messages(self, data: memoryview) -> Iterator[AgentMessage]:
+        """Yields the messages that are complete with these bytes. Cuts the connection if one is too
+        long.
+        """
         try:
-            for line in self._received.take(part):
+            for line in self._received.take(data):
                 yield read_message(line)
         except TooLong as error:
             self.cut_exceeding(error.cap, error.cap.bytes)
 
-    def _take_errors(self, errors: IO[bytes]) -> bool:
-        """Reads the process's standard error; returns whether there may be more later."""
+    def _receive_errors(self, errors: IO[bytes]) -> bool:
+        """Reads what the process has written to standard error, and keeps its end. Returns whether
+        there may be more later.
+        """
         while True:
             try:
                 data = os.read(errors.fileno(), READ_BYTES)
@@ -260,28 +293,30 @@ class Connection:
                 return False
 
     def _close(self) -> None:
-        """Releases everything once the process has ended."""
+        """Releases the threads, pipes and socket once the process has ended."""
         assert self._process.stdout
         assert self._process.stderr
-        self._over.set()
+        self._stop_beats.set()
         self._process.stdout.close()
         self._process.stderr.close()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes threads that may be sending
-        with self._writing:
+        with self._write_lock:
             self._socket.close()
 
-    def _lose(self, loss: Callable[[], HostLost]) -> None:
-        """Notes why the connection was lost; the first reason counts."""
+    def _note_loss(self, make_error: Callable[[], HostLost]) -> None:
+        """Notes the error of a lost connection, and wakes all waiting calls. Only the first loss
+        counts, because later ones are its consequences.
+        """
         with self.changed:
-            if self._lost is None:
-                self._lost = loss
+            if self._make_error is None:
+                self._make_error = make_error
             self.changed.notify_all()
 
 
 def _start_thread(function: Callable[..., None], *arguments: object) -> None:
-    """Starts a thread that blocks all signals, because a signal that another thread gets does not
-    wake the main thread.
+    """Starts a thread that blocks all signals. A signal that arrived in another thread would not
+    wake the main thread, which handles Ctrl-C.
     """
 
     def without_signals() -> None:

@@ -1,4 +1,4 @@
-"""Defines the common interface of all hosts, which conditions, probes and generators use."""
+"""Defines the interface to hosts that code uses which changes, observes or loads a host."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -10,16 +10,16 @@ from ccmix.hosts.errors import CommandError
 
 
 class Process(Protocol):
-    """Represents a command that runs in the background on a host, with all processes that it
-    starts.
+    """Represents a command that runs in the background on a host, together with all processes that
+    it starts.
     """
 
     def ended(self) -> bool:
         """Returns whether the command itself has ended; processes that it started may still run."""
 
     def wait(self, timeout_s: float) -> int:
-        """Returns the command's own exit status (128 + N if signal N ended it). Raises CommandError
-        after `timeout_s`.
+        """Waits for the command's end, and returns its own exit status (128 + N if signal N ended
+        it). Raises CommandError after `timeout_s`.
         """
 
     def end(self) -> None:
@@ -29,24 +29,24 @@ class Process(Protocol):
 
 
 class Host(Protocol):
-    """Represents a machine, or a network namespace of one. `name` is for messages: 'localhost',
-    'netns:a', 'dtn@example.org'.
+    """Represents a machine, or a network namespace of one, on which commands can be run. `name` is
+    for messages: 'localhost', 'netns:a', 'dtn@example.org'.
 
-    Commands are argument lists, never lines for a shell.
+    Commands are lists of arguments, never lines for a shell.
     """
 
     name: str
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30) -> str:
-        """Returns the standard output. Raises CommandError if the command can't be started, fails,
-        or takes longer.
+        """Runs a command to its end, and returns its standard output. Raises CommandError if it
+        can't be started, fails, or takes longer than `timeout_s`.
         """
 
     def start(
         self, argv: Sequence[str], *, stdout: Path, stderr: Path
     ) -> AbstractContextManager[Process]:
-        """Runs a command in the background until the context ends. Outputs go to files of *this*
-        machine; stderr's is appended to.
+        """Runs a command in the background until the context ends. Its outputs go to files of
+        *this* machine; stderr's is appended to.
         """
 
     def read(self, path: str) -> str:
@@ -55,32 +55,35 @@ class Host(Protocol):
     def changed(
         self, what: str, do: Sequence[str], undo: Sequence[str]
     ) -> AbstractContextManager[str]:
-        """Records `undo` on the host's disk, carries out `do`, and carries out `undo` when the
-        context ends; yields the output of `do`.
+        """Makes a change for the context: runs the command `do`, yields its output, and runs the
+        command `undo` when the context ends. `what` describes the change in messages.
 
-        Raises CommandError. If this process, the connection or the host's power fails in between,
-        the host itself carries out `undo`, or the next ccmix that connects to it.
+        `undo` is on the host's disk before the change is made. If this process, the connection or
+        the host's power fails in between, the host itself runs `undo`, or the next ccmix that
+        connects to it. Raises CommandError.
         """
 
 
 class ContainedProcess(Process, Protocol):
-    """Represents a process on a real host, which keeps control of all processes that it starts."""
+    """Represents a background command on a host with an agent, which also knows the processes that
+    the command has started.
+    """
 
     def listening(self) -> list[int]:
-        """Returns the TCP ports on which this process, or one that it has started, listens."""
+        """Returns the TCP ports on which the command, or a process that it has started, listens."""
 
     def command_lines(self) -> list[str]:
         """Returns the command lines of its processes, with spaces between the arguments."""
 
     def gone(self) -> bool:
-        """Returns whether no process of it is left, daemons included."""
+        """Returns whether no process of the command is left, daemons included."""
 
 
 class RealHost(Host, Protocol):
-    """Represents a host of a real path, with an agent on it. `privileged` commands use sudo -n if
-    the login is not root.
+    """Represents an end of a real (not emulated) path, on which ccmix runs its agent. `privileged`
+    commands use sudo -n if the login is not root.
 
-    `temporary` is a folder on the host that is removed with the agent.
+    `temporary` is a folder on the host that is removed when the agent leaves.
     """
 
     is_this_machine: bool  # its files are those of this process
@@ -93,18 +96,20 @@ class RealHost(Host, Protocol):
     def temporary(self) -> str: ...
 
     def remember(self, what: str, undo: Sequence[str]) -> int:
-        """Records the undo of an earlier change on the host's disk, and returns its number."""
+        """Records on the host's disk how to undo a change that was made earlier, and returns the
+        record's number. The agent undoes the change when it leaves.
+        """
 
     def forget(self, number: int) -> None:
-        """Removes the record of such a change, which then stays."""
+        """Removes a record of remember(): the change will not be undone."""
 
     @property
     def agent_pid(self) -> int:
         """Returns the pid of the agent, from which all processes that it starts descend."""
 
     def clock_ahead_s(self) -> float:
-        """Returns how far the host's wall clock is ahead of this machine's, exact to half a round
-        trip. Raises CommandError.
+        """Returns how many seconds the host's wall clock is ahead of this machine's, exact to half
+        a round trip. Raises CommandError.
         """
 
     def run(
@@ -125,13 +130,13 @@ class RealHost(Host, Protocol):
         privileged: bool = False,
         cap: Cap | None = None,
     ) -> AbstractContextManager[ContainedProcess]:
-        """Starts a command like Host.start; `cap` limits each output, and outputs_capped() if it is
-        not given.
+        """Runs a command in the background like Host.start. `cap` limits the size of each output;
+        None means the limit of outputs_capped().
         """
 
     def outputs_capped(self, cap: Cap, most_bytes: int) -> AbstractContextManager[None]:
-        """Sets the maximum number of bytes of each output of commands that are started in the
-        context.
+        """Limits each output of commands that are started in the context to `most_bytes`; `cap`
+        says why, in the error of a host that sends more.
         """
 
     def changed(
@@ -144,16 +149,19 @@ class RealHost(Host, Protocol):
         undone: Callable[[str], object] | None = None,
         all_or_nothing: bool = False,
     ) -> AbstractContextManager[str]:
-        """Makes a change like Host.changed; `undone` gets the output of the undo.
+        """Makes a change for the context like Host.changed. `undone` is called with the output of
+        `undo`.
 
-        `all_or_nothing`: a `do` that failed has changed nothing, so its undo could only undo
-        somebody else's change.
+        `all_or_nothing` says that a failed `do` has changed nothing, so it is not undone: that
+        could only undo somebody else's change.
         """
 
     def put(self, local: Path, name: str) -> str:
-        """Sends a file into the agent's own folder, which is removed with the agent; returns its
-        path there.
+        """Copies a file into the agent's own folder on the host, and returns its path there. The
+        folder is removed when the agent leaves.
         """
 
     def fetch(self, path: str, local: Path, cap: Cap, most_bytes: int) -> None:
-        """Copies a file of the host, of at most this number of bytes, to this machine."""
+        """Copies a file of the host, of at most `most_bytes`, to the path `local` on this
+        machine.
+        """

@@ -1,4 +1,4 @@
-"""Converts text for a host's shell and from it."""
+"""Reads and shortens the output of commands on hosts, for messages."""
 
 import io
 import os
@@ -10,18 +10,22 @@ MOST_CHARACTERS = 300  # of a line
 
 
 def shell(line: str) -> list[str]:
-    """Returns the argument list for a shell line of the user."""
+    """Returns the command that runs a shell line of the user, such as a src-cmd of the INI file."""
     return ["sh", "-c", line]
 
 
-def why(status: int, errors: Path) -> str:
-    """Returns the exit status of a command with the last line of its standard error."""
+def exit_reason(status: int, errors: Path) -> str:
+    """Returns a command's exit status with the last line of its standard error, whose file is
+    `errors`: "exit status 1: no such device".
+    """
     reason = last_line(errors)
     return f"exit status {status}{': ' + reason if reason else ''}"
 
 
 def last_line(file: Path) -> str:
-    """Returns the last line of a file that is not empty; '' if there is no such file."""
+    """Returns the last line of a command's output file that is not blank, shortened for a message;
+    '' if there is no such line or file.
+    """
     try:
         lines = [line for line in ending(file).splitlines() if line.strip()]
     except OSError:
@@ -36,15 +40,15 @@ def beginning(file: Path) -> str:
 
 
 def ending(file: Path) -> str:
-    """Returns the last MOST_BYTES of a file. Raises OSError."""
+    """Returns the last MOST_BYTES of a file, which may begin within a line. Raises OSError."""
     with file.open("rb") as output:
         output.seek(max(0, os.fstat(output.fileno()).st_size - MOST_BYTES))
         return output.read().decode(errors="replace")
 
 
 def shortened(text: str) -> str:
-    """Returns one line of printable characters; of a long line only the end, which has the
-    reason.
+    """Returns the text as a single line of printable characters. Of a long text it keeps only the
+    end, which usually has the reason.
     """
     line = "".join(filter(str.isprintable, " ".join(text.split())))
     return line if len(line) <= MOST_CHARACTERS else f"…{line[-MOST_CHARACTERS:]}"
@@ -56,9 +60,10 @@ def printable(text: str) -> str:
 
 
 def output_lines(output: str) -> Iterator[str]:
-    """Yields the lines of a command's output, with their ends; a list of all can take more memory
-    than the text.
+    """Yields the lines of a command's output, with their line ends. A list of all lines could take
+    more memory than the text.
 
-    "\\n" alone ends a line: others would be lines for some readers only, and not be counted by all.
+    Only "\\n" ends a line: Python's splitlines() also splits at characters at which other programs
+    do not.
     """
     return io.StringIO(output, newline="\n")

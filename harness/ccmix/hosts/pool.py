@@ -1,5 +1,6 @@
-"""Keeps the hosts of a campaign: starts one agent on each when needed, and again after a loss, or
-explains in one line why there is none and what to do.
+"""Connects to the hosts of a campaign: starts ccmix's agent on each, and again after a loss.
+
+If a host can't be used, the error says in one line why, and what to do.
 """
 
 import getpass
@@ -59,15 +60,18 @@ def connect(
     within_s: float = CONNECTS_WITHIN_S,
     tell: Callable[[str], object] = lambda _: None,
 ) -> AgentHost:
-    """Returns an agent on the host, for the campaign that `owner` describes. Raises ConnectError,
-    HostUnreachable if the network is at fault, HostSilent if no agent answers within `within_s`.
-    `tell` gets a sentence if this takes long.
+    """Starts an agent on the host for a campaign, which `owner` describes to other campaigns that
+    want the host, and returns it once it has reported.
 
-    Agent and controller treat each other as lost after `silence_s`. An agent that has the same
-    token, and does not know yet that its connection was lost, leaves at once. An onlooker takes no
-    lock and undoes no old changes, because another campaign may be using the host.
+    Agent and controller (this process) treat each other as lost after a silence of `silence_s`.
+    `token` lets an agent of the same campaign that does not know yet that its connection was lost
+    leave at once. An onlooker takes no lock and undoes no old changes, because another campaign may
+    be using the host. `tell` gets a sentence if this takes long.
+
+    Raises ConnectError: HostUnreachable if the network is at fault, HostSilent if no agent answers
+    within `within_s`.
     """
-    first = {
+    first_message = {
         "owner": {
             "campaign": owner,
             "user": getpass.getuser(),
@@ -84,7 +88,7 @@ def connect(
         connection = Connection(
             name,
             agent_command(address),
-            agent_source() + json.dumps(first).encode() + b"\n",
+            agent_source() + json.dumps(first_message).encode() + b"\n",
             silence_s,
         )
     except OSError as error:
@@ -95,10 +99,10 @@ def connect(
     except (CapExceeded, ProtocolBroken) as error:
         raise ConnectError(name, f"there is no agent of ccmix: {error.reason}") from None
     except HostLost:
-        raise _failure(address, connection) from None
+        raise _start_error(address, connection) from None
     if not greeted:
         host.abandon(0)
-        raise HostSilent(name, _silence(host, within_s))
+        raise HostSilent(name, _describe_silence(host, within_s))
     if host.refused:
         host.abandon()
         raise ConnectError(name, host.refused)
@@ -109,7 +113,9 @@ def connect(
 
 
 def _wait_for_hello(host: AgentHost, within_s: float, tell: Callable[[str], object]) -> bool:
-    """Returns whether the agent has said hello, or refused to serve. Raises HostLost."""
+    """Waits for the agent's first report, for longer if the agent says that it has to wait. Returns
+    whether it has said hello, or has refused to serve. Raises HostLost.
+    """
 
     def greeted() -> bool:
         return bool(host.hello or host.refused)
@@ -117,13 +123,16 @@ def _wait_for_hello(host: AgentHost, within_s: float, tell: Callable[[str], obje
     def spoke() -> bool:
         return greeted() or host.waits is not None
 
-    connection, first = host.connection, Deadline(within_s)
-    if not connection.wait_for(spoke, min(TELLS_AFTER_S, first.remaining_s)) and not first.expired:
+    connection, deadline = host.connection, Deadline(within_s)
+    if (
+        not connection.wait_for(spoke, min(TELLS_AFTER_S, deadline.remaining_s))
+        and not deadline.expired
+    ):
         tell(
             f"{host.name}: no answer after {TELLS_AFTER_S:g} s; ccmix waits {within_s:g} s "
             "(connect-timeout)"
         )
-        connection.wait_for(spoke, first.remaining_s)
+        connection.wait_for(spoke, deadline.remaining_s)
     if host.waits is not None and not greeted():
         longest_s = max(WAITS_WITHIN_S, within_s)
         tell(f"{host.name}: {shortened(host.waits)}; ccmix waits up to {longest_s:g} s")
@@ -131,7 +140,8 @@ def _wait_for_hello(host: AgentHost, within_s: float, tell: Callable[[str], obje
     return greeted()
 
 
-def _silence(host: AgentHost, within_s: float) -> str:
+def _describe_silence(host: AgentHost, within_s: float) -> str:
+    """Returns why no agent answered in time, and what to do, for a HostSilent."""
     if host.waits is not None:
         return (
             f"its agent did not begin within {max(WAITS_WITHIN_S, within_s):g} s: "
@@ -143,14 +153,16 @@ def _silence(host: AgentHost, within_s: float) -> str:
     )
 
 
-def _failure(address: HostAddress, connection: Connection) -> ConnectError:
-    """Returns why there is no agent, after the connection has ended before an agent answered."""
+def _start_error(address: HostAddress, connection: Connection) -> ConnectError:
+    """Returns the error that says why no agent started, from what the process (such as ssh) has
+    printed before it ended.
+    """
     name, stderr_lines = str(address), connection.last_error_lines
     last_line = (
         stderr_lines[-1] if stderr_lines else f"it ended with status {connection.exit_status}"
     )
     if address.kind is AddressKind.SSH and connection.exit_status == SSH_FAILED:
-        return _ssh_failure(name, last_line, " ".join(stderr_lines).lower())
+        return _ssh_error(name, last_line, " ".join(stderr_lines).lower())
     if "its python3 is" in last_line:
         return ConnectError(
             name,
@@ -165,18 +177,23 @@ def _failure(address: HostAddress, connection: Connection) -> ConnectError:
     return ConnectError(name, f"ccmix's agent did not start: {last_line}")
 
 
-def _ssh_failure(name: str, last: str, everything: str) -> ConnectError:
-    """Returns the error for OpenSSH's report; `everything` is its whole output in lower case."""
-    if "host key" in everything or "host identification" in everything:
-        return ConnectError(name, f"{last} Look at its host key and accept it first: ssh {name}")
-    if "permission denied" in everything:
+def _ssh_error(name: str, last_line: str, lower_output: str) -> ConnectError:
+    """Returns the error for ssh's exit with status 255. `last_line` is the last line of its
+    standard error, `lower_output` all of it in lower case.
+    """
+    if "host key" in lower_output or "host identification" in lower_output:
+        return ConnectError(
+            name, f"{last_line} Look at its host key and accept it first: ssh {name}"
+        )
+    if "permission denied" in lower_output:
         return ConnectError(
             name,
-            f"{last} ccmix can't enter a password: 'ssh {name}' must work with a key or an agent",
+            f"{last_line} ccmix can't enter a password: 'ssh {name}' must work with a key or an "
+            "agent",
         )
-    if any(phrase in everything for phrase in NETWORK_ERRORS):
-        return HostUnreachable(name, last)
-    return ConnectError(name, last)
+    if any(phrase in lower_output for phrase in NETWORK_ERRORS):
+        return HostUnreachable(name, last_line)
+    return ConnectError(name, last_line)
 
 
 WAITS_S = (1.0, 2.0)  # between attempts to connect
@@ -190,19 +207,20 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Silence:
-    """Describes a host that accepted a connection and then hung; nothing waits for it before
-    `again`.
+    """Describes a host that accepted a connection and then hung. To save time, it is not tried
+    before `next_attempt`, which is `waits_s` after the last one.
     """
 
     error: HostSilent
     waits_s: float
-    again: Deadline
+    next_attempt: Deadline
 
 
 class Hosts:
-    """Connects to hosts for any number of threads. `owner` describes the campaign to other
-    campaigns that want the same hosts; an onlooker locks no host. `tell` gets sentences about slow
-    hosts.
+    """Connects to hosts, for any number of threads, and keeps one connection to each.
+
+    `owner` describes the campaign to other campaigns that want the same hosts. An onlooker locks no
+    host. `tell` gets sentences about slow hosts.
     """
 
     def __init__(
@@ -212,6 +230,9 @@ class Hosts:
         onlooker: bool = False,
         tell: Callable[[str], object] = lambda _: None,
     ) -> None:
+        """Connects to no host yet; get() does. `silence_s` is the silence after which a host and
+        this process treat each other as lost.
+        """
         self._owner = owner
         self._tell = tell
         self._silent: dict[HostAddress, Silence] = {}
@@ -221,7 +242,7 @@ class Hosts:
         self._hosts: dict[HostAddress, AgentHost] = {}
         self._connecting: dict[HostAddress, threading.Lock] = {}
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._is_closed = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -230,70 +251,73 @@ class Hosts:
         self.close()
 
     def get(self, address: HostAddress, within_s: float = CONNECTS_WITHIN_S) -> AgentHost:
-        """Returns the agent on a host. Raises ConnectError; HostSilent if the host does not answer
-        within `within_s`, and at once if it did not answer a while ago; HostLost after close() or
-        abandon().
+        """Returns the agent on a host, which it starts if there is none or its connection was lost.
+
+        Raises ConnectError; HostSilent if the host does not answer within `within_s`, or at once if
+        it did not answer a while ago; HostLost after close() or abandon().
         """
         with self._lock:
             connecting = self._connecting.setdefault(address, threading.Lock())
         with connecting:
             host = self._hosts.get(address)
             if host is None or host.lost:
-                host = self._connect(address, within_s)
+                host = self._connect_unless_silent(address, within_s)
                 with self._lock:
                     self._hosts[address] = host
-            if self._over.is_set():
+            if self._is_closed.is_set():
                 host.abandon()
                 raise HostLost(str(address), "it was closed")
             return host
 
     def close(self) -> None:
-        """Tells all agents to leave at the same time, and waits for them. Raises CommandError if
-        one could not.
+        """Tells all agents at the same time to leave, and waits for them. Raises CommandError if
+        one could not undo everything.
         """
-        errors = [error for error in self._all(_close) if error]
+        errors = [error for error in self._at_all_hosts(_close) if error]
         if errors:
             raise errors[0]
 
     def abandon(self) -> bool:
-        """Cuts all connections, from any thread; returns whether all agents have ended and undone
-        everything in time.
+        """Cuts all connections, from any thread. Returns whether all agents have ended their
+        commands and undone their changes in time.
         """
-        return all(self._all(AgentHost.abandon))
+        return all(self._at_all_hosts(AgentHost.abandon))
 
-    def _connect(self, address: HostAddress, within_s: float) -> AgentHost:
+    def _connect_unless_silent(self, address: HostAddress, within_s: float) -> AgentHost:
+        """Connects to a host, unless it hung a while ago: then it raises HostSilent at once."""
         silent = self._silent.get(address)
-        if silent and not silent.again.expired:
+        if silent and not silent.next_attempt.expired:
             raise HostSilent(
                 str(address),
                 f"{silent.error.reason}; it is not tried again before "
-                f"{silent.again.remaining_s:.0f} s have passed",
+                f"{silent.next_attempt.remaining_s:.0f} s have passed",
             )
         try:
             host = self._connect_patiently(address, within_s)
         except HostSilent as error:
-            waits_s = distance_s(silent.waits_s if silent else None)
+            waits_s = next_wait_s(silent.waits_s if silent else None)
             self._silent[address] = Silence(error, waits_s, Deadline(waits_s))
             raise
         self._silent.pop(address, None)
         return host
 
     def _connect_patiently(self, address: HostAddress, within_s: float) -> AgentHost:
-        """Connects, and tries again if the network did not reach the host. Tries a host that hangs
-        only once.
+        """Connects, and tries again twice if the network did not reach the host. Tries a host that
+        hangs only once.
         """
         for wait_s in WAITS_S:
-            if self._over.is_set():
+            if self._is_closed.is_set():
                 raise HostLost(str(address), "it was closed")
             try:
                 return self._connect_once(address, within_s)
             except HostSilent:
                 raise
             except HostUnreachable:
-                self._over.wait(wait_s)
+                self._is_closed.wait(wait_s)
         return self._connect_once(address, within_s)
 
     def _connect_once(self, address: HostAddress, within_s: float) -> AgentHost:
+        """Connects with the settings of all hosts."""
         return connect(
             address,
             self._owner,
@@ -304,8 +328,11 @@ class Hosts:
             tell=self._tell,
         )
 
-    def _all(self, action: Callable[[AgentHost], Result]) -> Iterable[Result]:
-        self._over.set()
+    def _at_all_hosts(self, action: Callable[[AgentHost], Result]) -> Iterable[Result]:
+        """Lets no more connections be made, and carries out the action on all connected hosts at
+        the same time.
+        """
+        self._is_closed.set()
         with self._lock:
             hosts = list(self._hosts.values())
         if not hosts:
@@ -314,13 +341,18 @@ class Hosts:
             return list(threads.map(action, hosts))
 
 
-def distance_s(former_s: float | None) -> float:
-    """Returns how long to avoid a host that hung once more, or for the first time (None)."""
+def next_wait_s(former_s: float | None) -> float:
+    """Returns how long not to try a host that hung once more: twice as long as before, up to a
+    maximum. `former_s` is None if it hung for the first time.
+    """
     first_s, most_s = SILENT_S
     return first_s if former_s is None else min(2 * former_s, most_s)
 
 
 def _close(host: AgentHost) -> CommandError | None:
+    """Closes a host; returns the error instead of raising it, so that the other hosts are closed,
+    too.
+    """
     try:
         host.close()
     except CommandError as error:

@@ -1,3 +1,1 @@
-"""Makes Kibana 8 dashboards over what `ccmix index` writes: data views, charts, controls and
-links, in one file.
-"""
+"""Makes the dashboards of Kibana 8 for the data that `ccmix index` writes to Elasticsearch."""

@@ -1,4 +1,4 @@
-"""Draws charts of the report over the valid and imported runs that a dashboard shows."""
+"""Defines Kibana charts that look like those of ccmix's HTML report, for a dashboard's runs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +22,10 @@ from ccmix.kibana.saved_objects import GROUPS
 from ccmix.kibana.vega import (
     VegaLite,
     aggregate,
-    distinct,
+    calculate,
+    count_distinct,
     known_keys,
     means_with_bands,
-    members,
     metric,
     terms,
 )
@@ -36,8 +36,11 @@ MOST_ROWS = 30  # the maximum of a readable heat map
 
 @dataclass(frozen=True)
 class SweptSetting:
-    """Describes a setting on an axis of a chart; `swept` is a pattern of the keys of entries that
-    set it.
+    """Describes a setting of the emulated path on an axis of a chart.
+
+    `field` is its field in the documents, `value` a Vega expression for its value in the axis's
+    unit, and `axis` the axis's title. `swept` is a regular expression for the keys of the INI file
+    that set it: the name of a run's condition lists them as KEY=VALUE.
     """
 
     field: str
@@ -58,7 +61,7 @@ SETTINGS = {
     ),
     "buffer": SweptSetting("ccmix.path.buffer_bdp", "datum.key.buffer", "buffer (BDP)", "buffer"),
 }
-# Columns that separate the lines of a chart and the rows of a heat map, besides the mix
+# Keys that separate the lines of a chart and the rows of a heat map, in addition to the mix
 _OF_CONDITION = known_keys("campaign", "entry", "condition")
 _RUN = {**known_keys("run", "mix"), **_OF_CONDITION}
 _GROUP = known_keys("group", "cca")
@@ -68,62 +71,70 @@ _UTILISATION = {"utilisation": metric("avg", "ccmix.utilisation")}
 _FAIRNESS = {"fairness": metric("avg", "ccmix.fairness")}
 
 
-def _against(title: str, by: str, metric_: Part, y: Part, *, by_cca: bool = True) -> VegaLite:
-    """Draws a metric against a setting, with bands. Each mix, entry and other condition has a line;
-    so has each CCA of these, unless the metric is of whole runs.
+def _lines_against_setting(
+    title: str, setting: str, metric_: Part, y: Part, *, by_cca: bool = True
+) -> VegaLite:
+    """Draws the mean of a metric, with its 95% interval, against a setting (a key of SETTINGS).
+
+    Each mix of CCAs has a line, and so has each entry of the INI file and each condition (a
+    combination of the swept settings) that differs in other settings. With `by_cca`, each CCA of
+    these has its own line; a metric of whole runs, such as fairness, has no CCAs.
     """
-    on_x = SETTINGS[by]
-    channels = colour_by_cca() if by_cca else {"color": {"value": ONE_COLOUR}}
-    [value] = metric_
+    on_x = SETTINGS[setting]
+    channels = of_cca() if by_cca else {"color": {"value": ONE_COLOUR}}
+    [metric_name] = metric_
     cca = {"cca": "datum.key.cca"} if by_cca else {}
     return VegaLite(
         title,
         GROUPS,
-        {by: terms(on_x.field), **_RUN} | (_GROUP if by_cca else {}),
+        # a row for each setting, run and group (flows of a run that have the same CCA)
+        {setting: terms(on_x.field), **_RUN} | (_GROUP if by_cca else {}),
         metric_,
         lambda source: settings.banded_lines(
             source, evenly_spaced_axis(on_x.axis), y, channels | dash("line", "mix"), ["line"]
         ),
         [
-            *members(setting=on_x.value, **cca, value=f"datum.{value}.value"),
-            *apart("line", on_x),
+            *calculate(setting=on_x.value, **cca, value=f"datum.{metric_name}.value"),
+            *label_lines("line", on_x),
             *means_with_bands("value", ["setting", "line", *cca]),
         ],
         COUNTED,
     )
 
 
-def apart(name: str, *swept: SweptSetting) -> list[Part]:
-    """Returns transforms to a column with the mix and the other differences: campaign, entry, other
-    settings.
+def label_lines(column: str, *swept: SweptSetting) -> list[Part]:
+    """Returns transforms that add a column with a label of each row: its mix of CCAs, and what else
+    distinguishes it from other rows (campaign, entry, other settings).
 
-    Thus only runs are pooled that differ only in the iteration and in the settings `swept`, which
-    the axes show. Values that are the same in all rows are left out.
+    Rows with the same label become one line, so only runs are averaged that differ only in the
+    iteration and in the settings `swept`, which the axes show. The label leaves out the parts that
+    are the same in all rows.
     """
     keys = "|".join(each.swept for each in swept)
+    # A condition is named 'KEY=VALUE,KEY=VALUE', or 'all' without swept settings
     condition = "(datum.key.condition === 'all' ? '' : datum.key.condition)"
-    others = (
+    other_settings = (
         f"replace(replace({condition}, regexp('(^|,)({keys})=[^,]*', 'g'), ''), regexp('^,'), '')"
     )
-    parts = {"campaign": "datum.key.campaign", "entry": "datum.key.entry", "others": others}
-    columns = {part: f"apart_{part}" for part in parts}
-    several = [
-        {"op": "distinct", "field": column, "as": f"{column}s"} for column in columns.values()
+    parts = {"campaign": "datum.key.campaign", "entry": "datum.key.entry", "others": other_settings}
+    names = {part: f"apart_{part}" for part in parts}
+    # A part is in the label only if it has several values in the rows
+    numbers_of_values = [
+        {"op": "distinct", "field": name, "as": f"{name}s"} for name in names.values()
     ]
-    written = " + ".join(
-        f"(datum.{column}s > 1 && datum.{column} ? ', ' + datum.{column} : '')"
-        for column in columns.values()
+    differing_parts = " + ".join(
+        f"(datum.{name}s > 1 && datum.{name} ? ', ' + datum.{name} : '')" for name in names.values()
     )
     return [
-        *members(**{columns[part]: formula for part, formula in parts.items()}),
-        {"joinaggregate": several},
-        *members(**{name: f"datum.key.mix + {written}"}),
+        *calculate(**{names[part]: formula for part, formula in parts.items()}),
+        {"joinaggregate": numbers_of_values},
+        *calculate(**{column: f"datum.key.mix + {differing_parts}"}),
     ]
 
 
 def _share_by_flows() -> VegaLite:
-    """Draws the share of each CCA against its fair share, by the numbers of flows of the
-    CCAs of a run.
+    """Draws the share of goodput that each CCA got and its fair share, against the numbers of flows
+    of the CCAs that competed in a run ("4 cubic : 1 bbr").
     """
     x: Part = {
         "field": "flows_of",
@@ -134,6 +145,7 @@ def _share_by_flows() -> VegaLite:
     return VegaLite(
         "Share of goodput against the fair share",
         GROUPS,
+        # a row for each run and CCA
         {**_RUN, **known_keys("cca")},
         {
             "share": metric("sum", "ccmix.goodput_share"),
@@ -142,48 +154,54 @@ def _share_by_flows() -> VegaLite:
         },
         lambda source: shares(source, x, colour_by_cca()),
         [
-            *members(
+            *calculate(
                 run="datum.key.run",
                 cca="datum.key.cca",
                 share="datum.share.value",
                 fair_share="datum.fair.value",
                 flows="datum.streams.value + ' ' + datum.key.cca",
             ),
+            # the rows of all CCAs of a run; a run with only one CCA has no shares
             {
                 "joinaggregate": [{"op": "values", "field": "flows", "as": "all"}],
                 "groupby": ["run"],
             },
             {"filter": "length(datum.all) > 1"},
-            *members(flows_of="join(pluck(datum.all, 'flows'), ' : ')"),
+            *calculate(flows_of="join(pluck(datum.all, 'flows'), ' : ')"),
             *means_with_bands("share", ["flows_of", "cca", "fair_share"]),
         ],
         COUNTED,
     )
 
 
-def _heat_map(title: str, metric_: Part, format_: str, what: str, **scale: Any) -> VegaLite:
-    """Draws a mean over runs by base RTT and loss: a row for each loss and mix, entry and other
-    condition.
+def _heat_map(title: str, metric_: Part, format_: str, legend: str, **scale: Any) -> VegaLite:
+    """Draws the mean over runs of a metric as a heat map with the base RTT on the x-axis. Each loss
+    rate has a row, and in it each mix, entry and other condition.
+
+    `format_` is the number format of the cells, `legend` the title of the colour scale, and `scale`
+    has options of Vega's scale.
     """
-    [value] = metric_
+    [metric_name] = metric_
     return VegaLite(
         title,
         GROUPS,
-        _RTT_AND_LOSS | _RUN,
+        _RTT_AND_LOSS | _RUN,  # a row for each run
         metric_,
-        lambda source: readable(
-            cells(source, *_BY_RTT_AND_LOSS, "value", format_, what, {"scheme": SCHEME} | scale),
+        lambda source: limit_rows(
+            cells(source, *_BY_RTT_AND_LOSS, "value", format_, legend, {"scheme": SCHEME} | scale),
             _CONDITIONS_TABLE,
         ),
         [
-            *members(
-                x=SETTINGS["rtt"].value, loss=SETTINGS["loss"].value, of_run=f"datum.{value}.value"
+            *calculate(
+                x=SETTINGS["rtt"].value,
+                loss=SETTINGS["loss"].value,
+                of_run=f"datum.{metric_name}.value",
             ),
-            *apart("of", SETTINGS["rtt"], SETTINGS["loss"]),
-            *members(y="format(datum.loss, '~g') + '%, ' + datum.of"),
+            *label_lines("of", SETTINGS["rtt"], SETTINGS["loss"]),
+            *calculate(y="format(datum.loss, '~g') + '%, ' + datum.of"),
             aggregate(["x", "y", "loss"], value=("mean", "of_run")),
             {"filter": "isValid(datum.value)"},
-            distinct("rows", "y"),
+            count_distinct("rows", "y"),
         ],
         COUNTED,
     )
@@ -203,15 +221,18 @@ _BY_RTT_AND_LOSS = (
 )
 
 
-def readable(drawing: Part, instead: str) -> Part:
-    """Returns a heat map of at most MOST_ROWS rows; if there are more, a sentence that names an
-    alternative (`instead`).
+def limit_rows(heat_map: Part, alternative: str) -> Part:
+    """Returns the heat map if it has at most MOST_ROWS rows; otherwise the drawing is a sentence,
+    which ends with `alternative`, such as a table to read instead.
 
-    The transforms of the drawing make its rows; their column `rows` has the number of rows.
+    The number of rows is known only in Vega, so both are layers: transforms of the heat map must
+    give each row a column `rows` with that number, and each layer filters by it.
     """
-    data = {name: drawing[name] for name in ("data", "transform")}
-    view = {name: part for name, part in drawing.items() if name not in data}
-    too_many = f"datum.rows + ' rows are too many for a heat map: filter, or see below; {instead}'"
+    data = {name: heat_map[name] for name in ("data", "transform")}
+    view = {name: part for name, part in heat_map.items() if name not in data}
+    too_many = (
+        f"datum.rows + ' rows are too many for a heat map: filter, or see below; {alternative}'"
+    )
     return data | {
         "layer": [
             {"transform": [{"filter": f"datum.rows <= {MOST_ROWS}"}], **view},
@@ -233,42 +254,46 @@ def readable(drawing: Part, instead: str) -> Part:
 
 
 def _gain_map(first: str, second: str) -> VegaLite:
-    """Draws the goodput gain of a CCA over another, each alone, by base RTT and loss."""
+    """Draws by base RTT and loss how much more goodput CCA `first` has than CCA `second`, both in
+    runs without a competing CCA: 0.5 means 50% more.
+    """
     scale = gain_scale((first, second), 1.0, log=True) | {"clamp": True}
     return VegaLite(
         "Goodput gain of BBR over CUBIC, each alone",
         GROUPS,
-        _RTT_AND_LOSS | _RUN,
+        _RTT_AND_LOSS | _RUN,  # a row for each run
         _GOODPUT,
-        lambda source: readable(
+        lambda source: limit_rows(
             cells(source, *_BY_RTT_AND_LOSS, "value", "+.0%", "goodput gain", scale),
             _CONDITIONS_TABLE,
         ),
         [
-            *members(
+            *calculate(
                 x=SETTINGS["rtt"].value,
                 loss=SETTINGS["loss"].value,
                 mix="datum.key.mix",
                 of_run="datum.goodput.value",
             ),
-            *members(y="format(datum.loss, '~g') + '%, ' + datum.key.campaign"),
+            *calculate(y="format(datum.loss, '~g') + '%, ' + datum.key.campaign"),
+            # a column for the mean of each mix, here of a single CCA
             {"pivot": "mix", "value": "of_run", "groupby": ["x", "y", "loss"], "op": "mean"},
-            *members(value=f"datum['{first}'] / datum['{second}'] - 1"),
+            *calculate(value=f"datum['{first}'] / datum['{second}'] - 1"),
             {"filter": "isFinite(datum.value)"},
-            distinct("rows", "y"),
+            count_distinct("rows", "y"),
         ],
         (*COUNTED, {"terms": {"ccmix.mix": [first, second]}}),
     )
 
 
 def _goodput_boxes() -> VegaLite:
-    """Draws boxes of the goodput of runs by mix, with CCAs next to each other."""
+    """Draws a box plot of the runs' goodput for each mix, with a box for each of its CCAs."""
     x: Part = {"field": "mix", "type": "ordinal", "title": "mix of CCAs", "axis": {"labelAngle": 0}}
-    colour = colour_by_cca()["color"]
-    there = {"values": {"expr": "domain('xOffset')"}, "symbolType": "square"}
+    colour = of_cca()["color"]
+    square_symbols = {"values": {"expr": "domain('xOffset')"}, "symbolType": "square"}
     return VegaLite(
         "Goodput of runs: median, quartiles, outliers",
         GROUPS,
+        # a row for each run and group (flows of a run that have the same CCA)
         {**_RUN, **_GROUP},
         _GOODPUT,
         lambda source: distributions.boxes_by(
@@ -276,44 +301,49 @@ def _goodput_boxes() -> VegaLite:
             x,
             name("cca"),
             goodput(),
-            {"color": colour | {"legend": colour["legend"] | there}},
+            {"color": colour | {"legend": colour["legend"] | square_symbols}},
         ),
-        members(mix="datum.key.mix", cca="datum.key.cca", goodput_bps="datum.goodput.value"),
+        calculate(mix="datum.key.mix", cca="datum.key.cca", goodput_bps="datum.goodput.value"),
         COUNTED,
     )
 
 
 def _goodput_distribution() -> VegaLite:
-    """Draws the distribution of the goodput of all runs' groups."""
+    """Draws the cumulative distribution (CDF) over runs of the goodput of each group of flows."""
     x = quantity("goodput_bps", "goodput of the group (bit/s)", RATE_AXIS)
     return VegaLite(
         "Goodput of runs: distribution",
         GROUPS,
+        # a row for each run and group (flows of a run that have the same CCA)
         {**_RUN, **_GROUP},
         _GOODPUT,
         lambda source: distribution(source, x, colour_by_cca() | dash("mix", "mix")),
         [
-            *members(
+            *calculate(
                 mix="datum.key.mix",
                 cca="datum.key.cca",
                 goodput_bps="datum.goodput.value",
                 series="datum.key.mix + ' ' + datum.key.cca",
             ),
-            *shares_at_most("goodput_bps"),
+            *cumulative_shares("goodput_bps"),
         ],
         COUNTED,
     )
 
 
-def shares_at_most(value: str) -> list[Part]:
-    """Makes two rows of each row: with the share of its series that is smaller, and with the share
-    that is not larger.
+def cumulative_shares(column: str) -> list[Part]:
+    """Returns transforms that make the points of a CDF, drawn as steps, for each value of the
+    column `series`.
+
+    Each row becomes two rows, the lower and the upper end of a step: their column `share` has the
+    share of the series' values that are smaller, and that are not larger.
     """
     return [
-        {"filter": f"isValid(datum.{value})"},
+        {"filter": f"isValid(datum.{column})"},
+        # ranks of equal values are equal, so (rank - 1) values are smaller
         {
             "window": [{"op": "rank", "as": "rank"}, {"op": "cume_dist", "as": "at_most"}],
-            "sort": [{"field": value}],
+            "sort": [{"field": column}],
             "groupby": ["series"],
         },
         {"joinaggregate": [{"op": "count", "as": "values"}], "groupby": ["series"]},
@@ -323,7 +353,9 @@ def shares_at_most(value: str) -> list[Part]:
 
 
 def _goodput_table() -> VegaLite:
-    """Draws means by condition for the groups of each entry."""
+    """Draws a table of mean goodput, as a heat map: a row for each entry and group of flows, and a
+    column for each condition.
+    """
     return VegaLite(
         "Goodput of each group and condition",
         GROUPS,
@@ -332,7 +364,7 @@ def _goodput_table() -> VegaLite:
             **known_keys("group"),
         },
         _GOODPUT,
-        lambda source: readable(
+        lambda source: limit_rows(
             goodput_cells(
                 source,
                 name("column", axis={"orient": "bottom", "labelExpr": "split(datum.label, ',')"}),
@@ -342,8 +374,8 @@ def _goodput_table() -> VegaLite:
             _CONDITIONS_TABLE,
         ),
         [
-            distinct("campaigns", "key.campaign"),
-            *members(
+            count_distinct("campaigns", "key.campaign"),
+            *calculate(
                 row="(datum.campaigns > 1 ? datum.key.campaign + ', ' : '') + datum.key.entry + "
                 "': ' + "
                 "datum.key.group",
@@ -358,7 +390,7 @@ def _goodput_table() -> VegaLite:
                     {"op": "distinct", "field": "column", "as": "columns"},
                 ],
             },
-            *members(rows="max(datum.lines, datum.columns)"),
+            *calculate(rows="max(datum.lines, datum.columns)"),
         ],
         COUNTED,
     )
@@ -366,16 +398,18 @@ def _goodput_table() -> VegaLite:
 
 _GOODPUT_AXIS, _LOSS_AXIS = settings.goodput_axis(), settings.retransmissions_axis()
 CHARTS = {
-    "goodput-by-loss": _against("Goodput by loss", "loss", _GOODPUT, _GOODPUT_AXIS),
-    "goodput-by-rtt": _against("Goodput by base RTT", "rtt", _GOODPUT, _GOODPUT_AXIS),
-    "goodput-by-buffer": _against("Goodput by buffer", "buffer", _GOODPUT, _GOODPUT_AXIS),
-    "retransmissions-by-rtt": _against(
+    "goodput-by-loss": _lines_against_setting("Goodput by loss", "loss", _GOODPUT, _GOODPUT_AXIS),
+    "goodput-by-rtt": _lines_against_setting("Goodput by base RTT", "rtt", _GOODPUT, _GOODPUT_AXIS),
+    "goodput-by-buffer": _lines_against_setting(
+        "Goodput by buffer", "buffer", _GOODPUT, _GOODPUT_AXIS
+    ),
+    "retransmissions-by-rtt": _lines_against_setting(
         "Retransmission rate by base RTT", "rtt", _RETRANSMITTED, _LOSS_AXIS
     ),
-    "fairness-by-rtt": _against(
+    "fairness-by-rtt": _lines_against_setting(
         "Fairness by base RTT", "rtt", _FAIRNESS, settings.fairness_axis(), by_cca=False
     ),
-    "fairness-by-buffer": _against(
+    "fairness-by-buffer": _lines_against_setting(
         "Fairness by buffer", "buffer", _FAIRNESS, settings.fairness_axis(), by_cca=False
     ),
     "share-by-flows": _share_by_flows(),

@@ -1,5 +1,6 @@
-"""Reads the dashboards, and writes all saved objects as the file that Kibana imports:
-`python -m ccmix.kibana.dashboards >elk/kibana/ccmix.ndjson`.
+"""Makes the file that Kibana imports, elk/kibana/ccmix.ndjson, from dashboards.yaml.
+
+Run it as `python -m ccmix.kibana.dashboards >elk/kibana/ccmix.ndjson`.
 """
 
 import functools
@@ -28,26 +29,29 @@ VEGA = charts.CHARTS | runs.CHARTS | real_emulated.CHARTS | mesh.CHARTS
 
 @functools.cache
 def dashboards() -> tuple[Dashboard, ...]:
-    """Returns the dashboards of dashboards.yaml."""
+    """Returns the dashboards that dashboards.yaml describes, with their charts."""
     content = yaml.safe_load(files("ccmix.kibana").joinpath("dashboards.yaml").read_bytes())
-    controls = {name: Control(*about) for name, about in content["controls"].items()}
+    controls = {name: Control(*settings) for name, settings in content["controls"].items()}
     return tuple(
         Dashboard(
-            about["name"],
-            about["title"],
-            about["description"],
-            VIEWS[about["view"]],
-            tuple(controls[name] for name in about["controls"]),
-            tuple(map(_panel, about["panels"])),
+            entry["name"],
+            entry["title"],
+            entry["description"],
+            VIEWS[entry["view"]],
+            tuple(controls[name] for name in entry["controls"]),
+            tuple(map(_panel, entry["panels"])),
         )
-        for about in content["dashboards"]
+        for entry in content["dashboards"]
     )
 
 
-def _panel(about: Json) -> Panel:
-    chart = VEGA[about["vega"]] if "vega" in about else read_lens(about)
-    width, height = about["size"]
-    return Panel(about["name"], chart, width, height, about.get("leads_to"))
+def _panel(entry: Json) -> Panel:
+    """Returns a panel of a dashboard, from its entry in dashboards.yaml: `vega` names a chart of
+    VEGA, any other entry describes a chart of Lens.
+    """
+    chart = VEGA[entry["vega"]] if "vega" in entry else read_lens(entry)
+    width, height = entry["size"]
+    return Panel(entry["name"], chart, width, height, entry.get("leads_to"))
 
 
 DAY_S = 86_400.0
@@ -55,7 +59,9 @@ FOLLOWED_S = 30 * DAY_S
 
 
 def saved_objects(times: TimeRange = LAST_YEAR) -> list[SavedObject]:
-    """Returns the data views, followed by each dashboard after its charts."""
+    """Returns all objects that Kibana imports: the data views, and each dashboard after its charts.
+    The dashboards show these times when they are opened.
+    """
     views = [view.saved() for view in VIEWS.values()]
     return views + [
         each for dashboard in dashboards() for each in dashboard.saved(dashboards(), times)
@@ -68,10 +74,11 @@ def ndjson(times: TimeRange = LAST_YEAR) -> str:
 
 
 def times_of(first_s: float, last_s: float, now_s: float) -> TimeRange:
-    """Returns the time range of data, in whole days (UTC): from the first run to the last, or to
-    now if data is still coming.
+    """Returns the time range for dashboards of data whose first and last runs were at these times,
+    in whole days (UTC). It ends now if data is still coming.
 
-    All times are in seconds since 1970. Data is still coming if the last is newer than FOLLOWED_S.
+    All times are in seconds since 1970. Data counts as still coming if the last run is newer than
+    FOLLOWED_S.
     """
     last = "now" if now_s - last_s < FOLLOWED_S else _day(last_s + DAY_S)
     return TimeRange(_day(first_s), last)

@@ -1,5 +1,7 @@
-"""Describes charts of Kibana's Lens: columns, which become an aggregation, and their drawing.
-dashboards.yaml explains how they are written there.
+"""Describes charts of Lens, Kibana's chart editor, as the JSON that Kibana stores for them.
+
+A chart has columns, which become an aggregation of Elasticsearch, and a drawing. dashboards.yaml
+explains how both are written there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,8 +39,10 @@ ALWAYS_THERE = ("ccmix.condition.runs", "ccmix.condition.invalid", "ccmix.condit
 
 @dataclass(frozen=True)
 class Lens:
-    """Describes a chart of the documents that match `only` (KQL): columns by name, as
-    dashboards.yaml writes them, and how they are drawn.
+    """Describes a chart of the documents that match `only`, a query in Kibana's language KQL.
+
+    `columns` has the columns by name, each as a kind and its arguments ("sum", "ccmix.bytes",
+    "bytes"), and `drawing` says how they are drawn, both as dashboards.yaml writes them.
     """
 
     title: str
@@ -48,9 +52,11 @@ class Lens:
     only: str = ""
 
     def saved(self, id_: str) -> SavedObject:
-        """Returns the object. Raises ValueError if a sum would show 0 for unmeasured values."""
+        """Returns the chart as an object that Kibana can import, with this id. Raises ValueError if
+        a sum would show 0 for unmeasured values.
+        """
         for kind, *words in self.columns.values():
-            if kind == "sum" and not self._has(words[0]):
+            if kind == "sum" and not self._all_have(words[0]):
                 raise ValueError(f"{id_}: {words[0]} may be missing: the sum would be 0 then")
         columns = {name: _column(self.view, *words) for name, words in self.columns.items()}
         layer = {
@@ -79,15 +85,19 @@ class Lens:
         reference = Reference(name, "index-pattern", self.view.id)
         return SavedObject("lens", id_, attributes, (reference,))
 
-    def _has(self, field: str) -> bool:
-        """Returns whether all documents of the chart have the field."""
+    def _all_have(self, field: str) -> bool:
+        """Returns whether all documents of the chart have a value of the field: because all
+        documents of this kind have one, or because `only` requires one.
+        """
         return field in ALWAYS_THERE or f"{field}: *" in self.only.split(" and ")
 
 
 def _column(view: DataView, kind: str, *words: Any) -> Json:
-    """Returns a column as Lens has it; dashboards.yaml explains the kinds of columns."""
+    """Returns a column in Lens's JSON. `kind` is "terms", "histogram", "times", "count", or an
+    aggregation such as "average"; dashboards.yaml explains the arguments of each.
+    """
     if kind == "terms":
-        return _terms(view, *words)
+        return _terms_column(view, *words)
     if kind == "histogram":
         field, label = words
         histogram = {
@@ -96,18 +106,20 @@ def _column(view: DataView, kind: str, *words: Any) -> Json:
             "maxBars": "auto",
             "includeEmptyRows": False,
         }
-        return _part(label, view.data_type(field), "range", "interval", field, histogram)
+        return _lens_column(label, view.data_type(field), "range", "interval", field, histogram)
     if kind == "times":
         times = {"interval": "auto", "includeEmptyRows": False, "dropPartials": False}
-        return _part("time", "date", "date_histogram", "interval", TIME_FIELD, times)
+        return _lens_column("time", "date", "date_histogram", "interval", TIME_FIELD, times)
     if kind == "count":
-        return _number("count", "___records___", *words)
-    return _metric(view, kind, *words)
+        return _number_column("count", "___records___", *words)
+    return _metric_column(view, kind, *words)
 
 
-def _terms(view: DataView, field: str, label: str, size: int = 50, by: str | None = None) -> Json:
-    """Returns a bucket for each value of a field; alphabetical, or the largest of a metric column
-    (`by`) first.
+def _terms_column(
+    view: DataView, field: str, label: str, size: int = 50, by: str | None = None
+) -> Json:
+    """Returns a column that makes a bucket for each of the `size` first values of a field: in
+    alphabetical order, or in descending order of the metric column named `by`.
     """
     largest = {"type": "column", "columnId": by}
     parameters = {
@@ -118,14 +130,14 @@ def _terms(view: DataView, field: str, label: str, size: int = 50, by: str | Non
         "missingBucket": False,
         "parentFormat": {"id": "terms"},
     }
-    return _part(label, view.data_type(field), "terms", "ordinal", field, parameters)
+    return _lens_column(label, view.data_type(field), "terms", "ordinal", field, parameters)
 
 
-def _metric(
+def _metric_column(
     view: DataView, operation: str, field: str, label: str, only: str | None = None
 ) -> Json:
-    """Returns a number for each bucket. A sum needs a field that all documents of the chart have:
-    without values it is 0, and not unknown.
+    """Returns a column with an aggregation of a field in each bucket. A sum needs a field that all
+    documents of the chart have, because Elasticsearch's sum of no values is 0.
     """
     kind, formats = view.data_type(field), {}
     if operation == "unique_count":
@@ -134,27 +146,32 @@ def _metric(
         raise ValueError(f"{field} is not a number: Lens can't show its {operation}")
     elif FIELDS[field].unit == RATE:
         formats = {"format": RATE_FORMAT}
-    return _number(operation, field, label, only, kind, **formats)
+    return _number_column(operation, field, label, only, kind, **formats)
 
 
-def _number(
+def _number_column(
     operation: str,
     field: str,
     label: str,
     only: str | None = None,
     kind: str = "number",
-    **more: Json,
+    **more_parameters: Json,
 ) -> Json:
-    """Returns a number for each bucket, from the documents that match `only` (KQL)."""
+    """Returns a column with a number for each bucket, from the documents that match `only` (KQL;
+    None means all).
+    """
     # otherwise Kibana writes 0 as "-", which means not measured
-    parameters = {"emptyAsNull": False} | more
+    parameters = {"emptyAsNull": False} | more_parameters
     matching = {"filter": {"query": only, "language": "kuery"}} if only else {}
-    return _part(label, kind, operation, "ratio", field, parameters) | matching
+    return _lens_column(label, kind, operation, "ratio", field, parameters) | matching
 
 
-def _part(
+def _lens_column(
     label: str, data_type: str, operation: str, scale: str, field: str, parameters: Json
 ) -> Json:
+    """Returns a column with the members that all kinds of columns have. A column of scale "ratio"
+    is a metric; others make buckets.
+    """
     return {
         "label": label,
         "customLabel": True,
@@ -172,7 +189,9 @@ _LEGEND: Json = {"isVisible": True, "position": "right"}
 
 
 def _visualization(columns: Sequence[str], kind: str, **options: Any) -> tuple[str, Json]:
-    """Returns Lens's name of a kind of drawing, and the drawing."""
+    """Returns Lens's name for a kind of drawing of dashboards.yaml, such as "lnsXY", and the
+    drawing of these columns in Lens's JSON.
+    """
     if kind == "table":
         shown = dict.fromkeys([*options.get("first", ()), *columns])
         return "lnsDatatable", _DATA | {"columns": [{"columnId": name} for name in shown]}
@@ -191,8 +210,9 @@ def _bars_or_lines(
     by_cca: bool = False,
     colours: Mapping[str, str] | None = None,
 ) -> Json:
-    """Draws bars or lines, in the CCAs' colours if split by CCA; `colours` are those of metrics
-    by column.
+    """Draws the metric columns `y` over the column `x` as bars or lines (`series`), one for each
+    value of the column `split`, in the CCAs' colours if `by_cca`. `colours` are those of the
+    metrics, by column.
     """
     layer = _DATA | {
         "seriesType": series,
@@ -220,30 +240,34 @@ def _bars_or_lines(
 
 
 def _heat_map(x: str, y: str, value: str) -> Json:
-    """Draws a cell for each pair of values, coloured by a metric and labelled with it."""
-    shown = ("CellLabel", "YAxisLabel", "XAxisLabel", "YAxisTitle", "XAxisTitle")
+    """Draws a cell for each pair of values of the columns `x` and `y`, coloured and labelled by the
+    metric column `value`.
+    """
+    shown_parts = ("CellLabel", "YAxisLabel", "XAxisLabel", "YAxisTitle", "XAxisTitle")
     return _DATA | {
         "shape": "heatmap",
         "xAccessor": x,
         "yAccessor": y,
         "valueAccessor": value,
         "legend": _LEGEND | {"type": "heatmap_legend"},
-        "gridConfig": {"type": "heatmap_grid"} | {f"is{name}Visible": True for name in shown},
+        "gridConfig": {"type": "heatmap_grid"} | {f"is{name}Visible": True for name in shown_parts},
         "palette": _shades(),
     }
 
 
-def read_lens(about: Json) -> Lens:
-    """Returns the chart of a panel of dashboards.yaml."""
-    view, only = VIEWS[about["view"]], about.get("only", "")
-    return Lens(about["title"], view, about["columns"], about["draw"], only)
+def read_lens(entry: Json) -> Lens:
+    """Returns the Lens chart that a panel's entry in dashboards.yaml describes."""
+    view, only = VIEWS[entry["view"]], entry.get("only", "")
+    return Lens(entry["title"], view, entry["columns"], entry["draw"], only)
 
 
 def _shades() -> Json:
-    """Returns Lens's palette of equal steps from the smallest value to the largest."""
+    """Returns Lens's palette for heat maps: the colours SHADES, in equal steps from the smallest
+    value to the largest.
+    """
     step = 100 / len(SHADES)
-    begins = [{"color": colour, "stop": at * step} for at, colour in enumerate(SHADES)]
-    ends = [{"color": colour, "stop": (at + 1) * step} for at, colour in enumerate(SHADES)]
+    begins = [{"color": colour, "stop": number * step} for number, colour in enumerate(SHADES)]
+    ends = [{"color": colour, "stop": (number + 1) * step} for number, colour in enumerate(SHADES)]
     return {
         "type": "palette",
         "name": "custom",
@@ -283,6 +307,9 @@ def cca_colours() -> Json:
 
 
 def _assignment(rule: Json, colour: str, *, touched: bool) -> Json:
+    """Returns an entry of Lens's colour mapping: the values that match `rule` get this colour.
+    `touched` is Lens's mark for an entry that a user has set.
+    """
     return {
         "rule": rule,
         "color": {"type": "colorCode", "colorCode": colour},

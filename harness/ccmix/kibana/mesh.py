@@ -1,4 +1,4 @@
-"""Draws the mesh that pScheduler measures: a matrix of pairs of hosts, and how they change."""
+"""Defines Kibana charts of a pScheduler mesh: goodput between all pairs of hosts, and by day."""
 
 from ccmix.charts.encodings import (
     LINE_WIDTH,
@@ -10,9 +10,9 @@ from ccmix.charts.encodings import (
     quantity,
 )
 from ccmix.charts.heat_map import goodput_cells
-from ccmix.kibana.charts import readable
+from ccmix.kibana.charts import limit_rows
 from ccmix.kibana.saved_objects import GROUPS
-from ccmix.kibana.vega import VegaLite, aggregate, distinct, known_keys, members, metric
+from ccmix.kibana.vega import VegaLite, aggregate, calculate, count_distinct, known_keys, metric
 
 _BY_PSCHEDULER = ({"term": {"ccmix.path.kind": "pscheduler"}},)
 _NEEDS = "runs by pScheduler"
@@ -23,7 +23,7 @@ _MATRIX = VegaLite(
     GROUPS,
     known_keys("source", "destination", "run"),
     {"goodput": metric("sum", "ccmix.goodput_bps")},
-    lambda source: readable(
+    lambda source: limit_rows(
         goodput_cells(
             source,
             name("destination", "destination"),
@@ -33,13 +33,13 @@ _MATRIX = VegaLite(
         "the table Pairs below has them",
     ),
     [
-        *members(
+        *calculate(
             source="datum.key.source",
             destination="datum.key.destination",
             goodput="datum.goodput.value",
         ),
         aggregate(["source", "destination"], goodput_bps=("mean", "goodput"), runs=("count", "")),
-        distinct("rows", "source"),
+        count_distinct("rows", "source"),
     ],
     _BY_PSCHEDULER,
     _NEEDS,
@@ -83,15 +83,15 @@ _BY_DAY = VegaLite(
         }
     ),
     [
-        *members(
+        *calculate(
             day="datum.key.day",
             pair="datum.key.pair",
             mix="datum.key.mix",
             cca="datum.key.cca",
             of_run="datum.goodput.value",
         ),
-        distinct("pairs", "pair"),
-        *members(line="datum.mix + (datum.pairs > 1 ? ', ' + datum.pair : '')"),
+        count_distinct("pairs", "pair"),
+        *calculate(line="datum.mix + (datum.pairs > 1 ? ', ' + datum.pair : '')"),
         aggregate(
             ["day", "pair", "mix", "cca", "line"],
             goodput_bps=("mean", "of_run"),

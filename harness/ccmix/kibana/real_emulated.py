@@ -1,5 +1,4 @@
-"""Shows the same condition on a real and on an emulated path side by side, with the difference,
-only for valid runs.
+"""Defines Kibana charts that compare valid runs on a real path with runs on its emulated path.
 
 Conditions are the same if their `ccmix.condition.key` is: entry, condition, mix and streams.
 """
@@ -11,7 +10,15 @@ from ccmix.charts.published import KINDS, spans
 from ccmix.kibana.charts import COUNTED
 from ccmix.kibana.runs import goodput_over_time
 from ccmix.kibana.saved_objects import CONDITIONS, GROUPS, Json
-from ccmix.kibana.vega import VegaLite, aggregate, distinct, known_keys, members, metric, terms
+from ccmix.kibana.vega import (
+    VegaLite,
+    aggregate,
+    calculate,
+    count_distinct,
+    known_keys,
+    metric,
+    terms,
+)
 
 SIDE_COLOURS = {"real": "#000000", "emulated": "#56B4E9"}
 _SIDE = "datum.key.kind === 'emulated' ? 'emulated' : 'real'"
@@ -28,21 +35,27 @@ _METRICS = {
 # Two rows of a condition and group, real and emulated, become a single row with `real` and
 # `emulated`; one-sided rows are dropped.
 _ROW = "datum.key.condition + ' ' + datum.key.group"
-_SIDE_AND_ROW = members(side=_SIDE, row=_ROW)
+_SIDE_AND_ROW = calculate(side=_SIDE, row=_ROW)
 _ON_BOTH = {"filter": "datum.sides === 2"}
 
 
-def _pivot(value: str) -> list[Json]:
+def _real_next_to_emulated(metric_name: str) -> list[Json]:
+    """Returns transforms that put the values of a metric on both paths into one row for each
+    condition and group, as the columns `real` and `emulated`. Rows that only one path has are
+    dropped.
+    """
     return [
         *_SIDE_AND_ROW,
-        *members(value=f"datum.{value}.value"),
+        *calculate(value=f"datum.{metric_name}.value"),
         {"pivot": "side", "value": "value", "groupby": ["row"], "op": "mean"},
         {"filter": "isValid(datum.real) && isValid(datum.emulated)"},
     ]
 
 
-def _difference(title: str, value: str, formula: str, axis: str, format_: str) -> VegaLite:
-    """Draws a bar for each condition and group: the difference between emulated and real."""
+def _difference(title: str, metric_name: str, formula: str, axis: str, format_: str) -> VegaLite:
+    """Draws a bar for each condition and group: how the emulated path's value of a metric differs
+    from the real path's. `formula` is a Vega expression of datum.real and datum.emulated.
+    """
     return VegaLite(
         title,
         GROUPS,
@@ -61,7 +74,7 @@ def _difference(title: str, value: str, formula: str, axis: str, format_: str) -
                 },
             }
         ),
-        [*_pivot(value), *members(difference=formula)],
+        [*_real_next_to_emulated(metric_name), *calculate(difference=formula)],
         COUNTED,
     )
 
@@ -94,12 +107,12 @@ _SIDE_BY_SIDE = VegaLite(
     ),
     [
         *_SIDE_AND_ROW,
-        distinct("sides", "side", "row"),
+        count_distinct("sides", "side", "row"),
         _ON_BOTH,
     ],
     COUNTED,
 )
-_AGAINST = VegaLite(
+_EMULATED_BY_REAL = VegaLite(
     "Emulated against real goodput",
     GROUPS,
     _KEYS,
@@ -139,7 +152,7 @@ _AGAINST = VegaLite(
             ],
         }
     ),
-    _pivot("goodput"),
+    _real_next_to_emulated("goodput"),
     COUNTED,
 )
 _OVER_TIME = goodput_over_time(
@@ -151,8 +164,8 @@ _OVER_TIME = goodput_over_time(
         ),
     },
     [
-        *members(side=_SIDE, condition="datum.key.condition"),
-        distinct("sides", "side", "condition"),
+        *calculate(side=_SIDE, condition="datum.key.condition"),
+        count_distinct("sides", "side", "condition"),
         _ON_BOTH,
     ],
     ["side"],
@@ -189,15 +202,15 @@ RANGE = VegaLite(
         dict(zip(KINDS, ("range of the twin", "its best estimate", "real"), strict=True)),
     ),
     [
-        *members(row=_ROW),
+        *calculate(row=_ROW),
         # without an interval, the mean is both ends
-        *members(
+        *calculate(
             least="isValid(datum.low.value) ? datum.low.value : datum.goodput.value",
             most="isValid(datum.high.value) ? datum.high.value : datum.goodput.value",
             is_best="toString(datum.key.best) === 'true'",
         ),
         {"filter": "isValid(datum.goodput.value)"},
-        *members(
+        *calculate(
             real_mean=f"{_BY_SIDE['real']} ? datum.goodput.value : null",
             real_least=f"{_BY_SIDE['real']} ? datum.least : null",
             real_most=f"{_BY_SIDE['real']} ? datum.most : null",
@@ -234,21 +247,25 @@ _NUMBERS = {
 }
 
 
-def _table() -> VegaLite:
-    """Writes the numbers of both sides for conditions that both have: Lens can't leave out the
-    other conditions.
+def _table_of_both_sides() -> VegaLite:
+    """Returns a chart that is a table of numbers, with a row for each condition and group that were
+    measured on both paths, and a column for each metric and path.
+
+    It is a Vega text chart because tables of Lens can't leave out the conditions that only one path
+    has.
     """
+    # By column of the table: a metric on one of the paths, its title, and how Vega computes it
     columns = {f"{side}_{name}": (side, name) for name in _NUMBERS for side in SIDE_COLOURS}
     titles = {column: f"{_NUMBERS[name][0]}, {side}" for column, (side, name) in columns.items()}
-    values = {
+    row_values = {
         f"{column}_of": f"datum.side === '{side}' ? {_NUMBERS[name][1]} : null"
         for column, (side, name) in columns.items()
     }
-    measures = {
+    aggregates = {
         column: ("mean" if name != "runs" else "sum", f"{column}_of")
         for column, (_, name) in columns.items()
     }
-    written = {
+    texts = {
         column: f"isValid(datum.{column}) ? {_NUMBERS[name][2].format(column)} : '-'"
         for column, (_, name) in columns.items()
     }
@@ -288,12 +305,12 @@ def _table() -> VegaLite:
         ),
         [
             *_SIDE_AND_ROW,
-            *members(**values),
-            aggregate(["row"], **measures, sides=("distinct", "side")),
+            *calculate(**row_values),
+            aggregate(["row"], **aggregates, sides=("distinct", "side")),
             _ON_BOTH,
-            *members(**written),
+            *calculate(**texts),
             {"fold": list(titles), "as": ["number", "written"]},
-            *members(
+            *calculate(
                 column=f"{json.dumps(titles)}[datum.number]",
                 side="split(datum.number, '_')[0]",
             ),
@@ -325,8 +342,8 @@ CHARTS = {
         "emulated minus real (ms)",
         "+.1f",
     ),
-    "emulated-against-real": _AGAINST,
+    "emulated-against-real": _EMULATED_BY_REAL,
     "range-of-the-twin": RANGE,
     "both-over-time": _OVER_TIME,
-    "numbers-of-both": _table(),
+    "numbers-of-both": _table_of_both_sides(),
 }

@@ -1,5 +1,6 @@
-"""Draws single runs: their goodput and samples over time, the states of BBR, the times of requests,
-and sentences on the number of runs.
+"""Defines Kibana charts of single runs: goodput over time, BBR's states, completion times.
+
+It also has the sentences above such charts, for example how many runs pass the filters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,15 +9,15 @@ from typing import Any
 
 from ccmix.charts import over_time
 from ccmix.charts.distributions import distribution
-from ccmix.charts.encodings import ChartSource, Part, colour_by_cca, dash, name, quantity, time
-from ccmix.kibana.charts import shares_at_most
+from ccmix.charts.encodings import ChartSource, Part, dash, name, of_cca, quantity, time
+from ccmix.kibana.charts import cumulative_shares
 from ccmix.kibana.saved_objects import COMPLETIONS, GROUPS, INTERVALS, RUNS, SOCKETS, DataView
 from ccmix.kibana.vega import (
     VegaLite,
     aggregate,
-    distinct,
+    calculate,
+    count_distinct,
     known_keys,
-    members,
     metric,
     steps,
     terms,
@@ -28,73 +29,80 @@ FONT_SIZE = 13
 STEP_S = 1.0
 
 
-def how_many_runs() -> VegaLite:
-    """Writes the number of runs that pass the filters, and how to see those that the list below has
-    no room for.
+def number_of_runs() -> VegaLite:
+    """Returns a chart that is a sentence: how many runs pass the filters, and whether the list of
+    runs below it has room for all of them.
     """
-    most = MOST_RUNS
-    more = (
-        f"'The list below has the newest {most} of ' + datum.runs + ' runs: filter for the others'"
+    newest = (
+        f"'The list below has the newest {MOST_RUNS} of ' + datum.runs + "
+        "' runs: filter for the others'"
     )
     return _sentence(
         "Number of runs",
         RUNS,
         {"runs": "ccmix.run.id"},
-        f"datum.runs > {most} ? {more} : 'The list below has all ' + datum.runs + ' runs, the "
-        "newest first'",
+        f"datum.runs > {MOST_RUNS} ? {newest} : 'The list below has all ' + datum.runs + "
+        "' runs, the newest first'",
     )
 
 
-def which_runs() -> VegaLite:
-    """Writes whether two runs are chosen."""
+def compared_runs() -> VegaLite:
+    """Returns a chart that is a sentence above the comparison of two runs: whether the filters
+    leave exactly two runs.
+    """
     passes = "(datum.runs === 1 ? ' passes' : ' pass')"
-    many = f"{_counted('runs', 'run')} + {passes} + ' the filters: choose two in the last one'"
+    other_number = (
+        f"{_with_plural('runs', 'run')} + {passes} + ' the filters: choose two in the last one'"
+    )
     return _sentence(
         "Compared runs",
         RUNS,
         {"runs": "ccmix.run.id"},
-        f"datum.runs === 2 ? 'Two runs: a solid and a dashed line' : {many}",
+        f"datum.runs === 2 ? 'Two runs: a solid and a dashed line' : {other_number}",
     )
 
 
-def what_is_pooled() -> VegaLite:
-    """Writes the number of conditions whose runs bars and boxes pool, and how to filter them."""
+def pooled_conditions() -> VegaLite:
+    """Returns a chart that is a sentence: how many conditions (combinations of swept path settings)
+    and campaigns the bars and boxes below it pool, and how to filter them.
+    """
     counts = {"campaigns": "ccmix.campaign.id", "conditions": "ccmix.condition.key"}
-    shown = (
-        f"{_counted('conditions', 'condition')} + ' of ' + "
-        f"{_counted('campaigns', 'campaign')} + ': '"
+    counted = (
+        f"{_with_plural('conditions', 'condition')} + ' of ' + "
+        f"{_with_plural('campaigns', 'campaign')} + ': '"
     )
     return _sentence(
         "Pooled conditions",
         GROUPS,
         counts,
-        f"datum.conditions + datum.campaigns > 2 ? {shown} + "
+        f"datum.conditions + datum.campaigns > 2 ? {counted} + "
         "'bars, boxes and distributions pool them, lines and heat maps do not. Filter by "
         "campaign, entry, mix, RTT, "
         "loss and buffer' : 'One condition of one campaign'",
     )
 
 
-def _counted(name: str, what: str) -> str:
-    """Returns an expression for '1 run' or '2 runs'."""
-    return f"datum.{name} + (datum.{name} === 1 ? ' {what}' : ' {what}s')"
+def _with_plural(column: str, noun: str) -> str:
+    """Returns a Vega expression for the number in a column with its noun: '1 run' or '2 runs'."""
+    return f"datum.{column} + (datum.{column} === 1 ? ' {noun}' : ' {noun}s')"
 
 
 def _sentence(title: str, view: DataView, counts: Mapping[str, str], formula: str) -> VegaLite:
-    """Writes a line of text. `counts`: names of numbers, by the fields whose different values they
-    count.
+    """Returns a chart that is a line of text, by the Vega expression `formula`. It may use the
+    columns `counts`: each has the number of different values of the given field.
     """
     return VegaLite(
         title,
         view,
-        {"kind": terms("event.dataset")},
+        {"kind": terms("event.dataset")},  # a single row: all documents are of the same kind
         {name: metric("cardinality", field) for name, field in counts.items()},
         _text,
-        members(**{name: f"datum.{name}.value" for name in counts}, sentence=formula),
+        calculate(**{name: f"datum.{name}.value" for name in counts}, sentence=formula),
     )
 
 
 def _text(source: ChartSource) -> Part:
+    """Draws the column `sentence` as a text at the top left, without a frame."""
     return source.view(
         {
             "view": {"stroke": None},
@@ -113,14 +121,15 @@ def goodput_over_time(
     keys: Mapping[str, str] = MappingProxyType({}),
     channels: Mapping[str, Any] = MappingProxyType({}),
     transform: Sequence[Mapping[str, Any]] = (),
-    apart: Sequence[str] = (),
+    separate_by: Sequence[str] = (),
 ) -> VegaLite:
-    """Draws the mean over runs and their range for each group, and for each value of the columns
-    `apart`.
+    """Returns a chart of each group's goodput over time: the mean over runs, with their range. Runs
+    with different values of the columns `separate_by` have separate lines.
 
-    `transform` may make these columns and leave out rows, by `keys`: names of further members
-    `key.NAME`, with their fields. Steps of a second suit samples at intervals of up to a second;
-    longer intervals leave gaps.
+    `keys` are further Elasticsearch fields that separate rows, by their names in `key.NAME`; from
+    them, `transform` can make the columns of `separate_by` and leave out rows. `channels` are
+    further Vega encodings, such as a dash pattern. Samples are pooled in steps of one second, so
+    intervals longer than that leave gaps.
     """
     return VegaLite(
         title,
@@ -136,12 +145,12 @@ def goodput_over_time(
             "flows": metric("cardinality", "ccmix.flow.id"),
             "omitted": metric("max", "ccmix.omitted"),
         },
-        lambda source: over_time.over_time(source, colour_by_cca() | dict(channels), apart=apart),
+        lambda source: over_time.over_time(source, of_cca() | dict(channels), apart=separate_by),
         [
             *map(dict, transform),
             # A step may hold several intervals of a flow, or none: the mean over the flows'
             # intervals, for each flow
-            *members(
+            *calculate(
                 of_group="datum.goodput.value * datum.flows.value",
                 lost="datum.retransmits.value * datum.flows.value",
                 omitted_s="datum.omitted.value ? datum.key.time_s : 0",
@@ -150,14 +159,14 @@ def goodput_over_time(
                 time_s="datum.key.time_s",
             ),
             aggregate(
-                ["group", "cca", "time_s", *apart],
+                ["group", "cca", "time_s", *separate_by],
                 goodput_bps=("mean", "of_group"),
                 low_bps=("min", "of_group"),
                 high_bps=("max", "of_group"),
                 retransmits=("mean", "lost"),
                 omit_s=("max", "omitted_s"),
             ),
-            *members(begin_s=f"max(0, datum.time_s - {STEP_S:g})"),
+            *calculate(begin_s=f"max(0, datum.time_s - {STEP_S:g})"),
         ],
         needs="goodput in intervals, which imported summaries do not have",
     )
@@ -186,16 +195,16 @@ BBR_STATES = VegaLite(
     {"time_s": metric("min", "ccmix.elapsed_s")},
     lambda source: over_time.states(source, time(), name("flow")),
     [
-        *members(time_s="datum.time_s.value", run="datum.key.run", bbr_state=PHASE),
-        distinct("runs", "run"),
-        *members(flow="datum.runs > 1 ? datum.run + ' ' + datum.key.flow : datum.key.flow"),
+        *calculate(time_s="datum.time_s.value", run="datum.key.run", bbr_state=PHASE),
+        count_distinct("runs", "run"),
+        *calculate(flow="datum.runs > 1 ? datum.run + ' ' + datum.key.flow : datum.key.flow"),
         {
             "window": [{"op": "lead", "field": "time_s", "as": "next_s"}],
             "sort": [{"field": "time_s"}],
             "groupby": ["flow"],
         },
         {"filter": "isValid(datum.next_s)"},
-        *members(to_s="datum.next_s"),
+        *calculate(to_s="datum.next_s"),
     ],
     _OF_SENDERS,
     _BBR_NEEDS,
@@ -211,7 +220,7 @@ BBR_RATES = VegaLite(
         "bw_lo": metric("avg", "ccmix.bbr.bw_lo_bps"),
     },
     lambda source: over_time.rates(source, time()),
-    members(
+    calculate(
         time_s="datum.key.step",
         bbr_bandwidth_bps="datum.estimate.value",
         delivery_rate_bps="datum.delivered.value",
@@ -229,7 +238,7 @@ BBR_BOUNDS = VegaLite(
         "lo": metric("avg", "ccmix.bbr.inflight_lo_packets"),
     },
     lambda source: over_time.windows(source, time(), _BOUNDS),
-    members(
+    calculate(
         time_s="datum.key.step",
         bbr_inflight_hi_packets="datum.hi.value",
         bbr_inflight_lo_packets="datum.lo.value",
@@ -285,13 +294,13 @@ _COMPLETION_TIMES = VegaLite(
         colour_by_cca() | dash("group", "group"),
     ),
     [
-        *members(
+        *calculate(
             seconds="datum.seconds.value",
             group="datum.key.group",
             cca="datum.key.cca",
             series="datum.key.group + ' ' + datum.key.cca",
         ),
-        *shares_at_most("seconds"),
+        *cumulative_shares("seconds"),
     ],
     needs=_COMPLETIONS_NEED,
 )
@@ -341,9 +350,9 @@ _EACH_RUN = VegaLite(
 )
 
 CHARTS = {
-    "how-many-runs": how_many_runs(),
-    "what-is-pooled": what_is_pooled(),
-    "which-runs": which_runs(),
+    "how-many-runs": number_of_runs(),
+    "what-is-pooled": pooled_conditions(),
+    "which-runs": compared_runs(),
     "goodput-over-time": goodput_over_time("Goodput and retransmissions of each group"),
     "goodput-of-two-runs": goodput_over_time(
         "Goodput and retransmissions of each group",

@@ -1,5 +1,7 @@
-"""Describes the saved objects of Kibana: data views, and dashboards, which have panels from left to
-right and top to bottom, controls that filter them, and links to others.
+"""Describes the objects that Kibana imports ("saved objects"): data views, charts and dashboards.
+
+A dashboard has panels from left to right and top to bottom, controls that filter them, and links to
+the other dashboards.
 """
 
 import json
@@ -40,7 +42,7 @@ RATE_PATTERN = (
     "0,0.[0] bitd"  # Kibana appends no "/s" here: formats of columns do (lens.RATE_FORMAT)
 )
 # Times of some seconds, which are not written as milliseconds
-OF_SECONDS = ("ccmix.startup_s", "ccmix.convergence_s")
+AS_SECONDS = ("ccmix.startup_s", "ccmix.convergence_s")
 LONG_TIMES = (
     "ccmix.elapsed_s",
     "ccmix.duration_s",
@@ -53,20 +55,26 @@ LONG_TIMES = (
 
 @dataclass(frozen=True)
 class Reference:
-    """Holds the name by which an object's attributes refer to another object, and that object."""
+    """Refers from one saved object to another. The attributes of the first contain only `name`;
+    `type` and `id` are those of the other, so that Kibana can change ids when it imports them.
+    """
 
     name: str
     type: str
     id: str
 
     def prefixed(self, prefix: str) -> "Reference":
-        """Returns the reference as a dashboard must name it for one of its panels."""
+        """Returns the reference under the name that a dashboard must give it for one of its panels,
+        whose id is the prefix.
+        """
         return Reference(f"{prefix}:{self.name}", self.type, self.id)
 
 
 @dataclass(frozen=True)
 class SavedObject:
-    """Holds an object; its attributes are as Kibana stores them, some of them JSON in a string."""
+    """Holds an object that Kibana imports. Its attributes are as Kibana stores them, some of them
+    JSON in a string.
+    """
 
     type: str
     id: str
@@ -74,6 +82,9 @@ class SavedObject:
     references: tuple[Reference, ...] = ()
 
     def to_json(self) -> Json:
+        """Returns the object as one line of the file that Kibana imports, with the versions that
+        tell Kibana how to migrate it.
+        """
         return {
             "type": self.type,
             "id": self.id,
@@ -84,21 +95,24 @@ class SavedObject:
         }
 
 
-def embedded(value: Any) -> str:
-    """Returns JSON as the string in which Kibana keeps parts of its objects."""
+def json_text(value: Any) -> str:
+    """Returns a value as JSON in a string, as Kibana stores some parts of its objects."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def to_ndjson(objects: Iterable[SavedObject]) -> str:
-    """Returns the file that Kibana imports."""
+    """Returns the text of the file that Kibana imports: one JSON object on each line."""
     return "".join(json.dumps(each.to_json(), ensure_ascii=False) + "\n" for each in objects)
 
 
-def _number(pattern: str) -> Json:
+def _number_format(pattern: str) -> Json:
     return {"id": "number", "params": {"pattern": pattern}}
 
 
-def _duration(output: str) -> Json:
+def _duration_format(output: str) -> Json:
+    """Returns Kibana's format for a duration in seconds, in the unit `output`, such as
+    "asMilliseconds".
+    """
     return {
         "id": "duration",
         "params": {
@@ -114,17 +128,19 @@ def _duration(output: str) -> Json:
 # Kibana's format for each unit of the table of fields; units without one are written as plain
 # numbers.
 FORMATS = {
-    "bit/s": _number(RATE_PATTERN),
+    "bit/s": _number_format(RATE_PATTERN),
     "byte": {"id": "bytes", "params": {"pattern": "0,0.[0] bd"}},
     "percent": {"id": "percent", "params": {"pattern": "0,0.[000]%"}},
-    "s": _duration("asMilliseconds"),
-    "BDP": _number("0,0.[00]"),
+    "s": _duration_format("asMilliseconds"),
+    "BDP": _number_format("0,0.[00]"),
 }
 
 
 @dataclass(frozen=True)
 class DataView:
-    """Describes the documents of a kind."""
+    """Describes one kind of documents to Kibana: the indices that have them, and the formats of
+    their fields.
+    """
 
     kind: DocumentKind
 
@@ -139,8 +155,13 @@ class DataView:
         return DATA_TYPES[FIELDS[field].type]
 
     def saved(self) -> SavedObject:
+        """Returns the data view as an object that Kibana can import. The times AS_SECONDS are shown
+        in seconds, LONG_TIMES as plain numbers, all other times in milliseconds.
+        """
         formats = {
-            field.name: _duration("asSeconds") if field.name in OF_SECONDS else FORMATS[field.unit]
+            field.name: _duration_format("asSeconds")
+            if field.name in AS_SECONDS
+            else FORMATS[field.unit]
             for field in fields_of(self.kind.name)
             if field.unit in FORMATS and field.name not in LONG_TIMES
         }
@@ -148,7 +169,7 @@ class DataView:
             "title": self.kind.index_pattern,
             "name": f"ccmix: {self.kind.meaning.partition(':')[0]}",
             "timeFieldName": TIME_FIELD,
-            "fieldFormatMap": embedded(formats),
+            "fieldFormatMap": json_text(formats),
         }
         return SavedObject("index-pattern", self.id, attributes)
 
@@ -170,7 +191,7 @@ NO_SEARCH = {"query": {"query": "", "language": "kuery"}, "filter": []}
 
 
 class PanelContent(Protocol):
-    """Describes the content of a panel."""
+    """Describes what a panel of a dashboard shows: a chart of Lens or in Vega-Lite."""
 
     @property
     def title(self) -> str: ...
@@ -181,8 +202,8 @@ class PanelContent(Protocol):
 
 @dataclass(frozen=True)
 class Panel:
-    """Holds a chart, `width` of 48 columns wide and `height` rows high; a click offers the
-    dashboard `leads_to`.
+    """Describes a panel of a dashboard: its chart, `width` columns (of 48) wide and `height` rows
+    high. A click on a value offers the dashboard `leads_to`, if there is one.
     """
 
     name: str
@@ -202,8 +223,8 @@ class Control:
 
 
 @dataclass(frozen=True)
-class GridPlace:
-    """Holds the position of a panel on the grid."""
+class GridPosition:
+    """Holds the position and size of a panel, in cells of the dashboard's grid."""
 
     x: int
     y: int
@@ -213,8 +234,8 @@ class GridPlace:
 
 @dataclass(frozen=True)
 class TimeRange:
-    """Holds the times that a dashboard shows when it is opened, as Kibana has them: 'now-1y',
-    '2026-11-22T00:00Z'.
+    """Holds the time range that a dashboard shows when it is opened, in Kibana's notation:
+    'now-1y', '2026-11-22T00:00Z'.
     """
 
     first: str
@@ -226,8 +247,8 @@ LAST_YEAR = TimeRange("now-1y", "now")
 
 @dataclass(frozen=True)
 class Dashboard:
-    """Describes a dashboard; its name is part of its address, and the controls look for values
-    in `view`.
+    """Describes a dashboard. Its name is part of its address, and its controls offer values from
+    the documents of `view`.
     """
 
     name: str
@@ -242,44 +263,46 @@ class Dashboard:
         return f"ccmix-{self.name}"
 
     def panel_id(self, panel: Panel) -> str:
-        """Returns the id of a panel, and of its chart.
+        """Returns the id of a panel, which its chart has too.
 
-        It is unique among all dashboards: Kibana keeps the state of a panel by its id when a click
-        leads to another dashboard.
+        No other dashboard may have the same id: Kibana keeps the state of a panel by its id when a
+        click leads to another dashboard.
         """
         return f"{self.id}-{panel.name}"
 
-    def places(self) -> list[GridPlace]:
-        """Returns each panel's place: next to the panel before it if there is room, otherwise in a
-        new row below the highest panel.
+    def positions(self) -> list[GridPosition]:
+        """Returns each panel's position: to the right of the panel before it if there is room,
+        otherwise in a new row, below the highest panel of the row above.
         """
-        places, x, y, row = [], 0, LINKS_HEIGHT, 0
+        positions, x, y, row_height = [], 0, LINKS_HEIGHT, 0
         for panel in self.panels:
             if x + panel.width > WIDTH:
-                x, y, row = 0, y + row, 0
-            places.append(GridPlace(x, y, panel.width, panel.height))
-            x, row = x + panel.width, max(row, panel.height)
-        return places
+                x, y, row_height = 0, y + row_height, 0
+            positions.append(GridPosition(x, y, panel.width, panel.height))
+            x, row_height = x + panel.width, max(row_height, panel.height)
+        return positions
 
     def saved(
         self, others: Iterable["Dashboard"], times: TimeRange = LAST_YEAR
     ) -> list[SavedObject]:
-        """Returns the charts of the panels and, last, the dashboard of these times with links to
-        all `others`.
+        """Returns the objects that Kibana imports for this dashboard: the charts of its panels and,
+        last, the dashboard itself. It opens with the range `times`, and has links to all `others`.
         """
         charts = [panel.chart.saved(self.panel_id(panel)) for panel in self.panels]
         links, references = self._links(others)
-        panels = [_panel(f"{self.id}-links", "links", GridPlace(0, 0, WIDTH, LINKS_HEIGHT), links)]
-        for panel, chart, place in zip(self.panels, charts, self.places(), strict=True):
+        panels = [
+            _panel_json(f"{self.id}-links", "links", GridPosition(0, 0, WIDTH, LINKS_HEIGHT), links)
+        ]
+        for panel, chart, position in zip(self.panels, charts, self.positions(), strict=True):
             id_ = self.panel_id(panel)
-            enhancements, drilldowns = _drilldown(panel, id_)
+            enhancements, click_references = _click_action(panel, id_)
             settings = {"enhancements": enhancements}
             panels.append(
-                _panel(id_, chart.type, place, settings) | {"panelRefName": f"panel_{id_}"}
+                _panel_json(id_, chart.type, position, settings) | {"panelRefName": f"panel_{id_}"}
             )
             references += [
                 Reference(f"panel_{id_}", chart.type, chart.id).prefixed(id_),
-                *drilldowns,
+                *click_references,
             ]
         controls, control_references = self._controls()
         attributes = {
@@ -287,8 +310,8 @@ class Dashboard:
             "description": f"{self.description}. For Kibana {OLDEST_KIBANA} and newer",
             "hits": 0,
             "version": 1,
-            "panelsJSON": embedded(panels),
-            "optionsJSON": embedded(
+            "panelsJSON": json_text(panels),
+            "optionsJSON": json_text(
                 {
                     "useMargins": True,
                     "syncColors": False,
@@ -302,7 +325,7 @@ class Dashboard:
             "timeFrom": times.first,
             "timeTo": times.last,
             "refreshInterval": {"pause": True, "value": 60_000},
-            "kibanaSavedObjectMeta": {"searchSourceJSON": embedded(NO_SEARCH)},
+            "kibanaSavedObjectMeta": {"searchSourceJSON": json_text(NO_SEARCH)},
         }
         return [
             *charts,
@@ -310,6 +333,9 @@ class Dashboard:
         ]
 
     def _links(self, dashboards: Iterable["Dashboard"]) -> tuple[Json, list[Reference]]:
+        """Returns the settings of the panel with links to the other dashboards, and the references
+        that these links need.
+        """
         links, references = [], []
         for order, other in enumerate(each for each in dashboards if each.name != self.name):
             name = f"link_{other.name}_dashboard"
@@ -330,6 +356,9 @@ class Dashboard:
         }, references
 
     def _controls(self) -> tuple[Json, list[Reference]]:
+        """Returns the group of controls (the filters above the panels) in Kibana's JSON, and the
+        references to the data view in which they look up values.
+        """
         panels, references = {}, []
         for order, control in enumerate(self.controls):
             name = control.field.replace(".", "-").replace("@", "")
@@ -356,14 +385,17 @@ class Dashboard:
         group = {
             "chainingSystem": "HIERARCHICAL",
             "controlStyle": "oneLine",
-            "ignoreParentSettingsJSON": embedded(ignore),
-            "panelsJSON": embedded(panels),
+            "ignoreParentSettingsJSON": json_text(ignore),
+            "panelsJSON": json_text(panels),
         }
         return group, references
 
 
-def _panel(id_: str, type_: str, place: GridPlace, settings: Json) -> Json:
-    grid = {"x": place.x, "y": place.y, "w": place.width, "h": place.height, "i": id_}
+def _panel_json(id_: str, type_: str, position: GridPosition, settings: Json) -> Json:
+    """Returns a panel in the form in which Kibana stores it in its dashboard. `type_` is the type
+    of its chart, or "links".
+    """
+    grid = {"x": position.x, "y": position.y, "w": position.width, "h": position.height, "i": id_}
     return {
         "version": PANEL_VERSION,
         "type": type_,
@@ -373,9 +405,10 @@ def _panel(id_: str, type_: str, place: GridPlace, settings: Json) -> Json:
     }
 
 
-def _drilldown(panel: Panel, id_: str) -> tuple[Json, list[Reference]]:
-    """Returns the action of a click on a value: it opens another dashboard, with that value and all
-    filters.
+def _click_action(panel: Panel, id_: str) -> tuple[Json, list[Reference]]:
+    """Returns the action for a click on a value in the panel, and its reference: it opens another
+    dashboard, filtered by that value and by all current filters. Both are empty if the panel leads
+    nowhere.
     """
     if panel.leads_to is None:
         return {}, []

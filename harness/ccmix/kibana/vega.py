@@ -1,5 +1,6 @@
-"""Describes charts in Vega-Lite, for what Lens can't draw; Kibana inserts Elasticsearch's answer
-as their data.
+"""Describes Kibana charts in Vega-Lite, for drawings that Kibana's chart editor Lens can't make.
+
+Kibana sends a chart's request to Elasticsearch, and inserts the answer as the chart's data.
 """
 
 import json
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, t_quantile
 from ccmix.charts.encodings import SCHEMA, ChartSource, Part
-from ccmix.kibana.saved_objects import NO_SEARCH, TIME_FIELD, DataView, Json, SavedObject, embedded
+from ccmix.kibana.saved_objects import NO_SEARCH, TIME_FIELD, DataView, Json, SavedObject, json_text
 
 MOST_BUCKETS = 10_000
 ANSWER = "answer"  # name of the data that Elasticsearch answers
@@ -17,13 +18,14 @@ _BUCKETS = "aggregations.all.rows.buckets"
 
 @dataclass(frozen=True)
 class VegaLite:
-    """Describes a chart of Elasticsearch's rows: `keys` are sources of a composite aggregation,
-    `metrics` aggregations.
+    """Describes a chart of rows that Elasticsearch computes with a composite aggregation.
 
-    A row of the chart has a member `key.NAME` for each key, `NAME.value` for each metric, and
-    `doc_count`. `transform` turns these rows into the rows of `drawing`, a chart of ccmix.charts,
-    whose docstring describes them. `match` are filters that all documents pass. Without rows the
-    chart says so, and names the data that it `needs`.
+    `keys` are the sources of this aggregation by name, `metrics` its inner aggregations. Each
+    combination of keys gives a row with a member `key.NAME` for each key, `NAME.value` for each
+    metric, and `doc_count`. `transform` has Vega-Lite transforms that turn these rows into the rows
+    that `drawing` takes, which is a chart of ccmix.charts. `match` has Elasticsearch filters that
+    all documents must pass. If there are no rows, the chart says so, and names the data that it
+    `needs`.
     """
 
     title: str
@@ -36,8 +38,8 @@ class VegaLite:
     needs: str = ""
 
     def spec(self) -> Json:
-        """Returns the specification as Kibana reads it; its data is a request with the dashboard's
-        filters and time.
+        """Returns the chart's Vega-Lite specification as Kibana reads it. Its data is a request
+        that Kibana sends with the dashboard's filters and time range.
         """
         answer = {"url": self._request(), "name": ANSWER}
         return {
@@ -45,23 +47,26 @@ class VegaLite:
             "autosize": {"type": "fit", "contains": "padding"},
             "config": {"kibana": {"hideWarnings": True}},  # they would cover the data
             "title": _no_data(self.needs),
-            **self.drawing(ChartSource(answer, (*self._rows(), *self.transform))),
+            **self.drawing(ChartSource(answer, (*self._flatten_answer(), *self.transform))),
         }
 
-    def _rows(self) -> list[Part]:
-        """Returns transforms of the answer to its rows.
+    def _flatten_answer(self) -> list[Part]:
+        """Returns Vega-Lite transforms that turn Elasticsearch's answer into its rows.
 
-        Without an index, the answer has no aggregations, and a path in the format of the data would
-        fail.
+        They give no rows for an answer without aggregations, as Elasticsearch sends while there is
+        no index; a path to the rows in the data's `format` would fail then.
         """
         names = ("key", "doc_count", *self.metrics)
         return [
             {"calculate": f"isValid(datum.aggregations) ? datum.{_BUCKETS} : []", "as": "bucket"},
             {"flatten": ["bucket"]},
-            *members(**{name: f"datum.bucket.{name}" for name in names}),
+            *calculate(**{name: f"datum.bucket.{name}" for name in names}),
         ]
 
     def _request(self) -> Json:
+        """Returns the request for the rows, in the form of Kibana's Vega: %context% and %timefield%
+        stand for the dashboard's filters and time range.
+        """
         rows = {
             "composite": {
                 "size": MOST_BUCKETS,
@@ -78,6 +83,7 @@ class VegaLite:
         }
 
     def saved(self, id_: str) -> SavedObject:
+        """Returns the chart as an object that Kibana can import, with this id."""
         state = {
             "title": self.title,
             "type": "vega",
@@ -87,17 +93,17 @@ class VegaLite:
         attributes = {
             "title": self.title,
             "description": "",
-            "visState": embedded(state),
+            "visState": json_text(state),
             "uiStateJSON": "{}",
             "version": 1,
-            "kibanaSavedObjectMeta": {"searchSourceJSON": embedded(NO_SEARCH)},
+            "kibanaSavedObjectMeta": {"searchSourceJSON": json_text(NO_SEARCH)},
         }
         return SavedObject("visualization", id_, attributes)
 
 
 def answer_of(rows: Sequence[Json]) -> Json:
-    """Returns data with these rows, in the form in which Kibana gives Elasticsearch's
-    answer to Vega.
+    """Returns rows as Vega-Lite data, in the form in which Kibana passes an answer of Elasticsearch
+    to Vega. Tests use it in place of Elasticsearch.
     """
     answer: Json = {"buckets": list(rows)}
     for name in reversed(_BUCKETS.split(".")[:-1]):
@@ -106,7 +112,7 @@ def answer_of(rows: Sequence[Json]) -> Json:
 
 
 def rows_of(answer: Json) -> list[Json]:
-    """Returns the rows of Elasticsearch's answer; none without an index."""
+    """Returns the rows of Elasticsearch's answer; an empty list if there is no index yet."""
     *parts, last = _BUCKETS.split(".")
     for name in parts:
         answer = answer.get(name, {})
@@ -115,16 +121,18 @@ def rows_of(answer: Json) -> list[Json]:
 
 
 def _no_data(needs: str) -> Part:
-    """Returns a title that is empty as long as there are rows."""
+    """Returns a chart title that Vega computes: empty if there are rows, otherwise "no data" with
+    the reason: the data that the chart `needs`, or the dashboard's filters.
+    """
     aggregations = f"data('{ANSWER}')[0].aggregations"
-    some = f"isValid({aggregations}) && length(data('{ANSWER}')[0].{_BUCKETS}) > 0"
+    has_rows = f"isValid({aggregations}) && length(data('{ANSWER}')[0].{_BUCKETS}) > 0"
     text = (
         f"no data: needs {needs}"
         if needs
         else "no data: nothing passes the filters and the time range"
     )
     return {
-        "text": {"expr": f"{some} ? '' : '{text}'"},
+        "text": {"expr": f"{has_rows} ? '' : '{text}'"},
         "fontSize": 13,
         "fontWeight": "normal",
         "color": "#69707D",
@@ -132,22 +140,30 @@ def _no_data(needs: str) -> Part:
 
 
 def terms(field: str) -> Json:
-    """Returns a key of each value of a field; documents without the field have no row."""
+    """Returns a key (see VegaLite) that makes a row for each value of a field. Documents without
+    the field have no row.
+    """
     return {"terms": {"field": field}}
 
 
 def steps(field: str, width: float) -> Json:
-    """Returns a key of a number in steps of `width`, in the field's unit."""
+    """Returns a key (see VegaLite) that makes a row for each step of a number, `width` wide in the
+    field's unit.
+    """
     return {"histogram": {"field": field, "interval": width}}
 
 
-def members(**formulas: str) -> list[Part]:
-    """Returns columns of a chart's rows, by expressions of a row of the answer."""
+def calculate(**formulas: str) -> list[Part]:
+    """Returns Vega-Lite transforms that add a column for each formula, which is a Vega expression:
+    calculate(rtt_ms="1000 * datum.rtt.value").
+    """
     return [{"calculate": formula, "as": name} for name, formula in formulas.items()]
 
 
 def metric(operation: str, field: str) -> Json:
-    """Returns an aggregation of one value."""
+    """Returns an Elasticsearch aggregation of a field to one value, such as metric("avg",
+    "ccmix.goodput_bps").
+    """
     return {operation: {"field": field}}
 
 
@@ -155,16 +171,17 @@ MOST_QUANTILES = 30  # beyond, Student's t is 2.04 to 1.96
 
 
 def means_with_bands(value: str, by: Sequence[str]) -> list[Part]:
-    """Returns transforms to rows with the columns `by`, and mean, low and high of the column
+    """Returns Vega-Lite transforms that pool the rows, one for each run, with the same values in
+    the columns `by`. The pooled rows have these columns, and mean, low and high of the column
     `value`.
 
-    low and high: the 95% interval of the mean by Student's t; below 3 runs their range. (From 15
-    runs on, a report uses a bootstrap.)
+    low and high are the 95% confidence interval of the mean by Student's t, or with fewer than 3
+    runs the smallest and largest value. (From 15 runs on, a report uses a bootstrap.)
     """
     counts = range(LEAST_FOR_INTERVAL, MOST_QUANTILES + 1)
     quantiles = ", ".join(f"{t_quantile(0.975, count - 1):.4g}" for count in counts)
     quantile = f"[{quantiles}][min(datum.runs, {MOST_QUANTILES}) - {LEAST_FOR_INTERVAL}]"
-    few = f"datum.runs < {LEAST_FOR_INTERVAL}"
+    is_few = f"datum.runs < {LEAST_FOR_INTERVAL}"
     measures = {
         "mean": "mean",
         "stdev": "deviation",
@@ -178,14 +195,19 @@ def means_with_bands(value: str, by: Sequence[str]) -> list[Part]:
             "groupby": list(by),
         },
         {"filter": "datum.runs > 0"},
-        {"calculate": f"{few} ? 0 : {quantile} * datum.deviation / sqrt(datum.runs)", "as": "half"},
-        {"calculate": f"{few} ? datum.least : datum.mean - datum.half", "as": "low"},
-        {"calculate": f"{few} ? datum.most : datum.mean + datum.half", "as": "high"},
+        {
+            "calculate": f"{is_few} ? 0 : {quantile} * datum.deviation / sqrt(datum.runs)",
+            "as": "half",
+        },
+        {"calculate": f"{is_few} ? datum.least : datum.mean - datum.half", "as": "low"},
+        {"calculate": f"{is_few} ? datum.most : datum.mean + datum.half", "as": "high"},
     ]
 
 
 def aggregate(by: Sequence[str], **columns: tuple[str, str]) -> Part:
-    """Returns the transform to a row for each value of `by`: columns by operation and field."""
+    """Returns the Vega-Lite transform that pools rows with the same values in the columns `by`.
+    Each further column is given as (operation, field): goodput_bps=("mean", "goodput").
+    """
     measures = [
         {"op": operation, **({"field": field} if field else {}), "as": name}
         for name, (operation, field) in columns.items()
@@ -193,9 +215,9 @@ def aggregate(by: Sequence[str], **columns: tuple[str, str]) -> Part:
     return {"aggregate": measures, "groupby": list(by)}
 
 
-def distinct(name: str, field: str, by: str = "") -> Part:
-    """Returns the transform to a column with the number of different values of a field in rows with
-    the same `by`.
+def count_distinct(name: str, field: str, by: str = "") -> Part:
+    """Returns the Vega-Lite transform that adds the column `name`: how many different values a
+    field has in all rows, or in the rows with the same value of the column `by`.
     """
     measure = {"op": "distinct", "field": field, "as": name}
     return {"joinaggregate": [measure]} | ({"groupby": [by]} if by else {})
@@ -219,5 +241,5 @@ _KEYS = {
 
 
 def known_keys(*names: str) -> dict[str, Json]:
-    """Returns keys of the names that several charts have."""
+    """Returns the keys (see VegaLite) with these names, which several charts use."""
     return {name: terms(_KEYS[name]) for name in names}

@@ -1,4 +1,4 @@
-"""Confines a guest's process on the host, by the program ccmix-confine (lab/confine).
+"""Limits which folders of the host a guest's process can reach, by the program ccmix-confine.
 
 Root in a guest can mount any folder of the host, so only a limit outside of the guest can stop it:
 the guest's process can read and write only the folders that are listed here.
@@ -25,28 +25,29 @@ _REPORT_BYTES = 4096
 
 @dataclass(frozen=True)
 class Reach:
-    """Lists the folders that a guest's process may reach on the host, in addition to the guest's
-    kernel and the files that this kernel needs.
+    """Lists the folders of the host that a guest's process may read and write, in addition to the
+    guest's kernel and the files that this kernel needs.
     """
 
     read: tuple[Path, ...]
     write: tuple[Path, ...]
 
 
-def reach(spec: GuestSpec, job_dir: Path, launch: Path, memory: Path) -> Reach:
-    """Returns the folders of a guest. If the host's file system is the guest's root, the guest may
-    read all of the host.
+def reach_of_guest(spec: GuestSpec, job_dir: Path, launch: Path, memory: Path) -> Reach:
+    """Returns the folders that a guest may reach. It may read all of the host if the host's file
+    system is its root. `launch` is its launch folder, `memory` the folder of its memory file.
     """
     read = (ROOT,) if spec.userland is None else tuple(filter(None, (spec.userland, spec.code)))
     return Reach(read, write=(job_dir, launch, memory))
 
 
 class WayReport:
-    """Reads how ccmix-confine has confined a guest, from a pipe that the guest itself does not
-    have.
+    """Reads from a pipe how ccmix-confine has confined a guest. The guest itself does not get the
+    pipe, so it can't lie.
     """
 
     def __enter__(self) -> WayReport:
+        """Makes the pipe; ccmix-confine gets the end `theirs`."""
         self._ours, self.theirs = os.pipe()
         os.set_blocking(self._ours, False)
         self._closing = contextlib.ExitStack()
@@ -58,8 +59,8 @@ class WayReport:
         self._closing.close()
 
     def text(self) -> str:
-        """Returns `landlock ABI`, `namespaces`, or `none: REASONS`, and the capabilities that root
-        could not drop; empty if the guest was not started.
+        """Returns how the guest was confined, `landlock ABI`, `namespaces`, or `none: REASONS`, and
+        the capabilities that root could not drop; '' if the guest was not started.
         """
         try:
             return os.read(self._ours, _REPORT_BYTES).decode().strip()
@@ -68,14 +69,14 @@ class WayReport:
 
 
 def command(reach: Reach, cpu: int, report: WayReport, argv: list[str]) -> list[str]:
-    """Returns a command that executes `argv` confined, on one processor, and ends when this process
-    ends.
+    """Returns the command that runs `argv` confined to these folders, on the processor `cpu`, until
+    this process ends.
 
     Raises GuestError("start") if ccmix-confine is missing.
     """
     way = os.environ.get(WAY)
     return [
-        str(_program()),
+        str(_find_program()),
         f"--parent={os.getpid()}",
         f"--processor={cpu}",
         f"--report={report.theirs}",
@@ -87,22 +88,27 @@ def command(reach: Reach, cpu: int, report: WayReport, argv: list[str]) -> list[
     ]
 
 
-def _program() -> Path:
+def _find_program() -> Path:
+    """Returns the path of ccmix-confine. Raises GuestError("start") if it is missing."""
     try:
         return find_confine()
     except ToolError as error:
         raise GuestError("start", str(error)) from error
 
 
-def way_here() -> str:
+def confinement_way() -> str:
     """Returns how guests of this process would be confined now, in the format of WayReport.text().
-    Starts ccmix-confine without a guest. Raises GuestError("start") if it is missing or refuses.
+    It starts ccmix-confine without a guest. Raises GuestError("start") if that is missing or
+    refuses.
     """
     with WayReport() as report:
         argv = command(
-            Reach((ROOT,), ()), max(os.sched_getaffinity(0)), report, [str(_program()), "--help"]
+            Reach((ROOT,), ()),
+            max(os.sched_getaffinity(0)),
+            report,
+            [str(_find_program()), "--help"],
         )
-        done = subprocess.run(
+        completed = subprocess.run(
             argv,
             cwd=launch_parent(),
             stdin=subprocess.DEVNULL,
@@ -111,12 +117,14 @@ def way_here() -> str:
             pass_fds=(report.theirs,),
             check=False,
         )
-        if done.returncode != 0:
-            raise GuestError("start", os.fsdecode(done.stderr).strip())
+        if completed.returncode != 0:
+            raise GuestError("start", os.fsdecode(completed.stderr).strip())
         return report.text()
 
 
 def why_not_confined(way: str) -> str | None:
-    """Returns the reasons why a guest is not confined; None if it is confined."""
+    """Returns the reasons why a guest is not confined, from WayReport.text(); None if it is
+    confined.
+    """
     kind, _, reasons = way.partition(": ")
     return reasons if kind == NOT_CONFINED else None

@@ -1,5 +1,4 @@
-"""Runs one command in a guest: a User-Mode Linux kernel in virtual time, as an ordinary process of
-this user.
+"""Runs one command in a guest: a User-Mode Linux kernel in virtual time, as a process of this user.
 
 The guest's root is the lab's userland or, on request, the host's file system, both read-only; it
 writes only to its job folder. Its command runs as root and can remount file systems, so
@@ -24,10 +23,10 @@ from ccmix.lab.spec import (
     VIRTUAL_TIME,
     GuestError,
     GuestSpec,
-    checked,
+    check_guest,
     environment,
     kernel_command,
-    system,
+    root_arguments,
 )
 
 CONSOLE_BYTES = 1 << 20  # only the end of a longer console is kept
@@ -35,25 +34,25 @@ LAST_LINES = 12
 _STATUS_BYTES = 64
 IDLE_SHARE = 0.01  # of a processor: a guest that uses less has hung
 _POWER_OFF = re.compile(r"(\[ *\d+\.\d+\] (sysrq: Power Off|reboot: Power down)\n)+\Z")
-_ON_DISK = re.compile(
+_ON_DISK_WARNING = re.compile(
     r"\AWarning: tempdir .* is not on tmpfs\n"
 )  # at worst a slower guest; not a message of the command
 # Messages of a confined guest's kernel about parts that it can't have: a check of pseudo-terminals
 # that it does not use, and a socket for an operator
-_CONFINED = re.compile(
+_CONFINED_MESSAGES = re.compile(
     r"\A(\[ *0\.0+\] (check_one_sigio failed, errno = \d+|Failed to initialize management "
     r"console)\n)+"
 )
 _OUT_OF_MEMORY = re.compile(r"Kernel panic.*(Out of memory|out of memory|deadlocked on memory)")
 _PANIC = re.compile(r"Kernel panic - not syncing: *(.*)")
 
-_ONLY_WORSE = "loglevel=3"  # only messages that are more serious than those of _CONFINED
+_FEW_MESSAGES = "loglevel=3"  # only messages that are more serious than those of _CONFINED_MESSAGES
 _ON_TERMINAL = ("sh", "-c", 'exec setsid --ctty -- "$@" <>/dev/tty0 >&0 2>&1', "sh")
 
 
 @dataclass(frozen=True)
 class GuestResult:
-    """Describes a command that ended by itself."""
+    """Describes how the command of a guest ended, if it ended by itself."""
 
     exit_status: int
     """The command's status: 128 + the signal's number if a signal ended it, 127 if it was not
@@ -70,12 +69,12 @@ class GuestResult:
 
 
 async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
-    """Runs `spec.argv` in a new guest on `kernel`, and waits for its end.
+    """Runs the command `spec.argv` in a new guest on this kernel, and waits for its end.
 
     If the task is cancelled, or this process dies in any way, the guest and all its processes are
-    killed at once. Raises GuestError, never for the exit status of the command.
+    killed at once. Raises GuestError if the guest fails, never for the exit status of the command.
     """
-    kernel, job_dir = checked(kernel, spec)
+    kernel, job_dir = check_guest(kernel, spec)
     with (
         host.processor(spec.cpu) as cpu,
         host.launch_dir(job_dir, spec.argv, spec.environment, spec.userland, spec.code) as launch,
@@ -85,12 +84,12 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
     ):
         begin = time.monotonic()
         argv = kernel_command(
-            kernel, spec, (*system(spec), "con0=null,fd:1", "seccomp=on", *VIRTUAL_TIME)
+            kernel, spec, (*root_arguments(spec), "con0=null,fd:1", "seccomp=on", *VIRTUAL_TIME)
         )
         try:
             process = await asyncio.create_subprocess_exec(
                 *confinement.command(
-                    confinement.reach(spec, job_dir, launch, memory), cpu, report, argv
+                    confinement.reach_of_guest(spec, job_dir, launch, memory), cpu, report, argv
                 ),
                 cwd=launch,
                 env=environment(memory),
@@ -102,32 +101,34 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
             )
         except OSError as error:
             raise GuestError("start", f"the guest could not be started: {error}") from error
-        await _wait(process, _Growth(job_dir, console), spec.stall_seconds)
+        await _wait_until_ended(process, _Growth(job_dir, console), spec.stall_seconds)
         real_seconds = time.monotonic() - begin
         return GuestResult(
             _exit_status(launch, process, console), real_seconds, console.text(), report.text()
         )
 
 
-async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seconds: float) -> None:
-    """Waits for the end of the process; kills it when nothing grows for `stall_seconds`, or when
-    cancelled.
+async def _wait_until_ended(
+    process: asyncio.subprocess.Process, growth: _Growth, stall_seconds: float
+) -> None:
+    """Waits for the end of the guest's process. Raises GuestError("hang") if the guest makes no
+    progress for `stall_seconds`. In any case, no process of the guest is left.
 
-    A guest that other processes keep from the processor has not hung: it may use `stall_seconds` of
-    processor time.
+    A guest that gets little processor time because of other processes has not hung, until it has
+    used `stall_seconds` of processor time without progress.
     """
     ended = asyncio.create_task(process.wait())
-    last, last_time = growth.measure(), time.monotonic()
-    worked_s = host.processor_seconds(process.pid)
+    last_sizes, last_time = growth.measure(), time.monotonic()
+    last_work_s = host.processor_seconds(process.pid)
     try:
         while not ended.done():
             await asyncio.wait({ended}, timeout=min(1.0, stall_seconds / 4))
-            current, now = growth.measure(), time.monotonic()
-            if current != last:
-                last, last_time = current, now
-                worked_s = host.processor_seconds(process.pid)
+            sizes, now = growth.measure(), time.monotonic()
+            if sizes != last_sizes:
+                last_sizes, last_time = sizes, now
+                last_work_s = host.processor_seconds(process.pid)
             elif not ended.done() and now - last_time >= stall_seconds:
-                work_s = host.processor_seconds(process.pid) - worked_s
+                work_s = host.processor_seconds(process.pid) - last_work_s
                 if IDLE_SHARE * (now - last_time) < work_s < stall_seconds:
                     continue  # other processes keep it from the processor
                 raise GuestError(
@@ -137,10 +138,10 @@ async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seco
                     growth.console.last_lines(),
                 )
     finally:
-        await _end(process, ended)
+        await _end_guest(process, ended)
 
 
-async def _end(process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
+async def _end_guest(process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
     """Ends all processes of the guest, even if its kernel has ended: a hostile command may have
     left some.
     """
@@ -150,9 +151,9 @@ async def _end(process: asyncio.subprocess.Process, ended: asyncio.Task[int]) ->
             await asyncio.shield(ended)
 
 
-def status_of(launch: Path) -> str:
-    """Returns the text of lab/init's file, or '' if a command in the guest has replaced the file,
-    for example by a link or a pipe.
+def read_status(launch: Path) -> str:
+    """Returns the content of the file in which lab/init writes the command's status. It is '' if a
+    command in the guest has replaced the file, for example by a link or a pipe.
     """
     try:
         fd = os.open(launch / "status", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -163,7 +164,10 @@ def status_of(launch: Path) -> str:
 
 
 def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Console) -> int:
-    status = status_of(launch)
+    """Returns the exit status of the guest's command. Raises GuestError, which says why, if the
+    guest ended before its command did.
+    """
+    status = read_status(launch)
     if status.isdecimal():
         return int(status)
     text = console.text()
@@ -174,25 +178,25 @@ def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Co
     panic = _PANIC.search(text)
     code = process.returncode or 0
     if panic:
-        how = f"its kernel panicked: {panic[1]}"
+        cause = f"its kernel panicked: {panic[1]}"
     elif code < 0:
-        how = f"it was killed by signal {-code}"
+        cause = f"it was killed by signal {-code}"
     else:
-        how = f"it ended with status {code} and did not say how its command ended"
+        cause = f"it ended with status {code} and did not say how its command ended"
     if status != "started":
         if not host.has_xsave():
-            how = (
+            cause = (
                 "this processor has no XSAVE, which User-Mode Linux needs; those made from "
                 "2011 on have it"
             )
-        raise GuestError("start", f"the guest did not start: {how}", console.last_lines())
-    raise GuestError("panic", f"the guest died: {how}", console.last_lines())
+        raise GuestError("start", f"the guest did not start: {cause}", console.last_lines())
+    raise GuestError("panic", f"the guest died: {cause}", console.last_lines())
 
 
 class _Console:
-    """Keeps the file that a guest prints to.
+    """Represents the file that a guest prints to.
 
-    It is a file because a pipe that is not read at once would make the guest wait, and its clock
+    A pipe would not do: if it were not read at once, the guest would wait, and its virtual clock
     jump ahead.
     """
 
@@ -207,8 +211,8 @@ class _Console:
         os.close(self.fd)
 
     def size(self) -> int:
-        """Returns the number of bytes printed so far. If they are more than 16 times CONSOLE_BYTES,
-        frees the disk space of all but the last CONSOLE_BYTES.
+        """Returns how many bytes the guest has printed so far. If they are much more than
+        CONSOLE_BYTES, it frees the disk space of all but the last of them.
         """
         size = os.fstat(self.fd).st_size
         if size > 16 * CONSOLE_BYTES:
@@ -216,27 +220,29 @@ class _Console:
         return size
 
     def text(self) -> str:
-        """Returns the end of the output, without the messages that the kernel prints in every
-        run.
+        """Returns the end of what the guest printed, without messages that its kernel prints in
+        every run.
         """
         size = os.fstat(self.fd).st_size
         end = os.pread(self.fd, CONSOLE_BYTES, max(0, size - CONSOLE_BYTES))
         text = end.decode("utf-8", "replace").replace("\r\n", "\n")
-        return _CONFINED.sub("", _ON_DISK.sub("", _POWER_OFF.sub("", text)))
+        return _CONFINED_MESSAGES.sub("", _ON_DISK_WARNING.sub("", _POWER_OFF.sub("", text)))
 
     def last_lines(self) -> list[str]:
         return self.text().splitlines()[-LAST_LINES:]
 
 
 class _Growth:
-    """Measures whether a guest still makes visible progress."""
+    """Measures whether a guest makes visible progress: its console or its files grow."""
 
     def __init__(self, job_dir: Path, console: _Console) -> None:
         self._job_dir = job_dir
         self.console = console
 
     def measure(self) -> tuple[int, int, int]:
-        """Returns the bytes on the console, the files in the job folder, and the bytes in them."""
+        """Returns the number of bytes on the console, of files in the job folder, and of bytes in
+        these files.
+        """
         files = total = 0
         for _, _, names, handle in os.fwalk(
             self._job_dir
@@ -249,10 +255,10 @@ class _Growth:
 
 
 def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> int:
-    """Runs `spec.argv` in a new guest on this process's terminal, waits for its end, and returns
-    its exit status.
+    """Runs the command `spec.argv` in a new guest on this process's terminal, waits for its end,
+    and returns its exit status.
 
-    Uses real time by default, because in virtual time the clock jumps ahead while nobody types.
+    It uses real time by default, because in virtual time the clock jumps ahead while nobody types.
     Raises GuestError, also if standard input or output is not a terminal.
     """
     if not all(
@@ -261,8 +267,8 @@ def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> i
         raise GuestError(
             "start", "a shell needs a terminal: use `ccmix lab exec` for a command without one"
         )
-    kernel, job_dir = checked(kernel, spec)
-    before = termios.tcgetattr(sys.stdin)
+    kernel, job_dir = check_guest(kernel, spec)
+    terminal_settings = termios.tcgetattr(sys.stdin)
     time_arguments = VIRTUAL_TIME if virtual_time else ()
     with (
         host.processor(spec.cpu) as cpu,
@@ -272,9 +278,15 @@ def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> i
         host.memory_folder(spec.memory_bytes) as memory,
         confinement.WayReport() as report,
     ):
-        arguments = (*system(spec), _ONLY_WORSE, "con0=fd:0,fd:1", "seccomp=on", *time_arguments)
+        arguments = (
+            *root_arguments(spec),
+            _FEW_MESSAGES,
+            "con0=fd:0,fd:1",
+            "seccomp=on",
+            *time_arguments,
+        )
         argv = confinement.command(
-            confinement.reach(spec, job_dir, launch, memory),
+            confinement.reach_of_guest(spec, job_dir, launch, memory),
             cpu,
             report,
             kernel_command(kernel, spec, arguments),
@@ -292,10 +304,10 @@ def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> i
             host.end_group(process.pid)
             process.wait()
             termios.tcsetattr(
-                sys.stdin, termios.TCSADRAIN, before
+                sys.stdin, termios.TCSADRAIN, terminal_settings
             )  # the guest's console has set it to raw mode
         try:
-            return int(status_of(launch))
+            return int(read_status(launch))
         except ValueError:
             raise GuestError(
                 "panic", f"the guest ended, with status {process.returncode}, before its shell did"

@@ -1,5 +1,6 @@
-"""Makes the folder that ccmix brings into a guest whose root is the lab's userland: the harness's
-compiled code, and its programs.
+"""Makes the folder with which ccmix gets into a guest of the lab: its compiled code and programs.
+
+It is for guests whose root is the lab's userland.
 
 The folder is next to the userland, or in the cache if this user can't write there. The same content
 is made only once, and never changed. It is compiled by the userland's Python, so a guest compiles
@@ -58,47 +59,50 @@ with zipfile.ZipFile(packed, "w") as archive:
 
 
 def guest_code(userland: Path, programs: Mapping[str, Path]) -> Path:
-    """Returns the folder that has HARNESS, and the programs by their names. Raises
-    GuestError("start") if the folder can't be made.
+    """Returns the folder that has ccmix's code as HARNESS, and these programs (name: file). It is
+    made if it does not exist. Raises GuestError("start") if that fails.
     """
-    return _made(userland, tuple(sorted(programs.items())))
+    return _cached_folder(userland, tuple(sorted(programs.items())))
 
 
 @functools.cache
-def _made(userland: Path, programs: tuple[tuple[str, Path], ...]) -> Path:
-    key = _key(userland, programs)
-    places = (userland.parent / FOLDER, cache_folder() / FOLDER)
-    refused = []
-    for place in places:
+def _cached_folder(userland: Path, programs: tuple[tuple[str, Path], ...]) -> Path:
+    """Returns the folder for this userland and these programs, next to the userland or in the
+    cache. It is held, so that nobody removes it while this process lives.
+    """
+    key = _cache_key(userland, programs)
+    parents = (userland.parent / FOLDER, cache_folder() / FOLDER)
+    refusals = []
+    for parent in parents:
         try:
-            while not files.hold(place / key):
-                place.mkdir(parents=True, exist_ok=True)
-                _make(place / key, userland, programs)
+            while not files.hold(parent / key):
+                parent.mkdir(parents=True, exist_ok=True)
+                _make_folder(parent / key, userland, programs)
         except OSError as error:
-            refused.append(located(error, place))
+            refusals.append(located(error, parent))
         else:
-            return place / key
+            return parent / key
     raise GuestError(
-        "start", f"the guest's code can't be kept: {'; '.join(refused)}: set CCMIX_CACHE"
+        "start", f"the guest's code can't be kept: {'; '.join(refusals)}: set CCMIX_CACHE"
     )
 
 
-def _key(userland: Path, programs: tuple[tuple[str, Path], ...]) -> str:
-    """Returns the name of the folder in the cache, which changes with the userland, with the way
-    of packing, and with the content of the modules and programs.
+def _cache_key(userland: Path, programs: tuple[tuple[str, Path], ...]) -> str:
+    """Returns the folder's name in the cache. It is a hash of all that determines the content: the
+    userland, the way of packing, the modules and the programs.
     """
     content = hashlib.sha256(f"{identify_userland(userland).userland_sha256}\n{_PACK}".encode())
     for name, file in (
-        *((str(source.relative_to(PACKAGE)), source) for source in _sources()),
+        *((str(source.relative_to(PACKAGE)), source) for source in _modules_of_guest()),
         *programs,
     ):
         content.update(f"{name}\n{file.stat().st_size}\n".encode() + file.read_bytes())
     return content.hexdigest()[:16]
 
 
-def _sources() -> list[Path]:
-    """Returns only the modules that a guest imports, because Python reads the list of all files in
-    HARNESS before the traffic starts.
+def _modules_of_guest() -> list[Path]:
+    """Returns the files of the modules that a guest imports, and no others, because a guest's
+    Python reads the list of all files in HARNESS before the traffic starts.
     """
     finder = ModuleFinder(path=[str(PACKAGE.parent)])
     for name in RUN_IN_GUESTS:
@@ -107,32 +111,38 @@ def _sources() -> list[Path]:
     return sorted(Path(file) for file in files if file)  # built-in modules have no file
 
 
-def _make(folder: Path, userland: Path, programs: tuple[tuple[str, Path], ...]) -> None:
-    """Makes the folder as a whole, or not at all: another process may make it at the same time."""
+def _make_folder(folder: Path, userland: Path, programs: tuple[tuple[str, Path], ...]) -> None:
+    """Makes the folder with all of its content, or not at all, because another process may make it
+    at the same time.
+    """
     with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as work:
-        made = Path(work, "made")
-        made.mkdir()
+        new_folder = Path(work, "made")
+        new_folder.mkdir()
         for name, file in programs:
-            shutil.copyfile(file, made / name)
-            (made / name).chmod(0o755)
-            (made / f"ccmix-{name}").symlink_to(name)  # for people, the name outside of the guest
-        _pack(Path(work, "sources"), made / HARNESS, userland)
+            shutil.copyfile(file, new_folder / name)
+            (new_folder / name).chmod(0o755)
+            # for people, the name outside of the guest
+            (new_folder / f"ccmix-{name}").symlink_to(name)
+        _pack_code(Path(work, "sources"), new_folder / HARNESS, userland)
         try:
-            made.rename(folder)
+            new_folder.rename(folder)
         except OSError:
             if not folder.exists():
                 raise
 
 
-def _pack(sources: Path, packed: Path, userland: Path) -> None:
-    for source in _sources():
+def _pack_code(sources: Path, packed: Path, userland: Path) -> None:
+    """Compiles a copy of the modules with the userland's Python, and packs the byte code into the
+    file `packed`. Raises GuestError("start").
+    """
+    for source in _modules_of_guest():
         copy = sources / PACKAGE.name / source.relative_to(PACKAGE)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, copy)
     loader = (userland / LOADER, "--library-path", userland / LIBRARIES)
     python = python_command(_PACK, sources, packed, f"/{HARNESS}", python=userland / PYTHON)
     python[1:1] = ["-X", "no_debug_ranges"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*loader, *python],
         env={"PATH": os.defpath},
         stdin=subprocess.DEVNULL,
@@ -141,8 +151,8 @@ def _pack(sources: Path, packed: Path, userland: Path) -> None:
         timeout=_COMPILES_WITHIN_S,
         check=False,
     )
-    if done.returncode != 0:
-        reason = (done.stdout + done.stderr).strip()
+    if completed.returncode != 0:
+        reason = (completed.stdout + completed.stderr).strip()
         raise GuestError(
             "start", f"{userland}: its Python can't compile the guest's code: {reason}"
         )

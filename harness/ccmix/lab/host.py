@@ -1,6 +1,4 @@
-"""Provides a guest's resources on the host: a launch folder, a processor, and its share of the
-memory.
-"""
+"""Provides a guest's resources on the host: folders, a processor, and its share of the memory."""
 
 from __future__ import annotations
 
@@ -47,15 +45,17 @@ def launch_dir(
     userland: Path | None = None,
     code: Path | None = None,
 ) -> Iterator[Path]:
-    """Makes a temporary folder with the files that lab/init reads, and removes it in any case.
+    """Makes the launch folder of a guest: a temporary folder with the files that lab/init, the
+    guest's first process, reads. Removes it when the context ends.
 
-    Raises GuestError("start") if the command or the environment cannot be passed on, or the folder
-    cannot be made.
+    `userland` is the guest's root (None: the host's file system), `code` the folder with ccmix's
+    code. Raises GuestError("start") if the command or the environment can't be passed on, or the
+    folder can't be made.
     """
-    command = _command(argv, environment)
+    command = _init_script(argv, environment)
     with locked_folder(launch_parent(), "launch folder") as folder:
         try:
-            _link(folder, job_dir, userland, code)
+            _fill_launch_folder(folder, job_dir, userland, code)
             (folder / "command").write_text(command, encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             raise GuestError(
@@ -65,8 +65,8 @@ def launch_dir(
 
 
 def free_beginning(fd: int, size: int) -> None:
-    """Frees the disk space of a file's first `size` bytes. They read as zeros then, and nothing
-    that another process appends meanwhile is lost.
+    """Frees the disk space of a file's first `size` bytes, which then read as zeros. Nothing is
+    lost that another process appends meanwhile.
 
     Does nothing on a file system that cannot do it, for example NFS 3.
     """
@@ -76,8 +76,8 @@ def free_beginning(fd: int, size: int) -> None:
 
 @contextlib.contextmanager
 def memory_folder(memory_bytes: int) -> Iterator[Path]:
-    """Makes a folder for the guest's memory file, which only this guest may use, and removes it in
-    any case.
+    """Makes a folder for a guest's memory file, and removes it when the context ends. No other
+    guest may use it.
 
     Raises GuestError("start") if the machine has too little memory, or no folder is suitable.
     """
@@ -87,7 +87,8 @@ def memory_folder(memory_bytes: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked_folder(parent: Path, what: str) -> Iterator[Path]:
-    """Makes a folder of this process, and removes it in any case.
+    """Makes a temporary folder of this process below `parent`, and removes it when the context
+    ends. `what` names the folder in the error.
 
     Raises GuestError("start") if `parent` can't be used.
     """
@@ -102,10 +103,11 @@ def locked_folder(parent: Path, what: str) -> Iterator[Path]:
 
 
 def launch_parent() -> Path:
-    """Returns the temporary folder, or a folder in memory if the first is mounted noexec, because
-    the guest executes a script there.
+    """Returns the folder in which launch folders are made: the temporary folder, or one in memory
+    if that is mounted noexec, because the guest executes a script there. Raises GuestError("start")
+    if none is suitable.
     """
-    folders = (_temporary(), Path("/dev/shm"), cache_folder())
+    folders = (_temporary_folder(), Path("/dev/shm"), cache_folder())
     for folder in folders:
         if os.access(folder, os.W_OK | os.X_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
             return folder
@@ -114,14 +116,20 @@ def launch_parent() -> Path:
     )
 
 
-def _temporary() -> Path:
+def _temporary_folder() -> Path:
+    """Returns the folder for temporary files. Raises GuestError("start") if there is none."""
     try:
         return temporary_place()
     except TemporaryFolderError as error:
         raise GuestError("start", str(error)) from error
 
 
-def _link(folder: Path, job_dir: Path, userland: Path | None, code: Path | None) -> None:
+def _fill_launch_folder(
+    folder: Path, job_dir: Path, userland: Path | None, code: Path | None
+) -> None:
+    """Adds links to the guest's job folder, standard streams, code and root. Without a userland,
+    the guest also needs lab/init there.
+    """
     (folder / "job").symlink_to(job_dir)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         (folder / name).symlink_to(f"/proc/self/fd/{number}")
@@ -132,17 +140,22 @@ def _link(folder: Path, job_dir: Path, userland: Path | None, code: Path | None)
     if userland:
         (folder / "root").symlink_to(userland)
     else:
-        _add_init(folder)
+        _copy_init(folder)
 
 
-def _add_init(folder: Path) -> None:
-    """Adds lab/init and its fstab, which the userland has in addition to the system's files."""
+def _copy_init(folder: Path) -> None:
+    """Adds lab/init and its fstab, which the userland has in its own files, but the host's file
+    system does not.
+    """
     for name in ("init", "fstab"):
         shutil.copyfile(_FILES / name, folder / name)
     (folder / "init").chmod(0o755)
 
 
-def _command(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+def _init_script(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Returns the shell lines by which lab/init gets the command and its environment. Raises
+    GuestError("start") if a shell can't represent them.
+    """
     if not argv:
         raise GuestError("start", "give the lab a command to run")
     for name in environment:
@@ -157,28 +170,26 @@ def _command(argv: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def processor_seconds(process_group: int) -> float:
-    """Returns the processor time that the living processes of a group have spent so far, including
+    """Returns how much processor time the living processes of a group have used so far, including
     that of ended children for which they have waited. In a guest that starts processes, the ended
-    children have spent the most.
+    children have used the most.
     """
     # own user and system time, and that of ended children
-    ticks = sum(int(ticks) for fields in _stats(process_group) for ticks in fields[11:15])
+    ticks = sum(int(ticks) for fields in _process_stats(process_group) for ticks in fields[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def end_group(process_group: int) -> None:
-    """Kills all processes of a group, and waits for their end. A process that forks meanwhile dies
-    with its child.
-
-    Raises GuestError("hang") if they do not end.
+    """Kills all processes of a group, and waits for their end. It repeats that, because a process
+    may fork meanwhile. Raises GuestError("hang") if they do not end.
     """
-    latest_s = time.monotonic() + _ENDS_WITHIN_S
-    while time.monotonic() < latest_s:
+    gives_up_s = time.monotonic() + _ENDS_WITHIN_S
+    while time.monotonic() < gives_up_s:
         try:
             os.killpg(process_group, signal.SIGKILL)
         except ProcessLookupError:
             return
-        if all(fields[0] in _DEAD for fields in _stats(process_group)):
+        if all(fields[0] in _DEAD for fields in _process_stats(process_group)):
             return  # zombies: only their parents have not waited for them yet
         time.sleep(_LOOKS_EACH_S)
     raise GuestError(
@@ -186,8 +197,10 @@ def end_group(process_group: int) -> None:
     )
 
 
-def _stats(process_group: int) -> Iterator[list[str]]:
-    """Yields the fields of proc_pid_stat(5), from the state on, for each process of a group."""
+def _process_stats(process_group: int) -> Iterator[list[str]]:
+    """Yields the fields of /proc/PID/stat (proc_pid_stat(5)), from the state on, for each process
+    of a group.
+    """
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # just gone
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()
@@ -196,8 +209,8 @@ def _stats(process_group: int) -> Iterator[list[str]]:
 
 
 def has_xsave() -> bool:
-    """Returns whether the processor has XSAVE, by which User-Mode Linux reads the registers of its
-    processes.
+    """Returns whether the processor has XSAVE, an instruction by which User-Mode Linux reads the
+    registers of its processes.
     """
     flags = re.search(
         r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
@@ -206,7 +219,8 @@ def has_xsave() -> bool:
 
 
 def memory_dir(memory_bytes: int) -> Path:
-    """Returns a folder for the guest's memory file, which has room for it and isn't mounted noexec.
+    """Returns a folder that can have a guest's memory file: it has room for it, and isn't mounted
+    noexec.
 
     Raises GuestError("start") if the machine has less than `memory_bytes` of memory available, or
     no folder is suitable.
@@ -219,30 +233,32 @@ def memory_dir(memory_bytes: int) -> Path:
             f"{_mib(available)} available: "
             "run fewer guests at a time, or give them less",
         )
-    refused = []
-    for folder in dict.fromkeys((Path("/dev/shm"), _temporary(), cache_folder())):
+    refusals = []
+    for folder in dict.fromkeys((Path("/dev/shm"), _temporary_folder(), cache_folder())):
         try:
             status = os.statvfs(folder)
         except OSError as error:
-            refused.append(f"{folder}: {error.strerror}")
+            refusals.append(f"{folder}: {error.strerror}")
             continue
         if status.f_flag & os.ST_NOEXEC:
-            refused.append(f"{folder}: mounted noexec")
+            refusals.append(f"{folder}: mounted noexec")
         elif not os.access(folder, os.W_OK | os.X_OK):
-            refused.append(f"{folder}: not writable")
+            refusals.append(f"{folder}: not writable")
         elif status.f_bavail * status.f_frsize < memory_bytes:
-            refused.append(f"{folder}: {_mib(status.f_bavail * status.f_frsize)} free")
+            refusals.append(f"{folder}: {_mib(status.f_bavail * status.f_frsize)} free")
         else:
             return folder
     raise GuestError(
         "start",
-        f"no folder can hold the guest's memory of {_mib(memory_bytes)} ({'; '.join(refused)}): "
+        f"no folder can hold the guest's memory of {_mib(memory_bytes)} ({'; '.join(refusals)}): "
         "set TMPDIR to a folder with room that is not mounted noexec",
     )
 
 
 def available_memory_bytes() -> int | None:
-    """Returns the available memory of this machine; None if the kernel doesn't report it."""
+    """Returns how much memory of this machine is available; None if the kernel doesn't
+    report it.
+    """
     try:
         match = re.search(
             r"^MemAvailable: +(\d+) kB$",
@@ -260,12 +276,11 @@ def _mib(size_bytes: int) -> str:
 
 @contextlib.contextmanager
 def processor(wanted: int | None) -> Iterator[int]:
-    """Yields the processor to pin a guest to: `wanted`, or the processor with the fewest guests of
-    this process.
+    """Yields the processor to pin a guest to: `wanted`, or (None) the processor with the fewest
+    guests of this process. Of several, it takes the first that no other ccmix has reserved.
 
-    If several have the fewest, it prefers the first that no other process has taken for its guests.
-    A guest is always pinned, because it takes four times as long across two processors. Raises
-    GuestError("start") if this process may not run on `wanted`.
+    A guest is always pinned, because it takes four times as long if it moves between two
+    processors. Raises GuestError("start") if this process may not run on `wanted`.
     """
     allowed = sorted(os.sched_getaffinity(0))
     if wanted is not None and wanted not in allowed:
@@ -277,18 +292,17 @@ def processor(wanted: int | None) -> Iterator[int]:
         if chosen is None:
             fewest = min(_guests_on[cpu] for cpu in allowed)
             least_used = [cpu for cpu in allowed if _guests_on[cpu] == fewest]
-            shared = least_used[os.getpid() % len(least_used)]
-            chosen = next((cpu for cpu in least_used if _taken(cpu, stack)), shared)
+            fallback = least_used[os.getpid() % len(least_used)]
+            chosen = next((cpu for cpu in least_used if _reserve(cpu, stack)), fallback)
         _guests_on[chosen] += 1
         stack.callback(_guests_on.subtract, [chosen])
         yield chosen
 
 
-def _taken(cpu: int, stack: contextlib.ExitStack) -> bool:
-    """Reserves a processor against other processes of this machine until the stack ends; returns
-    whether it was free.
+def _reserve(cpu: int, stack: contextlib.ExitStack) -> bool:
+    """Reserves a processor for this process until the stack ends, and returns whether it was free.
 
-    The reservation is a socket in the abstract namespace, whose name is free again when the process
+    The reservation is a socket in the abstract namespace. Its name is free again when the process
     ends in any way.
     """
     lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
@@ -304,11 +318,14 @@ LEFT_TO_OTHERS = 0.1
 
 
 class SharedMemory:
-    """Lends parts of the memory that was available when the first part was asked for, in the order
-    of asking.
+    """Shares the memory of this machine between guests. A guest that finds too little left waits,
+    in the order of asking.
     """
 
     def __init__(self) -> None:
+        """Starts with nothing lent. The capacity is the memory that is available when the first
+        guest asks.
+        """
         self._turn = asyncio.Lock()
         self._returned = asyncio.Condition()
         self._capacity_bytes: float | None = None
@@ -316,8 +333,8 @@ class SharedMemory:
 
     @contextlib.asynccontextmanager
     async def part(self, size_bytes: int) -> AsyncIterator[None]:
-        """Waits until `size_bytes` are left, or no other guest runs: a guest that is too large for
-        the machine is tried without others.
+        """Lends memory for the context, once `size_bytes` are left or no other guest runs: a guest
+        that is too large for the machine is tried without others.
         """
         async with self._turn, self._returned:
             if self._capacity_bytes is None:
@@ -337,8 +354,8 @@ class SharedMemory:
 
 
 def guest_memory_bytes(topology: Topology) -> int:
-    """Returns the memory for the data in flight and in queues, with ample overhead of socket
-    buffers, and for the guest itself.
+    """Returns how much memory a guest with this topology (the emulated path) needs: for the data in
+    flight and in queues, with ample overhead of socket buffers, and for the guest itself.
 
     The sender's retransmission queue, netem, the bottleneck and the receiver's reordering queue can
     each hold BDP and buffer, in socket buffers of up to 4 times the data's size at small MTUs.

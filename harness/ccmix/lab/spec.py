@@ -1,4 +1,4 @@
-"""Specifies a guest: its kernel, its userland, and the command that starts it."""
+"""Describes a guest of the lab (a User-Mode Linux process): kernel, root, command, identity."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ VIRTUAL_TIME = ("time-travel=inf-cpu", f"time-travel-start={START_NS}")
 class GuestError(Failure):
     """Reports that a guest did not run its command to the end.
 
-    `reason`: "start" (it never reached the command), "panic" (its kernel died, or was killed),
-    "hang" (nothing grew for `stall_seconds`), "out of memory" (in the guest), "links" (the job
-    folder has something other than files and folders). `last_lines`: the last lines that it
-    printed.
+    `reason` says why: "start" (it never reached the command), "panic" (its kernel died, or was
+    killed), "hang" (nothing grew for `stall_seconds`), "out of memory" (in the guest), "links" (the
+    job folder has something other than files and folders). `last_lines` are the last lines that the
+    guest printed.
     """
 
     def __init__(self, reason: Reason, message: str, last_lines: Iterable[str] = ()) -> None:
+        """Takes the reason, a message for the user, and the last lines of the guest's console,
+        which are shown below it.
+        """
         self.reason: Reason = reason
         self.last_lines = tuple(last_lines)
         super().__init__("\n".join([message, *(f"  {line}" for line in self.last_lines)]))
@@ -46,7 +49,7 @@ class GuestError(Failure):
 
 @dataclass(frozen=True)
 class GuestSpec:
-    """Describes a command and the guest that it runs in."""
+    """Describes a guest: the command that it runs, its memory, seed and files."""
 
     argv: tuple[str, ...]
     """The command, which runs as root in JOB_DIR, with empty standard input. Its program is looked
@@ -76,8 +79,10 @@ class GuestSpec:
     """Mounted at CODE_DIR, read-only."""
 
 
-def system(spec: GuestSpec) -> tuple[str, ...]:
-    """Returns the kernel's arguments for the guest's root."""
+def root_arguments(spec: GuestSpec) -> tuple[str, ...]:
+    """Returns the kernel's arguments that mount the guest's root (its userland, or the host's file
+    system) and start lab/init.
+    """
     return (
         "quiet",
         "rootfstype=hostfs",
@@ -87,6 +92,9 @@ def system(spec: GuestSpec) -> tuple[str, ...]:
 
 
 def kernel_command(kernel: Path, spec: GuestSpec, kernel_arguments: Sequence[str]) -> list[str]:
+    """Returns the command that starts the guest's kernel, an ordinary program. The same arguments
+    in the same order give the same random numbers in the guest.
+    """
     return [
         str(kernel),
         f"mem={spec.memory_bytes // 1024}K",
@@ -96,15 +104,14 @@ def kernel_command(kernel: Path, spec: GuestSpec, kernel_arguments: Sequence[str
 
 
 def environment(memory: Path) -> dict[str, str]:
-    """Returns HOME and TMPDIR of the kernel's process, where it keeps its pid file and its memory
-    file; the guest does not see them.
-
-    HOME is the working directory, the launch folder.
+    """Returns the environment of the kernel's process, which the guest does not see: HOME and
+    TMPDIR are where it keeps its pid file and its memory file. HOME is its working directory, the
+    launch folder.
     """
     return {"HOME": ".", "TMPDIR": str(memory), "PATH": os.defpath}
 
 
-def checked(kernel: Path, spec: GuestSpec) -> tuple[Path, Path]:
+def check_guest(kernel: Path, spec: GuestSpec) -> tuple[Path, Path]:
     """Returns the absolute paths of the kernel and of the job folder. Raises GuestError("start") if
     they or the spec can't be used.
     """
@@ -184,8 +191,8 @@ _SETTINGS: Final = {
 
 
 def ccas_of_kernel(kernel: Path) -> frozenset[str] | None:
-    """Returns the CCAs that are built into a kernel; None if its file does not contain its
-    configuration.
+    """Returns the CCAs that are built into a kernel, from the configuration that is embedded in its
+    file; None if there is none.
 
     Raises OSError if the file can't be read.
     """
@@ -201,9 +208,9 @@ def ccas_of_kernel(kernel: Path) -> frozenset[str] | None:
 
 
 @functools.cache
-def identify(name: str, file: Path) -> LabKernel:
-    """Returns the properties that identify a kernel; reads its file once. Raises
-    GuestError("start") if the file is not a kernel.
+def identify_kernel(name: str, file: Path) -> LabKernel:
+    """Returns the properties that identify a kernel in results: its name, hash and version. Raises
+    GuestError("start") if the file is not a kernel that runs here.
     """
     try:
         sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -215,30 +222,32 @@ def identify(name: str, file: Path) -> LabKernel:
     return LabKernel(name, sha256, printed.stdout.strip())
 
 
-def build_of(file: Path) -> dict[str, str]:
-    """Returns the inputs of a kernel that lab/build recorded; empty for a kernel that it did not
-    build.
+def recorded_build(file: Path) -> dict[str, str]:
+    """Returns the record that lab/build has made of a kernel's build, such as its source; empty for
+    a kernel that it did not build.
     """
     try:
-        noted = json.loads((file.parent / _BUILD).read_text(encoding="utf-8"))
+        recorded = json.loads((file.parent / _BUILD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return (
-        {str(name): str(value) for name, value in noted.items()} if isinstance(noted, dict) else {}
+        {str(name): str(value) for name, value in recorded.items()}
+        if isinstance(recorded, dict)
+        else {}
     )
 
 
 @functools.cache
 def identify_userland(userland: Path) -> GuestRoot:
-    """Returns the properties that identify a userland. One that was built without the pinned
-    packages has a different identity on each machine.
+    """Returns the properties that identify a userland in results. One that was built without the
+    pinned packages is not repeatable elsewhere, because it is different on each machine.
 
     Raises GuestError("start") if lab/userland/build did not make it.
     """
     file = userland.parent / BUILD
     try:
-        noted = json.loads(file.read_text(encoding="utf-8"))
-        return GuestRoot(noted["sha256"], repeatable_elsewhere=noted["pinned"] is True)
+        recorded = json.loads(file.read_text(encoding="utf-8"))
+        return GuestRoot(recorded["sha256"], repeatable_elsewhere=recorded["pinned"] is True)
     except (OSError, ValueError, LookupError, TypeError) as error:
         message = (
             f"{file}: does not say what the userland is: run 'make setup', which builds "
@@ -249,8 +258,8 @@ def identify_userland(userland: Path) -> GuestRoot:
 
 @dataclass(frozen=True)
 class Parameter:
-    """Describes the values of a parameter: whole numbers from `least` to `most`, one for each of
-    its elements.
+    """Describes which values a parameter of a kernel module accepts: whole numbers from `least` to
+    `most`, one for each of its `elements`.
     """
 
     least: int

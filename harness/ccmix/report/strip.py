@@ -31,8 +31,8 @@ def strip(folder: Path, colours: dict[str, str], omit_s: float) -> str:
     file = folder / run_files.INTERVALS
     if not file.exists():
         return ""
-    with parquet.understood(file):
-        return _series_svg(_goodput_series(file), colours, omit_s)
+    with parquet.name_file_in_errors(file):
+        return _of_series(_series(file), colours, omit_s)
 
 
 def _series_svg(series: pl.DataFrame, colours: dict[str, str], omit_s: float) -> str:

@@ -22,7 +22,7 @@ from ccmix.isolated import FOLDER, module_command
 from ccmix.lab import CODE_DIR, JOB_DIR, GuestError, GuestSpec, run_guest
 from ccmix.lab.guest_code import HARNESS, guest_code
 from ccmix.lab.host import SharedMemory, guest_memory_bytes
-from ccmix.lab.spec import HOST_ROOT, identify, identify_userland
+from ccmix.lab.spec import HOST_ROOT, identify_kernel, identify_userland
 from ccmix.model import STOCK_KERNEL, HostPath, Measurement, Run, run_files
 from ccmix.model.results import Execution
 from ccmix.run.traffic_sources import IN_USERLAND
@@ -136,7 +136,7 @@ class LabMachine:
         measured = _measurement(folder)
         facts = replace(
             measured.facts,
-            lab_kernel=identify(run.topology.kernel, kernel),
+            lab_kernel=identify_kernel(run.topology.kernel, kernel),
             guest_root=identify_userland(spec.userland) if spec.userland else HOST_ROOT,
             lab_programs=self._hashes,
         )

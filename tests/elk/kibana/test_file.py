@@ -13,7 +13,7 @@ from ccmix.charts.encodings import COLOURS
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.dashboards import dashboards, ndjson, times_of
 from ccmix.kibana.lens import Lens
-from ccmix.kibana.saved_objects import OLDEST_KIBANA, VIEWS, WIDTH, GridPlace, TimeRange
+from ccmix.kibana.saved_objects import OLDEST_KIBANA, VIEWS, WIDTH, GridPosition, TimeRange
 from support import kibana_keys as since
 from support.commands import REPOSITORY
 
@@ -231,11 +231,11 @@ def test_clicks_keep_filters_and_times_and_reach_every_dashboard_but_two() -> No
 
 @pytest.mark.parametrize("dashboard", dashboards(), ids=lambda each: each.name)
 def test_panels_lie_beside_each_other(dashboard: Any) -> None:
-    def cells(place: GridPlace) -> set[tuple[int, int]]:
+    def cells(place: GridPosition) -> set[tuple[int, int]]:
         xs, ys = range(place.x, place.x + place.width), range(place.y, place.y + place.height)
         return {(x, y) for x in xs for y in ys}
 
-    places = dashboard.places()
+    places = dashboard.positions()
     assert all(place.x + place.width <= WIDTH for place in places)
     assert not any(cells(one) & cells(other) for one, other in combinations(places, 2))
 

@@ -91,7 +91,7 @@ def test_the_range_of_a_twin_is_that_of_the_comparison() -> None:
 
 def test_shares_of_a_distribution_are_those_of_the_report() -> None:
     frame = pl.DataFrame({"series": "a", "cca": "bbr", "time": [3.0, 1.0, 2.0, 2.0]})
-    found = rows_after(charts.shares_at_most("time"), frame.to_dicts(), ["time", "share"])
+    found = rows_after(charts.cumulative_shares("time"), frame.to_dicts(), ["time", "share"])
     points = [(float(time_), float(share)) for time_, share in found]
     assert min(points) == (1, 0)
     assert {at: max(share for time_, share in points if time_ == at) for at, _ in points} == {
