@@ -12,9 +12,9 @@ or long. Tests need different rights, so pytest runs once for each kind of mark:
     namespaces   as root of a user namespace, with separate network namespaces and mounts
     neither      as you
 
-If tests of at most three files fail in a whole tier (fast, test, system or deep), only the failed tests run
-once more, one after the other. A test that then passes is printed with its failure as UNSTABLE, and
-does not fail the run.
+If tests of at most three files fail in a whole tier (fast, test, system or deep), only the failed
+tests run once more, one after the other. A test that then passes is printed with its failure as
+UNSTABLE, and does not fail the run.
 
 sudo asks for a password only once, at the start. Without sudo or user namespaces, the tests that
 need them are skipped and counted. Root runs all tests in one call. Exit status: 1 if a test failed,

@@ -65,7 +65,7 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
     if why_not := _not_judged(run, flows):
         return Settling(settled=None, reasons=(why_not,))
     names, series = goodputs_of_groups(run, flows)
-    slowest_process = slowest(run, groups)
+    slowest_process = slowest_period(run, groups)
     measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     trends = tuple(trends_of(names, series, measured_s)) if series.shape[1] >= BATCHES else ()
     too_short_reasons = list(too_short(run, slowest_process))

@@ -268,7 +268,7 @@ def place_of(finished: FinishedRun) -> SharedPlace:
     run = finished.run
     condition = tuple(item for item in run.condition.items() if item[0] != CCA)
     path = replace(run.path, name="") if isinstance(run.path, Topology) else run.path
-    planned = traffic_asked(finished)
+    planned = requested_traffic(finished)
     sources = (
         each if each in planned.cross_traffic else _without_cca(each) for each in planned.sources
     )

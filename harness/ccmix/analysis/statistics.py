@@ -162,7 +162,7 @@ def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
     ] = {}
     for finished in runs:
         run = pooled_run = finished.run
-        path, traffic = run.path, traffic_asked(finished)
+        path, traffic = run.path, requested_traffic(finished)
         if rtt_buckets:
             pooled_run = replace(run, condition=rtt_bucket(finished), dst="all")
         for group in finished.metrics.groups:

@@ -264,8 +264,8 @@ def _read_emulated(run: Run, folder: Path, measurement: Measurement) -> RunTable
     flow_connections = pl.concat(
         [
             pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
-            *(connections.numbered(test.streams, test.flows) for test in tests),
-            connections.numbered(
+            *(connections.join_flows(test.streams, test.flows) for test in tests),
+            connections.join_flows(
                 _connections_of_steps(results, steps.host if steps else ""),
                 step_flows_and_intervals[0],
             ),
@@ -281,7 +281,7 @@ def _read_emulated(run: Run, folder: Path, measurement: Measurement) -> RunTable
 
     def select_flows(sockets: pl.DataFrame) -> pl.DataFrame:
         """Returns only the sockets of known flows, with their group and port."""
-        return connections.of_flows(sockets, flow_connections)
+        return connections.flow_samples(sockets, flow_connections)
 
     sockets = select_flows(series.sockets)
     short_connections = [
@@ -289,7 +289,7 @@ def _read_emulated(run: Run, folder: Path, measurement: Measurement) -> RunTable
         *(carrying for _, carrying in short_flows),
     ]
     short_sockets = earlier(
-        {"sockets": connections.of_flows(series.sockets, pl.concat(short_connections))}, start_s
+        {"sockets": connections.flow_samples(series.sockets, pl.concat(short_connections))}, start_s
     )["sockets"]
     # also connections whose server was not sampled, for instance because a SYN was lost
     to_servers = (
@@ -430,12 +430,12 @@ def _sources_with_sockets(
     at_sender = sockets.filter(pl.col("end") == "sender")
     for number, source in enumerate(run.traffic.sources):
         if isinstance(source, HttpSource | WorkloadSource):
-            yield source, at_sender.filter(connections.of_server(run, number, source))
+            yield source, at_sender.filter(connections.is_with_server(run, number, source))
     iperf3_connections = [
         pl.DataFrame(schema=connections.CONNECTION_COLUMNS),
         *(test.connections for test in tests),
     ]
-    yield from connections.of_commands(run, at_sender, pl.concat(iperf3_connections))
+    yield from connections.command_sockets(run, at_sender, pl.concat(iperf3_connections))
 
 
 def _connection_lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
@@ -562,7 +562,7 @@ def _read_iperf3_test(run: Run, source: Iperf3Source | UdpSource, generators: Pa
     traffic = run.traffic.of_source(source)
     flows = read_flows(traffic, client, source.host, lambda own: run.group_name(source, own))
     if isinstance(source, UdpSource):
-        flows = with_arrived(flows, server)
+        flows = with_udp_goodput(flows, server)
     drawn_starts_s = run.spread.starts_s[run.traffic.sources.index(source)] if run.spread else ()
     asked_starts_s = (
         drawn_starts_s if isinstance(source, Iperf3Source) else ()
@@ -686,11 +686,11 @@ def _read_between_hosts(
         flows = iperf3_tables.pscheduler_flows(run.traffic, result.throughput, SRC)
     else:
         flows = flows_of_sockets(sampled(new_sockets))
-    named_connections = connections.of_streams(client, SRC) if client is not None else None
+    named_connections = connections.stream_connections(client, SRC) if client is not None else None
 
     def select_flows(flow_sockets: pl.DataFrame) -> pl.DataFrame:
         """Returns only the sockets of the flows, with their group."""
-        return connections.of_flows_between_hosts(flow_sockets, flows, named_connections)
+        return connections.flow_samples_between_hosts(flow_sockets, flows, named_connections)
 
     flow_sockets = select_flows(new_sockets)
     start_s = _start_between_hosts_s(measurement, client, sampled(flow_sockets))
@@ -761,7 +761,7 @@ def _read_steps_between_hosts(
 
     def select_flows(sockets: pl.DataFrame) -> pl.DataFrame:
         """Returns only the sockets of the steps' flows, with their group."""
-        return connections.of_flows_between_hosts(sockets, flows, named_connections)
+        return connections.flow_samples_between_hosts(sockets, flows, named_connections)
 
     tables = _make_tables(
         flows,
@@ -776,7 +776,9 @@ def _read_steps_between_hosts(
 
 def _connections_of_steps(results: Iterable[StepResult], host: str) -> pl.DataFrame:
     """Returns the TCP connections of all steps, with the columns connections.CONNECTION_COLUMNS."""
-    by_step = (connections.of_streams(result.client, host) for result in results if result.client)
+    by_step = (
+        connections.stream_connections(result.client, host) for result in results if result.client
+    )
     return pl.concat([pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *by_step]).unique(
         maintain_order=True
     )

@@ -54,7 +54,7 @@ def over_time(results: Sequence[Result]) -> pl.DataFrame:
     of_runs = []
     for result in results:
         with parquet.name_file_in_errors(result.folder / run_files.INTERVALS):
-            of_runs.append(_of_run(result))
+            of_runs.append(_goodput_of_run(result))
     return pl.concat(of_runs)
 
 

@@ -259,7 +259,7 @@ def _program_on(name: str | None) -> Iterator[_CcaProgram]:
             with _agent_on(address) as host:
                 as_root = partial(host.start, privileged=True)
                 with copied_to_host(host, program) as there:
-                    yield _Program(host.name, there, as_root, f"{name}: ")
+                    yield _CcaProgram(host.name, there, as_root, f"{name}: ")
     except ExitStatusError as error:
         reason = printable(error.reason.partition(": ")[2] or error.reason)
         tell(f"{name}: {reason}" if name else reason)

@@ -99,13 +99,13 @@ def _address_or_start(given: RunOptions) -> str | Callable[[], SpecCluster]:
     return f"{SCHEMES[scheme]}://{host_and_port}"
 
 
-def _by_ssh(rows: Sequence[HostRow]) -> SpecCluster:
+def _start_by_ssh(rows: Sequence[HostRow]) -> SpecCluster:
     from ccmix.cluster.started import cluster_by_ssh  # noqa: PLC0415  # Dask is slow
 
     return cluster_by_ssh(rows, tell)
 
 
-def _by_slurm(jobs: int) -> SpecCluster:
+def _start_by_slurm(jobs: int) -> SpecCluster:
     from ccmix.cluster.started import cluster_by_slurm  # noqa: PLC0415  # Dask is slow
 
     return cluster_by_slurm(jobs, tell)

@@ -192,9 +192,7 @@ def _import(given: ImportOptions) -> None:
         kept, copies = without_copies(read.runs)
         planned = runs.plan(join_simultaneous_tests(join_ends(kept, overrides)), overrides)
         _print_diagnostics(planned)
-        _name_left_out(
-            [f"{source.source}: {source.why}" for source in (*read_files.left_out, *copies)]
-        )
+        _name_left_out([f"{source.source}: {source.why}" for source in (*read.left_out, *copies)])
         if given.dry_run:
             progress.stop()
             _print_planned(planned)

@@ -142,7 +142,7 @@ def report(given: ReportOptions) -> None:
         loaded = load_results(archives.folders, numbers_only=not is_page, numbers_of_many=True)
         unread = tuple(map(archives.rename, loaded.unread))
         runs = tuple(
-            replace(result, finished=accepting(result.finished, accepted_limits))
+            replace(result, finished=accept_findings(result.finished, accepted_limits))
             for result in loaded.runs
         )
         results = replace(loaded, runs=runs, rtt_buckets=given.rtt_buckets, unread=unread)
@@ -216,7 +216,7 @@ def against_baseline(results: Results, baseline: str, metric: str, form: str) ->
             param_hint="--metric",
         )
     try:
-        comparisons = against(
+        comparisons = compare_with_baseline(
             wanted_baseline, ((result.outdir, result.finished) for result in results.runs)
         )
     except ValueError as error:

@@ -275,7 +275,7 @@ def _machine(
     if host_runs := [run for run in runs if isinstance(run.path, HostPath)]:
         hosts_machine = _hosts_machine(host_runs, given, hosts)
     lacking.refuse_on_hosts(runs, lambda name: hosts.get(parse_host(name)))
-    return MachineByPath(emulated, between_hosts)
+    return MachineByPath(namespaces_machine, hosts_machine)
 
 
 def _hosts_machine(runs: Sequence[Run], given: options.RunOptions, hosts: Hosts) -> HostsMachine:

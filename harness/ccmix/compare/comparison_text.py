@@ -157,7 +157,7 @@ def difference_lines(differences: Sequence[Difference]) -> list[tuple[str, ...]]
 
     Each difference has a row, but a setting with more than MOST_VALUES differences has only one.
     """
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for setting, group in groupby(differences, key=attrgetter("what")):
         of_setting = list(group)
         is_long = len(of_setting) > MOST_VALUES

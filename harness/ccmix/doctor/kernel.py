@@ -164,9 +164,9 @@ def read_needs(host: Host, sudo: bool) -> list[BpfNeed]:
         raise ValueError(str(error)) from error
     as_root = ("sudo", "-n") if sudo else ()
     if not isinstance(host, AgentHost):
-        return _read(transcript(host, [*as_root, str(program), "check", "--json"])[1])
+        return _parsed_needs(transcript(host, [*as_root, str(program), "check", "--json"])[1])
     with copied_to_host(host, program) as there:
-        return _read(transcript(host, [*as_root, there, "check", "--json"])[1])
+        return _parsed_needs(transcript(host, [*as_root, there, "check", "--json"])[1])
 
 
 def _parsed_needs(output: str) -> list[BpfNeed]:

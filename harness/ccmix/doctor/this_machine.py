@@ -173,14 +173,14 @@ def _judge_confinement(lack_status: Status) -> DoctorFinding:
             (line("make", "setup"),),
             root=False,
         )
-    if reasons := why_not_confined(confinement):
+    if reasons := why_not_confined(way):
         return warn(
             check_name,
             f"guests are not confined ({reasons})",
             "A program in a guest can read and change every file that you can.",
             instead=("sysctl -w user.max_user_namespaces=10000",),
         )
-    return ok(check_name, confinement)
+    return ok(check_name, way)
 
 
 def _judge_userland(lack_status: Status) -> DoctorFinding:

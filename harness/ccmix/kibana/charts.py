@@ -81,7 +81,7 @@ def _lines_against_setting(
     these has its own line; a metric of whole runs, such as fairness, has no CCAs.
     """
     on_x = SETTINGS[setting]
-    channels = of_cca() if by_cca else {"color": {"value": ONE_COLOUR}}
+    channels = colour_by_cca() if by_cca else {"color": {"value": ONE_COLOUR}}
     [metric_name] = metric_
     cca = {"cca": "datum.key.cca"} if by_cca else {}
     return VegaLite(
@@ -288,7 +288,7 @@ def _gain_map(first: str, second: str) -> VegaLite:
 def _goodput_boxes() -> VegaLite:
     """Draws a box plot of the runs' goodput for each mix, with a box for each of its CCAs."""
     x: Part = {"field": "mix", "type": "ordinal", "title": "mix of CCAs", "axis": {"labelAngle": 0}}
-    colour = of_cca()["color"]
+    colour = colour_by_cca()["color"]
     square_symbols = {"values": {"expr": "domain('xOffset')"}, "symbolType": "square"}
     return VegaLite(
         "Goodput of runs: median, quartiles, outliers",

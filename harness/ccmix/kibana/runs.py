@@ -9,7 +9,7 @@ from typing import Any
 
 from ccmix.charts import over_time
 from ccmix.charts.distributions import distribution
-from ccmix.charts.encodings import ChartSource, Part, dash, name, of_cca, quantity, time
+from ccmix.charts.encodings import ChartSource, Part, colour_by_cca, dash, name, quantity, time
 from ccmix.kibana.charts import cumulative_shares
 from ccmix.kibana.saved_objects import COMPLETIONS, GROUPS, INTERVALS, RUNS, SOCKETS, DataView
 from ccmix.kibana.vega import (
@@ -145,7 +145,9 @@ def goodput_over_time(
             "flows": metric("cardinality", "ccmix.flow.id"),
             "omitted": metric("max", "ccmix.omitted"),
         },
-        lambda source: over_time.over_time(source, of_cca() | dict(channels), apart=separate_by),
+        lambda source: over_time.over_time(
+            source, colour_by_cca() | dict(channels), apart=separate_by
+        ),
         [
             *map(dict, transform),
             # A step may hold several intervals of a flow, or none: the mean over the flows'

@@ -52,7 +52,7 @@ def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
 
     Hosts with the same settings share a line: ('h1..h50 eth0', 'fq').
     """
-    texts = (path_text.own_path, path_text.sender_queue, path_text.way_back)
+    texts = (path_text.netem_of_data, path_text.sender_queue, path_text.netem_of_acks)
     for (data_path, queue, ack_path), alike in groupby(
         plan.pairs, key=lambda pair: tuple(text(pair.sender) for text in texts)
     ):

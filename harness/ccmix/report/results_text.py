@@ -76,7 +76,7 @@ def _cv_text(cv: float) -> str:
 def not_valid_sentences(results: Results) -> list[str]:
     """Explains the goodput of runs that are not valid, and how to fix or accept these runs."""
     runs = [result.finished for result in results.runs]
-    return [*_shortened(sentences(runs), "conditions"), *advice(runs)]
+    return [*_shortened(limit_sentences(runs), "conditions"), *limit_advice(runs)]
 
 
 def headings(results: Results, most_swept: int | None = None) -> list[str]:

@@ -32,7 +32,7 @@ def strip(folder: Path, colours: dict[str, str], omit_s: float) -> str:
     if not file.exists():
         return ""
     with parquet.name_file_in_errors(file):
-        return _of_series(_series(file), colours, omit_s)
+        return _series_svg(_goodput_series(file), colours, omit_s)
 
 
 def _series_svg(series: pl.DataFrame, colours: dict[str, str], omit_s: float) -> str:

@@ -277,6 +277,6 @@ def refused(host: RealHost, command: Sequence[str]) -> bool:
     return False
 
 
-def _instead(role: str, watched: Watched) -> dict[str, Sequence[str]]:
+def _fallback_commands(role: str, watched: Watched) -> dict[str, Sequence[str]]:
     of_sockets = {"sockets": sockets.command_to(watched.addresses["src"])} if role == "src" else {}
     return {**of_sockets, f"processors-{role}": sampler.PROC_STAT}

@@ -173,4 +173,4 @@ class ExpectedEnd:
         )
         if len(waiting) > MOST_PLACED:
             return (sum(busy) + sum(waiting_s)) / self._places
-        return together(waiting_s, self._places, busy)
+        return makespan_s(waiting_s, self._places, busy)
