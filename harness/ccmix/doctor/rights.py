@@ -120,7 +120,7 @@ def read_login(host: Host) -> Login:
 
 
 def capabilities(status: str, set_name: str) -> frozenset[str]:
-    """Returns which of CAPABILITIES are in a set of /proc/PID/status.
+    """Returns those of CAPABILITIES that are in a set of /proc/PID/status.
 
     `set_name` is 'Eff' for what the process may do now, or 'Bnd' for what it could do as root.
     Raises ValueError.
@@ -133,7 +133,7 @@ def capabilities(status: str, set_name: str) -> frozenset[str]:
 
 
 def read_only(mounts: str) -> tuple[str, ...]:
-    """Returns which of /proc/sys and /sys/module are mounted read-only, as container engines do.
+    """Returns those of /proc/sys and /sys/module that are mounted read-only, as in containers.
 
     `mounts` is the text of /proc/self/mounts.
     """
