@@ -84,7 +84,7 @@ class PschedulerFacts:
 class ImportFacts:
     """Says where an imported run comes from, and what its source does not report."""
 
-    kind: str  # a key of importing.kinds.KINDS
+    kind: str  # a key of importing.sources.KINDS
     source: str  # file, and line or number within it
     missing: tuple[str, ...]  # sentences: facts of a measured run that this one lacks
     estimated: tuple[str, ...]  # metrics that replace others

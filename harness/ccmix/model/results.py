@@ -275,7 +275,7 @@ class ImportedFile:
     """Names a file that an import read."""
 
     name: str
-    kind: str  # a key of importing.kinds.KINDS
+    kind: str  # a key of importing.sources.KINDS
     sha256: str
 
 
@@ -292,7 +292,7 @@ class ImportOverrides:
     rate_bps: float | None = None
     cca: str | None = None
     settings: tuple[str, ...] = ()  # columns of tables that are settings and not results
-    columns: str | None = None  # of tables: their other names, see importing.columns
+    columns: str | None = None  # of tables: their other names, see importing.tables
     name_pattern: str | None = None  # of the files' names, with {FIELD} where a setting stands
 
 

@@ -188,7 +188,7 @@ class MeasuredRuns:
 def _combined_by_block(
     parts: Sequence[dict[Block, _RunValue]], combine: Callable[[Sequence[float]], float]
 ) -> dict[Block, _RunValue]:
-    """Returns what `combine` makes of the parts of each block, for example a ratio of two numbers.
+    """Applies `combine` to the parts of each block, for example a ratio of two numbers.
     Blocks that lack a part are left out.
     """
     first, *others = parts

@@ -78,7 +78,7 @@ def cell(pair: CellPair) -> str:
 
 
 def _explained(score: Score, pair: CellPair) -> str:
-    """Returns what other settings measured in a cell that is too far off: 'fq: 84%' if that is
+    """Returns the results with other settings of a cell that is too far off: 'fq: 84%' if that is
     close enough to explain it, and otherwise 'not explained by fq: 60%'. '' for a close cell.
     """
     if pair not in score.far:

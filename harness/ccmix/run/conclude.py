@@ -36,7 +36,7 @@ def conclude(
     run: Run, folder: archive.RunFolder, measurement: Measurement, execution: Execution
 ) -> FinishedRun:
     """Reads the raw files of a measured run, and writes its tables, the measurement and run.json
-    into its folder, which then gets its final name. Returns what run.json has.
+    into its folder, which then gets its final name. Returns the content of run.json.
 
     Raises GeneratorError if a raw file can't be understood.
     """

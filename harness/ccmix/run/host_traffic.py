@@ -64,8 +64,8 @@ class Scheduled:
         return self.slot.begins_s
 
     def finish(self, generators: Path) -> ToolFacts:
-        """Waits for pScheduler's result, writes it to the folder `generators`, and returns what it
-        says about the tool. Raises GeneratorError.
+        """Waits for pScheduler's result, writes it to the folder `generators`, and returns its
+        facts about the tool. Raises GeneratorError.
         """
         try:
             self.slot.finish(self.run.host_path.timeout_s)

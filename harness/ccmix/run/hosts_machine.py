@@ -242,7 +242,7 @@ class _Entry:
 
     def _once(self, purpose: str, host: RealHost, logs: Path, start: Any, *arguments: Any) -> Any:
         """Enters the context `start(host, *arguments, logs)` unless it has been entered for this
-        purpose on this connection before, and returns what it yields. It lasts until close().
+        purpose on this connection before, and returns its value. It lasts until close().
 
         A command that has ended meanwhile is started again.
         """

@@ -78,7 +78,7 @@ class Programs:
 
 
 def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
-    """Measures a run in namespaces of this machine, and returns what is not in raw files.
+    """Measures a run in namespaces of this machine, and returns the parts of the result that raw files lack.
 
     The folders generators/ (output of iperf3 and other generators) and logs/ (samples of the
     probes) in `folder` get the raw files. Raises CommandError or GeneratorError.
@@ -451,8 +451,8 @@ def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport
 
 
 def _series(path: Dumbbell) -> SeriesNames:
-    """Returns what the names in ccmix-sockmon's output mean: the role of each namespace, the sender
-    of each address, and the purpose of each device with a queue.
+    """Explains the names in ccmix-sockmon's output: the role of each namespace, the sender of each
+    address, and the purpose of each device with a queue.
     """
     senders = {path.sender(pair).name: "sender" for pair in path.pairs}
     return SeriesNames(

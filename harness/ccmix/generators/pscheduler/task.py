@@ -35,8 +35,8 @@ MERGED_WITHIN_S = 60.0  # results, after the end of the slot
 # ccmix can't tabulate
 _SPEC_FIELDS = (
     "bandwidth bandwidth-strict buffer-length burst-size client-cpu-affinity dest-node flow-label "
-    "fq-rate ip-tos ip-version link-rtt local-address mss no-delay reverse-connections server- "
-    "cpu-affinity single-ended single-ended-port source-node window-size zero-copy"
+    "fq-rate ip-tos ip-version link-rtt local-address mss no-delay reverse-connections "
+    "server-cpu-affinity single-ended single-ended-port source-node window-size zero-copy"
 )
 SPEC_FIELDS = tuple(_SPEC_FIELDS.split())
 DECIDED_BY_KEYS = {
