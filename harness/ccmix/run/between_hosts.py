@@ -60,7 +60,7 @@ GRO = re.compile(r"^(generic-receive-offload|large-receive-offload): (on|off)", 
 
 
 def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measurement:
-    """Measures a run between connected hosts, and returns the parts of the result that raw files lack.
+    """Measures a run between connected hosts, and returns the facts that raw files lack.
 
     The folders generators/ (output of iperf3 or the user's commands) and logs/ (samples of the
     probes) in `folder` get the raw files. Raises CommandError or GeneratorError.

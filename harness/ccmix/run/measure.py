@@ -78,7 +78,7 @@ class Programs:
 
 
 def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
-    """Measures a run in namespaces of this machine, and returns the parts of the result that raw files lack.
+    """Measures a run in namespaces of this machine, and returns the facts that raw files lack.
 
     The folders generators/ (output of iperf3 and other generators) and logs/ (samples of the
     probes) in `folder` get the raw files. Raises CommandError or GeneratorError.
