@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from ccmix.generators.path_steps import BURST_PACKETS
-from ccmix.twin.bottleneck import buffer_from_train, policer
+from ccmix.twin.bottleneck import MANAGED, buffer_from_train, policer
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.received import Overflow, overflow, overloads
@@ -142,6 +142,13 @@ def test_the_burst_of_a_policer_is_what_comes_at_once() -> None:
     assert "12 packets of a train" in estimate.origin
 
 
+def test_if_cross_traffic_emptied_the_bucket_before_most_trains_it_may_hold_more() -> None:
+    trains = [list(range(came)) for came in (4, 5, 5, 7, 9, 12)]
+    estimate = policed(*trains)(False)
+    assert estimate.low == 11 * PACKET_BYTES
+    assert estimate.high is None
+
+
 @pytest.mark.parametrize("burst_bytes", [20e3, 125e3])
 def test_more_that_passes_at_first_of_too_much_is_the_burst(burst_bytes: float) -> None:
     """The queue of the link behind the policer dropped the train."""
@@ -175,6 +182,13 @@ def test_what_a_policer_drops_of_a_train_says_nothing_of_a_queue() -> None:
     estimates = estimates_in(that_never_waits(with_bursts(seen, came, came, packet_s=PACKET_S / 4)))
     assert estimates["policer's burst"].value == pytest.approx(12.5 * PACKET_BYTES)
     assert estimates["buffer"].unknown == "the policer drops before a queue is full"
+
+
+def test_a_queue_that_overload_keeps_shorter_than_a_train_does_is_managed() -> None:
+    came = through_tail_drop(50)
+    estimates = estimates_in(with_bursts(measured(Truth(buffer_bytes=40e3)), came, came))
+    assert covers(estimates["buffer"], 40e3)
+    assert estimates["queue"].word == MANAGED
 
 
 def test_the_queue_of_the_link_behind_a_policer_is_told_by_trains() -> None:

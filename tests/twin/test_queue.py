@@ -85,7 +85,7 @@ def test_a_probe_that_is_lost_with_ours_shows_one_queue_for_all() -> None:
 
 @pytest.mark.parametrize("from_head", [False, True])
 def test_where_trains_lose_packets_shows_how_they_are_queued(from_head: bool) -> None:
-    of_train = Overflow(4, 64, 3, PACKET_BYTES, None, from_head)
+    of_train = Overflow(4, 64, 3, PACKET_BYTES, None, False, from_head)
     assert has_queue_per_flow(seen(1e-5, 1e-5, 5e-3), PACKET_S, 0.0, of_train) is from_head
     assert has_queue_per_flow(seen(20e-3, 18e-3, 18e-3), PACKET_S, 0.0, of_train) is False
 

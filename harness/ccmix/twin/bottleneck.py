@@ -10,7 +10,7 @@ import polars as pl
 from ccmix.generators.path_steps import BURSTS, FILL, REACH
 from ccmix.twin.estimate import BUFFER, POLICER, QUEUE, Estimate, cannot_be_told
 from ccmix.twin.observed import ORDINARY, PathRun, PathStep
-from ccmix.twin.received import STEADY_SHARE, Overflow, Overload, steady
+from ccmix.twin.received import OVERFLOW_PACKETS, STEADY_SHARE, Overflow, Overload, steady
 
 FIFO, PER_FLOW, MANAGED = "fifo", "one for each flow", "managed (AQM)"
 MOST = 0.9  # percentile of TCP's smoothed RTTs; some of them include the wait for a delayed ACK
@@ -28,7 +28,6 @@ LEAST_MANAGED_S = 0.01  # a queue as short as CoDel's target does not show wheth
 FULL_SHARE, FULL_PACKETS = 0.03, 2.0  # error of the size of a full buffer
 PROBES_LOST = 0.1  # share of lost probe packets under overload, above which they share our queue
 FROM_HEAD = 4 / 3  # times the packets left: fq_codel drops up to half of a full queue at once
-OVERFLOW_PACKETS = 2  # error of the number of packets that a queue held of a train
 LEAST_ANSWERS = 10
 
 
@@ -158,11 +157,8 @@ def queue(
     end of the random loss, and `queue_per_flow` is from has_queue_per_flow().
     """
     if queue_per_flow:
-        return Estimate(
-            QUEUE,
-            word=PER_FLOW,
-            origin="the probe does not wait under overload, as in its own queue",
-        )
+        origin = "the probe does not wait under overload, as in its own queue"
+        return Estimate(QUEUE, word=PER_FLOW, origin=origin)
     if queue_per_flow is None or not measured.probe_s:
         return cannot_be_told(QUEUE, "packets wait too briefly to show how they are queued")
     origin = "steps above and fill: delays of the probe"
@@ -359,8 +355,10 @@ def policer(
     packet_bytes = first.step.packet_bytes or 0
     burst_bytes, least_burst_bytes = max(excesses)
     origin = f"steps {' and '.join(each.step.name for each in overloaded)}: the first intervals"
-    if burst_of_train and not queued and burst_bytes < (burst_of_train.high or 0.0):
-        return burst_of_train
+    if burst_of_train and not queued:
+        most_bytes = burst_of_train.high or burst_of_train.value
+        if most_bytes is not None and burst_bytes < most_bytes:
+            return burst_of_train
     if not burst_of_train and least_burst_bytes < LEAST_PACKETS * packet_bytes:
         because = "the rate was not higher at first, as with a queue or a burst of a few packets"
         return cannot_be_told(POLICER, because, origin=origin)
@@ -380,14 +378,15 @@ def policer(
 
 def _burst_of_train(overflow: Overflow) -> Estimate:
     """Returns the burst that a long train shows: the packets that came at once, and a part of the
-    next packet.
+    next packet. Without an upper end if cross traffic had emptied the bucket before most trains.
     """
     size = overflow.packet_bytes
     origin = (
         f"step {BURSTS}: {overflow.packets} packets of a train came at once, the others were lost"
     )
     low, value = ((overflow.packets + more) * size for more in (-1.0, 0.5))
-    return Estimate(POLICER, value, low, overflow.most_at_once_bytes, origin=origin)
+    high = None if overflow.is_best_rare else overflow.most_at_once_bytes
+    return Estimate(POLICER, value, low, high, origin=origin)
 
 
 def _variation_of_received(step: PathStep) -> float:

@@ -191,6 +191,7 @@ def rate_of_trains(observed: PathRun, least_bps: float, most_bps: float) -> Trai
 
 
 LEAST_TRAINS = 2
+OVERFLOW_PACKETS = 2  # error of the number of packets that came through
 LOST_PACKETS = 4  # of each train: a usable path loses that many only in a full queue
 AT_ONCE = 1.5  # times the rate: faster packets did not leave a queue one after the other
 LEAST_AT_ONCE = 4  # packets
@@ -207,6 +208,9 @@ class Overflow:
     `apart_bps` (None if not measurable). `in_front` is the maximum number of packets that arrived
     before the first loss of a train.
 
+    `is_best_rare` says whether fewer than half of the trains got nearly as far as the best one, as
+    if cross traffic had emptied the bucket before most of them.
+
     `from_head` says whether all losses came in a row and packets arrived after them: fq_codel drops
     the packets that have waited longest (fq_codel_drop() in the kernel's net/sched/sch_fq_codel.c).
     A queue that drops at its tail loses the last packets, or every other packet if they come not
@@ -218,6 +222,7 @@ class Overflow:
     in_front: int
     packet_bytes: int
     apart_bps: float | None
+    is_best_rare: bool
     from_head: bool
 
     @property
@@ -288,6 +293,13 @@ def overflow(observed: PathRun) -> Overflow | None:
     )
     from_head = trains.filter(in_a_row, pl.col("after_loss") > 0).height > trains.height / 2
     in_front = int(trains["before_loss"].max())  # type: ignore[arg-type]
+    as_good = trains.filter(pl.col("came") >= best["came"] - OVERFLOW_PACKETS).height
     return Overflow(
-        best["came"], best["packets"], in_front, step.packet_bytes, apart_bps, from_head
+        packets=best["came"],
+        sent=best["packets"],
+        in_front=in_front,
+        packet_bytes=step.packet_bytes,
+        apart_bps=apart_bps,
+        is_best_rare=as_good < trains.height / 2,
+        from_head=from_head,
     )

@@ -15,13 +15,14 @@ from pathlib import Path
 from ccmix.analysis.counting import imported
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.archive.campaign import RunFolder, campaign_folder
-from ccmix.generators.path_steps import FILL
+from ccmix.generators.path_steps import BURSTS, FILL
 from ccmix.model import STOCK_KERNEL, HostPath, Iperf3Source, PathSource, Run, Topology, run_files
 from ccmix.model.results import FinishedRun
 from ccmix.model.traffic import BETWEEN_HOSTS
 from ccmix.twin import hosts
 from ccmix.twin.bottleneck import (
     FIFO,
+    MANAGED,
     buffer,
     buffer_from_train,
     has_queue_per_flow,
@@ -378,16 +379,23 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
             CROSS, "nothing waits at a policer, so cross traffic that reacts does not show"
         )
     because = "the policer drops before a queue is full"
-    if train_overflow is not None:
-        buffer_size = buffer_from_train(train_overflow)
-    elif policer_burst.value is not None:
+    is_kept_short = False
+    if policer_burst.value is not None:
         buffer_size = cannot_be_told(BUFFER, because)
     else:
         buffer_size = buffer(
             observed, measured_waits, rate_estimates[RATE], packet_bytes, queue_per_flow, overloaded
         )
+    if train_overflow is not None:
+        by_train = buffer_from_train(train_overflow)
+        # RED lets a short train into a queue that it keeps shorter under constant overload
+        is_kept_short = not by_trains and (buffer_size.high or math.inf) < (by_train.low or 0.0)
+        buffer_size = buffer_size if is_kept_short else by_train
     if policer_burst.value is not None:
         queue_kind = cannot_be_told(QUEUE, because)
+    elif is_kept_short:
+        origin = f"delays of the probe under overload, and trains of step {BURSTS}"
+        queue_kind = Estimate(QUEUE, word=MANAGED, origin=origin)
     else:
         queue_kind = queue(
             measured_waits,
