@@ -86,7 +86,7 @@ def test_without_it_the_machines_is_taken_with_a_warning(
         PROBE, CCMIX_CACHE=tmp_path / "cache", CCMIX_DEBIAN_MIRROR=mirror_with_another_package
     )
     assert got.returncode == 0, got.stderr
-    assert "WARNING: the pinned compiler is not to be had, so the machine's is taken" in got.stderr
+    assert "WARNING: the pinned compiler is not available, so the machine's is used" in got.stderr
     host = built(PROBE, CCMIX_CACHE=tmp_path / "cache", CCMIX_COMPILER="host")
     assert (host.stdout, host.stderr) == (got.stdout, "")
     assert Path(built(PROBE).stdout).parent.name != Path(got.stdout).parent.name

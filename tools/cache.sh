@@ -28,7 +28,7 @@ toolchain_key() {
 }
 
 # use_pinned_compiler: puts the pinned compiler and its tools (tools/toolchain) first on PATH, and sets pinned_compiler to
-# their folder; where they are not to be had, warns, and leaves the machine's. CCMIX_COMPILER=host asks for the machine's.
+# their folder; if they are not available, warns, and leaves the machine's. CCMIX_COMPILER=host asks for the machine's.
 use_pinned_compiler() {
 	pinned_compiler=''
 	if [ "${CCMIX_COMPILER-}" != host ]; then
@@ -38,7 +38,7 @@ use_pinned_compiler() {
 			flock --shared "$compiler_lock" || true # until the build ends, against 'ccmix cache prune --all'
 			return
 		fi
-		echo "WARNING: the pinned compiler is not to be had, so the machine's is taken: numbers may differ from those of others" >&2
+		echo "WARNING: the pinned compiler is not available, so the machine's is used: numbers may differ from other machines'" >&2
 	fi
 	command -v gcc >/dev/null || { echo "gcc is missing: install the package gcc" >&2; return 1; }
 }

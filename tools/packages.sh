@@ -30,7 +30,7 @@ unpack_packages() {
 	done
 }
 
-# keep_terms ROOT FOLDER NAME...: copies the terms of packages, which must go with them where they are given to others.
+# keep_terms ROOT FOLDER NAME...: copies the terms of packages, which must go with them if they are passed on.
 keep_terms() {
 	local from=$1 into=$2 name
 	shift 2

@@ -36,7 +36,7 @@ say(const uint8_t **data, const uint8_t *end)
     *data += len + (newline != NULL);
 }
 
-/* Cut the next line off the input. Return NULL where there is none; else free it. */
+/* Cut the next line off the input. Return NULL if there is none; otherwise free it. */
 static char *
 cut_line(const uint8_t **data, const uint8_t *end)
 {

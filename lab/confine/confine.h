@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a guest's process may reach, and the ways to keep it in. */
+/* The files and sockets that a guest's process may reach, and the ways to keep it in. */
 #ifndef CONFINE_H
 #define CONFINE_H
 
@@ -37,7 +37,7 @@ extern const size_t needed_count;
 
 /*
  * Keeps this process to the paths, forbids TCP, and signals and abstract sockets outside, as far as the running kernel
- * can. Returns the ABI of Landlock that it uses, or -1 with errno where it has none. Ends the program if a path can't be
+ * can. Returns the ABI of Landlock that it uses, or -1 with errno if it has none. Ends the program if a path can't be
  * opened.
  */
 int landlock_confine(const struct options *options);

@@ -97,7 +97,7 @@ static void stay_on(int processor)
 #define BIT(capability) (UINT64_C(1) << (capability))
 #define KEPT (BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER)) /* for a job folder of another user */
 
-/* Drops what exec may give to root besides these. Who lacks CAP_SETPCAP can't. Returns what is left. */
+/* Drops what exec may give to root besides these. A process without CAP_SETPCAP can't. Returns the rest. */
 static uint64_t drop_bounds(void)
 {
 	uint64_t left = 0;
@@ -111,7 +111,7 @@ static uint64_t drop_bounds(void)
 }
 
 /*
- * Keeps of root's rights those on files alone, and those that exec would give back: then it would also take back what
+ * Keeps of root's rights only those on files, and those that exec would give back: then it would also take back what
  * User-Mode Linux sets in its personality, and that would set it again, and so on. Returns the latter.
  */
 static uint64_t drop_capabilities(void)

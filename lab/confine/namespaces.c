@@ -32,7 +32,7 @@ struct tree {
 	int fd;
 };
 
-/* Makes a mount of what is at the path. It begins where no symbolic link leads out. */
+/* Makes a mount of what is at the path. It begins at a place from which no symbolic link leads out. */
 static bool clone_tree(struct tree *tree, const char *path, unsigned attributes)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | attributes };

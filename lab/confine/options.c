@@ -21,7 +21,7 @@ static const char help[] =
 	"      --read=PATH        the guest may read and execute this file, or all below this folder; may be repeated\n"
 	"      --write=FOLDER     the guest may read and write all below this folder; may be repeated\n"
 	"      --way=WAY          landlock or namespaces: confine the guest in this way, or fail; none: don't confine it\n"
-	"                         [default: landlock, else namespaces, else none]\n"
+	"                         [default: landlock, otherwise namespaces, otherwise none]\n"
 	"      --abi=N            use of Landlock no newer ABI than this; for tests\n"
 	"      --report=FD        write to this file descriptor in which way the guest is confined: `landlock ABI`,\n"
 	"                         `namespaces` or `none: REASONS`; and which capabilities root can't drop\n"

@@ -79,7 +79,7 @@ static const struct sock_filter rules[] = {
 	REFUSED(SYS_shmget), REFUSED(SYS_shmat), REFUSED(SYS_semget), REFUSED(SYS_msgget), REFUSED(SYS_mq_open),
 	REFUSED(SYS_add_key), REFUSED(SYS_request_key), REFUSED(SYS_keyctl),
 
-	/* Attributes of files, which Landlock does not protect, not even where it forbids to write. An error would fail
+	/* Attributes of files, which Landlock does not protect, not even if it forbids writing. An error would fail
 	 * cp -p and tar in the job folder, so these do nothing, as on a file system without such attributes. */
 	IGNORED(SYS_chmod), IGNORED(SYS_fchmod), IGNORED(SYS_fchmodat), IGNORED(NR_FCHMODAT2), IGNORED(SYS_chown),
 	IGNORED(SYS_lchown), IGNORED(SYS_fchown), IGNORED(SYS_fchownat), IGNORED(SYS_utime), IGNORED(SYS_utimes),
@@ -91,7 +91,7 @@ static const struct sock_filter rules[] = {
 	REFUSED(SYS_flock), /* which needs no right either, and by which ccmix's processes wait for each other */
 
 	/* What each file system and each device has of its own, such as the flags of files, which need no right to write.
-	 * User-Mode Linux asks terminals alone, for `ccmix lab shell`: for their size and by tcgetattr() and tcsetattr(). */
+	 * User-Mode Linux asks only terminals, for `ccmix lab shell`: for their size and by tcgetattr() and tcsetattr(). */
 	IF_NOT(SYS_ioctl, 16), LOAD_ARGUMENT(1), ALLOWED_IF(TIOCGWINSZ), ALLOWED_IF(TCGETS), ALLOWED_IF(TCSETSW),
 	ALLOWED_IF(TCSETSF), ALLOWED_IF(TCGETS2), ALLOWED_IF(TCSETSW2), ALLOWED_IF(TCSETSF2), REFUSE(ENOTTY),
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Asks by ICMP echo, with a ping socket where net.ipv4.ping_group_range allows one to the user, else a raw socket. */
+/* Asks by ICMP echo, with a ping socket if net.ipv4.ping_group_range allows one to the user, otherwise a raw socket. */
 #include <errno.h>
 #include <netinet/icmp6.h>
 #include <netinet/ip.h>

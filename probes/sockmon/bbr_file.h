@@ -9,7 +9,7 @@
  *
  * A CCA that is a BPF program has no such file. `ccmix-cca watch` starts the probe with a BPF iterator,
  * whose descriptor is in the environment, and which gives the same text for all network namespaces, or
- * nothing where no socket has state. The kernel sends no struct tcp_bbr_info of such a socket, so header
+ * nothing if no socket has state. The kernel sends no struct tcp_bbr_info of such a socket, so header
  * and lines go on with its members, which have the same units; a minimum RTT that is not known is '-':
  *
  *	bw_bytes_per_s min_rtt_us pacing_gain cwnd_gain
@@ -46,7 +46,7 @@ struct bbr_file {
 /* Returns the BPF iterator that the environment has for a CCA, or -1. */
 int bbr_iterator(const char *cca);
 
-/* Passes the state of each socket to the handler. Returns what is wrong, only once for a file, or NULL. */
+/* Passes the state of each socket to the handler. Returns the error, only once for a file, or NULL. */
 const char *bbr_file_read(struct bbr_file *file, bbr_handler handler, void *argument);
 
 /*

@@ -144,7 +144,7 @@ static struct schedule plan(const struct options *options)
 }
 
 /*
- * What is sampled has started: if that is later than the time given by --start, all that follows is
+ * The sampled traffic has started: if that is later than the time given by --start, all that follows is
  * as much later. Returns whether it is. A second start has no effect.
  */
 static bool started_late(struct schedule *plan, uint64_t now)

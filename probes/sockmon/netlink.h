@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /*
- * Opens a socket of a netlink protocol in a network namespace; where that fails, ends the program with
+ * Opens a socket of a netlink protocol in a network namespace; if that fails, ends the program with
  * an error about `what`.
  */
 int netlink_open(const char *netns, int protocol, const char *what);

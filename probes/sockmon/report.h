@@ -40,7 +40,7 @@ void report_largest(enum report_field field, uint64_t value);
 /* Notes the resident memory after the first sample. */
 void report_memory_start(void);
 
-/* Writes lines KEY=VALUE, with the memory and the processor time of now; of what only BPF has, where it is used. */
+/* Writes lines KEY=VALUE, with the memory and the processor time of now; of the values that only BPF has, if it is used. */
 void report_write(FILE *file);
 
 #endif

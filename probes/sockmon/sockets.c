@@ -372,7 +372,7 @@ static void sweep(struct target *t)
 
 /*
  * Gets the values of all known sockets by a dump or by requests. The times count where the table has
- * many sockets of others, which make a dump slow. What a dump or BPF programs miss is asked for.
+ * many other sockets, which make a dump slow. Sockets that a dump or BPF programs miss are asked for.
  */
 static void get_values(struct target *t)
 {

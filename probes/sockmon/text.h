@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /*
- * Returns the file's text, ended by a zero byte, in a buffer that the next call reuses; NULL where it
+ * Returns the file's text, ended by a zero byte, in a buffer that the next call reuses; NULL if it
  * can't be read.
  */
 char *read_text(int fd);

@@ -112,7 +112,7 @@ def test_another_version_than_the_pinned_one_is_noted(tmp_path: Path) -> None:
     environment = os.environ | {"CCMIX_CACHE": str(tmp_path / "cache")}
     got = run_program([clone / "iperf3-patch" / "build"], env=environment)
     assert got.returncode == 0, got.stderr
-    assert "WARNING: the source is 3.20-1, since the pinned one was not to be had" in got.stderr
+    assert "WARNING: the source is 3.20-1, since the pinned one was not available" in got.stderr
     noted = json.loads((Path(got.stdout.strip()).parent / "build.json").read_text())
     assert (noted["source_version"], noted["source_place"], noted["pinned"]) == (
         "3.20-1",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the running kernel's type information (BTF) says of struct tcp_congestion_ops. */
+/* The running kernel's type information (BTF) on struct tcp_congestion_ops. */
 #ifndef KERNEL_TYPES_H
 #define KERNEL_TYPES_H
 

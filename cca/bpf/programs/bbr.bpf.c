@@ -31,7 +31,7 @@ static __always_inline u32 bbr_packets_in_flight(const struct tcp_sock *tp)
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
-/* What the core wants to know of the transport beside an ACK. */
+/* The values of the transport that the core needs in addition to an ACK. */
 static __always_inline void bbr_describe(const struct tcp_sock *tp, struct bbr_ack *ack)
 {
 	ack->now_us = tp->tcp_mstamp;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
 /*
- * What the programs need of the kernel's types. The loader finds each member in the running kernel's own types by its
+ * The parts of the kernel's types that the programs need. The loader finds each member in the running kernel's own types by its
  * name (CO-RE), so neither the order nor the members left out matter.
  */
 #ifndef KERNEL_H

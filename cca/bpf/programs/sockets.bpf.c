@@ -282,7 +282,7 @@ static void write_info(struct values_info *info, const struct tcp_sock *tp, u32 
 	info->accecn = accecn_of(tp);
 }
 
-/* Whether the route sets the least RTO, of which the kernel makes the most that it says of the delayed-ACK time */
+/* Whether the route sets the least RTO, from which the kernel makes the maximum of the delayed-ACK time */
 static bool has_own_rto_min(const struct sock *sk)
 {
 	struct dst_entry *route = sk->sk_dst_cache;
