@@ -50,7 +50,7 @@ LIMITS = {
     "queue": "a queue discipline that is not the one configured",
     "policer": "a policer that is not the one configured",
     "path": "a path that is not the one configured",
-    "changes": "changes of the path that are not those configured",
+    "changes": "a path that was changed in another way than configured",
     "ecn": "ECN that is not as configured",
     "kernel": "a kernel that is not the one configured",
     "host-root": "a guest's root that is not the one configured",

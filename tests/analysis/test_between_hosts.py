@@ -417,7 +417,7 @@ def test_netem_that_does_what_it_should(run: Run, folder: Path) -> None:
             replace(NETEM, delay_s=0.02),
             {},
             "rtt",
-            "netem adds 80 ms to ping's RTT, configured are 40 ms",
+            "netem adds 80 ms to ping's RTT, configured: 40 ms",
         ),
         (
             replace(NETEM, loss=Loss("random", (0.002,))),
@@ -447,21 +447,21 @@ def test_netem_that_does_not(
 @pytest.mark.parametrize(
     ("netem", "kind", "sentence"),
     [
-        (replace(NETEM, loss=None), "loss", "tc loses random 0.1% of data, configured is nothing"),
+        (replace(NETEM, loss=None), "loss", "tc loses random 0.1% of data, configured: nothing"),
         (
             replace(NETEM, loss=Loss("gemodel", (0.001,))),
             "loss",
-            "configured is gemodel 0.1% 99.9% 100% 0%",
+            "configured: gemodel 0.1% 99.9% 100% 0%",
         ),
         (
             replace(NETEM, limit_packets=1000),
             "buffer",
-            "netem holds 10000000 packets of data, configured are 1000",
+            "netem holds 10000000 packets of data, configured: 1000",
         ),
         (
             replace(NETEM, rate_bps=1e9),
             "rate",
-            "netem has 0.00 bit/s for data, configured are 1.00 Gbit/s",
+            "netem has 0.00 bit/s for data, configured: 1.00 Gbit/s",
         ),
     ],
 )
@@ -487,7 +487,7 @@ def test_a_profile_is_read_back_like_netem(applied_s: float, run: Run, folder: P
     details = [finding.detail for finding in findings]
     lie = (
         "a path whose RTT is not the one configured: tc delays data by the profile by 20 ms, "
-        "configured are 40 ms"
+        "configured: 40 ms"
     )
     assert details == ([] if applied_s == 0.04 else [lie])
 
@@ -500,8 +500,8 @@ def test_a_device_other_than_the_configured_one(run: Run, folder: Path) -> None:
         (
             "eth1",
             [
-                "a path that is not the one configured: ccmix watched and paced eth0, configured "
-                "is eth1"
+                "a path that is not the one configured: ccmix watched and paced eth0, configured: "
+                "eth1"
             ],
         ),
     ):
@@ -522,7 +522,7 @@ def test_a_capture_that_was_not_made_or_not_asked_for(run: Run, folder: Path) ->
         for run, seen in ((run, seen), (asked, captured), (asked, seen), (run, captured))
     ]
     was = "a probe that lost samples: tcpdump was"
-    assert details == [[], [], [f"{was} off, configured is on"], [f"{was} on, configured is off"]]
+    assert details == [[], [], [f"{was} off, configured: on"], [f"{was} on, configured: off"]]
 
 
 def test_pacing_that_tc_reports_otherwise(run: Run, folder: Path) -> None:
@@ -530,7 +530,7 @@ def test_pacing_that_tc_reports_otherwise(run: Run, folder: Path) -> None:
     fq = qdisc("fq", 99, 1, '{"maxrate": 2500000}')
     assert verdict(paced, folder, changed_after(qdiscs={"sender-queue": fq})).status == "valid"
     [finding] = verdict(paced, folder, measurement()).findings
-    assert (finding.kind, "held flows to no rate, configured is 20.0 Mbit/s" in finding.detail) == (
+    assert (finding.kind, "held flows to no rate, configured: 20.0 Mbit/s" in finding.detail) == (
         "traffic",
         True,
     )

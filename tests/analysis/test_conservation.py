@@ -361,7 +361,7 @@ def test_another_rate_for_a_while_is_told_of(run: Run, factor: float, shown: str
     [sentence] = found(
         physics.conserved_rate, run, tables(bottleneck=changed(busy, factor, (2, 3)))
     )
-    assert sentence == f"bottleneck passed {shown} Mbit/s, configured are 12.1 Mbit/s"
+    assert sentence == f"bottleneck passed {shown} Mbit/s, configured: 12.1 Mbit/s"
     assert (
         found(physics.conserved_rate, run, tables(bottleneck=changed(busy, 1 - 1e-3, (2, 3)))) == []
     ), "a packet"
@@ -389,11 +389,11 @@ def test_a_rate_is_compared_with_the_one_of_its_time(run: Run) -> None:
     [sentence] = found(
         physics.conserved_rate, halves, tables(bottleneck=changed(busy, 0.5, (2, 3, 4))), made
     )
-    assert sentence.startswith("bottleneck passed 6.06 Mbit/s, configured are 12.1 Mbit/s")
+    assert sentence.startswith("bottleneck passed 6.06 Mbit/s, configured: 12.1 Mbit/s")
     [sentence] = found(
         physics.conserved_rate, halves, tables(bottleneck=changed(busy, 0.5, (3,))), made
     )
-    assert sentence.startswith("bottleneck passed 12.1 Mbit/s, configured are 6.06 Mbit/s")
+    assert sentence.startswith("bottleneck passed 12.1 Mbit/s, configured: 6.06 Mbit/s")
 
 
 def test_the_bucket_may_pass_at_once_also_that_of_acks(run: Run) -> None:
@@ -406,7 +406,7 @@ def test_the_bucket_may_pass_at_once_also_that_of_acks(run: Run) -> None:
         own = queue(place, PACKETS)
         for more, sentences in (
             (bucket + 1, []),
-            (bucket + 2, [f"{place} passed 12.2 Mbit/s, configured are 12.1 Mbit/s"]),
+            (bucket + 2, [f"{place} passed 12.2 Mbit/s, configured: 12.1 Mbit/s"]),
         ):
             passed = tables(**{place.replace("-", "_"): changed(own, 1 + more / PACKETS, (2,))})
             assert found(physics.conserved_rate, with_acks, passed) == sentences

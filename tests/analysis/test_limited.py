@@ -80,9 +80,9 @@ def test_what_several_limits_say(
 @pytest.mark.parametrize(
     ("kind", "detail"),
     [
-        ("sender-queue", "h1 has pfifo, configured is fq"),
-        ("sender-queue", "h1's fq has flow_limit 100, configured is 1000"),
-        ("receiver-window", "h1 saw a window of 4 MB, configured are 1 MB at most"),
+        ("sender-queue", "h1 has pfifo, configured: fq"),
+        ("sender-queue", "h1's fq has flow_limit 100, configured: 1000"),
+        ("receiver-window", "h1 saw a window of 4 MB, configured: 1 MB at most"),
     ],
 )
 def test_a_host_that_is_not_as_configured_bounds_nothing(kind: str, detail: str, run: Run) -> None:

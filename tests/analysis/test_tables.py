@@ -301,7 +301,7 @@ def test_series_are_written_as_parquet(run: Run, folder: Path) -> None:
             "left no result in h1-iperf3-client.json",
         ),
         ("generators/h1-iperf3-client.json", "{}", KeyError, "start"),
-        ("logs/sockets.jsonl", sample(1, "nonsense\n"), ValueError, "not a line of ss"),
+        ("logs/sockets.jsonl", sample(1, "nonsense\n"), ValueError, "printed a line"),
         ("logs/queues.jsonl", "", ValueError, "no sample of the bottleneck's queue"),
         ("logs/queues.jsonl", sample(1, "[]"), ValueError, "no sample of the bottleneck's queue"),
     ],

@@ -385,17 +385,17 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "kernel": (
         changed_facts(lab_kernel=LabKernel("mine", "0" * 64, "7.2.12-mine")),
         "kernel",
-        "the guest was started with mine, configured is stock",
+        "the guest was started with mine, configured: stock",
     ),
     "guest's root": (
         changed_facts(guest_root=GuestRoot(None, repeatable_elsewhere=False)),
         "host-root",
-        "the guest had this machine's file system, configured is the lab's userland",
+        "the guest had this machine's file system, configured: the lab's userland",
     ),
     "module's parameter": (
         with_parameter,
         "parameter",
-        "tcp_bbr2/parameters/beta was set to 5, configured is nothing",
+        "tcp_bbr2/parameters/beta was set to 5, configured: nothing",
     ),
     "offloads": (
         changed_state(offloads=("generic-segmentation-offload",)),
@@ -437,7 +437,7 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "fast bottleneck": (
         changed_queues(bytes=(pl.col("bytes") * 1.011).cast(pl.Int64)),
         "rate",
-        "passed 1.01 Gbit/s, configured are",
+        "passed 1.01 Gbit/s, configured:",
     ),
     # 197 packets take 2.386 ms; 1% and 20 us more are tolerated
     "slow train": (
@@ -500,10 +500,10 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "reordering by tc": (
         changed_options("data-delay", reorder={"reorder": 0.01}),
         "path",
-        "tc reorders 1% of data, configured are 0%",
+        "tc reorders 1% of data, configured: 0%",
     ),
-    "a policer": (with_a_policer, "policer", "there was a policer, configured is none"),
-    "another queue": (with_a_leaf, "queue", "the bottleneck had codel, configured is bfifo"),
+    "a policer": (with_a_policer, "policer", "there was a policer, configured: none"),
+    "another queue": (with_a_leaf, "queue", "the bottleneck had codel, configured: bfifo"),
     "MTU": (
         changed_state(mtu_bytes=9000),
         "path",
@@ -512,26 +512,26 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "ECN": (
         changed_sockets(ecn=pl.lit(value=True)),
         "ecn",
-        "port 40000 negotiated ECN, configured is off",
+        "port 40000 negotiated ECN, configured: off",
     ),
     "a change": (
         changed_measurement(changes=(PathChange(2.0, 1002.0, {}),)),
         "changes",
-        "1 were made, configured are 0",
+        "the run made 1 change, configured: 0",
     ),
     "starts of two streams": (
         changed_starts(0.004, 40000, 40002),
         "spread",
         "port 40000 started 4 ms after its group, drawn were 2 ms, and 1 more flow",
     ),
-    "streams": (changed_test(streams=3), "traffic", "h1 had 3 streams, configured are 2"),
-    "duration": (changed_test(duration_s=5.0), "traffic", "h1 was to last 5 s, configured are 4 s"),
-    "early end": (changed_test(lasted_s=3.0), "traffic", "h1 lasted 3 s, configured are 4 s"),
-    "omitted time": (changed_test(omit_s=0.0), "traffic", "h1 omitted 0 s, configured are 1 s"),
+    "streams": (changed_test(streams=3), "traffic", "h1 had 3 streams, configured: 2"),
+    "duration": (changed_test(duration_s=5.0), "traffic", "h1 was to last 5 s, configured: 4 s"),
+    "early end": (changed_test(lasted_s=3.0), "traffic", "h1 lasted 3 s, configured: 4 s"),
+    "omitted time": (changed_test(omit_s=0.0), "traffic", "h1 omitted 0 s, configured: 1 s"),
     "interval": (
         changed_test(interval_s=0.5),
         "traffic",
-        "h1 reported each 500 ms, configured are 1 s",
+        "h1 reported each 500 ms, configured: 1 s",
     ),
     "pacing": (
         changed_options("sender-queue", maxrate=1_250_000),
@@ -612,12 +612,12 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "kind of the sender's queue": (
         changed_root("sender-queue", kind="fq_codel"),
         "sender-queue",
-        "h1 has fq_codel, configured is fq",
+        "h1 has fq_codel, configured: fq",
     ),
     "parameter of the sender's queue": (
         changed_options("sender-queue", limit=10000),
         "sender-queue",
-        "h1's fq has limit 10000, configured is 10000000",
+        "h1's fq has limit 10000, configured: 10000000",
     ),
     "backlog": (
         changed_after(softnet={"localhost": "0000beef 00000002\n00001234 0000001a\n"}),
@@ -717,17 +717,17 @@ def test_flows_that_a_configured_window_limits_are_as_configured(
             1_050_000,
             [
                 "100% of the busy time",
-                "tcp_rmem of h1's receiver was 4096 131072 1580247, configured are",
+                "tcp_rmem of h1's receiver was 4096 131072 1580247, configured:",
             ],
         ),
         (
             950_000,
             [
-                "h1 saw a window of 999 kB, configured are 950 kB at most",
+                "h1 saw a window of 999 kB, configured: 950 kB at most",
                 "tcp_rmem of h1's receiver was",
             ],
         ),
-        (None, ["100% of the busy time", "configured are 4096 131072 536870912"]),
+        (None, ["100% of the busy time", "configured: 4096 131072 536870912"]),
     ],
 )
 def test_another_window_than_the_configured_one_is_told(
@@ -789,8 +789,8 @@ def test_pacing_holds_no_cross_traffic_of_another_host(
             )
         ]
 
-    not_held = "fq of sender-queue h1 held flows to no rate, configured is 10.0 Mbit/s"
-    held = "fq of sender-queue h2 held flows to 10.0 Mbit/s, configured is no rate"
+    not_held = "fq of sender-queue h1 held flows to no rate, configured: 10.0 Mbit/s"
+    held = "fq of sender-queue h2 held flows to 10.0 Mbit/s, configured: no rate"
     assert told(traffic, paced, paced) == told(beside, paced, free) == []
     assert told(beside, paced, paced) == [held]
     assert told(beside, free, free) == [not_held]
@@ -822,8 +822,8 @@ def test_a_capture_that_lost_packets_and_one_that_nobody_asked_for(
     details += [finding.detail for finding in judged(run, *whole).findings]
     assert [detail.removeprefix(f"{LIMITS['probe']}: ") for detail in details] == [
         "tcpdump: 3 of 1000 packets dropped by kernel",
-        "tcpdump was off, configured is on",
-        "tcpdump was on, configured is off",
+        "tcpdump was off, configured: on",
+        "tcpdump was on, configured: off",
     ]
 
 

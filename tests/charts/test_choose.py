@@ -442,8 +442,8 @@ def test_conditions_without_a_panel_of_the_distribution_are_said(make: Make) -> 
     )
     write_sockets(results, [sample(1.0)])
     assert choose(results, ["distribution"]).left_out == (
-        "“Distribution of the smoothed RTTs of all flows” of bbr has 6 of 8 conditions, evenly "
-        "spread: more panels can't be read.",
+        "“Distribution of the smoothed RTTs of all flows” of bbr shows only 6 of 8 conditions, "
+        "evenly spread, because more panels would be too small to read.",
     )
 
 

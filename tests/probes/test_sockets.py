@@ -213,7 +213,7 @@ def test_a_cca_s_own_state_is_not_taken_for_fields() -> None:
     ],
 )
 def test_a_line_that_ss_does_not_write(line: str) -> None:
-    with pytest.raises(ValueError, match=r"not a line of ss|invalid literal"):
+    with pytest.raises(ValueError, match=r"ccmix can't read|invalid literal"):
         parse(f"{BBR}\n{line}\n", CCAS)
 
 

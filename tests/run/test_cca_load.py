@@ -138,7 +138,7 @@ def test_a_parameter_that_somebody_changes_makes_a_run_not_valid(
     sweep = SWEEP.format("loss_thresh, sys-module-list,2")
     run_ini(f"[number]\n{MIX}cca-load = bbr3\n{meddling}{sweep}", status=1)
     [summary] = summaries(tmp_path / "out")
-    assert "loss_thresh of bbr3 was 50, configured is 2" in json.dumps(summary["verdict"])
+    assert "loss_thresh of bbr3 was 50, configured: 2" in json.dumps(summary["verdict"])
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])

@@ -183,7 +183,12 @@ THRICE = [("one", 100, 600), ("one", 200, 700), ("one", 300, 100)]
     [
         # before the first run, its pacing says what it will send: 1000 bytes
         ([], RUN, 0, None),
-        ([], replace(RUN, traffic=replace(TRAFFIC, pacing_bps=801.0)), 0, "a run sends 2 kB: "),
+        (
+            [],
+            replace(RUN, traffic=replace(TRAFFIC, pacing_bps=801.0)),
+            0,
+            "a run is expected to send 2 kB: ",
+        ),
         ([], UNPACED, 0, None),
         ([("one", 100, 2000)], UNPACED, 101, "2 kB were sent in the period"),
         # the largest so far says what the next will send
@@ -196,14 +201,19 @@ THRICE = [("one", 100, 600), ("one", 200, 700), ("one", 300, 100)]
         ([("other", 100, 1_000_000)], RUN, 101, None),
         ([("one", 100, 1_000_000)], without_budget(), 101, None),
         # a run that settled may last to its limit next time
-        ([("one", 0, 500, 4.0)], UNPACED, 1, "a run sends 2 kB: together more than 2 kB"),
+        (
+            [("one", 0, 500, 4.0)],
+            UNPACED,
+            1,
+            "expected to send 2 kB: together more than the budget of 2 kB",
+        ),
         ([("one", 0, 500, 3.0)], UNPACED, 1, None),
         # pScheduler's runs and steps can't be ended, so their maximum is expected
         (TWICE[:1], by_pscheduler(bandwidth="400"), 101, None),
-        (TWICE, by_pscheduler(bandwidth="400"), 103, "1.2 kB were sent in the period and a run "),
+        (TWICE, by_pscheduler(bandwidth="400"), 103, "1.2 kB were sent in the period, and a run "),
         (TWICE, RUN, 103, None),
         ([], by_steps(), 100, None),
-        ([("one", 100, 1)], by_steps(), 101, "a run sends 2 kB"),
+        ([("one", 100, 1)], by_steps(), 101, "a run is expected to send 2 kB"),
         ([("one", 100, 1)], RUN, 101, None),
     ],
 )

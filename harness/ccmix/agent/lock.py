@@ -117,7 +117,10 @@ def _wait_for_lock(token: bytes, tell: Callable[[str], None]) -> socket.socket:
         else:
             return lock_socket
         if deadline.expired:
-            raise LockError("the host is in use by a ccmix that has not left in time")
+            raise LockError(
+                "the host is in use by another ccmix, which was ending but did not end within "
+                f"{LEAVES_WITHIN_S:g} s"
+            )
         if not has_told:
             tell(
                 "another ccmix has the host, and may be ending its commands and undoing its changes"

@@ -267,8 +267,8 @@ def distribution_charts(family: Family) -> Iterator[Chart | str]:
     )
     if len(drawn_conditions) < len(all_conditions):
         yield (
-            f"“{title}” of {entries} has {len(drawn_conditions)} of {len(all_conditions)} "
-            "conditions, evenly spread: more panels can't be read."
+            f"“{title}” of {entries} shows only {len(drawn_conditions)} of {len(all_conditions)} "
+            "conditions, evenly spread, because more panels would be too small to read."
         )
 
 

@@ -53,7 +53,7 @@ class Share(click.ParamType[float]):
     type=Share(),
     default="10%",
     show_default=True,
-    help="Means count as the same if their ratio is within 1 ± this.",
+    help="Means count as the same if their ratio is within 1 ± this margin.",
 )
 @options.output()
 def compare(outdir_a: Path, outdir_b: Path, form: str, margin: float, output: Path | None) -> None:

@@ -15,7 +15,7 @@ from ccmix.failures import WHAT_TO_DO, Failure, located
 COMMANDS = {  # with short help texts, in the order in which users need them
     "demo": "Run an example in the lab: how CUBIC and BBR share a path.",
     "init": "Write a commented INI file to start from.",
-    "doctor": "Check whether hosts are fit for a test, and how to fix them.",
+    "doctor": "Check whether hosts are fit for a test, and say how to fix them.",
     "plan": "List what would run, where, in which order, and for how long.",
     "run": "Run the entries of an INI file, and print the table of results.",
     "restore": "Undo the changes that a killed run has left on a host.",

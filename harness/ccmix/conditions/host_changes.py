@@ -210,7 +210,7 @@ def failures(logs: Path) -> list[str]:
         if status != "0":
             sentences.append(
                 f"{output.stem} failed: "
-                f"{'not ended in time' if status == OUT_OF_TIME else STATUS + status}"
+                f"{'did not end in time' if status == OUT_OF_TIME else STATUS + status}"
             )
     return sentences
 

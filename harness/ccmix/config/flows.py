@@ -204,7 +204,7 @@ def _read_udp(text: str) -> UdpSource:
         )
     rate_bps = float(match["rate"]) * RATE_UNITS_BPS[match["unit"].upper()]
     if not LEAST_RATE_BPS <= rate_bps <= MOST_RATE_BPS:
-        raise ValueError("has a UDP rate that is not from 1K to 1000T")
+        raise ValueError("has a UDP rate below 1K or above 1000T (bit/s)")
     return UdpSource(
         *UNNAMED, rate_bps, whole_number(1, MOST_STREAMS).read(match["streams"] or "1")
     )

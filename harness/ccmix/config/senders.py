@@ -295,7 +295,8 @@ SENDER = Kind(
 )
 CHANGES = Kind(
     "changes",
-    "rate, loss, or a delay as the keys; of one host if its name comes first",
+    "rate, loss or delay, written as for the key of that name; a host's name before it changes "
+    "only that host",
     read_changes,
 )
 PATH_LOSS = Kind("share, or gemodel", "%", read_path_loss)

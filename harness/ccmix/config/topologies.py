@@ -259,7 +259,8 @@ def check_traffic(traffic: Traffic, port: int) -> None:
     if not LEAST_INTERVAL_S <= traffic.interval_s <= min(MOST_INTERVAL_S, traffic.measured_s):
         raise Contradiction(
             "interval",
-            f"{traffic.interval_s:g}s is not possible: write 1ms to 60s, and at most duration",
+            f"{traffic.interval_s:g}s is not possible: write a time from 1ms to 60s that is not "
+            "longer than duration",
         )
     for key, seconds, most in (
         ("duration", traffic.measured_s, MOST_DURATION_S),

@@ -397,8 +397,8 @@ class HostChecks:
         sends, receives = self._largest_demand(needs.sendings), self._largest_demand(needs.receives)
         if sends is None and receives is None:
             why = (
-                "ccmix needs pacing or a device that reports its speed, and a destination "
-                "that answers pings."
+                "ccmix needs both: the rate comes from pacing or from a device that reports its "
+                "speed, and the round-trip time from a destination that answers pings."
             )
             report.findings.append(
                 unknown("buffers", "the rate or the round-trip time of the path is not known", why)

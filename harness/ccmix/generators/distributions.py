@@ -72,7 +72,7 @@ def read_points(text: str) -> Points:
             raise ValueError(f"line {number}: sizes and shares only grow")
         points.append((size, share))
     if not points or points[-1][1] != 1:
-        raise ValueError("the share of the last line is not 1")
+        raise ValueError("the last line must have the share 1, such as 1000000 1")
     return tuple(points)
 
 

@@ -57,7 +57,10 @@ class Lens:
         """
         for kind, *words in self.columns.values():
             if kind == "sum" and not self._all_have(words[0]):
-                raise ValueError(f"{id_}: {words[0]} may be missing: the sum would be 0 then")
+                raise ValueError(
+                    f"{id_}: {words[0]} may be missing in all documents, whose sum Kibana would "
+                    "show as 0"
+                )
         columns = {name: _column(self.view, *words) for name, words in self.columns.items()}
         layer = {
             "columns": columns,

@@ -97,7 +97,9 @@ def _parse_socket(line: str, known_ccas: Sequence[str]) -> Socket:
         local_address, local_port = _address_and_port(local)
         remote_address, remote_port = _address_and_port(remote)
     except ValueError as error:
-        raise ValueError(f"not a line of ss -tinHO state established: {line!r}") from error
+        raise ValueError(
+            f"'ss -tinHO state established' printed a line that ccmix can't read: {line!r}"
+        ) from error
     cca = next((word for word in information if word in known_ccas), "")
     values = dict(
         word.split(":", 1)

@@ -84,9 +84,9 @@ class Budget:
         if within < most_bytes and within + expected <= most_bytes:
             return None
         return (
-            f"rate-budget: {format_bytes(within)} were sent in the period and a run sends "
-            f"{format_bytes(expected)}: "
-            f"together more than {format_bytes(most_bytes)}"
+            f"rate-budget: {format_bytes(within)} were sent in the period, and a run is expected "
+            f"to send {format_bytes(expected)}: "
+            f"together more than the budget of {format_bytes(most_bytes)}"
         )
 
     def cap_bytes(self, run: Run, now_s: float) -> int | None:

@@ -188,7 +188,7 @@ def twin_of(paths: Sequence[Path], unread: list[str]) -> list[Twin]:
         names = ", ".join(map(str, paths))
         raise ArchiveError(
             "\n".join(unread)
-            or f"{names}: no finished run. To finish its runs: ccmix run ... --resume"
+            or f"{names}: no finished run. To finish the runs: ccmix run ... --resume"
         )
     return twins_of_runs(runs, unread)
 

@@ -70,7 +70,7 @@ def _device(observed: Observed) -> Problems:
     """Checks that the device that ccmix watched and paced is the configured one."""
     configured, device = observed.run.host_path.nic, observed.measurement.facts.device
     if configured and device and configured != device:
-        yield "path", f"ccmix watched and paced {device}, configured is {configured}"
+        yield "path", f"ccmix watched and paced {device}, configured: {configured}"
 
 
 def _parameter(observed: Observed) -> Problems:
@@ -85,7 +85,7 @@ def _parameter(observed: Observed) -> Problems:
         if configured.module == f"tcp_{cca}" and seen != configured.value:
             yield (
                 "parameter",
-                f"{configured.name} of {cca} was {seen or 'not read back'}, configured is "
+                f"{configured.name} of {cca} was {seen or 'not read back'}, configured: "
                 f"{configured.value}",
             )
 
@@ -105,14 +105,14 @@ def _netem_of(
             yield (
                 "rtt",
                 f"tc delays {direction} by {format_time(netem.delay_s)}, "
-                f"configured are {format_time(configured.delay_s)}",
+                f"configured: {format_time(configured.delay_s)}",
             )
         yield from loss_difference(netem, configured.loss, direction)
         applied_bps, rate_bps = netem.rate_bps or 0.0, configured.rate_bps or 0.0
         if abs(applied_bps - rate_bps) > RATE_FRACTION * rate_bps:
             yield (
                 "rate",
-                f"netem has {format_rate(applied_bps)} for {direction}, configured are "
+                f"netem has {format_rate(applied_bps)} for {direction}, configured: "
                 f"{format_rate(rate_bps)}",
             )
         limit_packets = (
@@ -121,7 +121,7 @@ def _netem_of(
         if netem.limit_packets != limit_packets:
             yield (
                 "buffer",
-                f"netem holds {netem.limit_packets} packets of {direction}, configured are "
+                f"netem holds {netem.limit_packets} packets of {direction}, configured: "
                 f"{limit_packets}",
             )
 
@@ -141,7 +141,7 @@ def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tu
         if abs(grown_s - added_s) > max(PATH_RTT_LEAST_S, RTT_FRACTION * after_s):
             yield (
                 "rtt",
-                f"netem adds {format_time(round(grown_s, 5))} to ping's RTT, configured are "
+                f"netem adds {format_time(round(grown_s, 5))} to ping's RTT, configured: "
                 f"{format_time(added_s)}",
             )
     if netem.loss:
@@ -193,8 +193,8 @@ HOST_PATH = (
     FieldComparison(("HostPath.nic",), "the device that was watched and paced", "equal", _device),
     FieldComparison(
         ("HostPath.module_parameter",),
-        "ccmix-cca after the traffic, if the CCA is a BPF program; a module's parameter is read "
-        "back when it has been set, and the run fails if it differs",
+        "for a CCA that is a BPF program: the output of ccmix-cca after the traffic; for a module: "
+        "the parameter itself, as soon as it is set (the run fails if it differs)",
         "equal",
         _parameter,
     ),
@@ -220,8 +220,8 @@ NOT_COMPARED: Mapping[str, str] = {
     "HostPath.kind": "only distinguishes types",
     "HostPath.server": "says who starts iperf3's server; without a server, a test fails",
     "HostPath.port": "iperf3 connects only to this port; without a server there, a test fails",
-    "HostPath.cca_load": "the sockets say which CCA they had; run.json has the program that was "
-    "loaded",
+    "HostPath.cca_load": "sockets show only the name of their CCA; run.json names the program that "
+    "was loaded under this name",
     "HostPath.commands": "a user's commands, whose purpose is not known; facts.json has the "
     "commands that ran",
     **{

@@ -50,7 +50,7 @@ def loss(configured: Loss | None, lost_and_offered: tuple[int, int]) -> Iterator
         yield (
             "loss",
             f"netem lost {lost} of {offered} packets ({format_percent(lost / offered)}), "
-            f"configured are {format_percent(configured.mean if configured else 0.0)}",
+            f"configured: {format_percent(configured.mean if configured else 0.0)}",
         )
 
 
@@ -147,7 +147,7 @@ def _rtt_of_sender(
     if not -tolerance_s - shortened_s <= ping_s - configured_s <= tolerance_s + 2 * sender.jitter_s:
         yield (
             "rtt",
-            f"{host}ping sees {format_time(ping_s)}, configured are {format_time(configured_s)}",
+            f"{host}ping sees {format_time(ping_s)}, configured: {format_time(configured_s)}",
         )
     samples = tables.sockets.filter(pl.col("host") == sender.name)
     if samples.is_empty():
@@ -176,7 +176,7 @@ def _rtt_of_sender(
         or not least_s - tolerance_s - shortened_s <= socket_s <= most_s + tolerance_s + queueing_s
     ):
         seen = "no minimum RTT" if socket_s is None else format_time(socket_s)
-        yield "rtt", f"{host}the sockets see {seen}, configured are {format_time(configured_s)}"
+        yield "rtt", f"{host}the sockets see {seen}, configured: {format_time(configured_s)}"
 
 
 def base_rtts_s(topology: Topology, sender: Sender) -> tuple[float, float]:
@@ -229,7 +229,7 @@ def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tupl
             passed_bps = configured_bps * expected_s / took_s if took_s else float("inf")
             yield (
                 "rate",
-                f"a train passed at {format_rate(passed_bps)}, configured are "
+                f"a train passed at {format_rate(passed_bps)}, configured: "
                 f"{format_rate(configured_bps)}",
             )
 
@@ -310,5 +310,5 @@ def backlog(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     if isinstance(most_bytes, int) and most_bytes > buffer_bytes + extra_packets * packet_bytes:
         yield (
             "buffer",
-            f"{format_bytes(most_bytes)} were queued, configured are {format_bytes(buffer_bytes)}",
+            f"{format_bytes(most_bytes)} were queued, configured: {format_bytes(buffer_bytes)}",
         )

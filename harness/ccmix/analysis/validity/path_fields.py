@@ -20,7 +20,7 @@ from ccmix.conditions.qdisc import sender_queue
 from ccmix.conditions.sysctl import TCP_RMEM, tcp_rmem
 from ccmix.model import STOCK_KERNEL, Loss, Queue, Sender, Topology
 from ccmix.model.netem import gemodel_parameters
-from ccmix.units import format_bytes, format_percent, format_rate, format_time
+from ccmix.units import format_bytes, format_count, format_percent, format_rate, format_time
 
 SIX_DIGITS = 1e-5  # tc prints such numbers with six digits
 DELAY_STEP_S = 1e-6  # ccmix gives tc delays in whole microseconds
@@ -103,7 +103,7 @@ def senders(observed: Observed) -> Problems:
         actual = list(measurement.series.senders.values())
         yield (
             "path",
-            f"the senders were {', '.join(actual)}, configured are {', '.join(configured)}",
+            f"the senders were {', '.join(actual)}, configured: {', '.join(configured)}",
         )
     for name in configured:
         if not any(
@@ -120,7 +120,7 @@ def delays(observed: Observed) -> Problems:
         if differs(netem.delay_s, configured.delay_s, DELAY_STEP_S):
             yield (
                 "rtt",
-                f"{host}tc delays {direction} by {format_time(netem.delay_s)}, configured are "
+                f"{host}tc delays {direction} by {format_time(netem.delay_s)}, configured: "
                 f"{format_time(configured.delay_s)}",
             )
 
@@ -132,7 +132,7 @@ def jitter(observed: Observed) -> Problems:
             yield (
                 "rtt",
                 f"{host}tc varies the delay of {direction} by {format_time(netem.jitter_s)}, "
-                f"configured are {format_time(configured.jitter_s)}",
+                f"configured: {format_time(configured.jitter_s)}",
             )
 
 
@@ -145,7 +145,7 @@ def reordering(observed: Observed) -> Problems:
             yield (
                 "path",
                 f"{host}tc reorders {format_percent(netem.reorder)} of {direction}, "
-                f"configured are {format_percent(configured.reorder)}",
+                f"configured: {format_percent(configured.reorder)}",
             )
 
 
@@ -166,7 +166,7 @@ def loss_difference(
     if not same or any(map(differs, applied[1], expected[1])):
         yield (
             "loss",
-            f"{host}tc loses {_loss_text(applied)} of {direction}, configured is "
+            f"{host}tc loses {_loss_text(applied)} of {direction}, configured: "
             f"{_loss_text(expected)}",
         )
 
@@ -220,7 +220,7 @@ def _rate_difference(applied_bps: float, configured_bps: float, host: str = "") 
     if abs(applied_bps - configured_bps) > path.RATE_FRACTION * configured_bps:
         yield (
             "rate",
-            f"{host}the kernel has {format_rate(applied_bps)}, configured are "
+            f"{host}the kernel has {format_rate(applied_bps)}, configured: "
             f"{format_rate(configured_bps)}",
         )
 
@@ -236,7 +236,7 @@ def sender_rates(observed: Observed) -> Problems:
             if (sender.rate_bps is None) != (state.bucket_bps is None):
                 seen = format_rate(state.bucket_bps) if state.bucket_bps else "no rate"
                 configured = format_rate(sender.rate_bps) if sender.rate_bps else "none"
-                yield "rate", f"{host}the kernel has {seen}, configured is {configured}"
+                yield "rate", f"{host}the kernel has {seen}, configured: {configured}"
             elif sender.rate_bps and state.bucket_bps:
                 yield from _rate_difference(state.bucket_bps, sender.rate_bps, host)
 
@@ -254,8 +254,7 @@ def sender_queues(observed: Observed) -> Problems:
             if present is None or present.kind != kind:
                 yield (
                     "sender-queue",
-                    f"{sender.name} has {present.kind if present else 'none'}, configured is "
-                    f"{kind}",
+                    f"{sender.name} has {present.kind if present else 'none'}, configured: {kind}",
                 )
                 continue
             ignored = (
@@ -274,7 +273,7 @@ def shaper(observed: Observed) -> Problems:
         if state.root.kind != observed.topology.shaper:
             yield (
                 "queue",
-                f"the bottleneck's shaper was {state.root.kind}, configured is "
+                f"the bottleneck's shaper was {state.root.kind}, configured: "
                 f"{observed.topology.shaper}",
             )
 
@@ -289,7 +288,7 @@ def queue_kind(observed: Observed) -> Problems:
             state.leaf.kind if state.leaf else "bfifo"
         )  # tbf's built-in queue counts bytes (net/sched/sch_tbf.c)
         if kind != topology.queue.kind:
-            yield "queue", f"the bottleneck had {kind}, configured is {topology.queue.kind}"
+            yield "queue", f"the bottleneck had {kind}, configured: {topology.queue.kind}"
 
 
 def queue_parameters(observed: Observed) -> Problems:
@@ -333,7 +332,7 @@ def offloads(observed: Observed) -> Problems:
     for state in observed.applied.states:
         on = [name for name, device in state.devices.items() if device.offloads]
         if topology.offloads and not on:
-            yield "offloads", "all offloads are off, configured is on"
+            yield "offloads", "all offloads are off, configured: on"
         elif on and not topology.offloads:
             features = state.devices[on[0]].offloads
             yield (
@@ -357,7 +356,7 @@ def receivers(observed: Observed) -> Problems:
         )
         if seen != {configured}:
             actual = ", ".join(sorted(seen)) or "no host"
-            yield "path", f"{pair.sender.name}'s receiver was {actual}, configured is {configured}"
+            yield "path", f"{pair.sender.name}'s receiver was {actual}, configured: {configured}"
 
 
 def kernel(observed: Observed) -> Problems:
@@ -369,9 +368,9 @@ def kernel(observed: Observed) -> Problems:
     lab = facts.lab_kernel
     if lab is None:
         if configured != STOCK_KERNEL:
-            yield "kernel", f"no guest of the lab ran, configured is {configured}"
+            yield "kernel", f"no guest of the lab ran, configured: {configured}"
     elif lab.name != configured:
-        yield "kernel", f"the guest was started with {lab.name}, configured is {configured}"
+        yield "kernel", f"the guest was started with {lab.name}, configured: {configured}"
     elif lab.release != facts.kernel:
         yield (
             "kernel",
@@ -387,7 +386,7 @@ def host_root(observed: Observed) -> Problems:
     if guest_root is not None and configured != (guest_root.userland_sha256 is None):
         root, other = "this machine's file system", "the lab's userland"
         seen, wanted = (other, root) if configured else (root, other)
-        yield "host-root", f"the guest had {seen}, configured is {wanted}"
+        yield "host-root", f"the guest had {seen}, configured: {wanted}"
 
 
 def module_parameter(observed: Observed) -> Problems:
@@ -398,7 +397,7 @@ def module_parameter(observed: Observed) -> Problems:
     for state in observed.applied.states:
         if configured is None:
             for parameter, text in state.parameters.items():
-                yield "parameter", f"{parameter} was set to {text}, configured is nothing"
+                yield "parameter", f"{parameter} was set to {text}, configured: nothing"
             continue
         read = state.parameters.get(configured.path)
         seen = None if read is None else configured.seen_in(read)
@@ -406,7 +405,7 @@ def module_parameter(observed: Observed) -> Problems:
             element = f", element {configured.element}," if configured.element else ""
             yield (
                 "parameter",
-                f"{configured.path}{element} was {seen or 'not read back'}, configured is "
+                f"{configured.path}{element} was {seen or 'not read back'}, configured: "
                 f"{configured.value}",
             )
 
@@ -422,7 +421,7 @@ def ecn(observed: Observed) -> Problems:
         ]
         if wrong:
             asks = "does not ask" if configured else "asks"
-            yield "ecn", f"{wrong[0]} {asks} for ECN, configured is {'on' if configured else 'off'}"
+            yield "ecn", f"{wrong[0]} {asks} for ECN, configured: {'on' if configured else 'off'}"
 
 
 def receiver_windows(observed: Observed) -> Problems:
@@ -452,7 +451,7 @@ def receiver_windows(observed: Observed) -> Problems:
             sizes = format_bytes(seen_bytes), format_bytes(configured_bytes)
             yield (
                 "receiver-window",
-                f"{host} saw a window of {sizes[0]}, configured are {sizes[1]} at most",
+                f"{host} saw a window of {sizes[0]}, configured: {sizes[1]} at most",
             )
 
 
@@ -464,7 +463,7 @@ def capture(observed: Observed) -> Problems:
     )
     if configured != captured:
         seen, expected = ("on" if on else "off" for on in (captured, configured))
-        yield "probe", f"tcpdump was {seen}, configured is {expected}"
+        yield "probe", f"tcpdump was {seen}, configured: {expected}"
 
 
 def buffer(observed: Observed) -> Problems:
@@ -502,7 +501,7 @@ def burst(observed: Observed) -> Problems:
         if abs(applied_bytes - configured) > step_bytes:
             yield (
                 "queue",
-                f"the bucket had {format_bytes(applied_bytes)}, configured are "
+                f"the bucket had {format_bytes(applied_bytes)}, configured: "
                 f"{format_bytes(configured)}",
             )
 
@@ -515,7 +514,7 @@ def policer(observed: Observed) -> Problems:
     for state in applied.devices[BOTTLENECK]:
         if state.policed != bool(configured):
             seen, wanted = ("a", "none") if state.policed else ("no", "one")
-            yield "policer", f"there was {seen} policer, configured is {wanted}"
+            yield "policer", f"there was {seen} policer, configured: {wanted}"
             return
     if configured is None or not applied.states:
         return
@@ -525,17 +524,17 @@ def policer(observed: Observed) -> Problems:
     for actual in policers:
         if abs(actual.rate_bps - configured.rate_bps) > path.RATE_FRACTION * configured.rate_bps:
             rates = format_rate(actual.rate_bps), format_rate(configured.rate_bps)
-            yield "policer", f"the policer passes {rates[0]}, configured are {rates[1]}"
+            yield "policer", f"the policer passes {rates[0]}, configured: {rates[1]}"
         step_bytes = (
             LATENCY_STEP_S * configured.rate_bps / 8 + BURST_FRACTION * configured.burst_bytes + 1
         )
         if abs(actual.burst_bytes - configured.burst_bytes) > step_bytes:
             sizes = format_bytes(round(actual.burst_bytes)), format_bytes(configured.burst_bytes)
-            yield "policer", f"the policer's burst is {sizes[0]}, configured are {sizes[1]}"
+            yield "policer", f"the policer's burst is {sizes[0]}, configured: {sizes[1]}"
         if actual.exceed != "drop":
             yield (
                 "policer",
-                f"the policer's action above the rate is {actual.exceed}, configured is drop",
+                f"the policer's action above the rate is {actual.exceed}, configured: drop",
             )
 
 
@@ -546,7 +545,7 @@ def ack_bottleneck(observed: Observed) -> Problems:
     if bool(states) != bool(acks):
         yield (
             "path",
-            f"there was {'a' if states else 'no'} bottleneck of ACKs, configured is "
+            f"there was {'a' if states else 'no'} bottleneck of ACKs, configured: "
             f"{'one' if acks else 'none'}",
         )
     elif acks:
@@ -606,9 +605,9 @@ def _tbf_limit_difference(root: AppliedQdisc, configured_bytes: int, host: str =
 
 
 def _bytes_text(applied_bytes: float, configured_bytes: int, host: str = "") -> str:
-    """Formats two sizes for a problem: 'the kernel has 1 MB, configured are 2 MB'."""
+    """Formats two sizes for a problem: 'the kernel has 1 MB, configured: 2 MB'."""
     return (
-        f"{host}the kernel has {format_bytes(applied_bytes)}, configured are "
+        f"{host}the kernel has {format_bytes(applied_bytes)}, configured: "
         f"{format_bytes(configured_bytes)}"
     )
 
@@ -619,7 +618,7 @@ def _limit_difference(leaf: AppliedQdisc, configured_packets: int, host: str = "
     if packets != configured_packets:
         yield (
             "buffer",
-            f"{host}the kernel has {packets:g} packets, configured are {configured_packets}",
+            f"{host}the kernel has {packets:g} packets, configured: {configured_packets}",
         )
 
 
@@ -635,12 +634,13 @@ def changes(observed: Observed) -> Problems:
     topology, actual_times_s = observed.topology, observed.applied.changes_s
     configured_s = [at_s for at_s, _ in topology.phases[1:]]
     if len(actual_times_s) != len(configured_s):
-        yield "changes", f"{len(actual_times_s)} were made, configured are {len(configured_s)}"
+        made = format_count(len(actual_times_s), "change")
+        yield "changes", f"the run made {made}, configured: {len(configured_s)}"
     for at_s, actual_s in zip(configured_s, actual_times_s, strict=False):
         if abs(actual_s - at_s) > CHANGE_TOLERANCE_S:
             yield (
                 "changes",
-                f"one was made after {format_time(round(actual_s, 3))}, configured are "
+                f"the path was changed after {format_time(round(actual_s, 3))}, configured: "
                 f"{format_time(at_s)}",
             )
     for device, expected_count in _changed_devices(topology):
@@ -648,8 +648,7 @@ def changes(observed: Observed) -> Problems:
         if states and len(states) - 2 != expected_count - 1:
             yield (
                 "changes",
-                f"{device} was changed {len(states) - 2} times, configured are "
-                f"{expected_count - 1}",
+                f"{device} was changed {len(states) - 2} times, configured: {expected_count - 1}",
             )
 
 

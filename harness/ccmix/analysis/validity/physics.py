@@ -262,8 +262,7 @@ def _check_passed_bytes(
     for passed_bps, configured_bps, _ in spans.filter("wrong").head(1).rows():
         yield (
             "rate",
-            f"{place} passed {format_rate(passed_bps)}, configured are "
-            f"{format_rate(configured_bps)}",
+            f"{place} passed {format_rate(passed_bps)}, configured: {format_rate(configured_bps)}",
         )
 
 

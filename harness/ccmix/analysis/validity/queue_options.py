@@ -171,7 +171,7 @@ def option_differences(
     buffer_options: Mapping[str, Value] | None = None,
 ) -> Iterator[str]:
     """Yields a phrase for each of tc's options that differs from the configured parameter, or from
-    its default if it is not configured: 'target 4999, configured is 10000'.
+    its default if it is not configured: 'target 4999, configured: 10000'.
 
     - packet_bytes: the size of the device's largest packet, from which tc derives defaults
     - options: the qdisc's options in tc's JSON
@@ -180,7 +180,7 @@ def option_differences(
     for name, expected in _expected(queue, packet_bytes, buffer_options or {}).items():
         applied = options.get(name, ABSENT)
         if not _equal(name, applied, expected):
-            yield f"{name} {_text(applied)}, configured is {_text(expected)}"
+            yield f"{name} {_text(applied)}, configured: {_text(expected)}"
 
 
 def options_of_buffer(topology: Topology) -> dict[str, Value]:

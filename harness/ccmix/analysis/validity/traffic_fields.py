@@ -92,7 +92,7 @@ def sources(observed: Observed) -> Problems:
             if protocol != configured or not isinstance(source, Iperf3Source | UdpSource):
                 yield (
                     "traffic",
-                    f"iperf3 reports {protocol} for {label}, configured is {source.kind}",
+                    f"iperf3 reports {protocol} for {label}, configured: {source.kind}",
                 )
         elif isinstance(source, Iperf3Source | UdpSource) and isinstance(
             observed.run.path, Topology
@@ -126,7 +126,7 @@ def groups(observed: Observed) -> Problems:
                 yield (
                     "traffic",
                     f"group {group_number} of {source.label} had {counts[group_number]} streams, "
-                    f"configured are {expected}",
+                    f"configured: {expected}",
                 )
 
 
@@ -148,7 +148,7 @@ def duration(observed: Observed) -> Problems:
             test.lasted_s is not None
             and abs(test.lasted_s - measured_s) > LASTED_S + LASTED_FRACTION * measured_s
         ):
-            reason = "configured are" if measured_s == configured_s else "it had settled after"
+            reason = "configured:" if measured_s == configured_s else "it had settled after"
             yield (
                 "traffic",
                 f"{source.label} lasted {format_time(test.lasted_s)}, {reason} "
@@ -191,7 +191,7 @@ def interval(observed: Observed) -> Problems:
             yield (
                 "traffic",
                 f"queues were sampled each {format_time(round(sample_distance_s, 6))}, "
-                f"configured are {format_time(traffic.interval_s)}",
+                f"configured: {format_time(traffic.interval_s)}",
             )
 
 
@@ -210,10 +210,10 @@ def _rate_differs(applied: float | None, configured: float | None) -> bool:
 
 
 def _difference(source: TrafficSource, seen: str, configured: object) -> tuple[str, str]:
-    """Returns a problem: 'h1 had 3 streams, configured are 4'. `seen` is its middle: 'had 3
+    """Returns a problem: 'h1 had 3 streams, configured: 4'. `seen` is its middle: 'had 3
     streams'.
     """
-    return "traffic", f"{source.label} {seen}, configured are {configured}"
+    return "traffic", f"{source.label} {seen}, configured: {configured}"
 
 
 def pacing(observed: Observed) -> Problems:
@@ -238,7 +238,7 @@ def pacing(observed: Observed) -> Problems:
         if _rate_differs(applied, configured):
             yield (
                 "traffic",
-                f"fq of {device} held flows to {_rate_text(applied)}, configured is "
+                f"fq of {device} held flows to {_rate_text(applied)}, configured: "
                 f"{_rate_text(configured)}",
             )
 
@@ -268,7 +268,7 @@ def _pacing_problems(observed: Observed) -> Problems:
             if _rate_differs(applied, configured):
                 yield (
                     "traffic",
-                    f"port {port} was paced at {_rate_text(applied)}, configured is "
+                    f"port {port} was paced at {_rate_text(applied)}, configured: "
                     f"{_rate_text(configured)}",
                 )
 
@@ -362,7 +362,7 @@ def _check_start(
     if not -early_s <= seen_s - configured_s <= late_s:
         yield (
             "traffic",
-            f"{name} began after {format_time(round(seen_s, 3))}, configured are "
+            f"{name} began after {format_time(round(seen_s, 3))}, configured: "
             f"{format_time(configured_s)}",
         )
 
@@ -424,7 +424,7 @@ def _start_problems(observed: Observed) -> Problems:
                 yield (
                     "traffic",
                     f"port {port} began {format_time(round(after_first_s, 3))} after the first, "
-                    f"configured are {format_time(configured_s)}",
+                    f"configured: {format_time(configured_s)}",
                 )
 
 
@@ -510,12 +510,13 @@ def rtt_probe(observed: Observed) -> Problems:
     probe, pings = observed.run.traffic.rtt_probe, observed.tables.series.rtt
     if probe is None:
         if not pings.is_empty():
-            yield "traffic", "questions measured the RTT, but none are configured"
+            yield "traffic", "a probe measured the RTT, but none is configured"
         return
     if pings.height <= SAMPLES:
         yield (
             "traffic",
-            f"{pings.height} questions measured the RTT, configured are {probe.rate_hz} a second",
+            f"the RTT was probed {pings.height} times in the whole run, configured: "
+            f"{probe.rate_hz} times a second",
         )
         return
     distances_s = pings["time_s"].sort().diff()
@@ -523,8 +524,7 @@ def rtt_probe(observed: Observed) -> Problems:
     if isinstance(median_s, float) and abs(median_s * probe.rate_hz - 1) > 0.1:
         yield (
             "traffic",
-            f"{1 / median_s:.4g} questions a second measured the RTT, configured are "
-            f"{probe.rate_hz}",
+            f"the RTT was probed {1 / median_s:.4g} times a second, configured: {probe.rate_hz}",
         )
 
 
@@ -542,7 +542,7 @@ def negotiated_ecn(observed: Observed) -> Problems:
         port, negotiated = wrong["port"][0], "no ECN" if configured else "ECN"
         yield (
             "ecn",
-            f"port {port} negotiated {negotiated}, configured is {'on' if configured else 'off'}",
+            f"port {port} negotiated {negotiated}, configured: {'on' if configured else 'off'}",
         )
 
 
