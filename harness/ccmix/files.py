@@ -87,9 +87,10 @@ def open_file(outdir: Path, file: Path) -> int:
 
 
 def _why_not_opened(error: OSError, parent_descriptor: int, folder: Path) -> ArchiveError | OSError:
-    """Returns the exception to raise for a folder that could not be opened: it may be a link.
+    """Returns the exception to raise for a folder that could not be opened: ArchiveError if it is a
+    link, otherwise an OSError that names it.
 
-    `parent_descriptor` is that of the folder above it.
+    `parent_descriptor` is the descriptor of the folder above it, `error` that of the attempt.
     """
     with contextlib.suppress(OSError):
         if stat.S_ISLNK(
@@ -282,11 +283,11 @@ TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 @contextlib.contextmanager
 def staged(outdir: Path, purpose: str) -> Iterator[Path]:
-    """Yields a path at which to make a folder; when the context ends well, moves it to `outdir`.
+    """Yields the path of a folder, which the caller makes and fills; then moves it to `outdir`.
 
-    So `outdir` appears complete, with all files on the disk, or not at all. `purpose` is part of
-    the temporary folder's name. Raises ArchiveError if something has appeared at `outdir`
-    meanwhile, and OSError.
+    So `outdir` appears complete, with all files on the disk, or not at all (after an exception).
+    `purpose` is part of the temporary folder's name. Raises ArchiveError if something has appeared
+    at `outdir` meanwhile, and OSError.
     """
     with folder_next_to(outdir, purpose) as folder:
         new_folder = folder / "archive"
@@ -357,8 +358,8 @@ def _opened_folder(folder: Path) -> Iterator[int]:
 def try_lock(file: int | IO[bytes]) -> bool:
     """Tries to lock an open file or folder; returns False if another process has locked it.
 
-    The kernel releases the lock when the file is closed, and so also when the process ends. Raises
-    OSError.
+    The kernel releases the lock when the file is closed, at the latest when the process ends.
+    Raises OSError.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -376,7 +377,7 @@ replacement.
 def hold(path: Path) -> bool:
     """Locks a file or folder of the cache against removal and replacement until this process ends.
 
-    Returns whether it is still there: it may have been removed just before. Raises OSError.
+    Returns False if it does not exist, or was removed before the lock was taken. Raises OSError.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -29,7 +29,7 @@ def flattened(data: object, name: str = "") -> list[tuple[str, str]]:
 
 
 def _value_text(value: object) -> str:
-    """Returns the text of a single value: 'yes' or 'no' for a bool, a dash for None or nothing."""
+    """Returns the text of a single value: 'yes' or 'no' for a bool, a dash for None, '' or {}."""
     if isinstance(value, str):
         return value.replace("\t", " ").strip() if value else "–"
     if value is None or value == {}:

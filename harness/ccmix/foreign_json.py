@@ -37,7 +37,9 @@ def loads(text: str | bytearray) -> Any:
 
 
 def load_object(text: str | bytearray) -> dict[str, Any]:
-    """Parses JSON that must be an object; raises ValueError for other values, and as loads()."""
+    """Parses JSON that must be an object. Raises ValueError for other values, for invalid JSON, and
+    for NaN, infinite or too long numbers (NotFiniteError).
+    """
     value = loads(text)
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004
@@ -45,7 +47,9 @@ def load_object(text: str | bytearray) -> dict[str, Any]:
 
 
 def first(text: str, begin: int) -> Any:
-    """Parses the JSON value at position `begin`, ignores text after it. Raises as loads() does."""
+    """Parses the JSON value that begins at position `begin` of the text, and ignores the text after
+    it. Raises the same errors as loads().
+    """
     with _explain_recursion_error():
         decoder = json.JSONDecoder(
             parse_constant=_finite_number, parse_float=_finite_number, parse_int=_number_of_64_bits
@@ -78,7 +82,11 @@ def _check_nesting(value: Any) -> Any:
 
 
 def _finite_number(number: str) -> float:
-    """Reads a number with a fraction or exponent, NaN or Infinity. Raises NotFiniteError."""
+    """Converts a number with a fraction or exponent for the json module (as its parse_float).
+
+    Raises NotFiniteError if it is infinite, such as 1e999. As its parse_constant, the function gets
+    'NaN', 'Infinity' or '-Infinity', and refuses them all.
+    """
     value = float(number)
     if not math.isfinite(value):
         raise NotFiniteError(f"{number[:LONGEST_NUMBER]} is not a finite number")
@@ -86,7 +94,10 @@ def _finite_number(number: str) -> float:
 
 
 def _number_of_64_bits(digits: str) -> int:
-    """Reads a whole number; raises NotFiniteError if it has more than 64 bits."""
+    """Converts a whole number for the json module (as its parse_int).
+
+    Raises NotFiniteError if it has more than 64 bits, signed or unsigned.
+    """
     if len(digits) > LONGEST_NUMBER or not -(2**63) <= (value := int(digits)) < 2**64:
         raise NotFiniteError(f"{digits[:LONGEST_NUMBER]} has more than 64 bits")
     return value

@@ -24,7 +24,9 @@ from ccmix.files import hold, locked, release, try_lock
 FOLDER = Path(__file__).parent / "programs"
 MANIFEST = "manifest.json"
 COMPLETE = "complete"
-"""The name of the file that is written last. The folder's lock is next to the folder."""
+"""The name of the file that is written last into an unpacked folder. Processes that use the folder
+lock this file.
+"""
 
 
 class PayloadError(WrongInput):
@@ -187,7 +189,8 @@ def _sha256(path: Path) -> str:
 def _without_other_users(folder: Path) -> Iterator[None]:
     """Makes sure in this context that no other process uses the folder, so that it can be replaced.
 
-    Processes that use it have locked its file COMPLETE. Raises PayloadError if one has.
+    Each process that uses it has locked its file COMPLETE. Raises PayloadError if this file is
+    locked.
     """
     release(folder / COMPLETE)
     try:

@@ -39,12 +39,13 @@ def named(runs: Sequence[Run], names: Sequence[str]) -> tuple[Run, ...]:
 
 
 def file_order(entries: Iterable[Entry], runs: Sequence[Run]) -> tuple[int, ...]:
-    """Returns for each run its position if the runs were sorted as in the INI file.
+    """Returns the position of each run in the order of the INI file; () if `runs` have this order.
 
-    () if they already are. That order is entry by entry, within an entry iteration by iteration,
-    and within an iteration with the conditions as in the file. Reports list runs in it, because the
-    runs themselves may be shuffled.
+    The order of the file sorts runs by entry, then by iteration, then by condition. Reports list
+    runs in it, because the runs themselves may be shuffled.
     """
+    # By the names of entry, condition and destination: the numbers of the entry and the condition.
+    # Between hosts, an entry has a condition for each combination of swept values and destination
     position_in_file: dict[tuple[str, str, str], tuple[int, int]] = {}
     for entry_number, entry in enumerate(entries):
         for condition_number, condition in enumerate(entry.conditions):
@@ -55,7 +56,9 @@ def file_order(entries: Iterable[Entry], runs: Sequence[Run]) -> tuple[int, ...]
             )
 
     def sort_key(run: Run) -> tuple[int, int, int]:
-        """Returns the numbers by which a run is sorted: of its entry, iteration and condition."""
+        """Returns the numbers of a run's entry, iteration and condition, by which runs are
+        sorted.
+        """
         entry_number, condition_number = position_in_file[run.entry, run.condition_name, run.dst]
         return entry_number, run.iteration, condition_number
 
@@ -92,9 +95,9 @@ def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
 
 
 def _drawn_spread(path: Topology | HostPath, traffic: Traffic, run_seed: int) -> RunSpread | None:
-    """Draws how much the delays and start times of a run vary; None if its path sets no spread.
+    """Draws the random parts of a run's delays and start times from its seed.
 
-    The run's seed decides, so that a repeated run varies in the same way.
+    So a repeated run has the same ones. None if its path is real or does not set `spread`.
     """
     return (
         draw_spread(path, traffic, run_seed) if isinstance(path, Topology) and path.spread else None
@@ -118,8 +121,8 @@ def _run_seed(
 class Span:
     """Says how long runs take one after the other.
 
-    `seconds` is the time of traffic as far as it is known, `pauses_s` the time between runs, and
-    `unknown` the number of runs whose duration is not known before.
+    `seconds` is the traffic of all runs with a known duration, `pauses_s` the time between runs,
+    and `unknown` the number of runs whose duration is not known before they end.
     """
 
     runs: int

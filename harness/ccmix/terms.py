@@ -24,11 +24,11 @@ CCAS = (
     "yeah",
 )
 
-# The versions of BBR among them, which report their state: names for people. The first one is the
-# kernel's own.
+# The versions of BBR among the CCAs, with their names for people. Their sockets report the state of
+# BBR's model. bbr is part of Linux; the others are not.
 BBRS = {"bbr": "BBR", "bbr2": "BBRv2", "bbr3": "BBRv3"}
 
-# Those that ccmix-cca can load into a stock kernel, as BPF programs
+# The CCAs that ccmix-cca can load into a stock kernel, as BPF programs
 BPF_CCAS = ("bbr2", "bbr3")
 
 # What can limit a run that is not valid, and the phrase for it in a report.
@@ -64,7 +64,7 @@ LIMITS = {
 
 PROBE = "probe"  # the limit that says that something was not seen, not that it limited the run
 
-# What removes the limits of a host, and those of probes
+# What a user can do about each limit of a host, and about a probe that lost samples
 REMEDIES = {
     "cpu": "larger packets (MTU) and offloads, streams on more cores, and no other programs on the "
     "hosts; 'ccmix doctor' checks both hosts",
@@ -78,8 +78,7 @@ REMEDIES = {
     PROBE: "a longer interval, a shell on the host, and time on its processors for the probes",
 }
 
-# the finding of a run that ccmix did not make: its user wants it in the tables, although it is not
-# judged
+# the finding of each imported run: ccmix can't judge the run, but tables count it
 IMPORTED = "imported"
 
 # the finding of an imported test that somebody or something ended before its time

@@ -142,9 +142,9 @@ def find_confine() -> Path:
 def find(name: str, variable: str, description: str) -> Path:
     """Returns the path of a program of ccmix; keeps it from being removed until this process ends.
 
-    Looks, in this order, at the environment variable, in the bin folder of this Python (where `make
-    setup` puts programs), in the installed package, and on PATH. `description` names the program in
-    the message of ToolError.
+    Looks, in this order, at the environment variable `variable`, in the bin folder of this Python
+    (where `make setup` puts programs), in the installed package, and on PATH. Raises ToolError if
+    the program is missing; `description` names it in the message.
     """
     installed = Path(sys.prefix) / "bin" / name
     candidate = os.environ.get(variable) or (
@@ -178,7 +178,8 @@ def program_folders() -> list[Path]:
 
 
 def _find_in_package(name: str) -> Path | None:
-    """Returns the program of the installed package, unpacked; None if there is none.
+    """Returns the path of a program in the installed package, after unpacking it; None if the
+    package has no such program, or ccmix was not installed from a package.
 
     Raises ToolError if it can't be unpacked.
     """
@@ -191,7 +192,7 @@ def _find_in_package(name: str) -> Path | None:
 def unpinned(program: Path) -> str | None:
     """Returns a warning about a program that was not built from the pinned source and compiler.
 
-    None if it was, or if the build.json next to it does not say so.
+    The build.json next to the program records this. None if it records no difference or is missing.
     """
     try:
         build_notes = json.loads((program.parent / "build.json").read_text(encoding="utf-8"))
@@ -230,8 +231,8 @@ def _fingerprint(patterns: tuple[str, ...]) -> str:
 def outdated() -> str | None:
     """Returns a warning about programs that are older than their sources, as after a `git pull`.
 
-    None if there are none. Also compiles Python's byte code again if it is old, because a guest
-    can't write files, and would compile during each run.
+    None if there is no such program. Also compiles Python's byte code again if it is old, because
+    guests of the lab can't write files, and would compile it during each run.
     """
     if not SETUP.exists():
         return None  # ccmix is installed without sources

@@ -18,7 +18,9 @@ UNITS: Mapping[str, Sequence[tuple[str, float]]] = {
     "s": (("s", 1), ("ms", 1e-3), ("us", 1e-6)),
     "hz": (("Hz", 1),),
 }
-"""The units in which people read a number, with their sizes, by the suffix of its name in data."""
+"""The units in which people read a number, with their sizes. The key is the end of the number's
+name in data: those of rate_bps are under 'bps'.
+"""
 
 LEAST_RATE_BPS, MOST_RATE_BPS = 1e3, 1e15  # beyond those of any path, but within those of tc
 MOST_TIME_S = 7 * 86400.0
@@ -32,8 +34,8 @@ _QUANTITY = re.compile(
 def quantity(text: str, units: Iterable[str], examples: str) -> tuple[float, str]:
     """Splits a quantity such as '2.4Gbit' into its number and its unit in small letters.
 
-    `units` are the known units; `examples` are shown in the message of the ValueError for anything
-    else, such as a negative number.
+    Raises ValueError for anything else, such as a negative number or a unit that is not in `units`.
+    Its message shows the `examples`.
     """
     match = _QUANTITY.fullmatch(text.strip())
     if not match:
@@ -51,7 +53,10 @@ def quantity(text: str, units: Iterable[str], examples: str) -> tuple[float, str
 
 
 def _read_scaled(text: str, units: Mapping[str, float], examples: str) -> float:
-    """Reads a quantity, and multiplies its number with the size of its unit (`units`)."""
+    """Reads a quantity such as '44ms' in SI units. `units` has the sizes of the known units.
+
+    Raises ValueError, whose message shows the `examples`.
+    """
     number, unit = quantity(text, units, examples)
     return number * units[unit]
 

@@ -358,9 +358,9 @@ def _outcome_text(outcome: Repetition) -> str:
 
 
 def _environment_differences(original: Campaign, repeated: Campaign) -> list[Difference]:
-    """Returns the settings, kernels and tool versions that differ from those of the archive.
+    """Returns the settings, kernels and tool versions that differ between the archive and now.
 
-    They explain why bytes differ. Empty if no run could be repeated.
+    These differences may explain why bytes differ. Empty if no run could be repeated.
     """
 
     if not any(RunFolder.of(repeated.outdir, run).finished for run in repeated.runs):
@@ -377,5 +377,8 @@ def _environment_differences(original: Campaign, repeated: Campaign) -> list[Dif
 
 
 def _values_text(values: Sequence[str]) -> str:
-    """Joins the values of a setting in all runs of a side: '6.1 or 6.12'; 'nothing' if none."""
+    """Joins the values that a setting has in the runs of one campaign, such as '6.1 or 6.12'.
+
+    Returns 'nothing' if the campaign does not have the setting.
+    """
     return " or ".join(values) or "nothing"

@@ -35,9 +35,9 @@ from ccmix.text.tables import plain
 from ccmix.tools import find_cca
 from ccmix.units import format_rate, format_time
 
-UNSET = "–"
-Row = dict[str, Any]  # as ccmix-cca prints it
-WITHIN_S = 30.0
+UNSET = "–"  # the cell of a value that is not known or not set
+Row = dict[str, Any]  # an object in the JSON that ccmix-cca prints
+WITHIN_S = 30.0  # for each command of ccmix-cca
 
 # `check` exits with 1 if a need is not met: no reason to stop
 _EITHER_WAY = ("sh", "-c", '"$@" || test $? -eq 1', "sh")
@@ -270,7 +270,8 @@ def _program_on(name: str | None) -> Iterator[_CcaProgram]:
 def _agent_on(address: HostAddress) -> Iterator[AgentHost]:
     """Connects by ssh to a host, on which an agent of ccmix then starts commands; yields the agent.
 
-    As an onlooker it also connects while a campaign has locked the host. Raises ConnectError.
+    The agent is an onlooker: it takes no lock, so it also starts while a campaign has locked the
+    host. Raises ConnectError.
     """
     host = connect(address, "ccmix cca", onlooker=True, tell=tell)
     try:
@@ -293,9 +294,8 @@ def _parsed_rows(output: str) -> list[Row]:
 
 @contextmanager
 def _explain_unknown_output() -> Iterator[None]:
-    """Turns errors of parsing in this context into one message: the output is not from ccmix-cca.
-
-    Raises ClickException in place of KeyError, TypeError and the like.
+    """Turns each error of parsing in this context into a message that the output of ccmix-cca is
+    not understood: raises ClickException in place of ValueError, KeyError, TypeError and the like.
     """
     try:
         yield

@@ -32,7 +32,9 @@ class Share(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Returns the fraction. Also gets values that click has converted before, which stay."""
+        """Returns the fraction that a text such as '10%' means. A float is a fraction already,
+        because click also passes values that were converted before.
+        """
         if isinstance(value, float):
             return value
         try:

@@ -227,18 +227,19 @@ def _write_dashboards(server: ElasticsearchServer, file: Path) -> None:
 class _CampaignSender:
     """Sends the runs of campaigns to the server; names runs that can't be read, and sends the rest.
 
-    `only` are the names of the entries (sections of the INI file) to send; empty means all.
-    `renamed` puts the names of packed files into messages in place of temporary folders.
+    `sender` sends single documents. `only` are the names of the entries (sections of the INI file)
+    to send; empty means all. `renamed` puts the names of packed files into messages in place of
+    temporary folders.
     """
 
     def __init__(
         self, sender: BulkSender, only: Sequence[str], renamed: Callable[[str], str]
     ) -> None:
-        """Prepares sending; see the class for the arguments."""
+        """Stores the arguments, which the class describes; nothing has been sent yet."""
         self.sender = sender
-        self._renamed = renamed  # puts the names of packed files into messages
+        self._renamed = renamed
         self.whole = 0  # runs that were sent completely
-        self.unread: set[str] = set()
+        self.unread: set[str] = set()  # reasons why runs were not sent
         self._only = only
 
     def runs(self, campaign: Campaign, but: Container[str] = ()) -> set[str]:
@@ -306,13 +307,15 @@ def _follow(
 
 
 class _WaitingPrinter:
-    """Tells the user why documents wait for the server, each reason at most once in QUIET_S."""
+    """Tells the user why documents wait for the server, each reason at most once in QUIET_S
+    seconds.
+    """
 
     def __init__(self) -> None:
         self._quiet: dict[str, Deadline] = {}  # by reason
 
     def __call__(self, waiting: Waiting) -> None:
-        """Prints why documents have to wait; the sender calls this each time when they do."""
+        """Prints the reason in `waiting`; the sender calls this each time that documents wait."""
         quiet_until = self._quiet.get(waiting.why)
         if not quiet_until or quiet_until.expired:
             self._quiet[waiting.why] = Deadline(QUIET_S)

@@ -169,9 +169,9 @@ def _printed_version(file: Path) -> str | None:
 
 
 def _file_or_tree_sha256(path: Path) -> str | None:
-    """Returns the hash of a program's file, or of a folder (the userland) as its build noted it.
-
-    Hashing the whole userland would be slow. None if no build.json has the hash.
+    """Returns the hash of a program's file. For a folder (the userland), returns the hash that its
+    build noted in build.json, because hashing all of its files would be slow; None if there is
+    none.
     """
     if path.is_dir():
         return _noted_sha256(path.parent / BUILD)
@@ -198,7 +198,7 @@ def _program_text(program: ProgramVersion) -> str:
     return "\n".join([program.name, *(f"  {name:<8} {value}" for name, value in facts.items())])
 
 
-# Folders of the cache
+# Folders of the cache with programs and files that runs need
 FOR_RUNS = (
     "lab-kernel",
     "userland",
@@ -211,6 +211,7 @@ FOR_RUNS = (
     "confine",
     "cca",
 )
+# Folders of the cache that only builds and ccmix's own tests need
 FOR_BUILDS = (
     "toolchain",
     "slurm",
@@ -223,6 +224,8 @@ FOR_BUILDS = (
     "plugin",
     "by-hash",  # files that an older ccmix sent to workers of a cluster
 )
+# Names in the cache: of a build (its key is the hash of its sources), of what only builds need, and
+# of links and locks, which are not entries
 KEY = re.compile(r"([a-z]+-)?[0-9a-f]{16}")
 ONLY_BUILDS_NEED = re.compile(r"libbpf-.*|.*\.tree")
 LINKS_AND_LOCKS = re.compile(r"named|keys|locks|lock|.*\.lock")
@@ -362,8 +365,8 @@ def _kind(path: Path) -> str | None:
 def _entry(path: Path, kind: str, links: dict[Path, str]) -> CacheEntry:
     """Measures a cache entry with du, and finds out whether it is in use.
 
-    `links` has the entries to which a link or variable leads, each with the name of that link. An
-    entry is also in use if it changed lately or a process has locked it.
+    `links` is the result of _linked_entries(): the entries that this installation uses, with the
+    reasons. An entry is also in use if it changed lately or a process has locked it.
     """
     du = ["du", "--summarize", "--block-size=1", "--exclude=guest-code", "--", str(path)]
     size_bytes = int(
@@ -381,10 +384,10 @@ def _entry(path: Path, kind: str, links: dict[Path, str]) -> CacheEntry:
 
 
 def _linked_entries(folder: Path) -> dict[Path, str]:
-    """Returns the cache entries that this installation uses, with the name of what leads to each.
+    """Returns the cache entries that this installation uses, each with the reason for people.
 
-    Links in bin/, variables CCMIX_..., named kernels and an installed package lead to entries.
-    `folder` is the cache.
+    A link in bin/ or a variable CCMIX_... leads to the entry (the reason is its name), or the entry
+    is a named kernel ('kernel NAME') or belongs to the installed package. `folder` is the cache.
     """
     targets = [(part.folder(folder), "this package") for part in payload.parts()]
     targets += [(kernel, f"kernel {name}") for name, kernel in named_kernels().items()]

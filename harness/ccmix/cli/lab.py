@@ -291,9 +291,8 @@ def _chosen_run(config: Path, wanted: str) -> Run:
 
 
 def _code_of_host() -> _CodeInGuest:
-    """Returns how to start ccmix in a guest that sees this machine's files: with this very Python.
-
-    Programs such as ccmix-iperf3 are on the guest's PATH.
+    """Returns how to start ccmix in a guest that sees this machine's files: with the Python that
+    runs this process. Programs such as ccmix-iperf3 are on the guest's PATH.
     """
     folders = ":".join(map(str, program_folders()))
     return _CodeInGuest(

@@ -23,7 +23,9 @@ from ccmix.lab.spec import ccas_of_kernel
 from ccmix.model import STOCK_KERNEL, HostPath, Run, Topology
 from ccmix.tools import ToolError, named_kernels
 
-_NO_SUCH_CCA = 3
+_NO_SUCH_CCA = 3  # the exit status of the program _ASK
+# Sets the CCA of its argument on a socket, and ends with _NO_SUCH_CCA if the kernel does not know
+# the CCA. Other errors, such as a lack of rights, show that the kernel knows it
 _ASK = f"""
 import errno, socket, sys
 try:
@@ -92,7 +94,8 @@ def refuse_on_hosts(runs: Iterable[Run], host_of: Callable[[str], Host]) -> None
 
 
 def _warning_on_ccas(runs: Sequence[Run]) -> str | None:
-    """Returns a sentence on CCAs of emulated paths that the lab's kernels lack; None if none.
+    """Returns a sentence on CCAs of emulated paths that the lab's kernels lack; None if they lack
+    none.
 
     Raises UsageError if no kernel can make the runs: this machine lacks the CCAs as well, or the
     runs ask for a kernel other than stock, which only the lab has.
@@ -123,9 +126,9 @@ def _warning_on_ccas(runs: Sequence[Run]) -> str | None:
 
 
 def _host_lacks_cca(host: Host, cca: str) -> bool:
-    """Tries to use the CCA on a socket of the host; returns whether the kernel says ENOENT.
+    """Returns whether the host's kernel has neither the CCA nor its module.
 
-    Then it has neither the CCA nor its module. Raises CommandError.
+    Tries to use the CCA on a socket there: the kernel then answers ENOENT. Raises CommandError.
     """
     return transcript(host, python_command(_ASK, cca))[0] == _NO_SUCH_CCA
 
@@ -151,10 +154,11 @@ def _missing_in_lab(runs: Iterable[Run]) -> dict[str, _MissingCcas]:
 
 
 def _checkable_sender(run: Run) -> str | None:
-    """Returns the name of the host whose kernel must have the run's CCAs.
+    """Returns the name of the host whose kernel must have the run's CCAs: the source of the data,
+    or this machine for an emulated path.
 
-    For an emulated path that is this machine. None if it can't be checked: ccmix has no shell
-    there, or a command before the test may load the CCA.
+    Returns None if the kernel can't be checked: ccmix has no shell on the source, or a command
+    before the test may load the CCA.
     """
     if not isinstance(run.path, HostPath):
         return "localhost"
@@ -174,10 +178,11 @@ def _request_text(ccas: Sequence[str], runs: Iterable[Run]) -> str:
 
 
 def _warning_on_parameters(runs: Sequence[Run]) -> str | None:
-    """Returns a sentence on module parameters that the lab's own kernel would refuse; None if none.
+    """Returns a sentence on the module parameters that the lab's stock kernel would refuse; None if
+    it accepts all of them.
 
-    Raises UsageError if this machine does not have the parameter either, because the runs are then
-    not possible anywhere.
+    Raises UsageError if this machine does not have such a parameter, either, because the run is
+    then not possible anywhere.
     """
     if refused_everywhere := _parameter_refusals(
         run for run in runs if not _has_parameter_here(run)
@@ -192,15 +197,14 @@ def _warning_on_parameters(runs: Sequence[Run]) -> str | None:
 
 
 def _has_parameter_here(run: Run) -> bool:
-    """Returns whether this machine's kernel has the parameter of a run."""
+    """Returns whether this machine's kernel has the module parameter that a run sets."""
     wanted = run.path.module_parameter if isinstance(run.path, Topology) else None
     return wanted is not None and Path(FOLDER, wanted.path).exists()
 
 
 def _parameter_refusals(runs: Iterable[Run]) -> list[str]:
-    """Returns why the lab's own kernel refuses the module parameters of the runs.
-
-    Each sentence appears once, such as '[sweep]: tcp_bbr2 has no parameter ...'.
+    """Returns a sentence for each module parameter of the runs that the lab's stock kernel refuses,
+    such as '[sweep]: tcp_bbr2 has no parameter ...'; each sentence only once.
     """
     sentences: dict[str, None] = {}
     for run in runs:

@@ -76,9 +76,9 @@ class CommandGroup(click.Group):
         return [CompletionItem(name, help=COMMANDS[name]) for name in names] + options
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Parses the command line; --help and --version already print here.
+        """Parses the command line.
 
-        That may fail, for instance on a full disk.
+        --help and --version already print here, which may fail, for instance on a full disk.
         """
         try:
             return super().make_context(*args, **kwargs)
@@ -88,9 +88,11 @@ class CommandGroup(click.Group):
             raise click.ClickException(_message_and_status(error)[0]) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; exits with a message for errors that a user can fix, 130 after Ctrl-C.
+        """Runs the command. Exits with a message after an error that a user can fix, and with
+        status 130 after Ctrl-C.
 
-        click itself handles its own exceptions. A closed pipe (`ccmix ... | head`) ends it quietly.
+        click handles its own exceptions, and a closed pipe (`ccmix ... | head`), which ends the
+        command without a message.
         """
         try:
             return super().invoke(ctx)
@@ -107,10 +109,10 @@ class CommandGroup(click.Group):
 
 
 def _message_and_status(error: Exception) -> tuple[str, int]:
-    """Returns the message for the user and the exit status. Raises bugs (all other errors) again.
+    """Returns the message for the user and the exit status of an error that the user can fix.
 
-    An OSError without a file name comes from standard output, because ccmix names files in all
-    others.
+    Raises all other errors again, because they are bugs. An OSError that names no file comes from
+    writing to standard output: ccmix adds the file's name to every other OSError.
     """
     match error:
         case Failure():

@@ -81,7 +81,9 @@ def _command_section(words: tuple[str, ...], command: click.Command) -> Iterator
 
 
 def help_text(command: click.Command) -> Iterator[str]:
-    """Yields the lines of the page for a command's help text. Examples stay as they are."""
+    """Yields the lines of the page for a command's help text. Paragraphs are filled, but examples
+    keep their lines.
+    """
     for number, paragraph in enumerate(inspect.cleandoc(command.help or "").split("\n\n")):
         if number:
             yield ".PP"
@@ -104,6 +106,7 @@ def _option_lines(command: click.Command, context: click.Context) -> Iterator[st
 
 
 def _first_sentence(command: click.Command) -> str:
+    """Returns the first sentence of a help text in small letters, as NAME sections have it."""
     return (command.help or "").partition(".")[0].lower().replace("tcp", "TCP")
 
 

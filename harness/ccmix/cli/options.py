@@ -60,10 +60,11 @@ class PathType(click.Path):
     """Makes click read a Path, and completes it in a shell.
 
     Refuses an empty path, as from an unset shell variable, because Path('') is the working
-    directory, and a link that leads to itself, for which Path.resolve() would raise RuntimeError.
+    directory. Also refuses a link that leads to itself, for which Path.resolve() would raise
+    RuntimeError.
 
-    A shell offers files that match `completes`, endings of names below the folder that the user has
-    typed, such as '.ini'; if there are none, all files.
+    For completion, the shell offers the files whose names end with one of `completes`, such as
+    '.ini'. If there are no such files, or `completes` is empty, it offers all files.
     """
 
     def __init__(self, *, completes: tuple[str, ...] = (), **path_options: Any) -> None:
@@ -82,7 +83,9 @@ class PathType(click.Path):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Returns the files, and folders with such files, that begin with the typed text."""
+        """Returns the files with one of the endings, and the folders that contain such files, if
+        their names begin with the typed text; if there are none, click's own completions.
+        """
         folder, slash, typed_name = incomplete.rpartition("/")
         matching_files = [
             match
@@ -105,7 +108,7 @@ class PathType(click.Path):
 
 
 INI = (".ini",)
-ARCHIVES = (".zip", "/campaign.json")  # packed campaigns, and folders
+ARCHIVES = (".zip", "/campaign.json")  # packed campaigns, and folders of campaigns
 
 
 def _is_link_to_itself(path: Path) -> bool:
@@ -118,6 +121,7 @@ def _is_link_to_itself(path: Path) -> bool:
 
 
 def outdirs(*, required: bool) -> Decorator:
+    """Adds the argument OUTDIRS: folders of campaigns, or packed campaigns."""
     return click.argument("outdirs", type=PathType(completes=ARCHIVES), nargs=-1, required=required)
 
 
@@ -202,6 +206,7 @@ def collected(options_class: Callable[..., Any]) -> Decorator:
 
 
 def in_lab(help_text: str) -> Decorator:
+    """Adds the option --lab, which the command's function gets as `in_lab`."""
     return click.option("--lab", "in_lab", is_flag=True, help=help_text)
 
 
@@ -234,6 +239,7 @@ def outdir(help_text: str, *, required: bool = False) -> Decorator:
 
 
 def output(help_text: str = "Write to this file instead of standard output.") -> Decorator:
+    """Adds the option -o/--output, a file for what the command otherwise prints."""
     return click.option("-o", "--output", type=PathType(dir_okay=False), help=help_text)
 
 

@@ -116,7 +116,8 @@ def _cost_of_each_run(runs: Sequence[Run], given: PlanOptions) -> Iterator[dict[
     """Yields for each run its estimated real time and the guest's memory, for --format json.
 
     The time is None if it is not known. The memory is None for a run between real hosts, which
-    needs no guest; nor does --cost-from change its time.
+    needs no guest. The time of such a run does not depend on the speed of the machine, so
+    --cost-from does not change it.
     """
     relative_speed = _relative_speed(given)
     for run in runs:
@@ -130,9 +131,10 @@ def _cost_of_each_run(runs: Sequence[Run], given: PlanOptions) -> Iterator[dict[
 
 
 def _relative_speed(given: PlanOptions) -> float:
-    """Returns how fast the machine of --cost-from makes runs, relative to the cost model (1.0).
+    """Returns the speed of the machine that made the campaign of --cost-from, as a multiple of the
+    speed that the cost model assumes; 1.0 without --cost-from.
 
-    1.0 without --cost-from. Raises ArchiveError if that campaign can't be read.
+    Raises ArchiveError if that campaign can't be read.
     """
     if given.cost_from is None:
         return 1.0

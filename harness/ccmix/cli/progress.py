@@ -33,11 +33,12 @@ MARKS = {
     "skipped": "[yellow]skipped[/]",
 }
 COUNTED = {"failed": "failed", "skipped": "skipped", "limited": "not valid", "unknown": "unknown"}
-REFRESH_S = 0.5
-FINISHED = ("valid", "limited", "unknown")
-EXPECTS_EACH_S = 5.0
+REFRESH_S = 0.5  # the time between two movements of the bars
+FINISHED = ("valid", "limited", "unknown")  # the outcomes of a run that has a result
+EXPECTS_EACH_S = 5.0  # the time between two computations of the expected end
 MOST_BARS = 16  # more bars don't fit on a screen
-SAYS_END = 10  # times in a campaign, if there is no terminal
+# Without a terminal, a line with the expected end is printed after each tenth of the runs
+SAYS_END = 10
 
 
 @dataclass
@@ -71,7 +72,8 @@ class ProgressWatcher:
         """
         self._console = console
         self._end = ExpectedEnd(runs, in_lab)
-        self._end_text, self._end_at_s = "", 0.0  # as it was expected at a time of the clock
+        # The text about the expected end, and the time of the clock at which it was computed
+        self._end_text, self._end_at_s = "", 0.0
         self._total = len(runs)
         self._shows_each = at_a_time <= MOST_BARS
         self._ended = 0
@@ -168,10 +170,9 @@ class ProgressWatcher:
         self._update_overall_bar()
 
     def _completes_a_tenth(self) -> bool:
-        """Returns whether the run that has just ended completes another tenth of all runs.
-
-        Then a line with the expected end is printed. The last tenth does not count: all is done
-        then.
+        """Returns whether the run that has just ended completes another tenth of all runs, so that
+        a line with the expected end is printed. The last tenth does not count, because the campaign
+        has ended then.
         """
         tenths_before, tenths = (
             (ended * SAYS_END) // self._total for ended in (self._ended - 1, self._ended)
@@ -198,9 +199,8 @@ def _passed_share(running: _Running) -> float:
 
 
 def end_text(left_s: float) -> str:
-    """Returns when runs that take `left_s` seconds more will end: 'ends about 14:05 UTC'.
-
-    Has the date, too, if that is not today.
+    """Returns when runs that take `left_s` seconds more will end: 'ends about 14:05 UTC', or with
+    the date if it is not that of today.
     """
     now = datetime.datetime.now(datetime.UTC)
     end = now + datetime.timedelta(seconds=left_s)

@@ -158,10 +158,11 @@ def report(given: ReportOptions) -> None:
 
 
 def _default_page(outdir: Path, folder: Path) -> Path:
-    """Returns the file for the HTML page, without --output.
+    """Returns the file for the HTML page if the user gives no --output.
 
-    It is in the campaign's folder; for a packed campaign, whose `folder` is temporary, in the
-    working folder. `outdir` is the path that the user named.
+    `outdir` is the path that the user named: a campaign's folder, which then gets the page, or a
+    packed campaign. `folder` is where the campaign's files are, a temporary folder if it was
+    packed; its page goes into the working folder.
     """
     return outdir / "report.html" if folder == outdir else Path(f"{folder.name}-report.html")
 

@@ -194,9 +194,9 @@ def _reproduce(experiment: Experiment, given: ReproduceOptions) -> int:
 
 
 def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
-    """Returns the options with which `ccmix run` makes the runs of the experiment.
+    """Returns the options of `ccmix run` that make the runs of the experiment.
 
-    With --statement, they name only the runs that the statement needs.
+    With --statement, only the runs that this statement needs.
     """
     runs = planned(experiment.name, given.seed, full=given.full, tried=given.tried)
     return RunOptions(

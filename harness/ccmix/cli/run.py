@@ -253,10 +253,11 @@ def _machine(
 ) -> Machine:
     """Returns the object that makes single runs: in the lab, in namespaces, or between real hosts.
 
-    Outside the lab, first undoes changes that a killed run has left on this machine. If it emulates
-    paths in network namespaces, locks this machine against other campaigns. Raises ConnectError if
-    another campaign has the lock, and UsageError if this machine can't emulate, or if a host lacks
-    a CCA.
+    Outside the lab, first undoes changes that a killed run has left on this machine. If runs are
+    emulated in network namespaces, locks this machine against other campaigns.
+
+    Raises ConnectError if another campaign has the lock, and UsageError if this machine can't
+    emulate paths, or if a host lacks a CCA.
     """
 
     if given.in_lab:
@@ -279,10 +280,11 @@ def _machine(
 
 
 def _hosts_machine(runs: Sequence[Run], given: options.RunOptions, hosts: Hosts) -> HostsMachine:
-    """Connects to all hosts without which the runs are not possible, and returns their machine.
+    """Connects to the hosts without which the runs are not possible, and returns the object that
+    makes the runs.
 
-    These are the sources that have a shell, and the hosts on which netem emulates the path. Each
-    connection may take as long as the most patient run that uses the host allows.
+    These hosts are the sources on which ccmix has a shell, and the hosts on which netem emulates
+    the path. Connecting to a host may take as long as the largest connect-timeout of its runs.
     """
 
     cca_program = _cca_program(runs)
@@ -303,9 +305,9 @@ def _hosts_machine(runs: Sequence[Run], given: options.RunOptions, hosts: Hosts)
 
 
 def _cca_program(runs: Sequence[Run]) -> Path | None:
-    """Returns ccmix-cca, which loads CCAs on hosts; None if it is missing and no run needs it.
+    """Returns the path of ccmix-cca, the program that loads CCAs on hosts.
 
-    Raises ToolError if a run needs it.
+    If it is missing, returns None if no run loads a CCA, and otherwise raises ToolError.
     """
     try:
         return find_cca()

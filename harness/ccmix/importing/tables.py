@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ccmix.importing import times
 from ccmix.importing.values import (
@@ -23,7 +24,8 @@ from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA
 from ccmix.model.results import ImportOverrides
 
-# The names of a column in each role, without the unit.
+# A role is what a column means for ccmix, such as goodput. These are the names that a column may
+# have in each role, without the unit.
 ROLES = {
     "dst": ("dst", "host", "destination", "receiver"),
     "src": ("src", "source", "sender"),
@@ -40,12 +42,20 @@ ROLES = {
 }
 RATES_BPS = {"bps": 1.0, "kbps": 1e3, "mbps": 1e6, "gbps": 1e9, "tbps": 1e12}
 TIMES_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
-# Units and maximum of a role
-_UNITS = {
-    "goodput": (RATES_BPS, MOST_RATE_BPS),
-    "throughput": (RATES_BPS, MOST_RATE_BPS),
-    "rtt": (TIMES_S, MOST_TIME_S),
-    "duration": (TIMES_S, MOST_TIME_S),
+
+
+class _Quantity(NamedTuple):
+    """Describes the numbers of a role whose columns have a unit in their names."""
+
+    units: Mapping[str, float]  # factors to SI units, by the unit's name
+    maximum: float  # in SI units
+
+
+_QUANTITIES = {
+    "goodput": _Quantity(RATES_BPS, MOST_RATE_BPS),
+    "throughput": _Quantity(RATES_BPS, MOST_RATE_BPS),
+    "rtt": _Quantity(TIMES_S, MOST_TIME_S),
+    "duration": _Quantity(TIMES_S, MOST_TIME_S),
 }
 MOST_STREAMS = 100_000
 UNCLEAR = (
@@ -88,14 +98,23 @@ HARNESS_COLUMNS = (
 _ROWS = re.compile(r"\s*\[\s*\[")
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Says what the columns of a table mean. `at` maps each role, such as goodput, to the index of
-    its column and the factor of its unit; `names` are all columns, and `settings` the indexes of
-    --setting.
+class Column(NamedTuple):
+    """Says where the values of a role are: the column's index in a line, and the factor that turns
+    its numbers into SI units.
     """
 
-    at: Mapping[str, tuple[int, float]]
+    index: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Says what the columns of a table mean. `by_role` has the column of each role, such as
+    goodput; `names` are the names of all columns in the header, and `settings` the indexes of the
+    columns that the user names with --setting.
+    """
+
+    by_role: Mapping[str, Column]
     names: tuple[str, ...]
     settings: tuple[int, ...]
 
@@ -115,31 +134,30 @@ class ForeignLine:
     began_s: float | None  # since 1970
 
 
-def find_columns(header: Sequence[str]) -> Mapping[str, tuple[int, float]] | None:
-    """Returns the index and the unit's factor of the column for each role of ROLES, by the names in
-    the header: 'throughput_Gbps' gives {'throughput': (index, 1e9)}.
+def find_columns(header: Sequence[str]) -> Mapping[str, Column] | None:
+    """Returns the column of each role (such as goodput) that the header of a table has, found by
+    the names in ROLES: 'throughput_Gbps' gives {'throughput': Column(index, 1e9)}.
 
     Returns None if no column has a rate, which every table of results has.
     """
-    column_by_role: dict[str, tuple[int, float]] = {}
-    for number, name in enumerate(header):
+    column_by_role: dict[str, Column] = {}
+    for index, name in enumerate(header):
         for role, names in ROLES.items():
-            if (
-                role not in column_by_role
-                and (
-                    factor := _unit_factor(name, names, _UNITS[role][0] if role in _UNITS else None)
-                )
-                is not None
-            ):
-                column_by_role[role] = (number, factor)
+            units = _QUANTITIES[role].units if role in _QUANTITIES else None
+            factor = _unit_factor(name, names, units)
+            if role not in column_by_role and factor is not None:
+                column_by_role[role] = Column(index, factor)
     return column_by_role if column_by_role.keys() & {"goodput", "throughput"} else None
 
 
 def _unit_factor(
     name: str, names: Sequence[str], units: Mapping[str, float] | None
 ) -> float | None:
-    """Returns the factor of the unit at the end of a column's name, such as 1e6 for 'goodput_Mbps';
-    None if the rest is not one of `names`. `units` None: the role has no unit, so the factor is 1.
+    """Returns the factor of the unit at the end of a column's name, such as 1e6 for 'goodput_Mbps'.
+    Returns None if the part before the unit is not one of `names`, or the unit is unknown.
+
+    `units` has the factors by the unit's name; None if such a column has no unit, whose factor is
+    then 1.
     """
     plain_name = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
     if units is None:
@@ -149,8 +167,8 @@ def _unit_factor(
 
 
 def delimiter_of(header: str) -> str:
-    """Returns the delimiter of a CSV table: the one of , ; and tab that its header has
-    most often.
+    """Returns the delimiter of a CSV table: comma, semicolon or tab, whichever occurs most often
+    in its header.
     """
     return max(_DELIMITERS, key=header.count)
 
@@ -231,26 +249,27 @@ def _read_line(cells: Sequence[str], columns: Columns, location: str, number: in
         )
 
     def cell(role: str) -> str | None:
-        """Returns the text in the column of a role; None if it is empty or there is no
-        such column.
+        """Returns the text of this line in the column of a role, such as 'goodput'; None if the
+        text is empty or the table has no such column.
         """
-        at = columns.at.get(role)
-        return (cells[at[0]].strip() or None) if at else None
+        column = columns.by_role.get(role)
+        return (cells[column.index].strip() or None) if column else None
 
-    def number_of(role: str, most: float | None = None) -> float | None:
-        """Returns the number in the column of a role in SI units, None if it is empty. `most` is
-        the maximum of a role without a unit.
+    def number_of(role: str, maximum: float | None = None) -> float | None:
+        """Returns the number of this line in the column of a role, such as 'goodput', in SI units;
+        None if there is none. Raises SourceError if it is larger than `maximum`, whose default is
+        that of _QUANTITIES; roles that are not there need it.
         """
         text = cell(role)
         if text is None:
             return None
+        column = columns.by_role[role]
         try:
-            return read_number(text, most or _UNITS[role][1], columns.at[role][1])
+            return read_number(text, maximum or _QUANTITIES[role].maximum, column.factor)
         except ValueError as error:
-            column = columns.names[columns.at[role][0]]
             raise SourceError(
-                f"{location}: {column}: '{text[:40]}' {error}: fix it, or leave it empty if it is "
-                "unknown"
+                f"{location}: {columns.names[column.index]}: '{text[:40]}' {error}: fix it, or "
+                "leave it empty if it is unknown"
             ) from error
 
     streams = number_of("streams", MOST_STREAMS)
@@ -270,7 +289,7 @@ def _read_line(cells: Sequence[str], columns: Columns, location: str, number: in
         test=cell("test"),
         identity=(
             *(cell(role) for role in ("dst", "src", "entry", "test", "streams", "duration")),
-            *(cells[at].strip() for at in columns.settings),
+            *(cells[index].strip() for index in columns.settings),
         ),
         group=GroupSums(
             cca=writable(cell("cca") or DEFAULT_CCA),
@@ -287,8 +306,8 @@ def _read_line(cells: Sequence[str], columns: Columns, location: str, number: in
 
 
 def _moment_s(text: str | None) -> float | None:
-    """Returns a time as seconds since 1970, from ISO 8601 (UTC if it has no zone) or from such
-    seconds; None for other text.
+    """Reads a time as seconds since 1970: from ISO 8601 (UTC if it has no zone), or from a number
+    of such seconds. Returns None for other text.
     """
     moment = times.iso_s(text or "")
     if moment is None:
@@ -306,14 +325,15 @@ def _continues_test(test_lines: Sequence[ForeignLine], line: ForeignLine) -> boo
 
 
 def _possible_settings(line: ForeignLine, columns: Columns) -> dict[str, str]:
-    """Returns the columns, with their values, that may be settings instead of results: those with
-    words, such as 'fq_codel', and those with names like settings, such as 'buffer'.
+    """Returns the values of a line that may be settings instead of results, by column: values that
+    are words, such as 'fq_codel', and those of columns that have names like settings, such as
+    'buffer'. Columns with a role, and those of --setting, are left out.
     """
-    known_columns = {at for at, _ in columns.at.values()} | set(columns.settings)
+    known_indexes = {column.index for column in columns.by_role.values()} | set(columns.settings)
     return {
         name: text.strip()
-        for at, (name, text) in enumerate(zip(columns.names, line.text, strict=True))
-        if at not in known_columns
+        for index, (name, text) in enumerate(zip(columns.names, line.text, strict=True))
+        if index not in known_indexes
         and name
         and (_WORD.fullmatch(text.strip()) or name.lower() in _LIKE_SETTINGS)
     }
@@ -326,14 +346,14 @@ def _foreign_run(
     overrides: ImportOverrides,
     unclear: bool,
 ) -> ForeignRun:
-    """Makes a run of the lines of one test. `unclear` is whether lines next to them may belong to
-    the same test, which a diagnostic then says.
+    """Makes a run of the lines of one test, which have one CCA each. With `unclear`, the lines
+    before or after them may belong to the same test, and a diagnostic of the run says this.
     """
     first = lines[0]
     dst, src, entry = first.identity[:3]
-    streams_of_ccas = [
-        first.group.streams // len(lines) + (at < first.group.streams % len(lines))
-        for at in range(len(lines))
+    streams_of_ccas = [  # the streams of the test, shared as evenly as possible
+        first.group.streams // len(lines) + (number < first.group.streams % len(lines))
+        for number in range(len(lines))
     ]
     if first.group.streams and not all(streams_of_ccas):
         raise SourceError(
@@ -354,7 +374,7 @@ def _foreign_run(
         groups=tuple(map(Group, ccas)),
         streams=first.group.streams,
         entry=entry,
-        settings={columns.names[at]: first.text[at].strip() for at in columns.settings},
+        settings={columns.names[index]: first.text[index].strip() for index in columns.settings},
         src=src,
         dst=dst,
         duration_s=first.duration_s,
@@ -448,5 +468,7 @@ def rename_columns(header: Sequence[str], name: str, columns: str) -> list[str]:
 
 
 def _unless_taken(cell: str, taken: set[str]) -> str:
-    """Returns the name of a column; marked as '(theirs)' if another column was renamed to it."""
+    """Returns the name of a column that keeps its name; 'NAME (theirs)' if another column was
+    renamed to NAME. `taken` has the new names of renamed columns in small letters.
+    """
     return f"{cell} (theirs)" if cell.lower() in taken else cell
