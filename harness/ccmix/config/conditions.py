@@ -189,8 +189,8 @@ class Conditions:
     ) -> None:
         """Reports a contradiction at the line of its key, which is in the entry or in its topology.
 
-        `sections` are the entry's section and, for an emulated path, its topology's; `swept` are
-        the swept values as written, which the message names if the contradicting key is swept.
+        `sections` are the section of the entry and, for an emulated path, that of its topology.
+        `swept` are the swept values as written; if the key is swept, the message names its value.
         """
         key, message = contradiction.key, str(contradiction)
         if key and (value := swept.get(key)):
@@ -209,8 +209,11 @@ class Conditions:
         defaults: PathDefaults,
     ) -> Iterator[Condition]:
         """Yields the conditions of one combination of swept values between real hosts, one for each
-        destination. The arguments are those of _emulated_condition(); `defaults` come from the
-        command line and from the file of profiles.
+        destination. Reports values that contradict each other.
+
+        `values` are the swept values as written, `settings` all values of the entry by key,
+        `parameter` a swept kernel module parameter. `defaults` has further values from the command
+        line and from the file of profiles.
         """
         for row, dst in self._destinations(settings):
             if not self._profile_is_known(section, settings, row, dst, defaults):
@@ -261,8 +264,8 @@ class Conditions:
         dst: Destination,
         defaults: PathDefaults,
     ) -> bool:
-        """Returns whether the destination's netem profile exists, or it has none. Reports a missing
-        profile at the place that names it: the list of hosts (`row`), or the entry.
+        """Returns whether the destination names no netem profile, or one that exists. Reports an
+        unknown profile at the place that names it: the list of hosts (`row`), or the entry.
         """
         if dst.profile is None or dst.profile in defaults.profiles:
             return True
@@ -287,7 +290,7 @@ class Conditions:
 
 
 def _describes_test(section: ini.Section) -> bool:
-    """Returns whether an entry sets or sweeps the keys of a test (cca, streams), so that its
-    flows.NAME are only cross traffic for this test.
+    """Returns whether an entry sets or sweeps cca or streams, the keys of an iperf3 test. The
+    traffic of its keys flows.NAME is then cross traffic for this test.
     """
     return any(section.own.get(name) for key in TEST_KEYS for name in (key, f"sweep.{key}"))

@@ -211,8 +211,8 @@ class _Reader:
         return enabled
 
     def _is_entry(self, section: ini.Section) -> bool:
-        """Returns whether a section is an entry: neither a topology nor [default] as the original
-        ESnet harness wrote it, about which it reports a notice or a problem.
+        """Returns whether a section is an entry. A topology is none, and neither is a [default] as
+        in files of the original ESnet harness, about which a notice or a problem is reported.
         """
         if _topology_name(section) is not None:
             return False
@@ -261,8 +261,9 @@ class _Reader:
             return None
 
     def _read_profiles(self, name: str | None) -> Mapping[str, Profile] | None:
-        """Returns the netem profiles in the file that the entry's key profile-file names; none
-        without this key. Returns None if the file has mistakes, which are reported only once.
+        """Returns the netem profiles, by name, in the file that the entry's key profile-file names
+        (`name`); {} if the entry does not have this key. Returns None if the file has mistakes,
+        which are reported only for the first entry that names the file.
         """
         if name is None:
             return {}
@@ -316,8 +317,8 @@ class _Reader:
         return self._with_default_section(section, settings)
 
     def _with_default_section(self, section: ini.Section, read_here: Settings) -> Settings:
-        """Adds the settings of [DEFAULT] to those read from a section (`read_here`), which override
-        them. An empty value in the section unsets the key.
+        """Returns the settings read from a section (`read_here`), and those of [DEFAULT] for keys
+        that the section does not have. An empty value in the section unsets the key.
         """
         texts = {key: text for key, text in (section.inherited | section.own).items() if text}
         return {
@@ -401,9 +402,9 @@ class _Reader:
         )
 
     def _entry_type(self, section: ini.Section) -> EntryType:
-        """Returns the type of an entry, which decides what keys it may have: on an emulated path
-        (topology), or between real hosts (dst) with src-cmd, through pScheduler, or with ccmix's
-        own iperf3.
+        """Returns the type of an entry, which decides what keys it may have. An entry is on an
+        emulated path (it has a topology), or between real hosts (it has a dst): with src-cmd,
+        through pScheduler, or with ccmix's own iperf3.
 
         The entry's own topology or dst overrides that of [DEFAULT], which overrides a list of
         hosts.
@@ -635,9 +636,9 @@ class _Reader:
     def _with_defaults(
         self, section: ini.Section, keys: KeyTable, given: Settings, swept: Mapping[str, Sweep]
     ) -> Settings:
-        """Adds the default of each key in `keys` that is neither given nor swept, and reports
-        required keys that are missing. The result has only keys in `keys`, with members of families
-        such as host.NAME.
+        """Returns the `given` settings of the keys in `keys`, and the defaults of those that are
+        neither given nor swept. Reports required keys that are missing. For a family in `keys`,
+        such as host.NAME, the result has the given members (host.h1).
         """
         settings: Settings = {}
         step_defaults = DEFAULTS_OF_STEPS if _is_path_type(given) else {}
@@ -680,8 +681,8 @@ def _is_path_type(given: Settings) -> bool:
 
 
 def _any_given(given: Iterable[str], names: Iterable[str]) -> bool:
-    """Returns whether one of the names is given. A name such as host.NAME stands for all keys of
-    its family, host.h1 and so on.
+    """Returns whether one of `names` is among the keys that are `given`. The name of a family, such
+    as host.NAME, stands for all keys of the family, such as host.h1.
     """
     families = tuple(name.partition(".")[0] + "." for name in names if "." in name)
     return any(key in names or key.startswith(families) for key in given)

@@ -115,9 +115,9 @@ _DELAYED = re.compile(r"(?P<rest>.*)\+(?P<delay>[\d.]+(?:us|ms|s|m|min|h))", re.
 class Line:
     """Holds the value of a key flows.NAME: the hosts that send, and what each of them sends.
 
-    It is read before the path is known, so `source` has no name and host yet, and a workload no
-    flow sizes. `load` is a workload's share of the bottleneck's rate, from which its rate follows;
-    None otherwise. `source` is None for 'none': the hosts send nothing.
+    The value is read before the path is known. So `source` has no name and no host yet, and if it
+    is a workload, no flow sizes. `source` is None for the value 'none': the hosts send nothing.
+    `load` is set for a workload that sends a share of the bottleneck's rate.
     """
 
     hosts: tuple[str, ...]
@@ -367,10 +367,11 @@ def test_with_cross_traffic(
 def _with_path_values(
     source: TrafficSource, load: float | None, path: Topology, folder: Path
 ) -> TrafficSource:
-    """Returns a workload with the points of its flow size distribution, and its offered rate
-    computed from `load`, a share of the bottleneck's rate. Returns other sources unchanged.
+    """Returns a workload with the sizes of its flows and its offered rate; other sources unchanged.
 
-    Raises ValueError if the distribution is unknown or all of its flows are empty.
+    The sizes are points of the distribution that the workload names (built in, or a file relative
+    to `folder`). The rate follows from `load`, a share of the bottleneck's rate (None: the workload
+    has its rate). Raises ValueError if the distribution is unknown or all of its flows are empty.
     """
     if not isinstance(source, WorkloadSource):
         return source

@@ -204,9 +204,11 @@ def _posting_to_end_s(traffic_s: float) -> float:
 def _schedule_contradiction(
     path: HostPath, traffic: Traffic, task: PschedulerTask
 ) -> tuple[str, str] | None:
-    """Returns a contradiction between times of a task (slip, wait, repeat) as its key and a
-    message: the wait for a slot, or the time from one run to the next, is too short. None if there
-    is none.
+    """Returns a contradiction between the times of a task, as a key and a message; None if there is
+    none.
+
+    pScheduler may delay a run by up to `slip`, so `wait` (for the run's result) must not be
+    shorter. `repeat` (from one run to the next) must not be shorter than a run.
     """
     if task.wait_s < task.slip_s:
         slip, wait = format_time(task.slip_s), format_time(task.wait_s)
@@ -233,8 +235,8 @@ def _schedule_contradiction(
 
 
 def _budget_contradiction(path: HostPath, traffic: Traffic) -> tuple[str, str] | None:
-    """Returns a contradiction if rate-budget, the most data in a period, is set although nothing
-    limits how much one run sends.
+    """Returns a contradiction, as a key and a message, if rate-budget (the most data in a period)
+    is set although nothing limits how much one run sends. None if there is none.
     """
     if not path.rate_budget or most_sent_bytes(path, traffic) is not None:
         return None
@@ -325,8 +327,8 @@ def host_path(
 
 
 def _src(settings: Settings, by_pscheduler: bool) -> str:
-    """Returns the sending host. For pScheduler without the key src-host it is only a name, to which
-    ccmix does not connect.
+    """Returns the sending host, on which ccmix runs commands. If pScheduler makes the traffic and
+    the key src-host is not set, it is only a name, and ccmix does not connect to it.
     """
     if by_pscheduler and not settings.get("src-host"):
         return str(settings["src"])
@@ -429,8 +431,8 @@ def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, st
 
 
 def _netem_contradiction(path: HostPath) -> tuple[str | None, str] | None:
-    """Returns a contradiction if netem has settings but no device, or a delay in each direction but
-    only one device.
+    """Returns a contradiction, as a key and a message, if netem has settings but no device, or a
+    delay in each direction but only one device. None if there is none.
     """
     if path.netem and not path.netem_at:
         return None, (
@@ -446,8 +448,9 @@ def _netem_contradiction(path: HostPath) -> tuple[str | None, str] | None:
 
 
 def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
-    """Returns a contradiction if two of pacing, a profile and netem act on the same device, because
-    a device has only one root queue discipline.
+    """Returns a contradiction, as a key and a message, if two of these act on the same device:
+    pacing, a profile, and netem. A device has only one root queue discipline. None if there is
+    none.
     """
     is_paced = traffic.pacing_bps is not None
     if is_paced and path.profile and path.nic in (None, path.profile_device):

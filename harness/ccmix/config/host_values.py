@@ -104,9 +104,7 @@ def read_device(text: str) -> str:
 
 
 def read_alias(text: str) -> str:
-    """Reads the short name that a user gives a destination; results are stored in a folder of this
-    name.
-    """
+    """Reads an alias: the short name of a destination, which also names a folder of the results."""
     if len(text.encode()) > MOST_ALIAS or not _ALIAS.fullmatch(text):
         raise ValueError(
             f"is not an alias: write up to {MOST_ALIAS} letters, digits, spaces and . _ : % @ + -"
@@ -176,8 +174,8 @@ class ParameterSweep:
     """Describes a sweep over values of a kernel module parameter, such as
     tcp_bbr2/parameters/loss_thresh (below /sys/module).
 
-    If the parameter is a list, `element` is the element that varies, counted from 1; None: all of
-    it.
+    If the parameter is a list, `element` is the number of the element that varies, counted from 1.
+    None: the whole parameter varies.
     """
 
     path: str

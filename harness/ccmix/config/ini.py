@@ -99,8 +99,8 @@ def section_name(text: str) -> str:
 
 
 def _without_comment(value: str) -> str:
-    """Returns a value; empty if all of it is a comment, because people write 'dst = # get from
-    file'.
+    """Returns a value, or '' if it is a single line that is a comment, because people write 'dst =
+    # get from file'.
     """
     return "" if value.startswith(("#", ";")) and "\n" not in value else value
 

@@ -145,8 +145,11 @@ class _ProfileReader:
     def _mapping(
         self, node: yaml.Node | None, described_as: str, example: str
     ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Returns the entries of a YAML mapping by key: the node of the key, for its line, and that
-        of the value. Adds a problem if it is something else, with what it should be and an example.
+        """Returns the entries of a YAML mapping by key, each as the node of the key (which has the
+        line) and the node of the value.
+
+        Adds a problem if the node is not a mapping or repeats a key. In its message, `described_as`
+        names the node, such as 'profiles', and `example` shows what to write.
         """
         values: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         if not isinstance(node, yaml.MappingNode):

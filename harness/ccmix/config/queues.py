@@ -94,8 +94,8 @@ _KINDS: Mapping[str, tuple[Callable[[str], float], Callable[[float], str]]] = {
 
 
 def _read_range(row: str) -> Range:
-    """Reads the range of a parameter in a row of queues.toml: kind, least and most, as 'time 10us
-    1h'.
+    """Reads the range of a parameter from its text in queues.toml, such as 'time 10us 1h': the kind
+    of the value, its minimum and its maximum.
     """
     kind, least, most = row.split()
     if kind == "power":
@@ -161,8 +161,8 @@ def read_sender_queue(text: str) -> Queue:
 
 
 def _checked_averages(queue: Queue) -> Queue:
-    """Returns the same queue. Raises ValueError if it is RED, CHOKe or SFQ and tc would refuse its
-    thresholds or its averaging.
+    """Returns the same queue. Raises ValueError if tc would refuse the thresholds or the averaging
+    of RED, CHOKe or SFQ. Other queue disciplines are not checked.
     """
     if refusal := red_refusal(queue):
         raise ValueError(refusal)

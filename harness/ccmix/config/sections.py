@@ -112,8 +112,10 @@ def hint_for_key(word: str, known: KeyTable, in_topology: bool) -> str:
 
 def hint_for_synonym(word: str, known: KeyTable, in_topology: bool) -> str:
     """Returns a hint for a word that people write for another key: '; write rate = 1gbit (rate of
-    the bottleneck)' for 'bandwidth'. Empty for other words. The arguments are those of
-    hint_for_key().
+    the bottleneck)' for 'bandwidth'. Empty for other words.
+
+    `known` are the keys that the section may have. With `in_topology`, the hint also covers keys of
+    the [topology NAME] section to which the entry belongs.
     """
     searched_word = word.lower().replace("_", "-")
     for keys, words in MEANT:
@@ -188,7 +190,8 @@ def _read_sweep(
     wrong.
 
     `name` is the key of the sweep as written, such as sweep.rate, and `key` the key that it sweeps.
-    Returns None if the entry has no such key; a sweep without values if the list is wrong.
+    `known` are the keys that the entry may have. Returns None if `key` is not one of them, and a
+    sweep without values if the list is wrong.
     """
     separator = "\n" if "\n" in text.strip() or text.startswith("\n") else ","
     values = tuple(value.strip() for value in text.split(separator) if value.strip())

@@ -43,7 +43,7 @@ MOST_HOSTS = 254  # each has its own third byte in its addresses
 MOST_DELAY_S = 4.0
 LEAST_RATE_BPS = 1e5
 LEAST_WINDOW_BYTES, MOST_WINDOW_BYTES = 65536, 256 * 2**20
-MOST_LOSS = 0.5  # in the mean
+MOST_LOSS = 0.5  # the share of all packets that a path may lose in the long run
 RESERVED_NAMES = (*ROUTERS, RECEIVER, "localhost")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,23}", re.ASCII)
 _RANGE = re.compile(
@@ -52,12 +52,12 @@ _RANGE = re.compile(
 )
 
 
-def _check_mean_loss(loss: Loss | None, most_share: float) -> None:
-    """Raises ValueError if more than the share `most_share` of all packets is lost in the
-    long run.
+def _check_mean_loss(loss: Loss | None, max_share: float) -> None:
+    """Raises ValueError if more than the share `max_share` of all packets is lost in the long
+    run.
     """
-    if loss and loss.mean > most_share:
-        mean, most = format_percent(loss.mean), format_percent(most_share)
+    if loss and loss.mean > max_share:
+        mean, most = format_percent(loss.mean), format_percent(max_share)
         raise ValueError(
             f"loses {mean} of all packets, but connections need a path that loses at most {most}"
         )
@@ -65,12 +65,14 @@ def _check_mean_loss(loss: Loss | None, most_share: float) -> None:
 
 def read_path_loss(text: str) -> Loss | None:
     """Reads a random loss such as '0.025%', or bursts of losses from netem's Gilbert-Elliott model,
-    'gemodel P [R [1-H [1-K]]]'. Returns None for no loss.
+    'gemodel P [R [1-H [1-K]]]', whose parameters are percentages. Returns None for no loss.
+
+    Raises ValueError if more than MOST_LOSS of all packets would be lost in the long run.
     """
-    model, *shares = text.split() or [""]
+    first_word, *parameters = text.split() or [""]
     path_loss = (
-        read_shares_of_loss(shares, "gemodel")
-        if model == "gemodel"
+        read_shares_of_loss(parameters, "gemodel")
+        if first_word == "gemodel"
         else read_shares_of_loss([text], "random")
     )
     _check_mean_loss(path_loss, MOST_LOSS)
@@ -157,8 +159,9 @@ _QUEUE_WORD = "sender-qdisc"
 
 
 def _read_sender_fields(words: Sequence[str], known_words: Collection[str]) -> dict[str, Any]:
-    """Reads the words of 'delay 5ms loss gemodel 1% 10%' as values by the names of the fields of
-    model.Sender; delays stay under the words delay, rtt, data-delay and ack-delay.
+    """Reads settings such as 'delay 5ms loss gemodel 1% 10%', split into words. Returns their
+    values by the names of the fields of model.Sender, but delays by the words delay, rtt,
+    data-delay and ack-delay. `known_words` are the names that are allowed.
     """
     fields = {}
     for name, value in settings(words, known_words, long=("loss",)).items():
@@ -247,9 +250,8 @@ def read_changes(text: str) -> tuple[Change, ...]:
 
 
 def _changed_values(change: Change) -> list[tuple[str, str | None]]:
-    """Returns the values that a change sets, each as its name and its sender (None: of all
-    senders), such as [('data', 'h2'), ('ack', 'h2')] for 'h2 delay 20ms'. So a value that is set
-    twice is found.
+    """Returns what a change sets, to find values that are set twice: pairs of a name and a sender
+    (None: all senders), such as [('data', 'h2'), ('ack', 'h2')] for 'h2 delay 20ms'.
     """
     if isinstance(change, DelayChange):
         directions = ("data", "ack") if change.direction == "both" else (change.direction,)

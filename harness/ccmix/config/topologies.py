@@ -88,8 +88,8 @@ def topology(settings: Mapping[str, Any], parameter: ModuleParameter | None = No
 
 
 def _policer(settings: Mapping[str, Any]) -> Policer | None:
-    """Returns the policer before the bottleneck, None without one. Its burst may follow from the
-    rate.
+    """Returns the policer before the bottleneck; None if the path has no policer. If the user does
+    not give the policer's burst, it follows from the rate, MTU and offloads of the path.
     """
     written: WrittenPolicer | None = settings["policer"]
     return (
@@ -149,7 +149,7 @@ def _senders(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
 
 def _first_delays(name: str, candidates: Sequence[Delays]) -> tuple[float, float]:
     """Returns a host's one-way delays of data and of ACKs in seconds, each from the first of
-    `candidates` that sets it. Raises Contradiction if none does.
+    `candidates` that sets this delay. Raises Contradiction if no candidate sets one of the delays.
     """
     data_s = next((given.data_s for given in candidates if given.data_s is not None), None)
     acks_s = next((given.acks_s for given in candidates if given.acks_s is not None), None)
@@ -172,8 +172,9 @@ def _first_delays(name: str, candidates: Sequence[Delays]) -> tuple[float, float
 
 
 def _timed_changes(settings: Mapping[str, Any], hosts: Sequence[str]) -> tuple[Change, ...]:
-    """Returns the changes of the path during a run, from keys such as 'at.60s = rate 500mbit', by
-    time. Raises Contradiction if one is too late to have an effect, or its host is not in `hosts`.
+    """Returns the changes of the path during a run, from keys such as 'at.60s = rate 500mbit',
+    sorted by time. Raises Contradiction if a change is too late to have an effect, if two keys have
+    the same time, or if a change is for a host that is not in `hosts`.
     """
     changes: list[Change] = []
     key_by_time: dict[float, str] = {}
@@ -226,11 +227,13 @@ def traffic_of_sources(settings: Mapping[str, Any], sources: Sequence[TrafficSou
 
 def check_ccas(traffic: Traffic) -> None:
     """Checks that each CCA is in Linux or one of ccmix's BBR versions. Called only for the stock
-    kernel: kernels that users build for the lab may have more CCAs. Raises Contradiction.
+    kernel: kernels that users build for the lab may have more CCAs. Raises Contradiction with the
+    key of the source of traffic that has an unknown CCA.
     """
     for source in traffic.sources:
+        source_alone = replace(traffic, sources=(source,))
         try:
-            check_known(replace(traffic, sources=(source,)).ccas)
+            check_known(source_alone.ccas)
         except ValueError as error:
             raise Contradiction(
                 f"flows.{source.name}" if source.name else "cca", str(error)
@@ -476,8 +479,8 @@ def _check_policer(path: Topology) -> None:
 
 
 def _check_ack_bottleneck(path: Topology) -> None:
-    """Checks the buffer of the bottleneck that ACKs pass: in BDP it needs a delay, and tc limits
-    it.
+    """Checks the buffer of the bottleneck that ACKs pass: a buffer in BDP needs a path with a
+    delay, and tc limits the size. Raises Contradiction.
     """
     bottleneck = path.ack_bottleneck
     if bottleneck is None:

@@ -48,10 +48,10 @@ Settings = Mapping[str, Any]  # the values of an entry and of its path, by key
 
 @dataclass(frozen=True)
 class Kind:
-    """Describes a form of values: `name` and `unit` say it to people, `read` turns a text into the
-    value.
+    """Describes a kind of values: `name` and `unit` describe it to users, and `read` turns a text
+    into the value.
 
-    `shown` is whether a message may quote a wrong value; not if it may contain a password.
+    `shown` is whether a message may quote a wrong value: False if it may contain a password.
     """
 
     name: str
@@ -61,8 +61,8 @@ class Kind:
 
 
 def read_named(name: str, text: str, read: Callable[[str], Any], hint: str = "") -> Any:
-    """Reads a value that follows a name, such as the '5ms' of 'delay 5ms'. An error names both, and
-    ends with `hint`.
+    """Reads a value that follows a name, such as the '5ms' of 'delay 5ms'. The message of a
+    ValueError begins with name and value, and ends with `hint`.
     """
     try:
         return read(text)
@@ -71,7 +71,7 @@ def read_named(name: str, text: str, read: Callable[[str], Any], hint: str = "")
 
 
 def read_part(text: str, read: Callable[[str], Any]) -> Any:
-    """Reads one part of a longer value; an error begins with this part."""
+    """Reads one part of a longer value. The message of a ValueError begins with this part."""
     try:
         return read(text)
     except ValueError as error:
@@ -130,8 +130,8 @@ def _read_text_or_off(text: str) -> str | None:
 
 
 def _read_limits(text: str) -> tuple[str, ...]:
-    """Reads a list of limits: reasons other than the path, such as a busy CPU, for which a run is
-    marked as limited.
+    """Reads a list of limits, which are kinds of findings, such as 'cpu': reasons why a run is not
+    valid.
     """
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
@@ -231,8 +231,8 @@ def _read_pacing(text: str) -> float | None:
 
 
 def _sweep_line(key: str, text: str) -> str:
-    """Returns the INI line that sweeps a key over these values, for a user who wrote a list as one
-    value: 'sweep.pacing = 1gbit, 2gbit'. A long list is shortened.
+    """Returns the INI line that sweeps a key over the values in `text`, 'sweep.pacing = 1gbit,
+    2gbit', for a user who wrote a list where a single value is needed. A long list is shortened.
     """
     values = [value.strip() for value in text.split(",") if value.strip()]
     return (
@@ -371,11 +371,12 @@ CORES = Kind("list of cores", "", _read_cores)
 def settings(
     words: Sequence[str], known: Collection[str], long: Collection[str] = ()
 ) -> dict[str, str]:
-    """Splits words such as 'delay 5ms loss gemodel 1% 10%' into values by name: {'delay': '5ms',
-    ...}.
+    """Returns values by name from words such as 'delay 5ms loss gemodel 1% 10%': {'delay': '5ms',
+    'loss': 'gemodel 1% 10%'}.
 
-    `known` are the names. A value is one word, but that of a name in `long` goes on to the next
-    name. Raises ValueError for an unknown name, one without a value, and one that is given twice.
+    `known` are the names. A value is one word, but the value of a name in `long` has all words up
+    to the next name. Raises ValueError for an unknown name, a name without a value, and a name that
+    is given twice.
     """
     values: dict[str, str] = {}
     rest = list(words)

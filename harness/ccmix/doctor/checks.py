@@ -48,9 +48,9 @@ class DoctorOptions:
 class HostChecks:
     """Runs the checks of one host for `ccmix doctor`, and adds their findings to its report.
 
-    `needs` is what the planned runs need there. `seen` has what sources measured towards their
-    destinations (round-trip time, rate); this host adds its own measurements, and destinations use
-    them later.
+    `needs` is what the planned runs need on this host. `seen` has what sources have measured on the
+    way to their destinations (round-trip time, rate). If this host is a source, it adds its own
+    measurements to `seen`, and the checks of its destinations use them later.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class HostChecks:
         self._seen = seen
         self._checked_devices: dict[str, device.Device] = {}
         self._kernel_parts: dict[str, bool | None] = {}  # whether the kernel has them
-        self._without_runs = options.runs is None  # no INI file: nothing is needed, all may be
+        # Without an INI file, everything is checked, but nothing is needed, so nothing fails
+        self._without_runs = options.runs is None
         self._is_controller = report.host == CONTROLLER
         self._emulated = bool(needs.topologies)
         self._in_namespaces = self._emulated and not options.in_lab
@@ -188,10 +189,10 @@ class HostChecks:
         )
 
     def _check_ccas(self, host: Host, privileged: bool) -> None:
-        """Checks that the kernel has the CCAs of the runs, and that this login may use them.
-
-        `privileged` means that the login may use every available CCA, as root may. Also checks that
+        """Checks that the kernel has the CCAs of the runs, that this login may use them, and that
         the module parameters exist that the runs set.
+
+        `privileged` means that the login may use every available CCA, as root may.
         """
         if not (self._without_runs or self._in_namespaces or self._needs.sendings):
             return
@@ -215,9 +216,9 @@ class HostChecks:
             return None
 
     def _check_kernel(self, host: Host) -> None:
-        """Checks that the kernel has what pacing and emulation need: fq, netem, tbf, a policer.
+        """Checks that the kernel has the parts for pacing and emulation: fq, netem, tbf, a policer.
 
-        Without runs, all of them are checked, but none is needed.
+        Without an INI file, all of these parts are checked, but it is no failure if one is missing.
         """
         needs = self._needs
         paced = any(sending.paced for sending in needs.sendings)
@@ -242,7 +243,8 @@ class HostChecks:
     def _check_path(self, host: Host, sending: Sending) -> None:
         """Checks the path to one destination: pings, round-trip time, path MTU, sending device.
 
-        Stores what it measures, because the buffers of both ends are judged by it.
+        Stores the round-trip time and the rate, from which the buffers of both ends are judged
+        later.
         """
         report, destination = self._report, sending.path.dst.address
         why_needed = "Nothing can be sent to a destination whose name has no address."
@@ -290,9 +292,8 @@ class HostChecks:
     def _check_sending_device(
         self, host: Host, sending: Sending, address: str
     ) -> device.Device | None:
-        """Checks the NIC by which traffic to this address leaves: the entry's, or the route's.
-
-        Returns it; None if it can't be found or read.
+        """Checks the NIC by which traffic to this address leaves: the one that the entry names, or
+        that of the route. Returns the NIC; None if it can't be found or read.
         """
         route = ["ip", "-j", "route", "get", address]
         name = sending.path.nic or self._report.read(
@@ -333,10 +334,10 @@ class HostChecks:
     def _check_device(
         self, host: Host, name: str, needed_bps: float | None = None
     ) -> device.Device | None:
-        """Checks a NIC once: link, MTU, rings and offloads, but not its queue disciplines.
+        """Checks the link, MTU, rings and offloads of a NIC, and adds the findings to the report.
 
-        `needed_bps` is the rate to which the entries pace all flows together (None: no pacing).
-        Returns the NIC; None if it can't be read.
+        `needed_bps` is the rate to which an entry paces all of its flows together, the largest of
+        all conditions (None: no pacing). Returns the NIC; None if it can't be read. A later call for the same NIC only returns it.
         """
         if name in self._checked_devices:
             return self._checked_devices[name]
@@ -355,7 +356,7 @@ class HostChecks:
         rings = report.read(f"rings {name}", lambda: device.read_rings(host, name))
         if rings is not None:
             report.check(f"rings {name}", lambda: device.judge_rings(nic, rings))
-        netem_with_loss = self._needs.netem.get(name)
+        netem_with_loss = self._needs.netem.get(name)  # None: the runs put no netem on this NIC
         offloads = ["ethtool", "-k", name]
         report.check(
             f"offloads {name}",
@@ -411,9 +412,8 @@ class HostChecks:
         )
 
     def _largest_demand(self, sendings: Iterable[Sending]) -> paths.Demand | None:
-        """Returns the demand of the path whose flow has the most bytes in flight.
-
-        A demand says how many bytes socket buffers must hold. None if no path's demand is known.
+        """Returns the largest demand of all paths: how many bytes the socket buffers must hold for
+        the path on which a flow has the most bytes in flight. None if no path's demand is known.
         """
         demands = [
             paths.demand(sending.loads, seen.rtt_s, seen.speed_bps)

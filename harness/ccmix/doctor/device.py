@@ -82,10 +82,11 @@ def read_device(host: Host, name: str) -> Device:
 
 
 def device_of(link: str, speed: str, driver: str, numa_node: str, nodes: str) -> Device:
-    """Reads the answer for read_device() from texts. Raises ValueError.
+    """Makes a description of a device from what read_device() has read. Raises ValueError.
 
-    They are the output of `ip -j link` and `ethtool -i`, and three files of /sys ('' if one is
-    missing).
+    `link` is the output of `ip -j link`, `driver` that of `ethtool -i`. The other arguments are
+    the texts of files in /sys ('' if a file is missing): `nodes` are the host's NUMA nodes, and
+    `numa_node` is that of the device.
     """
     links = objects(link, "ip's answer")
     if len(links) != 1:
@@ -105,7 +106,8 @@ def device_of(link: str, speed: str, driver: str, numa_node: str, nodes: str) ->
 
 
 def read_rings(host: Host, name: str) -> str | None:
-    """Returns the output of `ethtool -g`, the sizes of the NIC's rings; None if it has none to set.
+    """Returns the output of `ethtool -g`, the sizes of the NIC's rings (queues in its hardware);
+    None if the NIC does not let their sizes be set.
 
     Raises CommandError, and ValueError if ethtool fails.
     """
@@ -120,7 +122,7 @@ def read_rings(host: Host, name: str) -> str | None:
 def judge_link(device: Device, needed_bps: float | None) -> Findings:
     """Judges whether the device is up, and fast enough for the pacing of the entries.
 
-    `needed_bps` is the rate to which they pace all flows together (None: no pacing).
+    `needed_bps` is the rate to which an entry paces all of its flows together (None: no pacing).
     """
     check_name = f"NIC {device.name}"
     node = f", NUMA node {device.numa_node}" if device.numa_node is not None else ""
@@ -209,9 +211,9 @@ def judge_rings(device: Device, output: str) -> Findings:
 def judge_offloads(device: Device, output: str, netem_with_loss: bool | None) -> Findings:
     """Judges the offloads of the device (TSO, GSO, GRO, LRO), from the output of `ethtool -k`.
 
-    They save processor time on fast NICs. But if netem is on the device and loses packets, it loses
-    all packets at once that GRO or LRO has joined. `netem_with_loss` is None if netem is not on
-    this device, and False if it loses nothing. Raises ValueError.
+    They save processor time on fast NICs. But GRO and LRO join packets, and if netem on the device
+    loses a joined packet, all packets in it are lost at once. `netem_with_loss` is None if the runs
+    put no netem on this device, and False if their netem loses nothing. Raises ValueError.
     """
     state_and_fixed = {
         OFFLOADS[name]: (state, fixed)
@@ -403,8 +405,8 @@ def _judge_flow_limit(
 ) -> Findings:
     """Judges drops by fq's flow_limit: the number of packets of one flow that fq queues (tc-fq(8)).
 
-    Packets beyond it are dropped, which the sender takes for loss of the path. `root` is fq if it
-    is the root queue discipline, otherwise None; `queues` are all fq of the device.
+    Packets beyond it are dropped, which the sender takes for loss of the path. `root` is the root
+    queue discipline if that is an fq, otherwise None; `queues` are all fq of the device.
     """
     dropped = sum(count_of(fq, "flows_plimit", 0, "fq") for fq in queues)
     if not dropped:
@@ -425,6 +427,8 @@ def _judge_flow_limit(
 
 
 def _flow_limit_packets(fq: dict[str, Any]) -> int:
-    """Returns the flow_limit of an fq; 100 is the kernel's default, 0 if tc shows no options."""
+    """Returns the flow_limit of an fq in tc's JSON; the kernel's default of 100 if tc shows the
+    options without it, and 0 if tc shows no options.
+    """
     options = fq.get("options")
     return count_of(options, "flow_limit", 100, "fq") if isinstance(options, dict) else 0

@@ -33,9 +33,8 @@ Connect = Callable[[str], Host]  # by a host's name in an entry; raises CommandE
 
 
 class ExaminedMachine(LocalHost):
-    """Represents this machine. Commands also find the programs of administrators, such as tc.
-
-    An ordinary user's PATH may lack their folders.
+    """Represents this machine. Commands also find the programs of administrators, such as tc, whose
+    folders an ordinary user's PATH may lack.
     """
 
     def command(self, argv: Sequence[str]) -> list[str]:
@@ -83,7 +82,7 @@ def examine(options: DoctorOptions, connect: Connect = without_agent) -> list[Re
 # The version of pScheduler's interface since which the list of tools also has those that can't run
 # the test, with their reasons
 API = "6"
-MOST_AHEAD_S = 1.0
+MOST_AHEAD_S = 1.0  # if the clocks differ by more, the doctor warns
 
 
 def _examine_pschedulers(runs: Iterable[Run]) -> list[Report]:
@@ -208,7 +207,8 @@ def _judge_tools(server: PschedulerServer, spec: str, wanted: str | None) -> Fin
 
 
 def _tool_and_refusal(offer: Any) -> tuple[str, str | None]:
-    """Returns the name of a tool in pScheduler's answer, and why it can't run the test, or None.
+    """Returns the name of a tool in pScheduler's answer, and the reason why it can't run the test
+    (None: it can).
 
     Before version 6 of the interface, only tools that can run the test are listed.
     """

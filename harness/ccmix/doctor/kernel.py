@@ -66,7 +66,7 @@ _SCRIPT = (
     'modprobe -n -q "$name" 2>/dev/null && echo "module $name"; done; true'
 )
 _OPTION = re.compile(r"^CONFIG_(\w+)=([ym])$")
-WHY = {
+WHY = {  # why an entry needs the part
     "fq": "This queue discipline paces each flow on a device.",
     "netem": "This queue discipline makes delay and loss.",
     "tbf": "This queue discipline makes the bottleneck of a topology.",
@@ -79,14 +79,16 @@ MODULES = ("apt-get install linux-modules-extra-$(uname -r)", "dnf install kerne
 def read_kernel(host: Host) -> dict[str, bool | None]:
     """Finds out which of PARTS (fq, netem, tbf and the parts of a policer) the host's kernel has.
 
-    Returns for each name whether the kernel has or can load it; None if nothing shows this. Raises
-    CommandError.
+    Returns for the name of each part: True if the kernel has it or can load it, False if the kernel
+    was built without it, and None if the host does not show this. Raises CommandError.
     """
     return parts_of(ask(host, ["sh", "-c", _SCRIPT]))
 
 
 def parts_of(output: str) -> dict[str, bool | None]:
-    """Reads the answer for read_kernel() from its script's output: options, functions, modules."""
+    """Reads from the output of _SCRIPT which PARTS the kernel has, by their names: True (the kernel
+    has it or can load it), False (it was built without it) or None (not known).
+    """
     lines = set(output.splitlines())
     options = {match[1]: match[2] for text in lines if (match := _OPTION.match(text))}
     has_configuration = any("CONFIG_NET_SCH_" in text for text in lines)
@@ -104,10 +106,10 @@ def parts_of(output: str) -> dict[str, bool | None]:
 
 
 def judge_kernel(has: dict[str, bool | None], needed: Iterable[str], emulated: bool) -> Findings:
-    """Judges the parts of the kernel that read_kernel() found: each `needed` one must be there.
+    """Judges which parts the kernel has; `has` is the result of read_kernel().
 
-    `emulated` means that the entries that need them could also run in the lab, as the remedy then
-    says.
+    A missing part is a failure if it is in `needed`, otherwise a warning. `emulated` means that the
+    entries could also run in the lab; the remedy then says this.
     """
     needed = set(needed)
     for name, is_there in has.items():
@@ -183,8 +185,8 @@ def _parsed_needs(output: str) -> list[BpfNeed]:
 def judge_needs(needs: Sequence[BpfNeed], ccas: Sequence[str]) -> Findings:
     """Yields a finding for each thing that the kernel lacks to load CCAs as BPF programs.
 
-    `ccas` are those that the entries load on this host; if there are any, a lack is a failure,
-    otherwise a warning.
+    `ccas` are the CCAs that the entries load on this host. If there are any, each unmet need is a
+    failure, otherwise a warning.
     """
     unmet = [need for need in needs if not need.ok]
     for need in unmet:
@@ -289,10 +291,10 @@ def judge_lab_ccas(
 
 
 def _judge_unavailable_cca(cca: str, loadable: bool, privileged: bool) -> DoctorFinding:
-    """Judges a CCA that is not available now; the remedy loads it as module or BPF program.
+    """Judges a CCA that is not available now; the remedy loads it as a module or a BPF program.
 
-    `loadable` means that its module is on the host's disk; `privileged` that the login's own
-    sockets make the kernel load it.
+    `loadable` means that its module is on the host's disk. `privileged` means that a socket of the
+    login that asks for the CCA makes the kernel load this module.
     """
     load = line("modprobe", f"tcp_{cca}")
     if not loadable and cca in BPF_CCAS:

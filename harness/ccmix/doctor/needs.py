@@ -48,8 +48,8 @@ class Sending:
 class Needs:
     """Describes what the runs need on one host; checks compare it with what the host has.
 
-    `root_for` has phrases for users; `windows_bytes` is the largest socket buffer that a command
-    sets.
+    `sendings` is the traffic that the host sends, `receives` the traffic to it. `windows_bytes` is
+    the largest socket buffer that a command sets.
     """
 
     ccas: set[str] = field(default_factory=set)
@@ -68,7 +68,7 @@ class Needs:
     loads: set[str] = field(default_factory=set)  # CCAs, as BPF programs
     root_for: dict[str, str] = field(
         default_factory=dict
-    )  # what needs it, and the capability that it takes
+    )  # actions that need root, in words for users, each with its capability ('': only root)
     capture_bytes: int = 0  # the largest
     all_captures_bytes: int = 0
     windows_bytes: int = 0
@@ -102,10 +102,11 @@ def needs_of(runs: Sequence[Run]) -> dict[str, Needs]:
 def _add_run_between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Needs]) -> None:
     """Adds what a run between real hosts needs at its source, its destination and netem's host.
 
-    pScheduler runs are left out: their servers are asked instead.
+    Adds nothing for a run on whose source ccmix has no shell: pScheduler's servers are asked about
+    such a run instead.
     """
     if not run.has_shell:
-        return  # pScheduler is asked instead
+        return
     src_needs = needs_by_host.setdefault(path.src, Needs())
     commands = path.commands
     lines = [
@@ -149,7 +150,9 @@ def _add_run_between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Ne
 
 
 def _add_changes_at_source(run: Run, path: HostPath, src_needs: Needs) -> None:
-    """Adds what a run changes on its source, and the capability that this needs."""
+    """Adds the changes that a run makes on its source (pacing, profile, CCAs, module parameter),
+    each with the capability that it needs.
+    """
     if run.traffic.pacing_bps is not None:
         src_needs.root_for["pacing by fq"] = "NET_ADMIN"
     if path.profile and path.profile_device:
@@ -167,7 +170,9 @@ def _add_changes_at_source(run: Run, path: HostPath, src_needs: Needs) -> None:
 
 
 def _named_ccas(run: Run, lines: Iterable[str]) -> set[str]:
-    """Returns the CCAs of a run, also those in the options and sysctls of its command lines."""
+    """Returns the CCAs that a run uses: those of its entry, and those that its command `lines` name
+    in an option (-C) or in the sysctl tcp_congestion_control.
+    """
     named = set(run.traffic.ccas)
     for text in lines:
         named |= set(_CCA_SYSCTL.findall(text))

@@ -37,7 +37,7 @@ from ccmix.hosts import Host
 from ccmix.units import format_bytes, format_rate, format_time
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 3, 0.2, 2
-PROBE_WAITS_S = 1
+PROBE_WAITS_S = 1  # for the answer to a ping that probes the path MTU
 MOST_PACKET_BYTES = 65535  # of IPv4; loopback's MTU is one more
 ICMP_BYTES = 8  # of an echo request's header
 IP_BYTES = {4: 20, 6: 40}
@@ -168,8 +168,9 @@ def largest(sizes: Sequence[int], passes: Callable[[int], bool]) -> int | None:
 def judge_path_mtu(device: Device, address: str, mtu_bytes: int | None, reported: bool) -> Findings:
     """Compares the path MTU with the MTU of the sending device.
 
-    `mtu_bytes` is the path MTU (None: pings are not answered). If it is smaller but not reported to
-    the sender, full TCP packets are lost without a trace.
+    `mtu_bytes` is the path MTU (None: pings are not answered). `reported` means that the path tells
+    the sender its MTU. If the path has a smaller MTU than the device and does not tell it, full TCP
+    packets are lost without a trace.
     """
     check_name = f"path MTU {address}"
     if mtu_bytes is None:
@@ -206,7 +207,7 @@ def judge_path_mtu(device: Device, address: str, mtu_bytes: int | None, reported
         )
 
 
-BDPS = 2
+BDPS = 2  # that a buffer needs, as the beginning of this module explains
 MOST_BUFFER_BYTES = 2**31 - 1  # the kernel's limit (net/ipv4/sysctl_net_ipv4.c counts in int)
 FILES = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_mem", "core/rmem_max", "core/wmem_max")
 
@@ -215,8 +216,8 @@ FILES = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_mem", "core/rmem_max", "cor
 class Buffers:
     """Holds the kernel's limits of socket buffers in bytes, and tcp_mem in pages of `page_bytes`.
 
-    `rmem`, `wmem` and `mem_pages` have the three numbers of their files. None if the host does not
-    show one: network namespaces don't show all.
+    `rmem`, `wmem` and `mem_pages` have the three numbers of the files tcp_rmem, tcp_wmem and
+    tcp_mem. A field is None if the host does not show its file: network namespaces don't show all.
     """
 
     rmem: tuple[int, int, int] | None
@@ -229,11 +230,11 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Demand:
-    """Says how many bytes socket buffers must hold, because they are on the way.
+    """Says how many bytes socket buffers must hold, because they are sent but not acknowledged yet.
 
-    `flow_bytes` is the BDP of one flow, `all_bytes` that of all flows together. `certain` means
-    that an entry sets the rate; otherwise the rate is the device's speed, which flows may not
-    reach.
+    `flow_bytes` is the BDP of one flow, `all_bytes` that of all flows together; `sentence` explains
+    them to users. `certain` means that an entry sets the rate; otherwise the rate is the device's
+    speed, which flows may not reach.
     """
 
     flow_bytes: float
@@ -312,10 +313,11 @@ def demand(loads: Iterable[Load], rtt_s: float | None, speed_bps: float | None) 
 def judge_buffers(
     buffers: Buffers, sends: Demand | None, receives: Demand | None, window_bytes: int
 ) -> Findings:
-    """Judges the limits of socket buffers by the demand of the runs (None: not known).
+    """Judges the limits of socket buffers by the demand of the runs.
 
-    `sends` is the demand of the host's own traffic, `receives` that of the traffic to it;
-    `window_bytes` is the largest buffer that a command sets by itself, as iperf3's -w (0: none).
+    `sends` is the demand of the traffic that the host sends, `receives` that of the traffic to it
+    (None: not known). `window_bytes` is the largest buffer that a command itself sets, as with
+    iperf3's -w (0: none does).
     """
     for name, sizes, wanted, why in (
         (

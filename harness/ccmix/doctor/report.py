@@ -27,8 +27,8 @@ LONGEST_SEEN = 300  # characters of a host's output
 class Status(StrEnum):
     """Lists how a check can end.
 
-    FAIL: an entry needs something that the host lacks. WARN: results get worse, or something else
-    may need it. UNKNOWN: the host does not show it.
+    FAIL: an entry needs something that the host lacks. WARN: results get worse, or the host lacks
+    something that no planned entry needs. UNKNOWN: the host does not show it.
     """
 
     OK = "ok"
@@ -41,8 +41,8 @@ class Status(StrEnum):
 class DoctorFinding:
     """Describes the result of a check on one host: what was `seen`, and `why` it matters.
 
-    `remedy` are command lines, all of which must be run; `instead` are alternatives. `root` means
-    that these commands need root.
+    `remedy` are command lines that fix a problem if all of them are run; `instead` are
+    alternatives, one of which is enough. `root` means that these commands need root.
     """
 
     check: str
@@ -55,9 +55,8 @@ class DoctorFinding:
 
 
 def line(*arguments: str) -> str:
-    """Returns a command line with every argument quoted for a shell.
-
-    A host may answer anything, and its answers become arguments.
+    """Returns a command line with every argument quoted for a shell, because arguments may come
+    from a host, which may answer anything.
     """
     return shlex.join(arguments)
 
@@ -329,9 +328,9 @@ def whole(text: str, description: str, least: int | None = None) -> int:
 
 
 def numbers(text: str, count: int, description: str) -> list[int]:
-    """Reads `count` whole numbers, none of which is negative.
+    """Reads `count` whole numbers, separated by spaces, none of which is negative.
 
-    Raises ValueError; `description` names them in its message.
+    Raises ValueError for anything else; `description` names the numbers in the message.
     """
     words = text.split()
     if len(words) != count:
@@ -340,9 +339,9 @@ def numbers(text: str, count: int, description: str) -> list[int]:
 
 
 def objects(text: str, description: str) -> list[dict[str, Any]]:
-    """Parses the JSON of ip or tc, a list of objects; no output is an empty list.
+    """Parses the JSON of ip or tc, a list of objects. Empty output means an empty list.
 
-    Raises ValueError; `description` names the output there.
+    Raises ValueError for anything else; `description` names the output in the message.
     """
     try:
         records = foreign_json.loads(text) if text.strip() else []
@@ -356,7 +355,9 @@ def objects(text: str, description: str) -> list[dict[str, Any]]:
 
 
 def text_of(record: dict[str, Any], key: str, description: str) -> str:
-    """Returns the text under a key of a JSON object. Raises ValueError if there is none."""
+    """Returns the text under a key of a JSON object. Raises ValueError if there is none;
+    `description` names the object in the message.
+    """
     value = record.get(key)
     if not isinstance(value, str):
         raise ValueError(f"{description} has no {key}")  # noqa: TRY004
@@ -364,10 +365,10 @@ def text_of(record: dict[str, Any], key: str, description: str) -> str:
 
 
 def count_of(record: dict[str, Any], key: str, default: int | None, description: str) -> int:
-    """Returns the number under a key of a JSON object, a whole one that is not negative.
+    """Returns the number under a key of a JSON object, or `default` if the key is missing.
 
-    Returns `default` if the key is missing; None as default means that it must be there. Raises
-    ValueError.
+    Raises ValueError if the value is not a whole number from 0 on, or if the key is missing and
+    `default` is None. `description` names the object in the message.
     """
     value = record.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:

@@ -83,9 +83,8 @@ def read_near(host: Host, device: Device) -> str:
 
 
 def judge_near(device: Device, cores: str) -> Findings:
-    """Reports the cores on the NUMA node of the device, the result of read_near().
-
-    They have the fastest access to its packets. Raises ValueError.
+    """Reports the cores on the NUMA node of the device, which have the fastest access to its
+    packets. `cores` is the kernel's list of them, such as '0-7,16-23'. Raises ValueError.
     """
     if not cores.replace(",", "").replace("-", "").isdigit():
         raise ValueError("the kernel's list of cores is not understood")
@@ -129,7 +128,7 @@ def look_at_irqbalance(host: Host, device: Device) -> Findings:
     return judge_irqbalance(read_irqbalance(host), device)
 
 
-RUN_BYTES = 2_000_000  # of a run's results and series, without its capture
+RUN_BYTES = 2_000_000  # room for a run's results and series, without its capture
 COPIES = 2  # for a while, a capture is on the source's disk both uncompressed and compressed
 TEMPORARY = "/tmp"
 
@@ -185,7 +184,8 @@ def free_bytes(output: str) -> int:
 
 
 def judge_room(check_name: str, folder: str, free: int, certain: int, at_most: int) -> Findings:
-    """Judges whether there is room for `certain` bytes, and for up to `at_most` more.
+    """Judges whether there is room for `certain` bytes, which will be written, and for the up to
+    `at_most` bytes that may be written in addition.
 
     `free` is the number of free bytes in `folder`; `check_name` names the finding.
     """
@@ -213,7 +213,7 @@ def judge_temporary(folder: str, free: int, capture_bytes: int) -> Findings:
 
 
 STA_UNSYNC = 0x40  # include/uapi/linux/timex.h
-MOST_ERROR_S = 0.1
+MOST_ERROR_S = 0.1  # if the kernel reports a larger error of the clock, the doctor warns
 # The beginning of struct timex, with room after it; modes 0 only reads, which needs no rights
 _READ = """
 import ctypes, json
@@ -345,9 +345,10 @@ def read_programs(host: Host, names: Iterable[str]) -> list[Program]:
 
 
 def programs_of(output: str, names: Sequence[str]) -> list[Program]:
-    """Reads the answer for read_programs() from the shell's output. Raises ValueError.
+    """Reads paths and versions of programs from the output of the shell program _WHERE.
 
-    `names` are the programs that were looked for, in the order of the output.
+    `names` are the programs that it has looked for, in this order. Raises ValueError if the output
+    does not have a line for each of them.
     """
     lines = [row.split("\t") for row in output.splitlines()]
     if [row[0] for row in lines] != list(names) or any(len(row) < 3 for row in lines):
@@ -356,9 +357,8 @@ def programs_of(output: str, names: Sequence[str]) -> list[Program]:
 
 
 def is_red_hat(host: Host) -> bool:
-    """Returns whether packages have the names of Red Hat's distributions (os-release(5)).
-
-    Raises CommandError.
+    """Returns whether the host has a distribution whose packages are named as Red Hat's, by its
+    os-release(5). Raises CommandError.
     """
     os_release = ask(
         host, ["sh", "-c", "grep -hE '^ID(_LIKE)?=' /etc/os-release 2>/dev/null; true"]

@@ -67,7 +67,8 @@ def read_sockets() -> str:
 def judge_lock(sockets: str, needed: bool) -> Findings:
     """Judges whether another campaign runs on the host: it holds a unix socket as its lock.
 
-    `sockets` is the text of /proc/net/unix. `needed` makes this a failure. Raises ValueError.
+    `sockets` is the text of /proc/net/unix. If `needed` (runs need this host), another campaign is
+    a failure, otherwise a warning. Raises ValueError.
     """
     lines = sockets.splitlines()
     if not lines or "Path" not in lines[0]:
@@ -88,8 +89,8 @@ def judge_lock(sockets: str, needed: bool) -> Findings:
 class Login:
     """Describes the user as whom ccmix works on a host.
 
-    `may` are the capabilities that its commands have, through sudo if that works without a
-    password.
+    `sudo` means that sudo works without a password. `may` are the capabilities that commands then
+    have; without sudo, those of the user itself.
     """
 
     uid: int
@@ -108,7 +109,9 @@ class Login:
 
 
 def read_login(host: Host) -> Login:
-    """Reads who the login of a host is, and what it may do. Raises CommandError or ValueError."""
+    """Reads as which user ccmix works on a host, and what this user may do. Raises CommandError or
+    ValueError.
+    """
     uid = whole(ask(host, ["id", "-u"]), "the user's number", 0)
     user = ask(host, ["id", "-u", "-n"]).strip() if uid != 0 else "root"
     sudo = uid != 0 and transcript(host, ["sudo", "-n", "true"])[0] == 0
@@ -120,7 +123,7 @@ def read_login(host: Host) -> Login:
 
 
 def capabilities(status: str, set_name: str) -> frozenset[str]:
-    """Returns those of CAPABILITIES that are in a set of /proc/PID/status.
+    """Returns which of CAPABILITIES a process has; `status` is the text of its /proc/PID/status.
 
     `set_name` is 'Eff' for what the process may do now, or 'Bnd' for what it could do as root.
     Raises ValueError.
@@ -268,7 +271,8 @@ def inside() -> bool:
 def judge(rights: Rights, needed: Collection[Use]) -> Findings:
     """Judges for each feature of ccmix whether this container has the rights for it.
 
-    `needed` are the features that the planned runs use: what they lack is a failure.
+    `needed` are the features that the planned runs use. A missing right is a failure for these
+    features, and a warning for the others.
     """
     for use in USES:
         missing = [name for name in use.capabilities if name not in rights.capabilities]
@@ -295,9 +299,10 @@ def judge(rights: Rights, needed: Collection[Use]) -> Findings:
 
 
 def judge_state(folder: Path) -> Findings:
-    """Judges whether a killed run's changes can be undone after the container is gone.
+    """Judges whether the changes of a killed run can be undone after the container has ended.
 
-    The undo journals are in `folder`, which may be lost with the container.
+    The undo journals, which record these changes, are in `folder`. If this folder is part of the
+    container, it is lost with it.
     """
     check_name = "container: restore after a kill"
     existing_folder = next(parent for parent in (folder, *folder.parents) if parent.exists())

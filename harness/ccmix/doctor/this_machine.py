@@ -55,9 +55,10 @@ def _why_stock_kernel_refuses(wanted: ModuleParameter) -> str | None:
 
 
 def _why_value_is_impossible(wanted: ModuleParameter, parameter: Parameter) -> str | None:
-    """Returns why a known parameter can't get this value (None: it can).
+    """Returns why a module parameter can't get the wanted value; None if it can.
 
-    A parameter may be an array; `wanted.element` is the number of an element, from 1 on.
+    `parameter` describes the parameter. It may be an array; `wanted.element` is then the number of
+    the element that gets the value, counted from 1 (None: the whole array).
     """
     if parameter.read_only:
         return f"{wanted.path} can only be read"
@@ -91,7 +92,9 @@ def _judge_found_program(check_name: str, program: Path) -> DoctorFinding:
 
 
 def judge_iperf3(needed: bool) -> Findings:
-    """Judges whether ccmix's patched iperf3 is installed; `needed` makes its lack a failure."""
+    """Judges whether ccmix's patched iperf3 is installed. If it is missing, that is a failure if
+    the runs need it (`needed`), otherwise a warning.
+    """
     try:
         yield _judge_found_program("patched iperf3", find_iperf3())
     except ToolError as error:
@@ -108,8 +111,8 @@ def judge_iperf3(needed: bool) -> Findings:
 def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Findings:
     """Judges whether `--lab` works here: kernel, userland, memory for a guest, and confinement.
 
-    `topologies` are the emulated paths of the runs, the largest of which decides the memory.
-    `in_lab` makes a lack a failure.
+    `topologies` are the emulated paths of the runs, the largest of which decides the memory. If
+    `in_lab` (the runs use the lab), anything that is missing is a failure, otherwise a warning.
     """
     lack_status = problem(in_lab)
     why = "Runs with --lab start this kernel as an ordinary process."
