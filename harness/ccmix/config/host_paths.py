@@ -207,8 +207,8 @@ def _schedule_contradiction(
     """Returns a contradiction between the times of a task, as a key and a message; None if there is
     none.
 
-    pScheduler may delay a run by up to `slip`, so `wait` (for the run's result) must not be
-    shorter. `repeat` (from one run to the next) must not be shorter than a run.
+    pScheduler may start a run later by up to `slip`, so `wait` (how long ccmix waits for the run)
+    must not be shorter. `repeat` (from one run to the next) must not be shorter than a run.
     """
     if task.wait_s < task.slip_s:
         slip, wait = format_time(task.slip_s), format_time(task.wait_s)

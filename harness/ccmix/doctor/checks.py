@@ -337,7 +337,8 @@ class HostChecks:
         """Checks the link, MTU, rings and offloads of a NIC, and adds the findings to the report.
 
         `needed_bps` is the rate to which an entry paces all of its flows together, the largest of
-        all conditions (None: no pacing). Returns the NIC; None if it can't be read. A later call for the same NIC only returns it.
+        all conditions (None: no pacing). Returns the NIC; None if it can't be read. A later call
+        for the same NIC only returns it.
         """
         if name in self._checked_devices:
             return self._checked_devices[name]

@@ -33,17 +33,18 @@ SourceRun = tuple[ForeignFile, ForeignRun]  # a file, and a run that was read fr
 def without_copies(
     runs: Sequence[SourceRun],
 ) -> tuple[list[SourceRun], list[LeftOut]]:
-    """Returns the runs without repeated results, and the copies that were left out, because a test
+    """Returns the runs without repeated results, and the copies that are left out, because a test
     that was saved twice is still only one observation.
 
-    Copies have the same document from iperf3 (found by the test's cookie), or the same text from
-    pScheduler.
+    A copy has the same JSON document from iperf3 as an earlier run, or the same text from
+    pScheduler. Documents are only compared if they have the same cookie, by which iperf3 names a
+    test.
     """
     firsts: dict[tuple[str, str] | bytes, list[ForeignRun]] = {}
     kept, copies = [], []
     for source, run in runs:
-        # The text of a result of pScheduler has all that a cookie would tell apart: its moment and
-        # its counts
+        # pScheduler's results have no cookie, but their text differs between tests, because it has
+        # times and counts
         key = run.raw.get("pscheduler.json") if run.document is None else read_cookie(run.document)
         runs_with_key = firsts.setdefault(key, []) if key else []
         first = next((known for known in runs_with_key if known.document == run.document), None)
@@ -56,11 +57,11 @@ def without_copies(
 
 
 def join_ends(runs: Sequence[SourceRun], overrides: ImportOverrides) -> list[SourceRun]:
-    """Joins the client's and the server's result of each iperf3 test into one run, found by the
-    cookie that both share. Returns all runs.
+    """Joins the client's and the server's result of each iperf3 test into one run. Returns all
+    runs, joined or not.
 
-    If one end has several results, all stay single, because it is unknown which ones belong
-    together.
+    Both results have the same cookie. If the client or the server has several results with this
+    cookie, none is joined, because it is not known which of them belong together.
     """
     ends: dict[tuple[str, str], list[ForeignRun]] = {}
     for _, run in runs:
@@ -80,8 +81,8 @@ def join_ends(runs: Sequence[SourceRun], overrides: ImportOverrides) -> list[Sou
 
 
 def _join_server(client: ForeignRun, server: ForeignRun, overrides: ImportOverrides) -> ForeignRun:
-    """Reads a test again from the documents of both its ends: the receiver knows the goodput, and
-    the sender its retransmissions.
+    """Returns a run that is read again from the documents of both ends of a test, because only the
+    receiver knows the goodput, and only the sender its retransmissions.
     """
     assert client.document is not None
     known_facts = replace(overrides, cca=client.name_fields.get("cca", overrides.cca))
@@ -133,16 +134,16 @@ def join_simultaneous_tests(runs: Sequence[SourceRun]) -> list[SourceRun]:
         (span for number, run in enumerate(runs) if (span := _time_span(number, run[1]))),
         key=attrgetter("begin_s"),
     )
-    first_runs: dict[int, int] = {}  # of each joined run: the run to which it is joined
-    ports_of_first = {
-        span.number: span.ports for span in spans
-    }  # of a run, and of those joined to it
+    # Runs are meant by their index in `runs`. By a joined run: the run to which it is joined
+    first_runs: dict[int, int] = {}
+    # By run: its ports, and those of the runs that are joined to it
+    ports_of_first = {span.number: span.ports for span in spans}
+    # By run: pairs of a test that is part of it, and a test of another run at the same time
     simultaneous: dict[int, list[tuple[_TimedRun, _TimedRun]]] = {}
     for earlier, later in _overlapping(spans):
         first_run = first_runs.get(earlier.number, earlier.number)
-        may_join = (
-            later.number not in first_runs and not ports_of_first[first_run] & later.ports
-        )  # otherwise it is a copy of a joined test
+        # A test with a port that the joined run already has is a copy
+        may_join = later.number not in first_runs and not ports_of_first[first_run] & later.ports
         if (
             may_join
             and runs[earlier.number][0].entry == runs[later.number][0].entry
@@ -195,9 +196,10 @@ def _overlapping(spans: Sequence[_TimedRun]) -> Iterator[tuple[_TimedRun, _Timed
 
 def _shares_path(earlier: _TimedRun, later: _TimedRun) -> bool:
     """Returns whether two tests may influence each other: they share a host, and overlap by more
-    than the error of their clocks.
+    than TOGETHER_S or half of the shorter test. A shorter overlap may be an error of the clocks.
 
-    Between the same two hosts, tests with a common port are two results of one test.
+    Two results with a common port, between the same two hosts, belong to the same test, so the
+    answer is False.
     """
     earlier_hosts, later_hosts = ({span.run.src, span.run.dst} for span in (earlier, later))
     shorter_s = min(span.end_s - span.begin_s for span in (earlier, later))
@@ -209,8 +211,9 @@ def _shares_path(earlier: _TimedRun, later: _TimedRun) -> bool:
 
 def _began_together(earlier: _TimedRun, later: _TimedRun) -> bool:
     """Returns whether two overlapping tests are one experiment that was started as several iperf3
-    clients: same settings, begin and duration. Excludes UDP, tests in both directions, and tests
-    for which ss sampled the sockets.
+    clients: they have the same settings, and almost the same begin and duration.
+
+    False for UDP, for tests in both directions, and if ss sampled the sockets of one of the tests.
     """
     first, second = earlier.run, later.run
     longer_s, shorter_s = (
@@ -245,8 +248,8 @@ def _began_together(earlier: _TimedRun, later: _TimedRun) -> bool:
 
 
 def _test_fields(run: ForeignRun) -> dict[str, str]:
-    """Returns the fields from the file name (by --name-pattern) that describe all CCAs of an
-    experiment, so all fields but the CCA.
+    """Returns the fields of the run's file name (by --name-pattern) except the CCA: they are the
+    same for all CCAs that competed in an experiment.
     """
     return {field: text for field, text in run.name_fields.items() if field != "cca"}
 
@@ -254,7 +257,8 @@ def _test_fields(run: ForeignRun) -> dict[str, str]:
 def _join_runs(runs: Sequence[ForeignRun]) -> ForeignRun:
     """Makes one run of runs that began together, with a group of streams for each CCA.
 
-    Streams are numbered again, and the ratio of their counts becomes the weights of the groups.
+    All streams are numbered again. The weights of the groups are the numbers of their streams,
+    divided by the greatest common divisor: 4 and 8 streams give the weights 1 and 2.
     """
     tables = [run.results for run in runs if isinstance(run.results, RunTables)]
     cca_by_group = {
@@ -305,25 +309,28 @@ def _merged_texts(texts: Iterable[Sequence[str]]) -> tuple[str, ...]:
 def _with_simultaneous_tests(
     run: ForeignRun, pairs: Sequence[tuple[_TimedRun, _TimedRun]]
 ) -> ForeignRun:
-    """Returns the run with a setting that names the tests that ran at the same time, such as '2x
-    cubic:4', so that it is not compared with runs that had the path for themselves.
+    """Returns the run with a setting that names the tests that ran at the same time, so that the
+    run is not compared with runs that had the path for themselves. For example, '2x cubic:4' means
+    two tests, each with 4 streams of CUBIC.
 
-    `pairs` are a part of this run, and a run that overlaps it.
+    Each pair in `pairs` has a test that is part of this run, and a test of another run that ran at
+    the same time.
     """
-    tests = Counter(
-        {test.number: _test_name(reference, test) for reference, test in pairs}.values()
-    )
+    name_by_test = {other.number: _test_name(own_test, other) for own_test, other in pairs}
+    counts = Counter(name_by_test.values())
     text = " and ".join(
-        sorted(f"{count}x {name}" if count > 1 else name for name, count in tests.items())
+        sorted(f"{count}x {name}" if count > 1 else name for name, count in counts.items())
     )
     if len(text) > MOST_LETTERS:
-        text = f"{tests.total()} tests"
+        text = f"{counts.total()} tests"
     return replace(run, settings={**run.settings, BESIDE: text})
 
 
 def _test_name(reference: _TimedRun, test: _TimedRun) -> str:
-    """Names a simultaneous test by its CCAs and streams, its destination if it differs from that of
-    `reference`, and how much later than that it began: 'cubic,bbr:8 to dtn2 +5s'.
+    """Names a test that ran at the same time as the test `reference`: 'cubic,bbr:8 to dtn2 +5s'.
+
+    The name has the CCAs, the number of streams, the destination if `reference` has another one,
+    and how many seconds later than `reference` the test began, if more than TOGETHER_S.
     """
     ccas = ",".join(
         dict.fromkeys(

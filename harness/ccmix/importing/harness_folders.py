@@ -45,6 +45,7 @@ _OLD_SUFFIX = re.compile(r"(?P<more>:pacing:[^:]+):(?P<iteration>\d{1,6})")
 _RTT = re.compile(r":(\d+(?:\.\d+)?)ms$")
 _CCA = re.compile(r"(?:^|\s)(?:-C\s*|--congestion[= ])([a-z0-9_,:-]+)")
 MOST_DIGITS = 15
+# A text or number in the job's description, read as a text
 _Words = Maybe[Annotated[str, Field(min_length=1, coerce_numbers_to_str=True)]]
 _BY_PING = "base RTT by a ping before the traffic, in whole milliseconds"
 
@@ -128,8 +129,8 @@ def read_job(folder: Path, name: str, overrides: ImportOverrides) -> Iterator[Fo
     """Yields the runs in a job's folder, and results that can't become runs. Raises SourceError and
     OSError.
 
-    `name` is the folder's name for messages. The CCA in the job's command applies if the results
-    name none.
+    `name` is the folder's name for messages. A CCA in the job's command replaces the CCA that the
+    user gives for all files (--cca). Both are only for results that name no CCA themselves.
     """
     job = _Job(folder, name)
     command = job.about.src_cmd or ""
@@ -146,9 +147,11 @@ def _runs_of_result(
     job: _Job, run_name: str, files: Mapping[str, Path], overrides: ImportOverrides
 ) -> Iterator[ForeignRun | LeftOut]:
     """Yields the runs of one iteration: those in the output of src-cmd, with the samples of their
-    sockets if ss ran, too. Without such output, yields the tests that the samples of ss show.
+    sockets if ss ran, too. If src-cmd printed no result, yields the tests that the samples of ss
+    show.
 
-    `files` are the iteration's output files by command.
+    `run_name` is the part of the files' names that names the iteration; `files` are its output
+    files by command: src-cmd, dst-cmd and ss.
     """
     results = list(_runs_of_command(job, files, overrides))
     if "ss" in files:
@@ -297,7 +300,9 @@ def _is_regular_file(file: Path) -> bool:
 
 
 def _iteration_order(file: Path) -> list[tuple[int, str]]:
-    """Returns a sort key by which iteration 10 comes after 9."""
+    """Returns a key to sort files by the parts of their names between colons, numbers by their
+    values, so that iteration 10 comes after 9.
+    """
     return [
         (int(part), "") if part.isdecimal() and len(part) <= MOST_DIGITS else (0, part)
         for part in file.name.split(":")

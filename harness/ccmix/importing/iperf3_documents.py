@@ -209,7 +209,9 @@ _DECIMAL = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def is_text(head: str) -> bool:
-    """Returns whether a text has a line with a rate, as iperf3 prints for people."""
+    """Returns whether a text is the output of iperf3 for people: it has a line with a rate. `head`
+    is the beginning of the text.
+    """
     return bool(_RESULT.search(head))
 
 
@@ -230,8 +232,8 @@ class _TextTest:
 
     @property
     def has_results(self) -> bool:
-        """Whether the test has a result or an error, so that the next header begins
-        another test.
+        """Whether a result or an error of the test was read. A text may have several tests, and the
+        next line that begins a test then begins another one.
         """
         return bool(self.intervals or self.streams or self.error)
 
@@ -289,7 +291,7 @@ def _read_first_line(test: _TextTest, first_line: "re.Match[str]") -> None:
 
 
 def _read_test_line(test: _TextTest, line: str) -> None:
-    """Reads any further line of a test's text into `test`."""
+    """Reads a line of a test's text into `test`; lines that are not known are ignored."""
     if result := _LINE.search(line):
         _read_result(test, result)
     elif connected := _CONNECTED.search(line):
@@ -345,10 +347,10 @@ def _read_named_value(test: _TextTest, line: str) -> None:
 
 
 def _read_result(test: _TextTest, result: "re.Match[str]") -> None:
-    """Reads a line with a rate. It is of an interval, or of the summary: those end with the word
-    sender or receiver, the end that counted.
+    """Reads a line with a rate into `test`. A line of the summary ends with the word sender or
+    receiver, the end that counted. All other lines are about an interval.
 
-    Streams that have the same interval are in lines after each other.
+    A line for each stream has the same interval; these lines follow each other.
     """
     socket, end_s = _whole_number(result["id"]), float(result["end"])
     size = float(result["size"]) * _BINARY[result["size_unit"]]

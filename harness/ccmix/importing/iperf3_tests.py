@@ -90,8 +90,9 @@ def read_cookie(document: Object) -> tuple[str, str] | None:
 
 @dataclass
 class _Stream:
-    """Describes a stream. `forth`: data goes from the client to the server; `back`: the other
-    direction of a test in both directions. A value is None if the document does not have it.
+    """Describes a stream. `forth` means that its data goes from the client to the server. `back`
+    means that it goes from the server to the client, in a test with streams in both directions. A
+    value is None if the document does not have it.
     """
 
     socket: int
@@ -118,8 +119,9 @@ class _Interval:
 
 
 class _EndOfTest:
-    """Reads the document that one end of a test wrote. `at_server`: this end is the server.
-    `sends_here`: this end sends; in a test in both directions, the client counts as the sender.
+    """Reads the document that one end of a test wrote. `at_server` means that this end is the
+    server, and `sends_here` that it sends the data. In a test in both directions, the client counts
+    as the sender.
     """
 
     def __init__(self, document: Object, location: str) -> None:
@@ -241,8 +243,8 @@ class _EndOfTest:
         )
 
     def _streams_from_intervals(self) -> list[_Stream]:
-        """Returns the streams of a test without its end, with the sums of its intervals. They are
-        only what the end that wrote the document counted.
+        """Returns the streams of a test whose document lacks the summary, with the sums over its
+        intervals. These are only the counts of the end that wrote the document.
         """
         streams: dict[int, _Stream] = {}
         sizes: Counter[int] = Counter()
@@ -269,8 +271,9 @@ class _EndOfTest:
         return list(streams.values())
 
     def run(self, overrides: ImportOverrides, kind: str, other: "_EndOfTest | None") -> ForeignRun:
-        """Returns the run: see read_run(). `other` is the other end of the test, None if it is not
-        known.
+        """Returns the run of this test, with what the other end counted if its document is known
+        (`other`). `kind` is the format of the file, such as 'iperf3-text'; `overrides` are facts
+        that the user gives.
         """
         missing = []
         if not self.finished:
@@ -498,8 +501,8 @@ class _EndOfTest:
         }
 
     def _socket_report(self, sender: "_EndOfTest") -> pl.DataFrame:
-        """Returns the sender's report about its sockets (REPORTED_COLUMNS). Only the client's
-        document has the size of segments.
+        """Returns the counts of the sockets in the document of the sending end, with the columns
+        REPORTED_COLUMNS. The size of segments is in the client's document, which is one of the two.
         """
         document = sender._client_document()
         document["start"]["tcp_mss_default"] = (
@@ -535,8 +538,8 @@ class _EndOfTest:
         return merge_short_intervals(pl.concat(tables), flows, self.settings.blksize or BLOCK_BYTES)
 
     def _host_names(self, other: "_EndOfTest | None") -> Row:
-        """Returns src, dst and dst_address of the run: the own name of the host that wrote the
-        document, and the name that it used for the other one.
+        """Returns src, dst and dst_address of the run. The document has the name of the host that
+        wrote it, and the name or address that this host used for the other one.
         """
         other_host = self.start.accepted_connection if self.at_server else self.start.connecting_to
         other_name = (other_host.host if other_host else None) or (

@@ -226,9 +226,9 @@ def _run_from_iperf3_json(
     run: PschedulerRun, merged: PschedulerResult, location: str, overrides: ImportOverrides
 ) -> ForeignRun | LeftOut | None:
     """Makes a run of iperf3's own JSON in the diagnostics of the participants, which has more than
-    pScheduler's format. None if there is none of a client.
+    pScheduler's format. Returns None if the diagnostics do not have the JSON of iperf3's client.
 
-    Results from archivers have no participants, only one merged text of all diagnostics.
+    Results from archivers have no diagnostics of single participants, only one text of them all.
     """
     texts = [result.diags for result in run.result_full if result.diags]
     if not texts and merged.diags:
@@ -324,9 +324,11 @@ def _complete_intervals(merged: PschedulerResult, streams: int) -> list[list[Row
 def _socket_report(
     streams: Sequence[PschedulerStream], intervals: Sequence[Sequence[Row]], mss_bytes: int | None
 ) -> pl.DataFrame:
-    """Returns REPORTED_COLUMNS, a row for each stream: the retransmissions, the RTTs of the
-    intervals, and an estimate of the sent segments, as if each but the last were full. `mss_bytes`
-    None: no estimate.
+    """Returns a table with REPORTED_COLUMNS and a row for each stream: the retransmissions, the
+    RTTs of the intervals, and an estimate of the sent segments.
+
+    The estimate is sent bytes / `mss_bytes`, rounded up, plus the retransmissions. It is missing if
+    `mss_bytes` is None.
     """
     rows = []
     for index, stream in enumerate(streams):

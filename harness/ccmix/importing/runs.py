@@ -30,14 +30,15 @@ from ccmix.units import parse_rate, parse_time
 NOT_SETTINGS = ("cca", "streams", "iteration", "entry", "src", "dst")
 UNKNOWN: Literal["unknown"] = "unknown"  # a name that is not in the source
 UDP = "udp"
-DURATION_TOLERANCE = 0.05  # factor by which runs of a condition may be longer than the shortest run
+DURATION_TOLERANCE = 0.05  # durations that differ by at most this share count as the same
 MOST_OPTION_LETTERS = 40  # of an option's value in a condition's name
 MOST_NAME_BYTES = 255  # of a folder, on every file system of Linux
 
 ConditionKey = tuple[Any, ...]
 Value = TypeVar("Value")
 
-# Settings that separate runs of a condition if the runs differ in them, like options of a test.
+# Facts that become settings of a condition if its runs differ in them. So the runs become several
+# conditions. The options of a test do the same
 SEPARATING_FACTS: Mapping[str, Callable[[ForeignRun], str]] = {
     "src": lambda run: run.src or UNKNOWN,
     "address": lambda run: run.dst_address or UNKNOWN,
@@ -107,8 +108,8 @@ def _other_facts(run: ForeignRun) -> Mapping[str, str]:
 
 
 def _shortened(values: Sequence[str | None]) -> list[str | None]:
-    """Replaces values that are too long for a folder's name by numbers in their order, such as
-    '#2'.
+    """Returns the values, but those that are too long for a folder's name as numbers such as '#2',
+    which count the different values from 1.
     """
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values), 1)}
     return [
@@ -212,9 +213,9 @@ def _ask_about_names(names: Sequence[str]) -> Iterator[str]:
 
 
 def _durations_s(runs: Sequence[ForeignRun]) -> list[float]:
-    """Returns a duration for each run: the shortest similar one in its condition, because clocks
-    and samples end a little apart. A test that ended early gets the next longer duration of a
-    complete test.
+    """Returns a duration for each run: the shortest of the similar durations in its condition,
+    because measured durations of equal tests differ a little. A test that ended early gets the next
+    longer duration of a complete test.
     """
     conditions = list(map(_condition_key, runs))
     # The shortest of each group of similar durations, by condition
@@ -265,11 +266,11 @@ def _known_addresses(runs: Sequence[ForeignRun]) -> list[str | None]:
 
 
 def _with_names(run: ForeignRun, overrides: ImportOverrides, entry: str) -> ForeignRun:
-    """Returns the run with its entry, hosts, settings and path from the best source: the user's
-    options, then the file's name (by --name-pattern), then its content. `entry` is the default for
-    the entry.
+    """Returns the run with its entry, hosts, settings and path. Each value comes from the first of
+    these that has it: the user's options, the file's name (by --name-pattern), the file's content.
 
-    {dst}, {src} and {streams} in the name of the entry are replaced.
+    `entry` is the name of the entry if none of them has one. {dst}, {src} and {streams} in the name
+    are replaced.
     """
     dst = writable(overrides.dst or run.name_fields.get("dst") or run.dst or UNKNOWN)
     src = writable(overrides.src or run.name_fields.get("src") or run.src or UNKNOWN)

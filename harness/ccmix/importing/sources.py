@@ -50,7 +50,8 @@ PARSING_ERRORS = (
 )
 IGNORED = "_"  # the name of a field that may occur several times, and is not kept
 MOST_PATTERN_LETTERS = 500
-MOST_CONSECUTIVE = 2  # numbers per file, from the first to the last, if they count files
+# Numbers in file names count the files if they span at most this many numbers per file
+MOST_CONSECUTIVE = 2
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 _DATE = re.compile(
@@ -63,9 +64,9 @@ _NUMBER = re.compile(r"\d+")
 class ForeignKind:
     """Describes a format of files that can be imported. `meaning` is its name for people.
 
-    `recognised` tells by the first characters of a file whether it has this format. `read` takes
-    the file, its name for messages, and the user's facts, and yields its runs and what can't be
-    one.
+    `recognised` tells by the beginning of a file's text whether the file has this format. `read`
+    takes the file, its name for messages, and facts that the user gives; it yields the runs, and
+    the results that can't become runs.
     """
 
     meaning: str
@@ -260,8 +261,8 @@ def _files_in_folder(top: Path, kind: str | None) -> Iterator[ForeignFile | Left
 
 
 def _classify_file(file: Path, name: str, kind: str | None) -> ForeignFile | LeftOut:
-    """Returns a file with its format, or the reason why it can't be imported. `kind` None:
-    recognise it.
+    """Returns a file with its format, or the reason why it can't be imported. `kind` is the format
+    if the user states it; None: recognise it by the content.
     """
     name = writable(name)
     if not file.is_file():
@@ -289,11 +290,11 @@ def read(
     overrides: ImportOverrides,
     on_read: Callable[[ForeignFile], None],
 ) -> Reading:
-    """Reads all runs of all files, in the order of their iterations; copies of files count only
-    once.
+    """Reads the runs of all files, and sorts them by the iteration that the name of their file
+    states. A file that is a copy of another one is left out.
 
-    Calls `on_read` after each file, to show progress. Raises SourceError for a file that can't be
-    read as its format or if there is no run at all, and OSError.
+    Calls `on_read` after each file, to show progress. Raises SourceError if a file can't be read in
+    its format, or if there is no run at all, and OSError.
     """
     runs: list[tuple[ForeignFile, ForeignRun]] = []
     left_out: list[LeftOut] = []

@@ -47,8 +47,9 @@ from ccmix.probes.sockets import BBR_NO_MIN_RTT
 CHUNK_BYTES = 2**25
 MOST_CHUNK_BYTES = 2**28  # between two lines with the time
 BLOCK_BYTES = 2**16  # in which the last line with the time is looked for, from the end
-LEAST_LINE_BYTES = 8  # in the mean
-# which columns at once are read of; others line by line
+LEAST_LINE_BYTES = 8  # the mean length of lines in a log; shorter ones are mostly empty
+# The usual form of a line with the time, which is read for whole columns at once; lines with other
+# forms are read one by one
 _TIME = r"^(?:# )?([0-9]{9,10}\.[0-9]{1,9})\s*$"
 _IS_TIME = re.compile(times.TIME_LINE, re.MULTILINE)
 _TIME_LINE = re.compile(times.TIME_LINE.encode(), re.MULTILINE)
@@ -92,8 +93,8 @@ _RATES = {
     "bbr_bandwidth_bps": r"\(bw:",
 }
 _GAINS = {"bbr_pacing_gain": "[(,]pacing_gain:", "bbr_cwnd_gain": "[(,]cwnd_gain:"}
-# ss leaves out a counter that is 0. If the kernel or ss does not know the counter, its companion
-# here never appears either
+# ss leaves out a counter that is 0. If the companion of a counter (its value here) appears in a
+# log, kernel and ss know the counter, too, so a missing counter is 0. Otherwise it is unknown
 ZERO_WITH = {
     **{name: name for name in ("bytes_sent", "bytes_acked", "segs_out", "data_segs_out", "busy_s")},
     "bytes_retransmitted": "bytes_sent",
@@ -122,8 +123,9 @@ def read_samples(file: Path, name: str) -> pl.DataFrame | LeftOut:
     """Reads a log of ss as a table with a row for each established socket at each time: time_s
     since 1970, and the columns of probes.sockets.Socket.
 
-    A column that this ss never shows is null; a counter that it leaves out because it is 0 is 0.
-    Returns LeftOut for a log with sockets but without any time. Raises SourceError and OSError.
+    A value that this version of ss never shows is null. But ss also leaves out counters that are 0;
+    these are 0 in the table (ZERO_WITH explains how the two cases are told apart). Returns LeftOut
+    for a log with sockets but without any time. Raises SourceError and OSError.
     """
     chunks = [_read_chunk(text) for text in _chunks(file, name)]
     table = pl.concat([_read_chunk(b""), *chunks])
@@ -266,8 +268,8 @@ def _address_column(text: pl.Expr) -> pl.Expr:
 
 
 def _number_column(pattern: str, dtype: type[pl.Int64 | pl.Float64], most: float) -> pl.Expr:
-    """Returns the number that follows in each socket's line: the first group of `pattern`; null if
-    it is missing or more than `most`.
+    """Returns a number from each socket's line, the first group of the regular expression
+    `pattern`; null if the line does not match or the number is more than `most`.
     """
     value = pl.col("info").str.extract(pattern, 1).cast(dtype, strict=False)
     return pl.when(value <= most).then(value)
@@ -386,7 +388,7 @@ def with_sockets(run: ForeignRun, samples: pl.DataFrame) -> ForeignRun:
 
 
 def _with_series_columns(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns the samples with the columns that the tables of a measured run have."""
+    """Returns the samples with the further columns that the socket table of a measured run has."""
     return samples.with_columns(
         bytes_sent=pl.coalesce("bytes_sent", "bytes_acked"),
         final=pl.lit(value=False),
@@ -403,13 +405,13 @@ def _with_groups(table: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _series_columns(table: pl.DataFrame) -> list[str]:
-    """Returns the columns of these samples that analysis reads."""
+    """Returns the names of those columns in the table that ccmix's analysis reads."""
     return [column for column in NEEDED["sockets"] if column in table.columns]
 
 
 def _sender_counters(table: pl.DataFrame) -> FlowCounters:
-    """Returns the counters of the sending sockets. Goodput is not among them: that of the import
-    stays, over its own time.
+    """Returns the counters of the sending sockets. They have no goodput, because the run keeps the
+    goodput that its source reports.
     """
     return FlowCounters(
         samples=count_flows(table, pl.DataFrame(schema=INTERVAL_COLUMNS), {}).samples

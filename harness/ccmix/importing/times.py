@@ -19,7 +19,7 @@ GRID_S = 0.01  # usual intervals are multiples of it
 LATE_S = 2e-3  # by which timers of iperf3 and of a loop that calls ss are early or late
 LATE_END_S = 0.1  # by which a test ends late, while its last data is on the path
 LATE_END_FRACTION = 0.05
-HALF_A_SAMPLE = 0.5
+HALF_A_SAMPLE = 0.5  # how late samples may be in all, in intervals, to keep the nominal interval
 
 # Lines with the time that loops write before each output of ss:
 # # 1628535057.690097                     seconds since 1970
@@ -127,10 +127,11 @@ def interval_s(lengths_s: Sequence[float]) -> float:
 
 def sampling_interval_s(lengths_s: Sequence[float]) -> float:
     """Returns the interval of a loop that calls ss and then sleeps, from the measured times between
-    samples in seconds: interval_s(), or the median if the samples are late by more than half an
-    interval in all.
+    samples in seconds.
 
-    In the second case the samples do not fit into the grid of the nominal interval.
+    It is interval_s(), the interval that the user asked for. But with it, sample n should be at n
+    times the interval, and the loop is a little late each time. If it is late by more than half an
+    interval in all, returns the median instead.
     """
     nominal_s = interval_s(lengths_s)
     if not nominal_s:

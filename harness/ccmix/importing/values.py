@@ -88,8 +88,10 @@ def writable(name: str) -> str:
 
 
 def read_number(text: str, most: float, factor: float = 1.0) -> float:
-    """Reads a number in ASCII digits, and multiplies it by `factor`, that of its unit. Raises
-    ValueError if the product is not from 0 to `most`, with a part of a sentence: 'is not a number'.
+    """Reads a number in ASCII digits, and multiplies it by `factor`, the size of its unit.
+
+    Raises ValueError if the product is not from 0 to `most`. The message is the end of a sentence,
+    such as 'is not a number', to which the caller adds the text.
     """
     try:
         number = float(text) * factor if "_" not in text and text.isascii() else None
@@ -112,8 +114,8 @@ def within(number: float, most: float) -> float | None:
 
 
 class _OrDefault:
-    """Annotates a field of a pydantic model: its default replaces missing and wrong values, which
-    would otherwise refuse the whole object.
+    """Annotates a field of a pydantic model, so that the given default replaces a missing or wrong
+    value. Otherwise, pydantic would refuse the whole object.
     """
 
     def __init__(self, **default: Any) -> None:
@@ -126,8 +128,8 @@ class _OrDefault:
 
 
 class _OrEmpty:
-    """Annotates a field whose type is a model: an object without values replaces a missing or wrong
-    value.
+    """Annotates a field of a pydantic model whose type is a model, too, so that an object without
+    values replaces a missing or wrong value.
     """
 
     def __get_pydantic_core_schema__(

@@ -36,8 +36,8 @@ from ccmix.model.results import (
 from ccmix.terms import ENDED_EARLY, IMPORTED, LIMITS
 from ccmix.version import version
 
-MACHINE: Literal["imported"] = "imported"
-RUNS_PER_UPDATE = 100  # runs; drawing the progress takes as long as writing a run
+MACHINE: Literal["imported"] = "imported"  # what made the run, in its file run.json
+RUNS_PER_UPDATE = 100  # of the progress display; drawing it takes as long as writing a run
 
 
 def import_identity(listing: Listing, overrides: ImportOverrides) -> ImportIdentity:
@@ -234,8 +234,8 @@ def summary_metrics(groups: Sequence[GroupSums], rtt_median_s: float | None) -> 
 
 
 def without_unreported_sums(metrics: Metrics, flows: pl.DataFrame) -> Metrics:
-    """Returns the metrics with None for sums over flows if no flow has the value: run_metrics()
-    makes them 0, as if nothing was sent.
+    """Returns the metrics with None for each sum over flows if no flow reports the value. The sum
+    would otherwise be 0, as if nothing was sent.
     """
 
     def is_unreported(column: str, rows: pl.DataFrame) -> bool:
