@@ -186,7 +186,7 @@ def replacing(file: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
 def _rename_to_final(partial: Path, opened_status: os.stat_result, file: Path) -> None:
     """Renames the temporary file to `file`; raises ArchiveError if another process has replaced it.
 
-    `opened_status` is the fstat() of the file that this process has written. Raises OSError, too.
+    `opened_status` is the fstat() of the file that this process has written. Raises also OSError.
     """
     if not _is_same_file(partial, opened_status):
         raise ArchiveError(
@@ -220,8 +220,8 @@ def open_new(file: Path) -> IO[bytes]:
 def write_new(file: Path, content: bytes, folder_descriptor: int | None = None) -> None:
     """Creates a file with this content, faster than with a Python file object.
 
-    If `folder_descriptor` is given, it is that of the opened folder of the file. Raises OSError if
-    the file exists, even as a link.
+    `folder_descriptor` may be the descriptor of the file's folder, if the caller has opened it.
+    Raises OSError if the file exists, even as a link.
     """
     descriptor = os.open(
         file if folder_descriptor is None else file.name, _NEW, 0o666, dir_fd=folder_descriptor

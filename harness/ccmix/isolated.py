@@ -18,7 +18,8 @@ def python_command(
     folder: str | None = None,
     site: bool = False,
 ) -> list[str]:
-    """Returns the command line that runs `code` in an isolated Python, by default that of any host.
+    """Returns the command line that runs `code` in an isolated Python, by default in the python3 of
+    the host that runs the command.
 
     `arguments` become its sys.argv. `folder` is where ccmix is on the host that runs the command
     (None: the code does not import ccmix); `site` lets it also import installed packages.

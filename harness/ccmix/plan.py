@@ -97,7 +97,8 @@ def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
 def _drawn_spread(path: Topology | HostPath, traffic: Traffic, run_seed: int) -> RunSpread | None:
     """Draws the random parts of a run's delays and start times from its seed.
 
-    So a repeated run has the same ones. None if its path is real or does not set `spread`.
+    So a repeated run has the same delays and start times. Returns None if the run's path is real or
+    does not set `spread`.
     """
     return (
         draw_spread(path, traffic, run_seed) if isinstance(path, Topology) and path.spread else None

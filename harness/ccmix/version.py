@@ -88,7 +88,7 @@ def _version_of_sources() -> Version:
 
 
 def _version_of_clone(root: Path) -> Version | None:
-    """Asks git for the commit of a clone; returns None without a clone, or without git."""
+    """Asks git for the commit of a clone; returns None if `root` is not a clone or git fails."""
     if not (root / ".git").exists():
         return None
     describe = [

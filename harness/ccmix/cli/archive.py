@@ -147,8 +147,8 @@ def _progress_bar(action: str) -> Iterator[Progress]:
 
 
 def _name_left_out(why: str, names: Sequence[str]) -> None:
-    """Tells the user which files are not packed or unpacked: a line for each of the first ones, and
-    then the number of the others. `why` is the reason that all of them share.
+    """Tells the user which files are not packed or unpacked: a line for each of the first files,
+    and then the number of the others. `why` is the reason, which all of these files share.
     """
     for name in names[:MOST_LEFT_OUT]:
         tell(f"left out ({why}): {printable(name)}")
@@ -326,9 +326,10 @@ def _repeat(
 
 
 def _compare(original: Campaign, repeated: Campaign) -> int:
-    """Prints for each repeated run whether its files have the same bytes as the original ones.
+    """Prints for each repeated run whether its files have the same bytes as those of the original
+    run. If a run differs, also lists the differing settings and tool versions.
 
-    If any differ, also lists the differing settings and tool versions. Returns the exit status.
+    Returns the exit status of `ccmix verify`.
     """
 
     same_count = 0

@@ -94,8 +94,9 @@ def _compare_opened(
 ) -> str:
     """Compares two opened campaigns, and returns the text in the given form.
 
-    `archives` has their folders, temporary ones for packed files; `named` has the paths that
-    the user named. Prints what is left out because it could not be read.
+    `archives` has the folders of the campaigns (temporary folders for packed files), and `named`
+    the paths that the user wrote. Tells the user which runs are left out because they can't be
+    read.
     """
     folder_a, folder_b = archives.folders
     ccmix_versions = (_ccmix_version(folder_a), _ccmix_version(folder_b))

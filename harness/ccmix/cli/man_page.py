@@ -68,7 +68,7 @@ def commands(
 def _command_section(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
     """Yields the lines of the page on one command: heading, usage, help text and options.
 
-    `words` are those of its command line, such as ('ccmix', 'lab', 'exec').
+    `words` are the words of its command line, such as ('ccmix', 'lab', 'exec').
     """
     name = " ".join(words)
     context = click.Context(command, parent=ROOT, info_name=name)

@@ -199,8 +199,8 @@ def _passed_share(running: _Running) -> float:
 
 
 def end_text(left_s: float) -> str:
-    """Returns when runs that take `left_s` seconds more will end: 'ends about 14:05 UTC', or with
-    the date if it is not that of today.
+    """Returns when runs that take `left_s` seconds more will end: 'ends about 14:05 UTC'. If that
+    is not today, the text also has the date.
     """
     now = datetime.datetime.now(datetime.UTC)
     end = now + datetime.timedelta(seconds=left_s)

@@ -217,9 +217,9 @@ def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
 
 
 def _needed_runs(experiment: Experiment, given: ReproduceOptions, runs: Sequence[Run]) -> list[Run]:
-    """Returns those of the planned `runs` that the experiment's statements need.
+    """Returns the runs among the planned `runs` that the experiment's statements need.
 
-    With --tried, also those that try to explain why a statement does not hold.
+    With --tried, also returns the runs that try to explain why a statement does not hold.
     """
     numbers = [number for statement in experiment.statements for number in statement.numbers]
     if given.tried:

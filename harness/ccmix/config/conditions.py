@@ -70,8 +70,8 @@ class Condition:
 class Conditions:
     """Makes the conditions of a file's entries, and reports values that contradict each other.
 
-    `hosts` are the rows of the CSV file `hosts_path` (option -H), which replace the key dst; both
-    are None without the option.
+    `hosts` are the rows of the CSV file `hosts_path`, which the option -H names, and which replace
+    the key dst. Both are None if the option is not given.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Conditions:
         """Yields a condition for each combination of the entry's swept values, and for each
         destination. The first sweep varies slowest.
 
-        `unswept` are the values of all other keys, `sweeps` the swept ones by key.
+        `unswept` are the values of the keys that are not swept, `sweeps` those of the swept keys.
         `topology_section` is the section [topology NAME] that describes the entry's emulated path;
         None for an entry between real hosts. Stops after the first combination with a problem,
         because the others often repeat it.
@@ -248,8 +248,8 @@ class Conditions:
             yield Condition(values, path, traffic)
 
     def _destinations(self, settings: Settings) -> Iterator[tuple[HostRow | None, Destination]]:
-        """Yields the destinations from the list of hosts, each with its row, or only that of the
-        key dst.
+        """Yields the destinations from the list of hosts (option -H), each with its row. Without a
+        list, yields only the destination of the key dst, with None.
         """
         if self._hosts is None:
             yield None, destination_of_entry(settings)

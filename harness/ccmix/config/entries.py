@@ -130,8 +130,8 @@ def select(entries: Sequence[Entry], only: Sequence[str], config: Path) -> list[
 
 
 def _sorted_by_line(problems: Iterable[Problem], path: Path) -> list[Problem]:
-    """Returns each problem once: first those of the INI file `path` by line, then those of other
-    files.
+    """Returns each problem once: first the problems of the INI file `path`, sorted by line, then
+    the problems of other files.
     """
     return sorted(
         dict.fromkeys(problems),
@@ -235,8 +235,8 @@ class _Reader:
     # Other files and the command line
 
     def _read_host_list(self, path: Path | None) -> tuple[HostRow, ...] | None:
-        """Returns the destinations from the file of the option -H, None without it. Adds the file's
-        mistakes to the problems.
+        """Returns the destinations from the file that the option -H names (`path`); None if the
+        option is not given. Adds the file's mistakes to the problems.
         """
         if path is None:
             return None
@@ -517,8 +517,8 @@ class _Reader:
     def _check_kept_commands(
         self, section: ini.Section, given: Settings, sweeps: Mapping[str, Sweep]
     ) -> None:
-        """Reports a command that is both kept running for all runs (src-cmd-once, dst-cmd-once) and
-        swept.
+        """Reports a command that is swept although src-cmd-once or dst-cmd-once keeps it running
+        for all runs.
         """
         for key in ("src-cmd", "dst-cmd"):
             if key in sweeps and _value_of(given, f"{key}-once"):

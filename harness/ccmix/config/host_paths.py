@@ -282,7 +282,7 @@ def destination_of_row(row: HostRow, settings: Settings) -> Destination:
 
 def _command_host(user: str | None, address: str, settings: Settings) -> str:
     """Returns the host on which commands for a destination run, as 'USER@ADDRESS'. `user` is the
-    login written before the address, None without one; the key user applies then.
+    login that is written before the address. If there is none (None), the key user applies.
     """
     return with_user(f"{user}@{address}" if user else read_host(address), settings.get("user"))
 
@@ -297,8 +297,8 @@ def host_path(
     """Returns the path from src to one destination in one condition, with all that ccmix does on
     it: commands, netem, captures, retries and limits.
 
-    `parameter` is the swept kernel module parameter with its value, None without one. With
-    `by_pscheduler`, pScheduler makes the traffic, so ccmix starts no iperf3 server.
+    `parameter` is the swept kernel module parameter with its value; None if the entry sweeps none.
+    With `by_pscheduler`, pScheduler makes the traffic, so ccmix starts no iperf3 server.
     """
     profile = defaults.profiles[dst.profile] if dst.profile else None
     netem = _netem(settings)

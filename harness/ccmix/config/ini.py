@@ -15,8 +15,9 @@ MOST_BYTES = 1_000_000  # of a file that people write
 
 @dataclass(frozen=True)
 class Section:
-    """Holds one section of the file: the texts of its `own` keys, and of those `inherited` from
-    [DEFAULT]. `line` is that of its header, and `key_lines` has the lines of its own keys.
+    """Holds one section of the file. `own` has the texts of the keys in the section, `inherited`
+    those of the keys in [DEFAULT] that the section does not have. `line` is the line number of the
+    section's header, and `key_lines` has the line numbers of its own keys.
     """
 
     name: str
@@ -187,8 +188,8 @@ class _Parser(configparser.ConfigParser):
         return key
 
     def _note(self, key: str | None) -> None:
-        """Notes the current line as that of a key, or of a section's header (None). Adds a problem
-        if it is a duplicate.
+        """Notes that the current line has this key, or the header of a section if `key` is None.
+        Adds a problem if the key or the section is a duplicate.
         """
         number = self._numbers[-1]
         first = self.lines.setdefault((self._section, key), number)

@@ -260,8 +260,8 @@ def _changed_values(change: Change) -> list[tuple[str, str | None]]:
 
 
 def _read_change(words: list[str]) -> Change:
-    """Reads the words of one change, [HOST] NAME VALUE, such as 'h2 delay 20ms'. Without a host it
-    applies to all senders; a rate is that of the bottleneck.
+    """Reads the words of one change, [HOST] NAME VALUE, such as 'h2 delay 20ms'. A change without a
+    host is for all senders. The rate is always the rate of the bottleneck, so it has no host.
     """
     known = ("rate", *_DELAYS, "loss")
     sender = None

@@ -100,7 +100,9 @@ def _policer(settings: Mapping[str, Any]) -> Policer | None:
 
 
 def _ack_bottleneck(settings: Mapping[str, Any]) -> AckBottleneck | None:
-    """Returns the bottleneck that ACKs pass on the way back, None without the key ack-rate."""
+    """Returns the bottleneck that ACKs pass on the way back; None if the path has none, because the
+    key ack-rate is not set. Raises Contradiction.
+    """
     rate_bps, buffer = settings.get("ack-rate"), settings.get("ack-buffer")
     if rate_bps is None and buffer is not None:
         raise Contradiction(
@@ -110,15 +112,17 @@ def _ack_bottleneck(settings: Mapping[str, Any]) -> AckBottleneck | None:
 
 
 def _senders(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
-    """Returns the senders of a path: h1 to hN of the key hosts, then those of keys host.NAME; only
-    h1 without these keys.
+    """Returns the senders of a path: h1 to hN if the key hosts is N, then the senders of the keys
+    host.NAME. If none of these keys is set, there is only h1.
 
-    A later setting of a host overrides an earlier one, and the path's settings apply to all hosts.
+    If several keys host.NAME set the same for a sender, the last one counts. The path's settings
+    apply to senders that don't have their own.
     """
     hosts: dict[str, dict[str, Any]] = {
         f"h{number}": {} for number in range(1, settings.get("hosts", 0) + 1)
     }
-    delays: dict[str, list[Delays]] = {}  # of each host, those that override the next ones first
+    # By host: the delays of its keys host.NAME, the last key first, because it overrides the others
+    delays: dict[str, list[Delays]] = {}
     for _, member in _family_members(settings, "host."):
         for name in member.name:
             hosts[name] = hosts.get(name, {}) | member.value

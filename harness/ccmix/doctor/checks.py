@@ -36,8 +36,9 @@ DEFAULT_QDISC = "/proc/sys/net/core/default_qdisc"  # network namespaces don't s
 class DoctorOptions:
     """Says what `ccmix doctor` examines.
 
-    `runs` are the planned runs (None without an INI file: everything that ccmix can do); `outdir`
-    is the folder for results (None: not checked); `in_lab` means that the runs use the lab.
+    `runs` are the planned runs. Without an INI file they are None, and the doctor examines whether
+    the machine can do everything that ccmix can do. `outdir` is the folder for results (None: not
+    checked); `in_lab` means that the runs use the lab.
     """
 
     runs: tuple[Run, ...] | None
@@ -447,7 +448,7 @@ class HostChecks:
     def _check_programs(self, host: Host) -> None:
         """Checks that the programs that runs start on this host are installed and new enough.
 
-        The programs include those of the entries' own shell commands.
+        The programs in the entries' own shell commands are checked, too.
         """
         needs = self._needs
         used_by = {name: use for name, use in needs.tools.items() if name != PATCHED_IPERF3}

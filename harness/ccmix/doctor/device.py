@@ -256,7 +256,8 @@ def judge_offloads(device: Device, output: str, netem_with_loss: bool | None) ->
 
 
 def default_device(routes: str) -> str | None:
-    """Returns the device of the default route with the lowest metric; None without such a route.
+    """Returns the device of the default route with the lowest metric; None if there is no such
+    route.
 
     `routes` is the output of `ip -j route show default`. Raises ValueError.
     """

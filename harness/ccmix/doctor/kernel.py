@@ -200,8 +200,8 @@ def judge_needs(needs: Sequence[BpfNeed], ccas: Sequence[str]) -> Findings:
 class Ccas:
     """Lists the CCAs of a host's kernel.
 
-    Of the `available` ones, users other than root may use only the `allowed` ones. `loadable` ones
-    are not available now, but their modules are on the host's disk.
+    Root may use all `available` CCAs, other users only the `allowed` CCAs. The `loadable` CCAs are
+    not available now, but their modules are on the host's disk.
     """
 
     available: tuple[str, ...]

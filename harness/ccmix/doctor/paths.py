@@ -87,7 +87,9 @@ def read_ping(host: Host, address: str) -> str:
 
 
 def base_rtt_s(output: str) -> float | None:
-    """Returns the smallest round-trip time in ping's output, in seconds; None without answers."""
+    """Returns the smallest round-trip time in ping's output, in seconds; None if no ping was
+    answered.
+    """
     match = _RTT.search(output)
     return float(match[1]) / 1e3 if match else None
 
@@ -151,9 +153,10 @@ def path_mtu(send: Callable[[int], tuple[bool, str]], device_mtu: int) -> tuple[
 
 
 def largest(sizes: Sequence[int], passes: Callable[[int], bool]) -> int | None:
-    """Returns the first of the falling sizes that passes, or None, with few tries (by bisection).
+    """Returns the largest size that passes, or None if no size does. Finds it by bisection.
 
-    If a size passes, all smaller sizes pass, too.
+    `sizes` are in falling order. If `passes` is true for a size, it must be true for all smaller
+    sizes.
     """
     low, high = 0, len(sizes)
     while low < high:
@@ -283,9 +286,9 @@ def buffers_of(texts: Mapping[str, str], page: str) -> Buffers:
 def demand(loads: Iterable[Load], rtt_s: float | None, speed_bps: float | None) -> Demand | None:
     """Returns how many bytes socket buffers must hold for the condition that needs most.
 
-    `loads` has the traffic of each condition. `rtt_s` is the measured round-trip time (None: not
-    known); `speed_bps` is that of the NIC. Returns None if the rate or the round-trip time is not
-    known.
+    `loads` has the traffic of each condition. `rtt_s` is the measured round-trip time, `speed_bps`
+    the speed of the NIC (None: not known). Returns None if the rate or the round-trip time of the
+    flows is not known.
     """
     demands = []
     for load in loads:

@@ -94,7 +94,7 @@ def lack(
 ) -> DoctorFinding:
     """Returns a finding on something that is missing: a failure if an entry needs it (`needed`).
 
-    The other arguments are those of a DoctorFinding.
+    The other arguments are the fields of the DoctorFinding.
     """
     return _problem(problem(needed), check, seen, why, *remedy, **other_fields)
 
@@ -102,9 +102,9 @@ def lack(
 def to_run(commands: Sequence[str], host: str, uid: int | None, root: bool) -> list[str]:
     """Returns commands as the user must type them on the host's machine, with sudo if needed.
 
-    `uid` is that of the login (None: nobody could log in); `root` means that the commands need
-    root. A host 'netns:NAME' is a network namespace: commands that change it begin with `ip netns
-    exec NAME`.
+    `uid` is the number of the user as whom ccmix logs in (None: it could not log in); `root` means
+    that the commands need root. A host 'netns:NAME' is a network namespace: commands that change it
+    begin with `ip netns exec NAME`.
     """
     prefix = "sudo " if root and uid != 0 else ""
     enter_namespace = ""
@@ -136,7 +136,9 @@ T = TypeVar("T")
 
 @dataclass
 class Report:
-    """Holds the findings on a host; `uid` is that of the login (None: nobody could log in)."""
+    """Holds the findings on a host. `uid` is the number of the user as whom ccmix logs in there
+    (None: it could not log in).
+    """
 
     host: str
     uid: int | None = None
@@ -178,9 +180,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Seen:
-    """Describes what a source has measured towards a destination; None if it is not known.
+    """Describes what a source has measured on the way to a destination.
 
-    `speed_bps` is that of the source's NIC; `addresses` are those of the destination.
+    `rtt_s` is the smallest round-trip time of a ping, and `speed_bps` the speed of the source's NIC
+    (None: not known). `addresses` are the addresses of the destination.
     """
 
     rtt_s: float | None

@@ -136,9 +136,8 @@ def capabilities(status: str, set_name: str) -> frozenset[str]:
 
 
 def read_only(mounts: str) -> tuple[str, ...]:
-    """Returns those of /proc/sys and /sys/module that are mounted read-only, as in containers.
-
-    `mounts` is the text of /proc/self/mounts.
+    """Returns which of the folders /proc/sys and /sys/module are mounted read-only, as in
+    containers. `mounts` is the text of /proc/self/mounts.
     """
     read_only_by_folder: dict[str, bool] = {}
     for fields in (mount.split() for mount in mounts.splitlines()):
@@ -252,7 +251,7 @@ USES = (CAPTURES, QUEUES, SYSCTLS, PARAMETERS, NAMESPACES, RESULTS)
 class Rights:
     """Describes what this process may do.
 
-    `read_only` has those of /proc/sys and /sys/module that not even root can write.
+    `read_only` has the folders among /proc/sys and /sys/module that not even root can write.
     """
 
     uid: int

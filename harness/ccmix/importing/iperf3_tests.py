@@ -570,8 +570,8 @@ class _EndOfTest:
 
 
 def _read_intervals(intervals: Sequence[Iperf3Interval]) -> list[_Interval]:
-    """Returns the intervals of a document, except those without a time, and repeated ones: a server
-    whose client was interrupted writes its last interval twice (iperf3 3.12).
+    """Returns the intervals of a document. Leaves out intervals without a time, and repeated
+    intervals: a server whose client was interrupted writes its last interval twice (iperf3 3.12).
     """
     kept: list[_Interval] = []
     for interval in intervals:

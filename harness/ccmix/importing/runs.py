@@ -63,10 +63,11 @@ def plan(
     and destination become its iterations.
 
     A condition is the mix of CCAs, the number of streams, and the settings that the source reports.
-    If runs that are alike in these differ in one of SEPARATING_FACTS or in an option of the test,
-    it becomes a setting, too. Similar durations count as the shortest of them, because some sources
-    report the time that passed, not the one that was asked for. Raises SourceError for names that
-    are too long.
+    If runs of a condition differ in one of SEPARATING_FACTS or in an option of the test, this fact
+    or option becomes a setting, too. Similar durations count as the shortest of them, because some
+    sources report how long a test took, and not the duration that the user asked for.
+
+    Raises SourceError for names that are too long.
     """
     named = [_with_names(run, overrides, source.entry) for source, run in sources_and_runs]
     named = [
@@ -248,8 +249,8 @@ def _similar_duration_s(run: ForeignRun, shortest_s: Sequence[float]) -> float:
 
 
 def _known_addresses(runs: Sequence[ForeignRun]) -> list[str | None]:
-    """Returns the destination's address of each run. A run whose source has no address gets that of
-    the other runs of its condition, if they have only one.
+    """Returns the address of each run's destination. If the source of a run has no address, the run
+    gets the address of the other runs of its condition, if they all have the same.
     """
     addresses_of: dict[ConditionKey, set[str]] = {}
     for run in runs:

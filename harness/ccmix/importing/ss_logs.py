@@ -185,8 +185,10 @@ def _last_time_line(chunk: bytes, since: int) -> int:
 
 
 def _read_chunk(text: bytes) -> pl.DataFrame:
-    """Returns the samples of the sockets in a part of a log: see read_samples(). A socket has one
-    line, or a second one with its details, which begins with spaces.
+    """Returns a row for each established socket at each time in a part of a log. A value that ss
+    does not show is null.
+
+    A socket has one line, or also a second line with its details, which begins with spaces.
     """
     lines = pl.read_csv(
         io.BytesIO(text or b"\n"),

@@ -257,8 +257,8 @@ def _read_line(cells: Sequence[str], columns: Columns, location: str, number: in
 
     def number_of(role: str, maximum: float | None = None) -> float | None:
         """Returns the number of this line in the column of a role, such as 'goodput', in SI units;
-        None if there is none. Raises SourceError if it is larger than `maximum`, whose default is
-        that of _QUANTITIES; roles that are not there need it.
+        None if there is none. Raises SourceError for other text, and for numbers above `maximum`,
+        which only roles without a unit need; for the others, _QUANTITIES has it.
         """
         text = cell(role)
         if text is None:
@@ -400,8 +400,8 @@ def is_json_rows(head: str) -> bool:
 
 
 def json_rows_to_csv(text: str, name: str, columns: str | None) -> str:
-    """Turns a JSON list of rows into CSV. `columns` are the names that the user gives with
-    --columns; None: those of the ESnet harness.
+    """Turns a JSON list of rows into CSV. `columns` are the names of the columns that the user
+    gives with --columns; if None, the columns are HARNESS_COLUMNS.
 
     Ignores the text after the list, because the harness prints the same rows there as CSV. Raises
     SourceError.
