@@ -250,6 +250,7 @@ class _CampaignSender:
         done_names: set[str] = set()
 
         def note_unreadable(run: Run, error: ArchiveError) -> None:
+            """Counts a run that can't be read as done, and tells the user why it is not sent."""
             done_names.add(run.name)
             self._print(error)
 
@@ -289,6 +290,7 @@ def _follow(
     campaign_ended = threading.Event()
 
     def wait_for_end_of_input() -> None:
+        """Waits in a thread until `ccmix run` closes the standard input, after its last run."""
         sys.stdin.read()
         campaign_ended.set()
 

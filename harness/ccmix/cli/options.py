@@ -196,6 +196,8 @@ def collected(options_class: Callable[..., Any]) -> Decorator:
     """
 
     def decorate(function: Command) -> Command:
+        """Wraps the command's function, so that click can call it with an argument per option."""
+
         @functools.wraps(function)
         def command(**parameters: Any) -> Any:
             return function(options_class(**parameters))

@@ -37,6 +37,7 @@ class Messages:
             _redirect_to_null(STANDARD_ERROR)
 
     def __getattr__(self, name: str) -> object:
+        """Returns any other attribute of the replaced stream, such as isatty."""
         return getattr(self._stream, name)
 
 
@@ -67,6 +68,7 @@ def drop_the_rest() -> None:
 
 
 def _redirect_to_null(descriptor: int) -> None:
+    """Makes a descriptor, such as that of standard output, drop all text that is written to it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 

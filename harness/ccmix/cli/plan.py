@@ -43,6 +43,7 @@ class PlanOptions:
 
     @property
     def shows_cost(self) -> bool:
+        """Whether time and memory are printed, because --cost or --cost-from is given."""
         return self.with_cost or self.cost_from is not None
 
     @property

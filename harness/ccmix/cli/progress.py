@@ -95,6 +95,7 @@ class ProgressWatcher:
 
     @property
     def skipped(self) -> int:
+        """The number of runs that were skipped so far."""
         return self._outcomes["skipped"]
 
     def waiting(self, run: Run, why: str) -> None:

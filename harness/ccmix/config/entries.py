@@ -158,10 +158,13 @@ class _Reader:
     """
 
     def __init__(self, file: ini.IniFile, overrides: Overrides, diagnostics: Diagnostics) -> None:
+        """Reads the options in `overrides` and the list of hosts, and finds the topologies of the
+        file. entries() reads the sections.
+        """
         self._file = file
         self._diagnostics = diagnostics
         self._problem, self._notice = diagnostics.problem, diagnostics.notice
-        self._profiles: dict[Path, dict[str, Profile] | None] = {}
+        self._profiles: dict[Path, dict[str, Profile] | None] = {}  # by file; None: has mistakes
         self._hosts_path = overrides.hosts
         self._hosts = self._read_host_list(overrides.hosts)
         self._conditions = Conditions(diagnostics, self._hosts, overrides.hosts)
@@ -169,9 +172,9 @@ class _Reader:
         self._netem_at: NetemPlace | None = self._read_option(
             "--netem-at", overrides.netem_at, read_netem_place
         )
-        self._default: Settings = {}
-        self._topologies: dict[str, ini.Section] = {}
-        self._topology_settings: dict[str, Settings] = {}
+        self._default: Settings = {}  # of [DEFAULT]
+        self._topologies: dict[str, ini.Section] = {}  # sections [topology NAME], by NAME
+        self._topology_settings: dict[str, Settings] = {}  # by NAME, too
         for section in file.sections:
             name = _topology_name(section)
             if name == "":

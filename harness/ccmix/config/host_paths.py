@@ -383,6 +383,7 @@ def _filled_commands(settings: Settings, address: str) -> Commands:
     """
 
     def filled_line(key: str) -> str | None:
+        """Returns the command of a key with the address in it; None if the key is not set."""
         text: str | None = settings.get(key)
         return text.replace("{dst}", address) if text else None
 

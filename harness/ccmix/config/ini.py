@@ -75,16 +75,20 @@ def read(path: Path, text: str) -> IniFile:
             )
 
     lines = parser.lines
-    lines_of: dict[str, dict[str, int]] = {}
+    key_lines_by_section: dict[str, dict[str, int]] = {}
     for (name, key), line in lines.items():
         if key is not None:
-            lines_of.setdefault(name, {})[key] = line
-    default_lines = lines_of.get(DEFAULT, {})
-    of_default = {key: _without_comment(value) for key, value in parser.defaults().items()}
-    default = Section(DEFAULT, lines.get((DEFAULT, None), 0), of_default, {}, default_lines)
+            key_lines_by_section.setdefault(name, {})[key] = line
+    default = Section(
+        DEFAULT,
+        lines.get((DEFAULT, None), 0),
+        own={key: _without_comment(value) for key, value in parser.defaults().items()},
+        inherited={},
+        key_lines=key_lines_by_section.get(DEFAULT, {}),
+    )
     sections = []
     for name in parser.sections():
-        key_lines = lines_of.get(name, {})
+        key_lines = key_lines_by_section.get(name, {})
         values = {key: _without_comment(value) for key, value in parser.items(name)}
         own = {key: value for key, value in values.items() if key in key_lines}
         inherited = {key: value for key, value in values.items() if key not in key_lines}
@@ -149,11 +153,12 @@ class _Parser(configparser.ConfigParser):
         super().__init__(interpolation=None, strict=False, empty_lines_in_values=False)
         # configparser only calls its match()
         self.SECTCRE = self  # type: ignore[assignment]
+        # The line of each header, by (section, None), and of each key, by (section, key)
         self.lines: dict[tuple[str, str | None], int] = {}
         self.problems: list[Problem] = []
         self._path = path
-        self._numbers: list[int] = []
-        self._section = DEFAULT
+        self._numbers: list[int] = []  # in the file, of the lines that counted() has yielded
+        self._section = DEFAULT  # that of the current line
 
     def counted(self, text: str) -> Iterator[str]:
         """Yields the lines that are not comments, and remembers their numbers in the file. Comments

@@ -89,6 +89,7 @@ def whole_number(least: int, most: int, unit: str = "") -> Kind:
     """
 
     def read(text: str) -> int:
+        """Reads a whole number in the range. Raises ValueError."""
         if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
             raise ValueError(f"is not a whole number from {least} to {most}")
         return int(text)
@@ -100,6 +101,7 @@ def choice(*choices: str) -> Kind:
     """Returns a kind of values: one of these words."""
 
     def read(text: str) -> str:
+        """Returns the text if it is one of the words, and otherwise raises ValueError."""
         if text not in choices:
             raise ValueError("is unknown" + nearest(text, choices))
         return text

@@ -285,6 +285,7 @@ class HostChecks:
         """Finds the largest packet that reaches the address, and compares it with the NIC's MTU."""
 
         def judge() -> Iterable[DoctorFinding]:
+            """Pings the address with packets of several sizes, and judges which of them pass."""
             mtu_bytes, reported = paths.path_mtu(paths.probe(host, address), nic.mtu_bytes)
             return paths.judge_path_mtu(nic, address, mtu_bytes, reported)
 
@@ -376,6 +377,7 @@ class HostChecks:
         has_bbr = any(cca.startswith("bbr") for cca in self._needs.ccas)
 
         def judge() -> Iterable[DoctorFinding]:
+            """Reads the NIC's queue disciplines and the kernel's default, and judges them."""
             default = files(host, DEFAULT_QDISC).get(DEFAULT_QDISC, "")
             return device.judge_sending(
                 name, device.read_qdiscs(host, name), default, paced, has_bbr

@@ -60,6 +60,7 @@ class Device:
 
     @property
     def fast(self) -> bool:
+        """Whether the device reports a speed of FAST_BPS or more."""
         return self.speed_bps is not None and self.speed_bps >= FAST_BPS
 
 

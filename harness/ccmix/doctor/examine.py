@@ -38,6 +38,7 @@ class ExaminedMachine(LocalHost):
     """
 
     def command(self, argv: Sequence[str]) -> list[str]:
+        """Returns the command line that runs `argv` with a PATH that has these folders, too."""
         return ["env", f"PATH={os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}", *argv]
 
 

@@ -77,6 +77,7 @@ def read_addresses(host: Host, name: str) -> list[str]:
 
 
 def version_of(address: str) -> int:
+    """Returns 4 or 6, the version of IP of an address; the address may have a zone (%eth0)."""
     return ipaddress.ip_address(address.partition("%")[0]).version
 
 
@@ -269,6 +270,7 @@ def buffers_of(texts: Mapping[str, str], page: str) -> Buffers:
         return least, middle, most
 
     def one_size(name: str) -> int | None:
+        """Returns the number in a file; None if the host does not show it."""
         return whole(texts[name], name, 0) if name in texts else None
 
     if not texts:

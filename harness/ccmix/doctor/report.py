@@ -65,6 +65,7 @@ Findings = Iterator[DoctorFinding]
 
 
 def ok(check: str, seen: str) -> DoctorFinding:
+    """Returns the finding of a check that found nothing to fix; `seen` says what it found."""
     return DoctorFinding(check, Status.OK, seen)
 
 
@@ -262,10 +263,12 @@ def _record(report: Report, finding: DoctorFinding) -> dict[str, str | list[str]
 
 
 def _remedy_commands(report: Report, finding: DoctorFinding) -> list[str]:
+    """Returns the commands that fix the problem, as the user must type them on that host."""
     return to_run(finding.remedy, report.host, report.uid, finding.root)
 
 
 def _alternative_commands(report: Report, finding: DoctorFinding) -> list[str]:
+    """Returns alternatives to the remedy, as the user must type them on that host."""
     return to_run(finding.instead, report.host, report.uid, finding.root)
 
 

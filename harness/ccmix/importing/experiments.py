@@ -126,9 +126,10 @@ def join_simultaneous_tests(runs: Sequence[SourceRun]) -> list[SourceRun]:
     """Joins tests that began together into one run, because their CCAs competed with each other.
     Other runs that overlap get a setting that names the simultaneous tests. Returns all runs.
 
-    Tests from one sender to one receiver are one run if they began together, with different ports
-    and the same settings; each CCA of the run is a group. Tests are simultaneous if they share a
-    host and some of their time. Two results with the same ports belong to one test, or are copies.
+    Tests between the same two hosts become one run if they began together, with different ports and
+    the same settings; each CCA of the run is then a group. Tests are simultaneous if they share a
+    host and some of their time. Two results with a common port are the two ends of one test, or
+    copies of it, so they are not joined.
     """
     spans = sorted(
         (span for number, run in enumerate(runs) if (span := _time_span(number, run[1]))),

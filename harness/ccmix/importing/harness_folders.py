@@ -84,6 +84,9 @@ class _Job:
     """Reads the descriptions in a job's folder: the job itself, and its destinations."""
 
     def __init__(self, folder: Path, name: str) -> None:
+        """Reads jobmeta.json and the files DST-meta.json; `name` is the folder's name for
+        messages. Raises SourceError and OSError.
+        """
         self.folder, self.name = folder, name
         self.details = _read_meta_file(folder / JOB, f"{name}/{JOB}")
         self.about = HarnessJob.model_validate(self.details)

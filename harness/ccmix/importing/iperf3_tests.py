@@ -125,6 +125,9 @@ class _EndOfTest:
     """
 
     def __init__(self, document: Object, location: str) -> None:
+        """Reads the document: settings, direction, streams and intervals. `location` is 'FILE:LINE'
+        for messages. Raises SourceError if there are too many streams.
+        """
         self.location, self.raw = location, document
         self.document = Iperf3Document.model_validate(document)
         self.start, self.end = self.document.start, self.document.end

@@ -124,6 +124,7 @@ class _OrDefault:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
+        """Tells pydantic how to validate the field; pydantic calls this for the field's type."""
         return core_schema.with_default_schema(handler(source), on_error="default", **self._default)
 
 
@@ -135,6 +136,7 @@ class _OrEmpty:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
+        """Tells pydantic how to validate the field; pydantic calls this for the field's type."""
         return core_schema.with_default_schema(
             handler(source), default_factory=lambda: source.model_validate({}), on_error="default"
         )

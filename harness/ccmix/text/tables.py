@@ -73,6 +73,7 @@ def plain(table: rich.table.Table) -> str:
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
+    """Returns a row of a Markdown table; characters with a meaning in Markdown are escaped."""
     escaped = (html.escape(cell, quote=False).replace("|", r"\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
 
