@@ -369,7 +369,7 @@ def _environment_differences(original: Campaign, repeated: Campaign) -> list[Dif
     archived, repeated_here = (
         load_results([campaign.outdir], numbers_only=True) for campaign in (original, repeated)
     )
-    pairs = match(cells(archived.runs), cells(repeated_here.runs)).pairs
+    pairs = match(cells(archived.runs), cells(repeated_here.runs)).pairs  # of equal conditions
     ccmix_versions = (original.origin.ccmix or "unknown",), (version().name,)
     versions = (
         [Difference("ccmix", *ccmix_versions)] if ccmix_versions[0] != ccmix_versions[1] else []

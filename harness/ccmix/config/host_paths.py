@@ -337,7 +337,8 @@ def _src(settings: Settings, by_pscheduler: bool) -> str:
 
 def command_traffic(settings: Settings, address: str) -> Traffic:
     """Returns the traffic of the user's own command src-cmd, with {dst} in it replaced by the
-    address. Raises Contradiction if its end can't be known.
+    address. Raises Contradiction if the duration is 'settled', because the command decides when a
+    run ends.
     """
     command = settings["src-cmd"].replace("{dst}", address)
     duration: Duration | None = settings.get("duration")

@@ -245,8 +245,9 @@ def check_ccas(traffic: Traffic) -> None:
 
 
 def check_traffic(traffic: Traffic, port: int) -> None:
-    """Checks traffic against the limits of iperf3: its times, streams and ports. The servers of its
-    tests listen on `port` and the ports after it. Raises Contradiction.
+    """Checks the times, streams and ports of the traffic against the limits of iperf3. Raises
+    Contradiction. The server of the first test listens on `port`, those of further tests on the
+    ports after it.
     """
     probed_port = traffic.rtt_probe and traffic.rtt_probe.tcp_port
     servers = max(1, len(traffic.named_sources) + (traffic.test is not None))

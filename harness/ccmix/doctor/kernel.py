@@ -272,8 +272,8 @@ def judge_lab_ccas(
 ) -> Findings:
     """Judges whether a kernel of the lab has the CCAs that the runs want.
 
-    `built_in` is None if the kernel's file does not list its CCAs; `other_kernel` is the name of a
-    kernel other than the stock kernel.
+    `built_in` are the CCAs of the kernel (None: its file does not list them). `other_kernel` is the
+    kernel's name; empty for the stock kernel.
     """
     of_kernel = f" of {other_kernel}" if other_kernel else ""
     if built_in is None:

@@ -76,9 +76,9 @@ class Needs:
 
 
 def needs_of(runs: Sequence[Run]) -> dict[str, Needs]:
-    """Returns the needs of the runs for each host, by its name in the entries.
+    """Returns what the runs need on each host, by the host's name in the entries.
 
-    'localhost', the machine of ccmix, is always included.
+    'localhost', the machine on which ccmix itself runs, is always included.
     """
     needs_by_host: dict[str, Needs] = {CONTROLLER: Needs(runs=len(runs))}
     for run in runs:

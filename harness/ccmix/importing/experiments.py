@@ -135,34 +135,35 @@ def join_simultaneous_tests(runs: Sequence[SourceRun]) -> list[SourceRun]:
         (span for number, run in enumerate(runs) if (span := _time_span(number, run[1]))),
         key=attrgetter("begin_s"),
     )
-    # Runs are meant by their index in `runs`. By a joined run: the run to which it is joined
-    first_runs: dict[int, int] = {}
-    # By run: its ports, and those of the runs that are joined to it
-    ports_of_first = {span.number: span.ports for span in spans}
-    # By run: pairs of a test that is part of it, and a test of another run at the same time
+    # The numbers in these tables are indexes of `runs`.
+    # By the number of a joined run: the number of the run to which it is joined
+    joined_to: dict[int, int] = {}
+    # By number: the ports of a run, and of the runs that are joined to it
+    ports_by_run = {span.number: span.ports for span in spans}
+    # By number: pairs of a test that is part of this run, and a test of another run at that time
     simultaneous: dict[int, list[tuple[_TimedRun, _TimedRun]]] = {}
     for earlier, later in _overlapping(spans):
-        first_run = first_runs.get(earlier.number, earlier.number)
+        first_run = joined_to.get(earlier.number, earlier.number)
         # A test with a port that the joined run already has is a copy
-        may_join = later.number not in first_runs and not ports_of_first[first_run] & later.ports
+        may_join = later.number not in joined_to and not ports_by_run[first_run] & later.ports
         if (
             may_join
             and runs[earlier.number][0].entry == runs[later.number][0].entry
             and _began_together(earlier, later)
         ):
-            first_runs[later.number] = first_run
-            ports_of_first[first_run] |= later.ports
+            joined_to[later.number] = first_run
+            ports_by_run[first_run] |= later.ports
     for pair in _overlapping(spans):
-        run_a, run_b = (first_runs.get(span.number, span.number) for span in pair)
+        run_a, run_b = (joined_to.get(span.number, span.number) for span in pair)
         if run_a != run_b:
             simultaneous.setdefault(run_a, []).append(pair)
             simultaneous.setdefault(run_b, []).append(pair[::-1])
     joined_runs: dict[int, list[ForeignRun]] = {}
-    for number, first_run in sorted(first_runs.items()):
+    for number, first_run in sorted(joined_to.items()):
         joined_runs.setdefault(first_run, []).append(runs[number][1])
     result = []
     for number, (source, run) in enumerate(runs):
-        if number not in first_runs:
+        if number not in joined_to:
             joined = _join_runs([run, *joined_runs[number]]) if number in joined_runs else run
             if number in simultaneous:
                 joined = _with_simultaneous_tests(joined, simultaneous[number])

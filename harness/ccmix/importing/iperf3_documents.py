@@ -255,8 +255,8 @@ class _TextTest:
 
 
 def read_tests(text: str, name: str) -> Iterator[Document]:
-    """Yields each test in iperf3's text in the form of its JSON. `name` is the file name, for
-    messages.
+    """Yields each test in the text that iperf3 prints for people, in the form of the JSON that
+    iperf3 -J would have written. `name` is the file name, for messages.
 
     A server's text has many tests, each of which begins with 'Accepted connection from ...'.
     """

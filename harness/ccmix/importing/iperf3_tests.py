@@ -195,8 +195,9 @@ class _EndOfTest:
         return streams
 
     def _has_server_counts(self, summary_streams: Sequence[_Stream]) -> bool:
-        """Returns whether the client knows the server's counts. They are 0 until both ends exchange
-        their counts at the end, which an interrupted test never reaches.
+        """Returns whether this document has the counts of the server. In a client's document they
+        are 0 until both ends exchange their counts at the end, which an interrupted test never
+        reaches. A server's document always has them.
         """
         if self.udp or self.at_server:
             return True
@@ -219,8 +220,8 @@ class _EndOfTest:
         )
 
     def _summary_stream(self, stream: Iperf3StreamEnds) -> _Stream | None:
-        """Returns a stream from its record in the summary, None if the record has no rate. The
-        goodput of UDP is without the lost packets.
+        """Returns a stream from its record in the summary; None if the record has no rate. Packets
+        that UDP lost are not part of the goodput.
         """
         sender, receiver = (
             (stream.udp, stream.udp) if stream.udp else (stream.sender, stream.receiver)
@@ -410,8 +411,9 @@ class _EndOfTest:
         return begins_s
 
     def _nominal_times(self) -> tuple[float, float, float]:
-        """Returns omitted time, interval and duration in seconds, as asked for; estimated from the
-        measured times if the document does not have them.
+        """Returns the omitted time, the interval and the duration that the user of iperf3 asked
+        for, in seconds. Interval and duration are estimated from measured times if the document
+        does not have them.
         """
         settings = self.settings
         ends_s = [interval.end_s for interval in self.intervals]

@@ -217,8 +217,8 @@ def read_documents(text: str, name: str) -> Iterator[Document]:
 
 
 def _json_objects(text: str, name: str) -> Iterator[Document]:
-    """Yields the JSON objects in a text as they are, each with its line. Raises SourceError for
-    broken JSON.
+    """Yields the JSON objects in a text, and those in its lists, each with its line. Skips lines
+    that do not begin with a bracket or brace. Raises SourceError for broken JSON after one.
     """
     position, line, counted_to = 0, 1, 0
     while begin_match := _NEXT.match(text, position) or _BEGIN.search(text, position):
