@@ -271,8 +271,8 @@ def _read_workload(words: Sequence[str]) -> tuple[WorkloadSource, float | None]:
 def named_sources(settings: Settings, path: Topology, folder: Path) -> tuple[TrafficSource, ...]:
     """Returns the traffic sources of all keys flows.NAME, one for each host that sends.
 
-    `folder` is the INI file's, which files of distributions are relative to. Raises Contradiction
-    for a host that is not on the path, or a distribution that can't be read.
+    `folder` is the folder of the INI file; names of files with distributions are relative to it.
+    Raises Contradiction for a host that is not on the path, or a distribution that can't be read.
     """
     sources: list[TrafficSource] = []
     hosts = [sender.name for sender in path.senders]

@@ -254,6 +254,8 @@ DELAYS = Kind("list of times", DELAY.unit, lambda text: text)
 PACKET_COUNTS = Kind("list of whole numbers", PACKETS.unit, lambda text: text)
 
 TCP_HEADERS_FILTER = ("-s", "128", "tcp")
+# The options of tcpdump that users may give, in the form of getopt. Missing are all options with
+# which tcpdump would write other files than ccmix expects
 SHORT = "#AB:IKNOQ:SUXbc:efi:j:lnpqs:tuvxy:"
 LONG = (
     "buffer-size=",

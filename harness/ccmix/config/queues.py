@@ -176,8 +176,9 @@ def _read_kind_and_parameters(
 ) -> Queue:
     """Reads a queue discipline, then its parameters. Raises ValueError.
 
-    `known_kinds` has the readers of the parameters of each discipline; `hints_by_parameter` has
-    parameters that other keys of the INI file set, with the hint to write this key.
+    `known_kinds` has the parameters of each queue discipline, with the readers of their values.
+    `hints_by_parameter` has the parameters that other keys of the INI file set, each with a hint to
+    write this key instead.
     """
     kind, *words = text.split()
     if kind not in known_kinds:
@@ -202,8 +203,12 @@ def _read_parameters(
     words: Iterator[str],
     hints_by_parameter: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yields the parameters of a queue discipline as words for tc: names, and values after those
-    that are not flags. `readers` has the reader of each parameter's value; None for a flag.
+    """Yields the parameters of the queue discipline `kind` as words for tc: the name of each
+    parameter, and then its value. Flags have no value.
+
+    `words` are the parameters as written. `readers` has the parameters of this queue discipline,
+    with the readers of their values (None for a flag). `hints_by_parameter` has the parameters that
+    other keys of the INI file set, each with a hint to write this key instead.
     """
     given: set[str] = set()
     for name in words:

@@ -51,8 +51,8 @@ _TOO_LONG = re.compile(r"(?:mtu\s?=\s?|Frag needed and DF set \(mtu = )(\d{1,6})
 def addresses_of(output: str) -> list[str]:
     """Returns the first IPv4 and the first IPv6 address in the output of `getent ahosts NAME`.
 
-    They keep the order of the output, which is that in which programs try them. Raises ValueError
-    if there is none.
+    The addresses keep the order of the output, in which programs try them. Raises ValueError if the
+    output has no address.
     """
     first_of_family: dict[int, str] = {}
     for row in output.splitlines():

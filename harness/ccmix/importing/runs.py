@@ -269,9 +269,10 @@ def _known_addresses(runs: Sequence[ForeignRun]) -> list[str | None]:
 def _with_names(run: ForeignRun, overrides: ImportOverrides, entry: str) -> ForeignRun:
     """Returns the run with its entry, hosts, settings and path. Each value comes from the first of
     these that has it: the user's options, the file's name (by --name-pattern), the file's content.
+    Only the number of streams comes from the content first.
 
-    `entry` is the name of the entry if none of them has one. {dst}, {src} and {streams} in the name
-    are replaced.
+    `entry` is the name of the entry if neither options, name nor content have one. {dst}, {src} and
+    {streams} in the name of the entry are replaced.
     """
     dst = writable(overrides.dst or run.name_fields.get("dst") or run.dst or UNKNOWN)
     src = writable(overrides.src or run.name_fields.get("src") or run.src or UNKNOWN)
