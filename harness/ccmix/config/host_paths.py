@@ -118,9 +118,9 @@ JSON = Kind("JSON, or text", "as pScheduler takes it", _read_json)
 def task(settings: Settings, folder: Path) -> PschedulerTask:
     """Returns the task that asks pScheduler for the runs of an entry of type perfSONAR.
 
-    `folder` is the folder of the INI file; names of other files are relative to it. In the task, `source` is the host
-    that sends (None: the lead itself), `lead` the host whose pScheduler gets the task, and
-    `observed` whether ccmix can run commands on the source.
+    `folder` is the folder of the INI file; names of other files are relative to it. In the task,
+    `source` is the host that sends (None: the lead itself), `lead` the host whose pScheduler gets
+    the task, and `observed` whether ccmix can run commands on the source.
     """
     src = parse_host(settings["src"])
     src_name = src.host if src.kind is AddressKind.SSH else None

@@ -250,8 +250,9 @@ def read_changes(text: str) -> tuple[Change, ...]:
 
 
 def _changed_values(change: Change) -> list[tuple[str, str | None]]:
-    """Returns what a change sets, to find values that are set twice: pairs of a name and a sender
-    (None: all senders), such as [('data', 'h2'), ('ack', 'h2')] for 'h2 delay 20ms'.
+    """Returns the names of the values that a change sets, each with the sender (None: all senders),
+    such as [('data', 'h2'), ('ack', 'h2')] for 'h2 delay 20ms'. So values that are set twice can be
+    found.
     """
     if isinstance(change, DelayChange):
         directions = ("data", "ack") if change.direction == "both" else (change.direction,)

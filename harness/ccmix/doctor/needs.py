@@ -76,7 +76,7 @@ class Needs:
 
 
 def needs_of(runs: Sequence[Run]) -> dict[str, Needs]:
-    """Returns what the runs need on each host, by the host's name in the entries.
+    """Returns the needs of the runs on each host, by the host's name in the entries.
 
     'localhost', the machine on which ccmix itself runs, is always included.
     """

@@ -123,7 +123,8 @@ def read_login(host: Host) -> Login:
 
 
 def capabilities(status: str, set_name: str) -> frozenset[str]:
-    """Returns which of CAPABILITIES a process has; `status` is the text of its /proc/PID/status.
+    """Returns the names in CAPABILITIES of the capabilities that a process has; `status` is the
+    text of its /proc/PID/status.
 
     `set_name` is 'Eff' for what the process may do now, or 'Bnd' for what it could do as root.
     Raises ValueError.
@@ -136,7 +137,7 @@ def capabilities(status: str, set_name: str) -> frozenset[str]:
 
 
 def read_only(mounts: str) -> tuple[str, ...]:
-    """Returns which of the folders /proc/sys and /sys/module are mounted read-only, as in
+    """Returns the folders among /proc/sys and /sys/module that are mounted read-only, as in
     containers. `mounts` is the text of /proc/self/mounts.
     """
     read_only_by_folder: dict[str, bool] = {}
