@@ -44,7 +44,7 @@ def module_command(
 ) -> list[str]:
     """Returns the command line that runs a module in an isolated Python, as `python -m` does.
 
-    `arguments` are those of the module. `folder` is where ccmix is on the host that runs the
+    `arguments` become the arguments of the module. `folder` is where ccmix is on the host that runs the
     command; `site` lets the module also import installed packages.
     """
     code = f"import runpy; runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"

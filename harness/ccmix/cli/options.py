@@ -229,7 +229,9 @@ of_order = seed(
 
 
 def outdir(help_text: str, *, required: bool = False) -> Decorator:
-    """Adds the option -o/--outdir, the folder for results; its default is the file's name."""
+    """Adds the option -o/--outdir, the folder for results. If it is not `required`, its default is
+    results/NAME for the file NAME.ini; the command sets this default, and the help text states it.
+    """
     default = "" if required else "  [default: results/NAME-OF-THE-FILE]"
     return click.option(
         "-o",

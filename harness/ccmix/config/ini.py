@@ -162,7 +162,7 @@ class _Parser(configparser.ConfigParser):
 
     def counted(self, text: str) -> Iterator[str]:
         """Yields the lines that are not comments, and remembers their numbers in the file. Comments
-        are left out because one between the lines of a value would end the value.
+        are left out because a comment between two lines of a value would end the value.
         """
         for number, line in enumerate(io.StringIO(text), start=1):
             if not line.lstrip().startswith(("#", ";")):

@@ -62,8 +62,8 @@ def about(text: str, error: object) -> str:
     """Joins a wrong value and the error about it into one sentence: '5x' and 'is not a rate' become
     "'5x' is not a rate".
 
-    An error that begins with the quoted value already names it. One that begins with another quoted
-    word is about a part of the value, and follows after a colon.
+    If the error begins with the quoted value, it is a whole sentence already. If it begins with
+    another quoted word, it is about a part of the value, and follows after a colon.
     """
     value, sentence = quoted(text), str(error)
     if sentence.startswith(value):

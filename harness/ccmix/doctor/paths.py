@@ -137,10 +137,11 @@ def probe(host: Host, address: str) -> Callable[[int], tuple[bool, str]]:
 
 
 def path_mtu(send: Callable[[int], tuple[bool, str]], device_mtu: int) -> tuple[int | None, bool]:
-    """Finds the path MTU; returns it, and whether the path reported it (RFC 1191, RFC 8201).
+    """Finds the path MTU. Returns it, and whether the sender learns it: the path reports it (RFC
+    1191, RFC 8201), or it is not smaller than the MTU of the sending device, `device_mtu`.
 
-    `send` sends a ping of a given size, as probe() makes it. If nothing is reported, the usual
-    sizes are tried. The MTU is None if not even small packets are answered.
+    `send` is the result of probe(): it sends a ping of a given size. If the path reports nothing,
+    the usual sizes are tried. The MTU is None if not even small packets are answered.
     """
     device_mtu = min(device_mtu, MOST_PACKET_BYTES)
     passed, output = send(device_mtu)

@@ -321,7 +321,8 @@ def judge_state(folder: Path) -> Findings:
 def judge_network(devices: dict[str, bool]) -> Findings:
     """Judges whether the container has the host's network, or only a private one behind a bridge.
 
-    `devices` says for each device except lo whether its other end is in another network namespace.
+    `devices` says for each device except lo whether its other end is in another network namespace,
+    as that of a private network's device (veth) is.
     """
     if any(not ends_elsewhere for ends_elsewhere in devices.values()):
         yield ok("container: network", "the host's, or a device of the host's")

@@ -77,8 +77,8 @@ def same_import(outdir: Path, identity: ImportIdentity) -> bool:
 
 
 def origin_of_this_import(imported: ImportIdentity) -> CampaignOrigin:
-    """Returns where the runs of a new import come from, for campaign.json: this version of ccmix,
-    this command line, and the imported files.
+    """Returns the origin of a new import for campaign.json: this version of ccmix, this command
+    line, and the imported files.
     """
     return CampaignOrigin(
         ccmix=version().name,
