@@ -44,8 +44,8 @@ def module_command(
 ) -> list[str]:
     """Returns the command line that runs a module in an isolated Python, as `python -m` does.
 
-    `arguments` become the arguments of the module. `folder` is where ccmix is on the host that runs the
-    command; `site` lets the module also import installed packages.
+    `arguments` become the arguments of the module. `folder` is where ccmix is on the host that runs
+    the command; `site` lets the module also import installed packages.
     """
     code = f"import runpy; runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
     return python_command(code, *arguments, python=python, folder=folder, site=site)

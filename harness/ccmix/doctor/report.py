@@ -282,8 +282,9 @@ NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 # Prints both outputs and the exit status, also of a failure. The command is in the shell's
 # arguments, never in its script.
 _TRANSCRIPT = ("sh", "-c", 'LC_ALL=C "$@" 2>&1; echo "exit status $?"', "sh")
-# Prints the readable files, each line after the file's name
-_FILES = ("grep", "-s", "")
+# Prints each line of the readable files after the file's name; /dev/null makes grep print the name
+# even if there is only one file
+_PRINT_LINES = "grep -s '' /dev/null"
 
 
 def ask(host: Host, argv: Sequence[str], timeout_s: float = WAITS_S) -> str:
@@ -311,9 +312,7 @@ def files(host: Host, *patterns: str) -> dict[str, str]:
     The patterns, which come only from ccmix, are expanded by a shell on the host. Files that are
     missing or unreadable are left out.
     """
-    _, output = transcript(
-        host, ["sh", "-c", f"{' '.join(_FILES[:2])} '' /dev/null {' '.join(patterns)}"]
-    )
+    _, output = transcript(host, ["sh", "-c", f"{_PRINT_LINES} {' '.join(patterns)}"])
     first_lines: dict[str, str] = {}
     for row in output.splitlines():
         name, colon, text = row.partition(":")
