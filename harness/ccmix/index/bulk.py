@@ -61,8 +61,8 @@ def document_lines(
 ) -> Iterator[BulkDocuments]:
     """Makes documents, given as (kind, document), into actions and documents of a bulk request.
 
-    `owner` is the id of the run or campaign. With the number of the document in its kind, it is the
-    document's id, so that indexing again replaces documents instead of adding them.
+    `owner` is the id of the run or campaign. The id of a document is OWNER-NUMBER, where the number
+    counts the documents of its kind. So if a run is indexed again, its documents are replaced.
     """
     counts: dict[str, int] = {}
     for name, document in documents:
@@ -132,9 +132,9 @@ def _json_or_columns(table: pl.DataFrame) -> dict[str, str | pl.Expr]:
 
 
 def _document_pieces(members: Mapping[str, str | pl.Expr]) -> Pieces:
-    """Returns the pieces of a document's line: text that all have, and columns that differ.
+    """Returns the pieces of a document's line: texts that all documents share, and columns.
 
-    `members` has JSON or a column for each field, and at least one JSON.
+    `members` has a JSON text or a column for each field, and a JSON text for at least one of them.
     """
     pieces = _object_json(_nested_objects(members))
     assert not isinstance(pieces, pl.Expr)
@@ -144,8 +144,8 @@ def _document_pieces(members: Mapping[str, str | pl.Expr]) -> Pieces:
 def _object_json(tree: JsonObject) -> "str | pl.Expr | Pieces":
     """Returns the JSON of a nested object whose values are JSON texts, columns, or objects.
 
-    It is a text if all documents have the same, a struct of columns if no part is the same, and
-    otherwise a list of both: the pieces that polars joins for each row.
+    It is a text if all documents have the same JSON, and a struct of columns if they share no part
+    of it. Otherwise it is a list of texts and columns, which polars joins for each row.
     """
     texts: list[str] = []
     mixed: list[Pieces] = []
@@ -167,7 +167,7 @@ def _object_json(tree: JsonObject) -> "str | pl.Expr | Pieces":
     if columns:
         members.append(
             [pl.struct(columns).struct.json_encode().str.strip_prefix("{")]
-        )  # its last brace is the object's
+        )  # the last brace of the struct's JSON closes the whole object
     else:
         members[-1].append("}")
     pieces: Pieces = ["{", *members[0]]
@@ -213,8 +213,8 @@ def send_campaign(sender: BulkSender, campaign: Campaign, entries: Sequence[str]
 def send_run(sender: BulkSender, campaign: Campaign, result: Result) -> int:
     """Sends all documents of a finished run; returns their number.
 
-    Raises ArchiveError if a part of the run can't be read. Everything else is sent then, and what
-    an earlier indexing sent is kept.
+    If a part of the run can't be read, sends everything else, keeps the documents of an earlier
+    indexing, and raises ArchiveError.
     """
     owner = context.run_id(context.campaign_id(campaign), result.run)
     return _send_bodies(sender, owner, run_lines(owner, campaign, result))
@@ -228,8 +228,9 @@ def finished(
 ) -> Iterator[Result]:
     """Yields the finished runs of a campaign in the order of the plan.
 
-    `entries` limits them to some entries; empty means all. `but` has names of runs to leave out.
-    Calls `unread` for a run.json that can't be read, or raises its ArchiveError if that is None.
+    `entries` limits them to some entries; empty means all. `but` has names of runs to leave out. If
+    a run.json can't be read, calls `unread` with the run and the error; if `unread` is None, raises
+    the error.
     """
     wanted = campaign.finished(lambda run: chosen(run, entries) and run.name not in but, unread)
     yield from (Result(finished, folder) for finished, folder in wanted)
@@ -276,7 +277,10 @@ def _sample_lines_of_run(owner: str, campaign: Campaign, result: Result) -> Iter
 
 
 def bodies(lines: Iterable[BulkDocuments]) -> Iterator[Body]:
-    """Collects lines into bodies of bulk requests of at most BODY_BYTES, unless one is larger."""
+    """Collects lines into bodies of bulk requests, which have at most BODY_BYTES.
+
+    If `lines` has an item that is larger than that, the item gets a body of its own.
+    """
     waiting: list[BulkDocuments] = []
     size = 0
     for batch in lines:

@@ -62,7 +62,10 @@ def _origin_document(origin: CampaignOrigin) -> Document:
 
 
 def campaign_name(campaign: Campaign) -> str:
-    """Returns the name of the INI file on the command line; without one, that of the folder."""
+    """Returns a campaign's name: that of the INI file on its command line, without the suffix.
+
+    If the command line names no INI file, it is the name of the campaign's folder.
+    """
     names = [PurePath(word).stem for word in campaign.origin.command if word.endswith(".ini")]
     return names[0] if names else campaign.outdir.resolve().name
 
@@ -79,8 +82,9 @@ def milliseconds(seconds: float) -> int:
 def begin_s(campaign: Campaign, finished: FinishedRun) -> float:
     """Returns when a run's traffic began in the real world, in seconds since 1970.
 
-    The clock of lab guests always starts in 2026, so for their runs it is when the machine started
-    the run. If a run lacks its time, it is the start of the campaign or of the import.
+    Lab guests (kernels that run as processes in virtual time) always start in 2026. So for a run in
+    the lab, this is the time at which the real machine started the run. If the time of a run is not
+    known, it is the start of the campaign or of the import.
     """
     execution = finished.execution
     if finished.began_s is None:
@@ -100,7 +104,7 @@ def started_s(campaign: Campaign) -> float:
 
 
 def mean_loss(loss: Loss | None) -> float:
-    """Returns the long-term share of lost packets of a loss model; 0 without one."""
+    """Returns the long-term share of lost packets of a loss model; 0 if there is no model."""
     return loss.mean if loss else 0.0
 
 
@@ -116,15 +120,19 @@ def sender_names(run: Run, facts: Facts) -> list[str]:
 
 
 def known_name(name: str, hostname: str | None) -> str:
-    """Returns 'h1' for 'user@h1', and for 'localhost' its real name if `hostname` knows it."""
+    """Returns a host's name without the user: 'h1' for 'user@h1'.
+
+    For 'localhost' it is `hostname`, the name that the host itself reports, if that is known.
+    """
     without_user = name.rpartition("@")[2]
     return hostname or without_user if without_user == "localhost" else without_user
 
 
 def shown_host(run: Run, facts: Facts) -> dict[str, str]:
-    """Maps the sender's name in series to the name to show.
+    """Maps the sender's name in the series of a run to the name to show.
 
-    Series between hosts call it 'src'; those of an emulated path already have the name.
+    In a run between hosts, series call the sender 'src'. On an emulated path, they already have the
+    name to show, and the result is empty.
     """
     return {} if isinstance(run.path, Topology) else {SRC: sender_names(run, facts)[0]}
 
@@ -180,8 +188,9 @@ def condition_fields(
 ) -> Document:
     """Returns the fields that all iterations of a condition share.
 
-    A condition is one combination of swept values. `unknown` has, by entry, the keys whose real
-    value is not known: known_key leaves them out, so that conditions of a range have the same.
+    A condition is one combination of swept values. `unknown` has, for each entry, the swept keys
+    whose real value is not known. The field known_key leaves these keys out, so it is the same in
+    all conditions that differ only in them.
     """
     run = finished.run
     senders, path = sender_names(run, finished.facts), _path_fields(finished)
@@ -204,7 +213,7 @@ def condition_fields(
 
 
 def run_fields(campaign: Campaign, finished: FinishedRun) -> Document:
-    """Returns the fields that all documents of a run share: all except the time."""
+    """Returns the fields, without the time, that all documents of a run share."""
     run = finished.run
     shared = campaign_fields(campaign)
     del shared["@timestamp"]
@@ -276,7 +285,7 @@ def run_measures(metrics: Metrics) -> Document:
 
 
 def settling_fields(settling: Settling | None, measured_s: float | None) -> Document:
-    """Returns when and how a run's goodput settled; {} if that was not judged.
+    """Returns when and how a run's goodput settled; {} if ccmix did not judge whether it did.
 
     `measured_s` is the length of the measurement.
     """
@@ -294,10 +303,10 @@ def attribute_fields(values: object, names: tuple[str, ...], prefix: str = "ccmi
 
 
 def estimates(result: Result) -> Document:
-    """Returns the properties of its path that a run of type path has measured; {} for others.
+    """Returns the properties of the path that a run with `type = path` measured; {} for other runs.
 
-    Each estimate has a value and both ends of its interval; only one end if it is a bound. Raises
-    ArchiveError if a series of the run can't be read.
+    Each estimate has a value and both ends of its interval. If it is only a bound, it has one end.
+    Raises ArchiveError if a series of the run can't be read.
     """
     if not result.run.traffic.steps:
         return {}

@@ -106,8 +106,9 @@ def _file_samples(
 ) -> Iterator[Samples]:
     """Yields the rows of one series in parts, as documents.
 
-    `columns` has an expression for each field. `keys` are the columns that identify a socket or
-    queue: their last rows are put before the next part, because rates count from the sample before.
+    `columns` has an expression for each field. `keys` are the columns that identify a socket or a
+    queue. A rate is the growth since the previous sample. So the last row of each socket or queue
+    is put before the next part.
     """
     needed = list(
         dict.fromkeys(
@@ -142,7 +143,7 @@ def _flow_cca(finished: FinishedRun) -> pl.Expr:
 
 
 def _interval_columns(finished: FinishedRun, host: pl.Expr) -> Columns:
-    """Returns the fields of iperf3's intervals; `host` is the sender's name to show."""
+    """Returns the fields of iperf3's intervals; `host` gives the sender's name to show."""
     return {
         "ccmix.group.name": pl.col("group"),
         "ccmix.cca": _flow_cca(finished),
@@ -189,8 +190,8 @@ def _copied_columns(
 def _socket_columns(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Columns:
     """Returns the fields of a sample of a socket; `known` are the columns of the file.
 
-    Few are known if ss sampled the sockets instead of ccmix-sockmon. Values that only matter at the
-    other end are left out.
+    The file has only few columns if ss sampled the sockets instead of ccmix-sockmon. A value that
+    only matters at the sender is left out for the receiver's socket, and the other way round.
     """
     sending = pl.col("end") == "sender"
     sampled = ~pl.col("final")
@@ -253,7 +254,7 @@ def _socket_columns(known: Collection[str], finished: FinishedRun, host: pl.Expr
 def _queue_columns(run: Run, known: Collection[str]) -> Columns:
     """Returns the fields of a sample of a qdisc; `known` are the columns of the file.
 
-    The queueing delay at the bottleneck of an emulated path follows from its rate.
+    On an emulated path, the queueing delay at the bottleneck is its backlog divided by its rate.
     """
     queue = [name for name in OF_A_QUEUE if name in known]
 
@@ -292,8 +293,8 @@ def _rate_at(path: Topology) -> pl.Expr:
 def _packet_columns(known: Collection[str], finished: FinishedRun, began_s: float) -> Columns:
     """Returns the fields of a packet capture's counters; `began_s` is when the run began.
 
-    Times of a capture count since 1970. It is made at a single host, whose flows differ by their
-    ports.
+    The capture has times since 1970, but documents have times since the run began. A capture is
+    made at a single host, so the source port identifies the flow.
     """
     names = context.shown_host(finished.run, finished.facts)
     flows = {flow.port: flow for flow in finished.metrics.flows}

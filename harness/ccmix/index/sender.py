@@ -34,7 +34,7 @@ CONNECTIONS = 2  # with a single one, the server would be idle between two reque
 WAITING_BYTES = 256 * 2**20  # in the spool, before the process that fills it has to wait
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 30.0
 NOTICES_EACH_S = (
-    0.5  # a signal: polars installs handlers after which the system restarts a wait without end
+    0.5  # time in which a signal is noticed: with polars' signal handlers, only the end of a wait is
 )
 ENDS_AT_ONCE = 50  # runs that a single search cleans
 OF_CAMPAIGNS = ("campaigns", "conditions")
@@ -42,7 +42,7 @@ UnderWay = deque[tuple[Item, Future[None]]]
 
 
 class GaveUp(Exception):
-    """Raised if the server accepted nothing for the sender's whole patience; has the last reason.
+    """Raised if the server accepted nothing for `patience_s`; the message has the last reason.
 
     The spool has everything that was not sent.
     """
@@ -124,8 +124,9 @@ class BulkSender:
     ) -> None:
         """Adds a body of documents, or the end of a run or campaign, whose id is `owner`.
 
-        `indices` are those of its documents; None if only its actions name them. Waits while the
-        spool has too much or its disk is full. Raises the error that made the sender give up.
+        `indices` are the indices of the body's documents; None means that they are read from the
+        body. Waits while the spool has more than WAITING_BYTES, and while its disk is full. Raises
+        the error that made the sender give up.
         """
         self._wait_until(lambda: self._bytes < WAITING_BYTES)
         try:
@@ -156,7 +157,8 @@ class BulkSender:
     def patiently(self, do: Callable[[], Any]) -> None:
         """Calls `do` until it succeeds, with longer and longer waits.
 
-        Raises GaveUp at the end of the patience, and ServerRefused if a retry can't help.
+        Raises GaveUp when the server has accepted nothing for `patience_s`, and ServerRefused if a
+        retry can't help.
         """
         attempt = 0
         while True:
@@ -182,9 +184,10 @@ class BulkSender:
     # The thread
 
     def _take_items(self) -> None:
-        """Takes items until the sender is closed; runs in its own thread, and keeps its error.
+        """Takes items and sends them until the sender is closed. Runs in its own thread.
 
-        Ends are collected, because one search can remove the stale documents of many runs.
+        An error ends the thread, and is kept for the callers. Ends of runs are collected, because
+        one search can find the stale documents of many runs.
         """
         try:
             under_way: UnderWay = deque()
@@ -220,7 +223,8 @@ class BulkSender:
     def _next_item(self, under_way: UnderWay, ended: list[Item]) -> Item | None:
         """Waits for the next item and returns it; None when the sender closes.
 
-        While no new items come, finishes the requests and the ends that it has.
+        If no item is waiting when the requests `under_way` are done, removes the stale documents of
+        the `ended` runs before it waits on.
         """
         with self._changed:  # items that come meanwhile needn't wait for requests under way
             self._changed.wait_for(
@@ -243,7 +247,8 @@ class BulkSender:
     def _finish_and_clean(self, under_way: UnderWay, ended: list[Item]) -> None:
         """Waits for all requests, then removes the stale documents of the ended runs.
 
-        Stale are those with higher numbers than the run has now: an earlier analysis sent them.
+        A document is stale if its number is higher than those that the run has now: an earlier
+        analysis of the run sent it.
         """
         self._finish_requests(under_way, 0)
         if ended:
@@ -302,8 +307,9 @@ class BulkSender:
     ) -> tuple[bytes, str]:
         """Sorts the documents of a body by the server's answers.
 
-        Returns those to send again, with the reason, as a smaller body; b'' if there are none. The
-        others were accepted, or are kept aside because the server refuses them.
+        Returns a smaller body with the documents to send again (b'' if there are none), and the
+        reason. All other documents were accepted, or are kept aside because the server refuses
+        them.
         """
         if not answers:
             with self._changed:
@@ -349,7 +355,9 @@ class BulkSender:
         self.patiently(lambda: self._delete_documents([(metadata["_index"], metadata["_id"])]))
 
     def _remove_stale(self, ended: Sequence[Item]) -> None:
-        """Removes the documents of the ended runs beyond those that they have now."""
+        """Removes the stale documents of the ended runs (items with is_end), as often as any are
+        found.
+        """
         query = {
             "bool": {"should": [_stale_query(item) for item in ended], "minimum_should_match": 1}
         }
@@ -389,8 +397,8 @@ class BulkSender:
 def _stale_query(end: Item) -> JsonObject:
     """Returns a query for the documents that an earlier analysis of a run or campaign left.
 
-    `end` has the number of its documents of each kind; those with this number or a higher one are
-    stale.
+    `end` has the count of its documents of each kind. Documents are numbered from 0, so a document
+    is stale if its number is the count or higher.
     """
     counts: Mapping[str, int] = json.loads(end.read())
     of_campaign = any(kind in OF_CAMPAIGNS for kind in counts)

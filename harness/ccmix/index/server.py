@@ -269,9 +269,10 @@ class ElasticsearchServer:
         return answer
 
     def _error_of_status(self, status: int, kind: str, reason: str) -> ServerError:
-        """Returns the exception for an HTTP status: can a retry, smaller parts, or nothing help?
+        """Returns the exception for an HTTP status; `kind` is Elasticsearch's type of the error.
 
-        `kind` is Elasticsearch's type of the error.
+        Unavailable: a retry may help. NotTaken: smaller parts may help. ServerRefused: neither
+        helps.
         """
         if status == 429 or status >= 500:
             return Unavailable(f"{self.url}: {status} {reason}", status)
@@ -344,14 +345,14 @@ def _matches(index: str, pattern: str) -> bool:
 
 
 def _reason(error: Any) -> str:
-    """Returns Elasticsearch's own words for an error."""
+    """Returns the reason that Elasticsearch gives for an error."""
     body = error.body
     error_part = body.get("error") if isinstance(body, dict) else body
     return str(error_part.get("reason") if isinstance(error_part, dict) else error_part)
 
 
 def _bulk_answer(item: JsonObject) -> BulkAnswer:
-    """Makes an answer of an item in the response to a bulk request."""
+    """Converts an item of the response to a bulk request, which describes one document."""
     error = item.get("error")
     if not error:
         return BulkAnswer(item["status"])

@@ -32,9 +32,7 @@ class Item:
     is_end: bool
     file: Path | None
     content: bytes | None = None
-    indices: frozenset[str] | None = (
-        None  # that documents of it go to; None: only its actions say so
-    )
+    indices: frozenset[str] | None = None  # of its documents; None: to be read from the content
 
     @property
     def size(self) -> int:
@@ -91,7 +89,8 @@ class Spool:
     ) -> Item:
         """Writes an item to the disk, and returns when it is safe there.
 
-        `owner` is the id of the run or campaign. Raises OSError, and then leaves nothing there.
+        `owner` is the id of the run or campaign. If the item can't be written, leaves no part of it
+        on the disk, and raises OSError.
         """
         self._number += 1
         file = self._folder / f"{self._number:012d}-{owner}{END if is_end else BULK}"
@@ -112,7 +111,7 @@ class Spool:
     def reject(self, owner: str, reason: str, action: JsonObject, document: Any) -> None:
         """Keeps a document that the server refuses, with the reason, unless it is already kept.
 
-        `action` has its index and id. Raises OSError.
+        `action` has the document's index and id. Raises OSError.
         """
         file = self._rejected_file(owner)
         text = file.read_text() if file.exists() else ""
@@ -149,7 +148,8 @@ class Spool:
 def _lock_subfolder(folder: Path) -> tuple[Path, IO[bytes]]:
     """Locks a subfolder that no other process uses, and returns it with its lock.
 
-    Subfolders with items come first, so that they are sent; a new one is the last choice.
+    Tries first the subfolders in which an earlier process left items, so that these are sent. If no
+    subfolder is free, makes a new one.
     """
     existing = [subfolder for subfolder in folder.glob("[0-9]*") if subfolder.is_dir()]
     new = folder / str(max((int(subfolder.name) for subfolder in existing), default=0) + 1)
@@ -162,7 +162,7 @@ def _lock_subfolder(folder: Path) -> tuple[Path, IO[bytes]]:
     ):
         subfolder.mkdir(exist_ok=True)
         lock = (subfolder / "lock").open("ab")
-        # without the file, another process has just removed the place
+        # if the file does not exist, another process has just removed the subfolder
         if try_lock(lock) and (subfolder / "lock").exists():
             return subfolder, lock
         lock.close()

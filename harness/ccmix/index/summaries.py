@@ -296,7 +296,8 @@ def _path_fields(run: Run) -> Document:
 def _finding_kinds(finished: FinishedRun, *, accepted: bool) -> list[str] | None:
     """Returns the kinds of a run's findings (reasons why it may not be valid), each once.
 
-    Only those that the user has accepted, or only the others; None without any.
+    If `accepted`, these are the findings that the user has accepted, otherwise those that the user
+    has not accepted. Returns None if there are none.
     """
     findings = finished.verdict.findings
     return (
@@ -306,7 +307,7 @@ def _finding_kinds(finished: FinishedRun, *, accepted: bool) -> list[str] | None
 
 
 def _goodput_fields(metrics: GroupMetrics | FlowMetrics, run_bps: float | None) -> Document:
-    """Returns goodput, throughput, and the share of the run's goodput, `run_bps`.
+    """Returns the goodput and throughput, and the share of the run's goodput: goodput / `run_bps`.
 
     `run_bps` is None for cross traffic, which has no share.
     """
@@ -389,8 +390,8 @@ COUNTERS = {
 def _counter_growth(counters: pl.DataFrame) -> Document:
     """Returns how much the kernel's counters grew in the run, over all cores and namespaces.
 
-    Counters of softnet and of memory pressure belong to the whole machine, not to a namespace: they
-    count once.
+    Each namespace shows the counters of softnet and of memory pressure of the whole machine, so
+    they are taken from one namespace. All other counters are added up.
     """
     if counters.is_empty():
         return {}
@@ -414,8 +415,8 @@ def _counter_growth(counters: pl.DataFrame) -> Document:
 def _cpu_fields(run: Run, cpu: pl.DataFrame) -> Document:
     """Returns the busy share of all cores, and of the busiest one, in the measured time.
 
-    {} if no time was spent, as in the lab, where computing takes none. `cpu` has the columns of the
-    series cpu.parquet.
+    Returns {} if no time was spent, as in the lab, where computing takes no virtual time. `cpu` has
+    the columns of the series cpu.parquet.
     """
     if cpu.is_empty():
         return {}

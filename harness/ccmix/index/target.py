@@ -74,8 +74,8 @@ def find_target(
 ) -> Target:
     """Returns the server with its credentials and CA, from the options or the environment.
 
-    Options win: `credentials` is a file with secrets, `ca` one with CA certificates. Raises
-    TargetError.
+    The options `credentials` (a file with secrets) and `ca` (a file with CA certificates) win over
+    the environment. Raises TargetError.
     """
     try:
         url = read_url(url)
@@ -190,10 +190,10 @@ def sending(
 ) -> Iterator[None]:
     """Sends runs of a campaign while they finish, as long as the context lasts.
 
-    `entries` has the entries to send to each URL; `report` gets the messages for the user. At the
-    end waits for the servers for at most MOST_WAIT_S, and reports if they did not accept
-    everything. Removes secrets from this process's environment, so that other child processes don't
-    get them.
+    `entries` has the entries to send to each URL; `report` gets the messages for the user. When the
+    context ends, waits for the servers for at most MOST_WAIT_S, and reports the servers that did
+    not accept everything. Removes the secrets from this process's environment, so that other child
+    processes don't get them.
     """
     with contextlib.ExitStack() as files:
         running = [
@@ -234,7 +234,8 @@ def _start_sender(
 ) -> _SenderProcess:
     """Starts the process that sends entries of a campaign to one URL: `ccmix index --follow`.
 
-    Its messages go to the file `stderr`.
+    Its messages go to the file `stderr`. A value of PATIENCE in the user's environment wins over
+    PATIENCE_S.
     """
     only = [word for entry in entries for word in ("--only", entry)]
     command = ("index", outdir, "--url", url, *only, "--follow")

@@ -192,9 +192,10 @@ def convert(
 def _run_capflow(
     capture: Path, interval_s: float, limits: ConversionLimits, series: Path, summary: Path
 ) -> "_Ending":
-    """Runs ccmix-capflow on the capture, and zstd before it if needed; returns how that ended.
+    """Runs ccmix-capflow on a capture, which zstd decompresses first if its name ends in .zst.
 
-    It writes `series` (CSV) and `summary` (JSON lines). Raises CaptureError.
+    ccmix-capflow writes `series` (CSV) and `summary` (JSON lines). Returns how the conversion
+    ended. Raises CaptureError.
     """
     zstd_errors, errors = series.with_name("zstd"), series.with_name("capflow")
     compressed = capture.suffix == ".zst"
@@ -254,8 +255,10 @@ def _run_with_limits(
 ) -> tuple[int, str | None]:
     """Runs ccmix-capflow, and asks it to end if it reaches a limit of time or size.
 
-    It then still writes the results of the packets that it has read. Returns its exit status, and
-    the limit or None. Raises CaptureError.
+    The time and the size of the file `series` are limited. If ccmix-capflow is asked to end, it
+    still writes the results of the packets that it has read. Returns its exit status, and the limit
+    that was reached, as text (None: no limit). Its messages go to the file `errors`. Raises
+    CaptureError.
     """
     limit = None
     with errors.open("wb") as stderr:
@@ -294,10 +297,11 @@ def _limit_reached(deadline: Deadline, series: Path, limits: ConversionLimits) -
 
 
 def write_connections(summary: Path, parts: parquet.Parts, file: Path) -> Connections:
-    """Writes the table of connections from ccmix-capflow's summary, and returns the rest of it.
+    """Writes the table of connections, from the summary of ccmix-capflow, to `file`.
 
-    `parts` collects the table on disk. Raises CaptureError, and OSError if the table can't be
-    written.
+    Returns the addresses and ports of the connections, and the counts of the whole capture. `parts`
+    keeps the parts of the table on disk until they are joined. Raises CaptureError, and OSError if
+    the table can't be written.
     """
     ends = []
     for table in _connection_tables(summary):
@@ -341,8 +345,10 @@ def _not_a_summary(summary: Path, error: Exception) -> CaptureError:
 
 
 def _summary_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yields the lines of a summary. Raises ValueError if ccmix-capflow never writes such a
-    line.
+    """Yields the lines of a summary.
+
+    Raises ValueError for a line that ccmix-capflow can't have written: it has no end or is too
+    long.
     """
     while line := file.readline(LONGEST_LINE_BYTES):
         if not line.endswith(b"\n"):
@@ -351,10 +357,11 @@ def _summary_lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def write_packets(series: Path, ends: pl.DataFrame, parts: parquet.Parts, file: Path) -> None:
-    """Writes the table of packets from ccmix-capflow's series, with the `ends` of connections.
+    """Writes the table of packets, from the series of ccmix-capflow (CSV), to `file`.
 
-    It is ordered by connection, direction and time. An incomplete last line, which a crash leaves,
-    is dropped. Raises CaptureError, and OSError if the table can't be written.
+    Each row gets the addresses and ports of its connection from `ends`. The table is ordered by
+    connection, direction and time. An incomplete last line of the series, which a crash leaves, is
+    dropped. Raises CaptureError, and OSError if the table can't be written.
     """
     for table in _packet_tables(series):
         joined = table.join(ends, on=[*KEY], how="left", maintain_order="left")

@@ -42,8 +42,8 @@ class CaptureReport:
 def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[CaptureReport]:
     """Captures packets on a real host until the context ends.
 
-    Then compresses the capture there and fetches it into the run's folder. Meanwhile it is in the
-    host's temporary folder, with at most `capture.most_bytes`. Raises CommandError.
+    The capture is a file in the host's temporary folder, with at most `capture.most_bytes`. At the
+    end, the file is compressed there, and fetched into the run's folder. Raises CommandError.
     """
     _check_tools(host)
     file = f"{host.temporary}/capture.pcap"
@@ -96,8 +96,8 @@ def capturing_in_namespace(
     file = compressed.with_suffix("")
     errors = folder / run_files.LOGS / run_files.TCPDUMP_ERRORS
     report = CaptureReport({})
-    # to standard output: tcpdump gives a file that it makes to somebody else, which a guest of an
-    # ordinary user refuses
+    # tcpdump writes to standard output: it would change the owner of a file that it creates itself,
+    # which an ordinary user's guest (a lab kernel that runs as a process) refuses
     argv = _tcpdump_command(capture, "-", arguments)
     try:
         with router.start(argv, stdout=file, stderr=errors) as process:

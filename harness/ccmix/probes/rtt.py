@@ -36,7 +36,7 @@ class Rtts:
 def read(file: Path) -> Rtts:
     """Reads the output of ccmix-rtt, a CSV file; drops a last line that a crash has cut.
 
-    Raises RttError if it is another file.
+    Raises RttError if ccmix-rtt did not write the file.
     """
     try:
         text = file.read_bytes()

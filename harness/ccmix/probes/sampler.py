@@ -54,8 +54,8 @@ def sampling(
 ) -> Iterator[SamplerReport]:
     """Runs a command on the host every `interval_s` seconds, and once when the context ends.
 
-    The file gets a JSON line for each sample, which read_samples() reads, and at most `most_bytes`.
-    A failure ends the sampler, not the run, and is in the report.
+    The file gets a JSON line for each sample, for read_samples(), and at most `most_bytes`. A
+    failure ends only the sampler, not the run; the report has the reason.
     """
     report = SamplerReport()
     stop = threading.Event()
@@ -117,9 +117,10 @@ def _write_samples(
     report: SamplerReport,
     stop: threading.Event,
 ) -> None:
-    """Runs the command at each deadline until `stop` is set, then once more, and writes samples.
+    """Runs the command every `interval_s` until `stop` is set, then once more, and writes samples.
 
-    Deadlines are absolute, so that delays do not add up.
+    A sample is due at a fixed time, whenever the one before it ended, so delays do not add up. The
+    report counts the samples that were still running when the next one was due.
     """
     next_due, left_bytes = Deadline(0.0), most_bytes
     with file.open("w") as out:
@@ -153,9 +154,10 @@ def _write_samples(
 
 
 def parse_proc_stat(text: str, cores: str | None) -> dict[int, list[float]]:
-    """Returns the seconds that each core has spent in each of stream.format.CPU_TIMES, by core.
+    """Returns {core: seconds that it has spent in each state since the host started}.
 
-    `cores` is a list such as '4-5' or '0,2-3'. None, and words for all cores, mean all.
+    `text` is the content of /proc/stat; the states are in the order of stream.format.CPU_TIMES.
+    `cores` selects cores, such as '4-5' or '0,2-3'; None, 'ALL' and 'ON' mean all cores.
     """
     wanted = None if are_all_cores(cores) else chosen_cores(cores or "")
     return {

@@ -172,8 +172,8 @@ def _seconds(text: str | None) -> float | None:
 def _bits_per_s(text: str | None) -> float | None:
     """Converts '1.2Gbps', '94371840bps' or '8000000bps/8000000bps' to bits per second.
 
-    ss writes decimal prefixes. After a slash it writes the socket's SO_MAX_PACING_RATE, which is
-    left out. None without a rate.
+    The prefixes of ss are decimal. The second rate, after the slash, is the socket's
+    SO_MAX_PACING_RATE, and is ignored. Returns None if the text has no rate.
     """
     match = _RATE.fullmatch((text or "").partition("/")[0])
     return float(match["number"]) * _MULTIPLIERS[match["prefix"]] if match else None

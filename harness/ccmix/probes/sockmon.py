@@ -42,12 +42,12 @@ def rates(interval_s: float, discover_hz: float = DISCOVER_HZ) -> list[str]:
 
 
 def moments(traffic: Traffic, began_s: float) -> list[str]:
-    """Returns the probe's options for extra samples at exact times.
+    """Returns the probe's options for extra samples at the exact times that metrics need.
 
-    Metrics need samples at both ends of the measured time, at each of its intervals, and at the
-    start of the last flow, from which on flows are compared. `began_s` is the planned start of the
-    traffic, by the wall clock of the probe's host. If SIGUSR1 reports a later start, all samples
-    move by the difference.
+    These times are both ends of the measured time, the end of each of its intervals, and the start
+    of the last flow, because flows are compared from then on. `began_s` is the planned start of the
+    traffic, by the wall clock of the probe's host. If SIGUSR1 tells the probe of a later start, it
+    takes all samples later by the difference.
     """
     measured_s = began_s + traffic.omit_s
     times_s = [

@@ -157,7 +157,10 @@ def _index_and_rows(
 
 
 def _device_columns(ids: Numbers, names: Sequence[tuple[str, str]]) -> dict[str, pl.Series]:
-    """Returns the columns netns and device; `names` has both for each id of a device."""
+    """Returns the columns netns (network namespace) and device of a table.
+
+    `ids` has the device's id for each row; names[id] is (network namespace, device).
+    """
     return {
         "netns": by_id(ids, [netns for netns, _ in names], pl.String),
         "device": by_id(ids, [device for _, device in names], pl.String),
@@ -204,10 +207,10 @@ def _xstats_columns(rows: Numbers, kinds: Sequence[str]) -> dict[str, pl.Series]
 
 
 def _xstats_column(rows: Numbers, row_kinds: Numbers, fields: dict[str, str]) -> pl.Series:
-    """Returns a counter that only some kinds of qdisc have; null for the others.
+    """Returns the column of a counter that only some kinds of qdisc have; null for other kinds.
 
-    `rows` are samples of qdiscs, `row_kinds` their kinds, and `fields` has the name of the
-    counter's source for each kind.
+    `rows` are samples of qdiscs, and `row_kinds` has the kind of each. `fields` has, for each kind,
+    the field of its statistics that has the counter, such as {'red': 'early', 'pie': 'dropped'}.
     """
     values, known = np.zeros(len(rows), np.uint64), np.zeros(len(rows), bool)
     for kind, name in fields.items():
@@ -337,8 +340,9 @@ def stream_parts(
 ) -> Iterator[Stream]:
     """Yields the tables of a stream in parts of about `most_bytes` of the file.
 
-    So only one part is in memory at a time. Each note is in the part that covers its place in the
-    stream; the report is in the last part.
+    So only one part is in memory at a time. A note (a sentence of the probe about something that it
+    could not do) is in the part that covers the note's place in the stream. The probe's report is
+    in the last part.
     """
     try:
         with file.open("rb") as opened:

@@ -93,9 +93,9 @@ def sample_times(samples: SampleIndex) -> dict[str, pl.Series]:
 
 
 def by_id(ids: Numbers, values: Sequence[Any], dtype: Any) -> pl.Series:
-    """Returns a property of each row's object: values[id].
+    """Returns a column with a property of each row's object, such as a socket: values[id].
 
-    Gathering a few strings is quicker than making one per row.
+    polars picks values by position, which is quicker than making a Python string for each row.
     """
     return pl.Series(values, dtype=dtype).gather(pl.Series(ids))
 
@@ -191,7 +191,7 @@ class IdentityList(Generic[Identity]):
         self._layout = form.packed(declaration)
 
     def add(self, data: Bytes, offset: int, length: int) -> None:
-        """Reads an identity from its record. Raises ValueError if it has not the next number."""
+        """Reads an identity from its record. Raises ValueError unless it has the next number."""
         if not self._layout.size <= length - RECORD.size < self._layout.size + 8:
             raise ValueError(
                 f"offset {offset}: an identity of type {self.kind} can't be {length} bytes long"
@@ -308,8 +308,9 @@ class Records:
 def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterator[Records]:
     """Yields the records of a stream in parts of about `most_bytes` and `most_records`.
 
-    Unknown types are skipped. States of BBR follow the sample of sockets that they belong to, so a
-    part includes those of its last sample, up to MORE_RECORDS and MORE_BYTES of them.
+    Records of unknown types are skipped. In the stream, states of BBR follow the sample of sockets
+    that they belong to. So a part that is full still gets the states of its last sample, up to
+    MORE_RECORDS records and MORE_BYTES.
     """
     records = Records()
     identities = records.identities.by_type

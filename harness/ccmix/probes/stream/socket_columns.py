@@ -188,7 +188,11 @@ class SocketColumn:
 
 
 def _column(kind: str, field: str, *numbers: str) -> SocketColumn:
-    """Makes a column from a line of the table below; `numbers` are the words after its field."""
+    """Makes a column from a line of _TABLE.
+
+    `kind` is 'number', 'seconds', 'rate', 'bits' or 'memory'; `numbers` are the words after the
+    field.
+    """
     if kind == "memory":
         return SocketColumn(f"row_memory_{field}", needs=HAS_MEMORY)
     if kind == "bits":

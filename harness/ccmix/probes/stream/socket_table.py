@@ -88,8 +88,9 @@ def add_bbr_info(
 ) -> None:
     """Fills in struct tcp_bbr_info for the rows in which the kernel sent no CCA's state.
 
-    The probe reads it in another way then. `raw` has the fields of all rows; their `words` and
-    row_has are changed in place.
+    For these sockets, the probe reads the struct in another way, and writes it in records of type
+    BBR_INFO. `raw` has the fields of all rows; the fields named in `words`, and row_has, are
+    changed in place.
     """
     samples = records.samples[RecordType.BBR_INFO]
     if not samples.offsets:
@@ -110,9 +111,10 @@ def add_bbr_info(
 
 
 def _state_owners(records: Records, samples: SampleIndex, ids: Numbers) -> pl.DataFrame:
-    """Returns the sample of sockets and the socket that each state of BBR belongs to.
+    """Returns a table (sample, socket) with the owner of each state of BBR.
 
-    States follow their sample in the stream. `ids` are the sockets' numbers in the states.
+    `samples` are the samples of states, and `ids` has the socket's number of each state. The sample
+    of sockets that a state belongs to is the last one before the state in the stream.
     """
     samples.check_ids(ids, len(records.identities.sockets.known), "socket")
     of_sockets = records.samples[RecordType.SOCKETS]
@@ -121,14 +123,17 @@ def _state_owners(records: Records, samples: SampleIndex, ids: Numbers) -> pl.Da
 
 
 def _row_owners(records: Records, socket_ids: Numbers) -> pl.DataFrame:
-    """Returns the same two numbers (sample, socket) for each row of sockets."""
+    """Returns a table (sample, socket) for the rows of sockets, to be joined with _state_owners().
+
+    `socket_ids` has the socket's number of each row.
+    """
     of_sockets = records.samples[RecordType.SOCKETS]
     numbers = np.arange(len(of_sockets.offsets))
     return pl.DataFrame({"sample": _repeat_for_rows(numbers, of_sockets), "socket": socket_ids})
 
 
 def _repeat_for_rows(numbers: Numbers, samples: SampleIndex) -> Numbers:
-    """Repeats each sample's number for each of its rows."""
+    """Repeats each sample's number for each of its rows: [0, 1] with 2 and 1 rows is [0, 0, 1]."""
     return np.repeat(np.asarray(numbers, np.int64), np.asarray(samples.rows, np.int64))
 
 
