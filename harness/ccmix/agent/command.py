@@ -43,8 +43,8 @@ def listening_ports(pids: Iterable[int]) -> dict[str, list[int]]:
 
 
 def _socket_inodes(pid: int) -> set[str]:
-    """Returns the inode numbers of a process's sockets, by which the kernel's tables name them;
-    none if the process has ended or is another user's.
+    """Returns the inode numbers of a process's sockets, by which the kernel's tables name them. The
+    set is empty if the process has ended or belongs to another user.
     """
     inodes = set()
     with contextlib.suppress(OSError):  # it has ended, or is another user's
@@ -121,13 +121,17 @@ class AgentCommand:
         self.feed()
 
     def end(self) -> None:
-        """Has the keeper send SIGTERM to all processes of the command, and SIGKILL after a while.
-        They are gone some time later, which handle_reports() notices.
+        """Begins to end all processes of the command, and does not wait for that: handle_reports()
+        notices when they are gone.
+
+        The keeper, the process that controls the command's processes, gets SIGTERM. It passes
+        SIGTERM on to them, and sends SIGKILL to those that have not ended some seconds later.
         """
         if not self.gone:
             os.kill(self.keeper, signal.SIGTERM)
 
     def listening(self) -> dict[str, list[int]]:
+        """Returns the ports on which its processes listen, by 'tcp' and 'udp'; {} if it is gone."""
         return listening_ports(descendants(self.keeper)) if not self.gone else {}
 
     def command_lines(self) -> list[str]:
@@ -139,8 +143,8 @@ class AgentCommand:
         )
 
     def feed(self) -> None:
-        """Writes as much of its input as its pipe takes without blocking. Closes the pipe after all
-        input, and sets `stdin` to -1 then.
+        """Writes as much of the command's input as the pipe takes without blocking. After the last
+        byte, closes the pipe and sets `stdin` to -1.
         """
         if self.stdin < 0:
             return
@@ -193,8 +197,8 @@ class AgentCommand:
             self._close()
 
     def _pass_on_written(self) -> None:
-        """Passes on all output that was written before now. It stops after a full pipe's worth,
-        because daemons may go on writing.
+        """Passes on all output that was written before now. It reads no more than a full pipe of
+        each output, because daemons may go on writing.
         """
         for output in list(self.outputs):
             read_bytes = 0

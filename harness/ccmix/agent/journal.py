@@ -65,8 +65,8 @@ def host_id() -> str:
 
 
 def network_namespace() -> int:
-    """Returns a number for this process's network namespace, which no other one has before the next
-    boot; on kernels before 5.14, no other one at the same time.
+    """Returns a number that belongs only to this process's network namespace until the next boot.
+    On kernels before 5.14, a later namespace can get the same number after this one has ended.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         try:
@@ -171,9 +171,9 @@ class Journal:
         """
         private_folder(self._folder)
         self._path = self._folder / JOURNALS.replace("*", f"{os.getpid()}-{os.urandom(4).hex()}")
-        unlocked = self._path.with_suffix(".new")  # restore() must not find it before it is locked
+        new_path = self._path.with_suffix(".new")  # restore() must not find it before it is locked
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(unlocked, flags, 0o600), "a+b", 0)
+        self._file = os.fdopen(os.open(new_path, flags, 0o600), "a+b", 0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX)
             head = {
@@ -183,9 +183,9 @@ class Journal:
                 "pid": os.getpid(),
             }
             self._write(head)
-            unlocked.rename(self._path)
+            new_path.rename(self._path)
         except OSError:
-            unlocked.unlink()
+            new_path.unlink()
             self._file.close()
             raise
 
@@ -270,8 +270,10 @@ def private_folder(folder: Path) -> None:
 
 
 def remove_begun(folder: Path, pattern: str) -> None:
-    """Removes files with the suffix .new, from which journals get their final name (`pattern`), if
-    the process that made one died before that. It had not changed anything yet.
+    """Removes journals that were begun by processes that died at once, and have nothing to undo.
+
+    A journal's file has the suffix .new until it is locked, and then gets its final name, which
+    matches `pattern`. Its process changes nothing before that.
     """
     for path in folder.glob(str(Path(pattern).with_suffix(".new"))):
         with contextlib.suppress(OSError), path.open("rb") as file:
@@ -282,8 +284,9 @@ def remove_begun(folder: Path, pattern: str) -> None:
 
 
 def is_of_this_boot(lines: Sequence[JournalLine]) -> bool:
-    """Returns whether a journal may have been written since the last boot, which has undone all
-    changes. A journal without a head may have been.
+    """Returns whether a journal may have been written since the last boot. An older journal has
+    nothing to undo, because the boot has undone all changes. If a journal lacks its first line,
+    which has the boot id, it may be new.
     """
     return not lines or lines[0].get("boot_id") == boot_id()
 
@@ -296,15 +299,15 @@ def is_of_this_host(head: JournalLine) -> bool:
 
 
 def undo_all(lines: Sequence[JournalLine], file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
-    """Carries out the undos of a journal's lines that are left, last change first, and notes each
-    in its file. Yields each with the reason why it failed, or None.
+    """Carries out the undos of a journal (`lines`) that are left to do, last change first. Notes
+    each undo in the journal's file, and yields it with the reason why it failed, or None.
     """
     for undo in reversed(pending(lines)):
         _write_if_possible(file, {"number": undo.number, "undoing": True})
         reason, ran_to_end = _carry_out(undo.argv)
         if ran_to_end and not undo.certain:
             reason = None  # there may have been nothing to undo
-        if reason is None:  # not to be carried out again when another one fails
+        if reason is None:  # noted, so that it is not carried out again if another undo fails
             _write_if_possible(file, {"number": undo.number, "undone": True})
         elif undo.certain:
             _write_if_possible(file, {"number": undo.number, "made": True})

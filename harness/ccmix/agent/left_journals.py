@@ -94,7 +94,7 @@ def left_journals(folder: Path) -> Iterator[tuple[Path, IO[bytes] | None, str]]:
         try:
             opened = _open_journal(path)
         except FileNotFoundError:
-            continue  # another one has just carried it out
+            continue  # another process has just carried out its undos and removed it
         except OSError as error:
             yield path, None, f"can't be opened: {error.strerror}"
             continue
@@ -155,8 +155,8 @@ def _try_lock(file: IO[bytes], pid: int | None) -> bool | None:
 
 
 def _has_open(pid: int | None, journal: os.stat_result) -> bool:
-    """Returns whether the process `pid` runs as this user and has this file open. If it has not,
-    the pid may belong to another process by now.
+    """Returns whether the process `pid` runs as this user and has this file open. If it does not,
+    the process that wrote the journal has died, and the pid may belong to a new process.
 
     A comparison of start times would prove less, and would not work for journals of older versions.
     """

@@ -86,8 +86,9 @@ class HostLock:
         return connection
 
     def is_asked_to_leave(self, connection: socket.socket) -> bool:
-        """Returns whether the agent at the other end sent the right token, so this one must leave.
-        If so, the connection stays open until this process ends, otherwise it is closed now.
+        """Returns whether the agent at the other end sent the right token, so that this agent must
+        leave. If it did, the connection stays open until this process ends. Otherwise the
+        connection is closed now.
         """
         try:
             received = connection.recv(LONGEST_LINE)
@@ -130,8 +131,8 @@ def _wait_for_lock(token: bytes, tell: Callable[[str], None]) -> socket.socket:
 
 
 def _ask_owner_to_leave(token: bytes, deadline: Deadline) -> None:
-    """Asks the lock's owner to leave, which it does if it knows the token. Returns when the lock
-    may be free. Raises LockError if the owner stays.
+    """Asks the lock's owner to leave. It leaves if it has the same token, which only agents of the
+    same controller have. Returns when the lock may be free. Raises LockError if the owner stays.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWERS_WITHIN_S)

@@ -64,8 +64,10 @@ class Agent:
         lock: HostLock | None,
         undo_journal: journal.Journal | None,
     ) -> None:
-        """Prepares to serve the controller of this channel, whose first message is `hello`. An
-        onlooker has no lock and no journal.
+        """Prepares to serve the controller of this channel, whose first message is `hello`.
+
+        `lock` and `undo_journal` are None for an onlooker: an agent that only looks at the host,
+        and changes nothing. The keys of `_operations` are the values of `op` in messages.
         """
         self._channel = channel
         self._lock = lock
@@ -73,11 +75,7 @@ class Agent:
         self._silence_s = float(hello["silence_s"])
         self._silence = Deadline(self._silence_s)
         self._next_beat = Deadline(self._silence_s / BEATS_IN_SILENCE)
-        self._signals, wakes = os.pipe()
-        os.set_blocking(wakes, False)
-        signal.set_wakeup_fd(wakes)
-        for number in AGENT_SIGNALS:
-            signal.signal(number, lambda *_: None)  # the loop reads it from the pipe
+        self._signals = _open_signal_pipe()
         self._operations: dict[str, Callable[[ControllerMessage], AgentReply | None]] = {
             "beat": lambda _: {},
             "clock": lambda _: {"wall_s": time.time()},
@@ -88,15 +86,7 @@ class Agent:
             "leave": self._leave,
         }
         if undo_journal:
-            self._operations |= {
-                "about_to": lambda message: {"number": _about_to(undo_journal, message)},
-                "made": lambda message: undo_journal.made(_checked_int(message["number"])),
-                "undoing": lambda message: undo_journal.undoing(_checked_int(message["number"])),
-                "not_undone": lambda message: undo_journal.not_undone(
-                    _checked_int(message["number"])
-                ),
-                "undone": lambda message: undo_journal.undone(_checked_int(message["number"])),
-            }
+            self._operations |= _journal_operations(undo_journal)
 
     def serve(self) -> None:
         """Handles requests until the agent must leave: because the controller asks for it, on a
@@ -246,11 +236,40 @@ class Agent:
         return cast("AgentReply", self._commands[message["id"]].listening())
 
     def _command_lines(self, message: ControllerMessage) -> AgentReply:
+        """Returns the command lines of a command's processes; none if the command has gone."""
         command = self._commands.get(message["id"])
         return {"commands": command.command_lines() if command else []}
 
     def _leave(self, _: ControllerMessage) -> None:
         raise Leaving("asked to leave")
+
+
+def _open_signal_pipe() -> int:
+    """Opens a pipe into which Python writes the number of each signal that asks the agent to leave,
+    and returns the descriptor to read it from. So the agent's loop can wait for signals, too.
+    """
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    signal.set_wakeup_fd(writes)
+    for number in AGENT_SIGNALS:
+        signal.signal(number, lambda *_: None)  # without a handler, the signal would end the agent
+    return reads
+
+
+def _journal_operations(
+    undo_journal: journal.Journal,
+) -> dict[str, Callable[[ControllerMessage], AgentReply | None]]:
+    """Returns the operations by which the controller writes the undo journal. "about_to" records a
+    change and its undo before the change is made, and returns its number. The others note what has
+    become of the change with this number.
+    """
+    return {
+        "about_to": lambda message: {"number": _about_to(undo_journal, message)},
+        "made": lambda message: undo_journal.made(_checked_int(message["number"])),
+        "undoing": lambda message: undo_journal.undoing(_checked_int(message["number"])),
+        "not_undone": lambda message: undo_journal.not_undone(_checked_int(message["number"])),
+        "undone": lambda message: undo_journal.undone(_checked_int(message["number"])),
+    }
 
 
 def _about_to(undo_journal: journal.Journal, message: ControllerMessage) -> int:
@@ -263,8 +282,9 @@ def _about_to(undo_journal: journal.Journal, message: ControllerMessage) -> int:
 
 
 def _checked_argv(value: object) -> list[str]:
-    """Returns the value if it is a command: a list of strings that is not empty. Raises TypeError,
-    because an invalid undo in the journal would prevent the other undos.
+    """Returns the value if it is a command: a list of strings that is not empty. Otherwise raises
+    TypeError. The command may be recorded in the journal as an undo, and an invalid undo there
+    would prevent the other undos.
     """
     if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
         raise TypeError("a command is a list of texts")

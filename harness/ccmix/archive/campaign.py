@@ -82,8 +82,8 @@ class RunFolder:
         self.partial.rename(self.path)
 
     def write_staged(self, finished: FinishedRun) -> None:
-        """Writes run.json of an imported run, into a folder that files.staged() will put into its
-        place with all of its runs.
+        """Writes run.json of an imported run. An import makes the whole campaign in a temporary
+        folder, which files.staged() puts into its place at the end.
         """
         codec.write_staged(self.path / run_files.SUMMARY, codec.FINISHED_RUN, finished)
 
@@ -113,8 +113,9 @@ class RunFolder:
         )
 
     def read_as_planned(self, run: Run) -> FinishedRun:
-        """Reads run.json, but takes the description of the run from the plan (`run`), which equal
-        runs share in memory. Raises as read() does.
+        """Reads run.json, but takes the description of the run from the plan (`run`), because runs
+        of the plan share the objects of equal paths and traffic. Raises ArchiveError and
+        FileNotFoundError as read() does.
         """
         return replace(self.read(), run=run)
 
@@ -262,8 +263,8 @@ class Campaign:
                 yield numbers.copy(finished) if numbers_only else finished, folder.path
 
     def damaged(self) -> list[tuple[Run, ArchiveError]]:
-        """Returns the runs whose run.json can't be read, each with the reason. It reads the
-        run.json of all runs.
+        """Reads run.json of all finished runs. Returns the runs whose run.json can't be read, each
+        with the reason.
         """
         damaged: list[tuple[Run, ArchiveError]] = []
         for _ in self.finished(unread=lambda run, error: damaged.append((run, error))):
@@ -330,7 +331,7 @@ def _without_accepted_details(verdict: Verdict) -> Verdict:
 def _metrics_without_flows(metrics: Metrics) -> Metrics:
     """Returns the metrics of the run and its groups, without those of single flows.
 
-    replace() also copies the groups because a copy takes a third of the memory of Pydantic's
-    objects, each of which has its own dictionary.
+    The groups are copies made by replace(): they take a third of the memory of the objects that
+    Pydantic made, each of which has its own dictionary.
     """
     return replace(metrics, flows=(), groups=tuple(map(replace, metrics.groups)))

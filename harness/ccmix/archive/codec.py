@@ -57,7 +57,7 @@ class Codec(Generic[_T]):
         except SchemaError as error:
             if KeyboardInterrupt.__name__ in str(
                 error
-            ):  # pydantic wraps that of a Ctrl-C at this time
+            ):  # pydantic wraps the KeyboardInterrupt of a Ctrl-C at this time
                 raise KeyboardInterrupt from error
             raise
 
@@ -76,8 +76,8 @@ class Codec(Generic[_T]):
         return self._decode_text(json.dumps([data]))
 
     def decode_file(self, content: bytes) -> _T:
-        """Returns the value that a file's content describes. Raises ValueError for another schema
-        number, and as decode() does.
+        """Returns the value that a file's content describes. Raises ValueError if the file has
+        another schema number or a wrong field, which the message names.
         """
         beginning = _SCHEMA_BEGIN.match(content)
         if not beginning:
@@ -244,8 +244,10 @@ def write_plan(file: Path, plan: CampaignPlan) -> None:
 
 
 def read_plan(outdir: Path, file: Path) -> CampaignPlan:
-    """Reads the plan in campaign.json, below the campaign folder `outdir`. Raises as
-    read() does.
+    """Reads the plan of a campaign from `file`, the campaign.json in its folder `outdir`.
+
+    Raises ArchiveError if the file is damaged, has another schema, or is reached through a link,
+    and FileNotFoundError if there is no file.
     """
     document = read(outdir, file, CAMPAIGN_PLAN)
     try:

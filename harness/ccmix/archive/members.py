@@ -85,8 +85,8 @@ class Selection:
 
 def select(outdir: Path, finished: set[str], raw: bool) -> Selection:
     """Decides which files of the campaign folder `outdir` to pack. `finished` are the names of the
-    finished runs' folders; raw files are included only if `raw`. Raises ArchiveError as
-    check_packable() does.
+    finished runs' folders; raw files are included only if `raw`. Raises ArchiveError for a file
+    that can't be packed, such as a link.
     """
     selection = Selection([], [], [])
     for name in list_files(outdir, ""):

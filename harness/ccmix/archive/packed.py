@@ -168,7 +168,8 @@ def unpack_folder(source: IO[bytes], size: int, folder: Path) -> None:
 @contextlib.contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[OpenedArchives]:
     """Yields the folder of each campaign; `paths` are folders and packed files. A packed file is
-    unpacked into a temporary folder, without its raw files, and once even if it is named twice.
+    unpacked into a temporary folder, without its raw files. If it is named twice, it is unpacked
+    only once.
 
     Raises ArchiveError if a file is not a packed campaign or is damaged. An ArchiveError from
     within the context names packed files instead of temporary folders.

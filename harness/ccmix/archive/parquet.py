@@ -98,8 +98,8 @@ class Parts:
     """
 
     def __init__(self, folder: Path, name: str, rows_at_once: int | None = None) -> None:
-        """Takes the folder for the parts' files, which is on the disk of the final file, and the
-        beginning of their names, which nothing else in the folder has.
+        """Begins without parts. Their files will be NAME-0.parquet, NAME-1.parquet and so on in
+        `folder`, which must be on the same disk as the final file and have no such files yet.
 
         `rows_at_once` limits how many rows are in memory when the final file is written; None means
         the default of Polars.

@@ -273,8 +273,9 @@ class DaskExecutor:
         self._topic = f"ccmix-{uuid.uuid4().hex}"  # of the events that workers report
 
     async def make(self, attempt: Attempt) -> FinishedRun:
-        """Makes the run, as the protocol Executor requires. If a worker can't make it, or returns
-        something else, another worker tries once. Raises GeneratorError.
+        """Makes the run on a worker, puts its files into the run's folder, and returns it. If the
+        worker can't make it, or sends a wrong reply, another worker tries once. Raises
+        GeneratorError.
         """
         shared = str(self._shared / self._prefix) if self._shared else None
         job = Job("", self._topic, attempt.started, shared)
@@ -384,11 +385,12 @@ class DaskExecutor:
                 submission.future.release()
 
     def _choose_workers(self, memory_bytes: int, unfit: Sequence[Reply]) -> Collection[str] | None:
-        """Returns the addresses of the workers that may make a run; None means all. Workers that
-        failed at this run are left out, and so are unfit ones if there are others. `memory_bytes`
+        """Returns the addresses of the workers that may make a run; None means all. `memory_bytes`
         is what the run's guest needs.
 
-        Raises GeneratorError if each worker has already failed at it.
+        Workers that failed at this run (their replies are in `unfit`) are left out. Workers that
+        failed at another run are left out, too, unless there are no others. Raises GeneratorError
+        if each worker has already failed at this run.
         """
         usable = self._connection.usable
         if not usable:

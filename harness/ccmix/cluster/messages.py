@@ -71,8 +71,8 @@ def parts() -> dict[str, str]:
 
 @functools.cache
 def host_parts() -> dict[str, str]:
-    """Returns, like parts(), those that matter only for guests whose root is the host's file
-    system.
+    """Returns the version or hash of each part that matters only for guests whose root is the
+    host's file system, by the part's name.
     """
     content = hashlib.sha256()
     for name in SYSTEM_PROGRAMS:
@@ -87,8 +87,8 @@ def host_parts() -> dict[str, str]:
 
 @functools.cache
 def kernel_parts() -> dict[str, str]:
-    """Returns, like parts(), the kernels that lab/build has built under a name. Only some campaigns
-    use them.
+    """Returns the hash of each kernel that lab/build has built under a name, by 'kernel NAME'. Only
+    some campaigns use these kernels.
     """
     return {NAMED_KERNEL + name: _file_hash(file) for name, file in tools.named_kernels().items()}
 

@@ -117,8 +117,9 @@ def store_reply(
     """Fills the run's folder at the client with the files of a worker's reply, checks them, and
     returns the finished run. A failed run leaves its partial folder, as a run on this machine does.
 
-    `needed` has the client's parts (see messages.parts()), `shared` the shared folder. Raises
-    GeneratorError for a run that failed, WrongReplyError, and OSError.
+    `needed` has the version or hash of each part of the client that determines a run's bytes, such
+    as the kernel; `shared` is the shared folder. Raises GeneratorError for a run that failed,
+    WrongReplyError, and OSError.
     """
     partial_folder = attempt.folder.begin()
     try:
@@ -299,8 +300,8 @@ def _machine() -> LabMachine:
 
 
 def _memory_bytes(worker: Worker) -> float:
-    """Returns how much memory the worker offers to guests: the smaller of Dask's limit and most of
-    what is available here.
+    """Returns how much memory the worker offers to guests. It is the smaller of two values: Dask's
+    limit for the worker, and 90% of the memory that is available on this machine.
     """
     limit, available = worker.memory_manager.memory_limit, available_memory_bytes()
     limits: list[float] = [limit] if limit else []

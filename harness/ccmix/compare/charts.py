@@ -45,7 +45,7 @@ def specifications(compared: Compared, name_a: str, name_b: str) -> list[Part]:
 
 
 def stacked(drawings: Sequence[Part]) -> Part:
-    """Returns a single chart with the given ones, at least one, one below the other."""
+    """Returns one chart that stacks the given charts; there must be at least one."""
     if len(drawings) == 1:
         return drawings[0]
     parts = [
@@ -147,8 +147,8 @@ def specification(compared: Compared, name_a: str, name_b: str) -> Part:
 def _condition_points(compared: Compared) -> Iterator[Part]:
     """Yields the data of the chart: a row for each line of a panel, with the mean and its interval.
 
-    If a condition of A names_in_b only the condition of the same name, B's line is called 'B', and
-    otherwise 'B: NAME'. Rows for runs that are not valid come last.
+    B's line is called 'B' if the condition of A matches only the condition of the same name in B,
+    and otherwise 'B: NAME'. Rows for runs that are not valid come last.
     """
     drawn = set()
     names_in_b: dict[str, set[str]] = {}
@@ -209,12 +209,14 @@ def _mean_and_interval(spread: Spread) -> Part:
     return {"goodput_bps": spread.mean, "low_bps": max(low, spread.mean / 100), "high_bps": high}
 
 
-LEAST = 0.01  # of a mean: a logarithmic scale cuts an interval that reaches below this
+# The lower end of a span that is drawn, as a fraction of its mean: a logarithmic scale can't show 0
+LEAST = 0.01
 
 
 def ranges_specification(ranges: Sequence[ComparedRange], name_a: str, name_b: str) -> Part:
     """Returns a Vega-Lite chart, with its data, of results of A in front of ranges of B.
 
+    A range spans the means of conditions of B that differ only in keys whose real value is unknown.
     Each condition and group of A gets a row. There must be at least one range.
     """
     rows = list(_range_rows(ranges))
@@ -251,7 +253,8 @@ def _range_rows(ranges: Sequence[ComparedRange]) -> Iterator[Part]:
 def _range_values(tested: RangeTested) -> Part:
     """Returns the numbers of a row, in bit/s: the range of B, its best estimate, and A's result.
 
-    Low ends are at least LEAST of a mean, because the scale may be logarithmic.
+    The scale may be logarithmic, so low ends are raised if necessary: that of the range to LEAST x
+    (its smallest mean), and that of A's interval to LEAST x (A's mean).
     """
     span, point = tested.b, tested.b.point
     low, high = tested.a.ci95 or (tested.a.mean, tested.a.mean)

@@ -269,7 +269,11 @@ def _metric_row(tested: Tested) -> tuple[str, ...]:
 
 
 def _verdict_text(tested: Tested) -> str:
-    """Returns the verdict, and how a single observation lies: "can't tell: above all of A"."""
+    """Returns the verdict: 'same', or "can't tell: above all of A".
+
+    The second part is there if a campaign has only one observation: it says where this observation
+    lies among those of the other campaign.
+    """
     return tested.verdict + (f": {tested.single}" if tested.single else "")
 
 
@@ -281,7 +285,9 @@ def distribution_sentences(condition: ComparedCondition) -> Iterator[str]:
         if (pair := group.distributions) is None:
             continue
         a, b = (
-            ", ".join(shown("goodput_bps", quantiles[position]) for position in (0, 2, 4))
+            ", ".join(
+                shown("goodput_bps", quantiles[position]) for position in (0, 2, 4)
+            )  # 5, 50, 95%
             for quantiles in (pair.a_quantiles_bps, pair.b_quantiles_bps)
         )
         lengths = (

@@ -273,6 +273,7 @@ def _value_settings(
     `name` is the name of the setting, `field` that of the dataclass's field, and `unit` its unit,
     such as 'bps'; None without a unit.
     """
+    # the prefix of nested names: 'mpstat ', but 'ack-' and 'sysctl.' as they are
     joined = family + name + " " * name[-1:].isalnum()
     if isinstance(value, Mapping):
         for key, member in value.items():

@@ -84,32 +84,38 @@ def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Di
 
 
 def _declared_reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:
-    """Returns a function that reads the settings that runs of a campaign declare, each set once.
+    """Returns a function that lists the settings that runs of a campaign declare.
 
-    It keeps the settings that it has read: a campaign may have a hundred thousand runs, but has
-    only few different hosts, paths and kinds of traffic.
+    The function gives each different set of settings once. It remembers the sets, because a
+    campaign may have a hundred thousand runs, but has few different hosts, paths and kinds of
+    traffic.
     """
-    known: dict[tuple[object, ...], Declared] = {}
-    sections: dict[str, Mapping[str, str]] = {}
+    remembered: dict[tuple[object, ...], Declared] = {}
+    sections: dict[str, Mapping[str, str]] = {}  # keys of the INI file, by entry
     for campaign in results.campaigns:
         with contextlib.suppress(ConfigError):  # an import has no file
             file = ini.read(campaign.outdir / FILE, campaign.ini)
             sections |= {section.name: section.inherited | section.own for section in file.sections}
 
-    def read(runs: Sequence[Result]) -> list[Declared]:
-        """Returns the different sets of declared settings among the runs, usually only one."""
-        declared_by_key = {}
+    def declared_sets(runs: Sequence[Result]) -> list[Declared]:
+        """Returns the different sets of declared settings among the runs, usually only one.
+
+        Runs with the same key declare the same settings. The key has all inputs of declared(). Most
+        runs of a campaign share the objects of their facts, path and traffic, so it has their ids.
+        The condition (swept values) is an input only for imported runs.
+        """
+        sets_of_runs = {}
         for result in runs:
             run, finished = result.run, result.finished
             condition = run.condition.items() if imported(finished) else ()
             ids = map(id, (finished.facts, run.path, run.traffic))
             key = finished.execution.machine, run.entry, run.accept_limits, *condition, *ids
-            if key not in known:
-                known[key] = declared(result, sections.get(run.entry, {}))
-            declared_by_key[key] = known[key]
-        return list(declared_by_key.values())
+            if key not in remembered:
+                remembered[key] = declared(result, sections.get(run.entry, {}))
+            sets_of_runs[key] = remembered[key]
+        return list(sets_of_runs.values())
 
-    return read
+    return declared_sets
 
 
 def _differing_settings(a: Sequence[Declared], b: Sequence[Declared]) -> Iterator[_ValuePair]:

@@ -83,7 +83,10 @@ def _range_rows(compared: Compared) -> Iterator[dict[str, Cell]]:
 
 
 def _unknown_key_rows(compared: Compared) -> Iterator[dict[str, Cell]]:
-    """Yields a CSV row for each unknown key of B: how far it moves the goodput of a group."""
+    """Yields a CSV row for each unknown key of B: how far the key moves the goodput of a group.
+
+    An unknown key is a swept key whose value on the real path is not known.
+    """
     for each, group, effect in range_text.effects(compared.ranges):
         yield {
             "what": "unknown",

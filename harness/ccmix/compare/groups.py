@@ -84,9 +84,9 @@ def groups_of_both(a: Result, b: Result) -> Iterator[tuple[str, str]]:
 
 
 def metric_values(cell: Cell, group: str, metric: str) -> list[float]:
-    """Returns a metric from each valid run of a condition that has it.
+    """Returns the values of a metric in the valid runs of a condition that have this metric.
 
-    It is that of a group, or of the run if `group` is WHOLE; `metric` is a name such as
+    They are the values of a group, or of the run if `group` is WHOLE. `metric` is a name such as
     'goodput_bps'.
     """
     found = []
@@ -365,10 +365,10 @@ def _effect_json(group: str, effect: KeyEffect) -> dict[str, object]:
 
 
 def compared_range(a: Cell, b: RangeCell, rule: str, margin: float) -> ComparedRange:
-    """Compares a condition of A with a range of B; call adjusted() for the p-values of all ranges.
+    """Compares a condition of A with a range of B; adjusted() then adjusts the p-values.
 
-    `rule` says why the two match. `margin` is the relative distance, such as 0.05, that still
-    counts as in the range.
+    `rule` says why the two match. `margin` is a relative distance: with 0.05, a mean that is less
+    than 5% outside still counts as in the range.
     """
     group_names = list(groups_of_both(a.first, b.first))
     group_metrics = [(group, in_b, metric) for group, in_b in group_names for metric in OF_GROUP]
@@ -392,8 +392,8 @@ def _test_against_range(
 ) -> RangeTested | None:
     """Tests whether a metric of A lies in a range of B; None if A or B has no value of it.
 
-    `b` has conditions that differ only in unknown keys. All planned ones belong to the range, even
-    if some of them have no runs yet.
+    `b` has conditions that differ only in unknown keys. All planned conditions belong to the range,
+    even if some of them have no runs yet.
     """
     sample = MetricSample(tuple(metric_values(a, group, metric)))
     values_in_b = {unknown: metric_values(cell, group_in_b, metric) for unknown, cell in b.members}

@@ -131,6 +131,7 @@ class Cell:
 
     @property
     def key(self) -> str:
+        """Returns the entry, the swept values, the CCAs and the number of streams as one text."""
         return condition_key(self.first.finished)
 
     @property
@@ -184,6 +185,7 @@ class RangeCell(Cell):
 
     @property
     def unknown(self) -> tuple[str, ...]:
+        """Returns the keys whose real value is unknown, in which the members differ."""
         return tuple(key for key, _ in self.members[0][0])
 
 
@@ -244,7 +246,11 @@ def cells(results: Sequence[Result]) -> list[Cell]:
 
 
 def cells_with_ranges(results: Results) -> list[Cell]:
-    """Groups runs like cells(), and joins conditions that differ only in unknown keys to ranges."""
+    """Groups runs by condition, as cells() does, and joins some of the conditions to ranges.
+
+    A range has the conditions of an entry that differ only in unknown keys: swept keys whose value
+    on the real path is not known.
+    """
     planned = {
         known_condition: values
         for campaign in results.campaigns
@@ -268,16 +274,16 @@ def _range_cell(
 ) -> RangeCell:
     """Joins conditions to a range.
 
-    `members` have the values of their unknown keys; `planned` are the values of all planned
-    members, with runs or without.
+    `members` are the conditions with runs, each with the values of its unknown keys. `planned` has
+    these values for all planned conditions, with runs or without.
     """
     unknown = [key for key, _ in planned[0]]
     results = (result for _, cell in members for result in cell.results)
-    point = members[0][1]
+    first_cell = members[0][1]
     return RangeCell(
         tuple(_without_unknown(result, unknown) for result in results),
-        point.path,
-        point.one_of_several,
+        first_cell.path,
+        first_cell.one_of_several,
         tuple(members),
         tuple(planned),
     )
@@ -387,9 +393,9 @@ BY_NAME = "same entry and condition"
 def match(a: Sequence[Cell], b: Sequence[Cell]) -> Matched:
     """Matches the conditions of A and B: first by the strictest rule, the rest by weaker ones.
 
-    A rule matches two conditions only if each is the only one with its key in its campaign: it
-    never guesses. A real condition is matched with each emulated condition that may stand for it,
-    to show which of them is like the real path.
+    A rule gives each condition a key. It matches two conditions with the same key only if no other
+    condition of their campaigns has this key, so it never guesses. A real condition is matched with
+    each emulated condition that may stand for it, to show which of them is like the real path.
     """
     by_varied = _rule_of_varied_settings(a, b)
     pairs = list(_real_and_emulated_pairs(a, b, (), _named_after, BY_DESTINATION))

@@ -165,8 +165,8 @@ def _ratio_text(tested: RangeTested, member: RangeMember) -> str:
 def effects(ranges: Sequence[ComparedRange]) -> list[tuple[ComparedRange, str, KeyEffect]]:
     """Returns (condition, group, effect) for each unknown key, the largest effect first.
 
-    Condition and group are those whose goodput the key moves most. The whole run counts only if it
-    has no groups.
+    For each key, these are the condition and the group whose goodput it moves most. The goodput of
+    the whole run counts only in a condition that has no groups to compare.
     """
     largest: dict[str, tuple[ComparedRange, str, KeyEffect]] = {}
     for compared in ranges:

@@ -136,14 +136,16 @@ def output_bytes(seconds: float | None, interval_s: float) -> int:
 
 
 def processors_bytes(seconds: float | None, interval_s: float) -> int:
-    """Returns the maximum size of a run's samples of /proc/stat; the arguments are those of
-    output_bytes().
+    """Returns the maximum size of a run's samples of /proc/stat: a fixed part, and a part for each
+    reporting interval of `interval_s`.
+
+    `seconds` is the run's duration; None means unknown, for which it takes UNKNOWN_S.
     """
     return PROCESSORS.bytes + _intervals(seconds, interval_s) * PROCESSORS_OF_INTERVAL.bytes
 
 
 def _intervals(seconds: float | None, interval_s: float) -> int:
-    """Returns the number of reporting intervals in a run, for which None is an unknown duration."""
+    """Returns the number of reporting intervals in a run of `seconds`; None means unknown."""
     return int(_value_or(seconds, UNKNOWN_S) / interval_s)
 
 

@@ -100,8 +100,9 @@ class Connection:
             raise HostLost(self.name, "it takes no more messages") from None
 
     def wait_for(self, condition: Callable[[], object], timeout_s: float) -> bool:
-        """Waits until the condition holds, and returns whether it did within `timeout_s`. It is
-        evaluated after each message. Raises HostLost.
+        """Waits until the condition holds, and returns whether it did within `timeout_s`. The
+        condition is evaluated after each message of the agent. Raises HostLost if the connection is
+        lost before the condition holds.
         """
         with self.changed:
             self.changed.wait_for(lambda: condition() or self._make_error is not None, timeout_s)

@@ -152,8 +152,8 @@ class RealHost(Host, Protocol):
         """Makes a change for the context like Host.changed. `undone` is called with the output of
         `undo`.
 
-        `all_or_nothing` says that a failed `do` has changed nothing, so it is not undone: that
-        could only undo somebody else's change.
+        `all_or_nothing` says that a `do` that fails has changed nothing. Then `undo` is not run,
+        because it could only undo somebody else's change.
         """
 
     def put(self, local: Path, name: str) -> str:

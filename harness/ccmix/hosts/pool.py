@@ -64,9 +64,10 @@ def connect(
     want the host, and returns it once it has reported.
 
     Agent and controller (this process) treat each other as lost after a silence of `silence_s`.
-    `token` lets an agent of the same campaign that does not know yet that its connection was lost
-    leave at once. An onlooker takes no lock and undoes no old changes, because another campaign may
-    be using the host. `tell` gets a sentence if this takes long.
+    `token` identifies the agents of a campaign. If an earlier agent with this token still has the
+    host, because it has not noticed yet that its connection was lost, it leaves at once. An
+    `onlooker` takes no lock and undoes no old changes, because another campaign may be using the
+    host. `tell` gets a sentence if this takes long.
 
     Raises ConnectError: HostUnreachable if the network is at fault, HostSilent if no agent answers
     within `within_s`.
@@ -251,10 +252,11 @@ class Hosts:
         self.close()
 
     def get(self, address: HostAddress, within_s: float = CONNECTS_WITHIN_S) -> AgentHost:
-        """Returns the agent on a host, which it starts if there is none or its connection was lost.
+        """Returns the agent on a host, and starts it if there is none or its connection was lost.
 
-        Raises ConnectError; HostSilent if the host does not answer within `within_s`, or at once if
-        it did not answer a while ago; HostLost after close() or abandon().
+        Raises ConnectError if no agent can be started. It is a HostSilent if the host does not
+        answer within `within_s`, and comes at once if the host did not answer a while ago. Raises
+        HostLost after close() or abandon().
         """
         with self._lock:
             connecting = self._connecting.setdefault(address, threading.Lock())
@@ -342,8 +344,9 @@ class Hosts:
 
 
 def next_wait_s(former_s: float | None) -> float:
-    """Returns how long not to try a host that hung once more: twice as long as before, up to a
-    maximum. `former_s` is None if it hung for the first time.
+    """Returns for how long a host that hung is not tried again: at first 60 s, and twice as long
+    each time that it hangs again, up to an hour. `former_s` is the time of the last wait; None if
+    the host hung for the first time.
     """
     first_s, most_s = SILENT_S
     return first_s if former_s is None else min(2 * former_s, most_s)

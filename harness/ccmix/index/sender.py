@@ -33,9 +33,9 @@ BODY_BYTES = 4 * 2**20  # of a bulk request
 CONNECTIONS = 2  # with a single one, the server would be idle between two requests
 WAITING_BYTES = 256 * 2**20  # in the spool, before the process that fills it has to wait
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 30.0
-NOTICES_EACH_S = (
-    0.5  # time in which a signal is noticed: with polars' signal handlers, only the end of a wait is
-)
+# A wait is cut into parts of this length: polars installs signal handlers after which the system
+# restarts a wait, so a signal is only noticed at the end of a part
+NOTICES_EACH_S = 0.5
 ENDS_AT_ONCE = 50  # runs that a single search cleans
 OF_CAMPAIGNS = ("campaigns", "conditions")
 UnderWay = deque[tuple[Item, Future[None]]]

@@ -76,9 +76,9 @@ def _lines_against_setting(
 ) -> VegaLite:
     """Draws the mean of a metric, with its 95% interval, against a setting (a key of SETTINGS).
 
-    Each mix of CCAs has a line, and so has each entry of the INI file and each condition (a
-    combination of the swept settings) that differs in other settings. With `by_cca`, each CCA of
-    these has its own line; a metric of whole runs, such as fairness, has no CCAs.
+    Each mix of CCAs has its own line. Runs of different entries of the INI file, or with different
+    values of another swept setting, also have separate lines. With `by_cca`, so have the CCAs of a
+    mix. A metric of whole runs, such as fairness, has no CCAs.
     """
     on_x = SETTINGS[setting]
     channels = colour_by_cca() if by_cca else {"color": {"value": ONE_COLOUR}}
@@ -175,8 +175,8 @@ def _share_by_flows() -> VegaLite:
 
 
 def _heat_map(title: str, metric_: Part, format_: str, legend: str, **scale: Any) -> VegaLite:
-    """Draws the mean over runs of a metric as a heat map with the base RTT on the x-axis. Each loss
-    rate has a row, and in it each mix, entry and other condition.
+    """Draws the mean over runs of a metric as a heat map with the base RTT on the x-axis. It has a
+    row for each loss rate and mix of CCAs, and for each entry and value of other swept settings.
 
     `format_` is the number format of the cells, `legend` the title of the colour scale, and `scale`
     has options of Vega's scale.
@@ -335,8 +335,9 @@ def cumulative_shares(column: str) -> list[Part]:
     """Returns transforms that make the points of a CDF, drawn as steps, for each value of the
     column `series`.
 
-    Each row becomes two rows, the lower and the upper end of a step: their column `share` has the
-    share of the series' values that are smaller, and that are not larger.
+    Each row becomes two rows, the ends of a step, with a column `share`. At the lower end, it is the
+    share of the series' values that are smaller than the row's value; at the upper end, the share
+    of the values that are not larger.
     """
     return [
         {"filter": f"isValid(datum.{column})"},

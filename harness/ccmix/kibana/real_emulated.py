@@ -1,6 +1,7 @@
 """Defines Kibana charts that compare valid runs on a real path with runs on its emulated path.
 
-Conditions are the same if their `ccmix.condition.key` is: entry, condition, mix and streams.
+Two conditions are the same if they have the same `ccmix.condition.key`, which has the entry, the
+condition, the mix and the streams.
 """
 
 import json

@@ -88,8 +88,10 @@ def _with_plural(column: str, noun: str) -> str:
 
 
 def _sentence(title: str, view: DataView, counts: Mapping[str, str], formula: str) -> VegaLite:
-    """Returns a chart that is a line of text, by the Vega expression `formula`. It may use the
-    columns `counts`: each has the number of different values of the given field.
+    """Returns a chart that is a line of text, which the Vega expression `formula` computes.
+
+    The formula may use columns with numbers of different values: `counts` has, for each column, the
+    field whose values are counted.
     """
     return VegaLite(
         title,

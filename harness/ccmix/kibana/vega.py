@@ -121,8 +121,10 @@ def rows_of(answer: Json) -> list[Json]:
 
 
 def _no_data(needs: str) -> Part:
-    """Returns a chart title that Vega computes: empty if there are rows, otherwise "no data" with
-    the reason: the data that the chart `needs`, or the dashboard's filters.
+    """Returns a chart title that Vega computes. It is empty if the chart has rows.
+
+    Otherwise it says "no data" and the reason: the chart needs data such as `needs`, or (if `needs`
+    is '') nothing passes the dashboard's filters.
     """
     aggregations = f"data('{ANSWER}')[0].aggregations"
     has_rows = f"isValid({aggregations}) && length(data('{ANSWER}')[0].{_BUCKETS}) > 0"
@@ -206,7 +208,8 @@ def means_with_bands(value: str, by: Sequence[str]) -> list[Part]:
 
 def aggregate(by: Sequence[str], **columns: tuple[str, str]) -> Part:
     """Returns the Vega-Lite transform that pools rows with the same values in the columns `by`.
-    Each further column is given as (operation, field): goodput_bps=("mean", "goodput").
+    Each further column is given as (operation, field): goodput_bps=("mean", "goodput"). The field
+    is '' for the operation "count".
     """
     measures = [
         {"op": operation, **({"field": field} if field else {}), "as": name}

@@ -97,9 +97,9 @@ def _find_program() -> Path:
 
 
 def confinement_way() -> str:
-    """Returns how guests of this process would be confined now, in the format of WayReport.text().
-    It starts ccmix-confine without a guest. Raises GuestError("start") if that is missing or
-    refuses.
+    """Returns how guests of this process would be confined now, such as 'namespaces'
+    (WayReport.text() has all values). To find out, starts ccmix-confine without a guest. Raises
+    GuestError("start") if ccmix-confine is missing or refuses.
     """
     with WayReport() as report:
         argv = command(
@@ -123,8 +123,8 @@ def confinement_way() -> str:
 
 
 def why_not_confined(way: str) -> str | None:
-    """Returns the reasons why a guest is not confined, from WayReport.text(); None if it is
-    confined.
+    """Returns the reasons why a guest is not confined; None if it is confined. `way` is the report
+    of ccmix-confine, such as 'landlock 3', 'namespaces' or 'none: REASONS'.
     """
     kind, _, reasons = way.partition(": ")
     return reasons if kind == NOT_CONFINED else None

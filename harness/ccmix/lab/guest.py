@@ -114,8 +114,9 @@ async def _wait_until_ended(
     """Waits for the end of the guest's process. Raises GuestError("hang") if the guest makes no
     progress for `stall_seconds`. In any case, no process of the guest is left.
 
-    A guest that gets little processor time because of other processes has not hung, until it has
-    used `stall_seconds` of processor time without progress.
+    A guest without progress that uses less than IDLE_SHARE of a processor has hung. If it uses
+    more, other processes may slow it down. Then it has hung only when it has used `stall_seconds`
+    of processor time without progress.
     """
     ended = asyncio.create_task(process.wait())
     last_sizes, last_time = growth.measure(), time.monotonic()

@@ -1,4 +1,4 @@
-"""Makes the folder with which ccmix gets into a guest of the lab: its compiled code and programs.
+"""Makes the folder that brings the compiled code and the programs of ccmix into a guest of the lab.
 
 It is for guests whose root is the lab's userland.
 

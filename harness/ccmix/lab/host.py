@@ -65,8 +65,8 @@ def launch_dir(
 
 
 def free_beginning(fd: int, size: int) -> None:
-    """Frees the disk space of a file's first `size` bytes, which then read as zeros. Nothing is
-    lost that another process appends meanwhile.
+    """Frees the disk space of a file's first `size` bytes, which then read as zeros. Another
+    process may append to the file at the same time.
 
     Does nothing on a file system that cannot do it, for example NFS 3.
     """
@@ -357,7 +357,8 @@ def guest_memory_bytes(topology: Topology) -> int:
     """Returns how much memory a guest with this topology (the emulated path) needs: for the data in
     flight and in queues, with ample overhead of socket buffers, and for the guest itself.
 
-    The sender's retransmission queue, netem, the bottleneck and the receiver's reordering queue can
-    each hold BDP and buffer, in socket buffers of up to 4 times the data's size at small MTUs.
+    4 queues can each hold BDP + buffer: the sender's retransmission queue, netem, the bottleneck,
+    and the receiver's reordering queue. With a small MTU, socket buffers take up to 4 times the
+    size of the data. So the data needs up to 16 * (BDP + buffer).
     """
     return 2**29 + round(16 * (topology.bdp_bytes + topology.buffer_bytes))

@@ -48,8 +48,8 @@ def answer(
     """Returns the sentences of the answer, from the comparisons of CCAs in all places.
 
     Without a comparison they are about the largest and the smallest goodput. `lines` tell what each
-    swept setting changes; `ranges` are sentences on conditions with unknown keys; `paths` are
-    sentences on paths that runs of type path measured.
+    swept setting changes. `ranges` are sentences on conditions with unknown keys (swept keys whose
+    real value is not known). `paths` are sentences on paths that runs with `type = path` measured.
     """
     name_place = _PlaceNames(sharing)
     comparisons: list[Comparison] = [*sharing.alone, *sharing.beside]
@@ -181,7 +181,7 @@ def _subject_summary(comparisons: Sequence[Comparison], name_place: _PlaceNames)
 def _by_standing(comparisons: Sequence[Comparison]) -> list[tuple[Standing, list[Comparison]]]:
     """Groups comparisons by standing: what their test says, such as 'more' or 'undecided'.
 
-    Significant differences come first, and then what is more frequent.
+    Results that are decided ('more', 'less', 'about') come first, and of these the most frequent.
     """
     kinds: dict[Standing, list[Comparison]] = {}
     for each in comparisons:
@@ -192,7 +192,7 @@ def _by_standing(comparisons: Sequence[Comparison]) -> list[tuple[Standing, list
 def _standing_counts(comparisons: Sequence[Comparison]) -> str:
     """Counts comparisons by the result of their test: 'undecided in 2, not tested in 4'.
 
-    If all have the same, it is only 'undecided'.
+    If all have the same result, there is no number: 'undecided'.
     """
     kinds = _by_standing(comparisons)
     return ", ".join(
@@ -219,8 +219,8 @@ def _standing_phrase(comparison: Comparison, standing: Standing) -> str:
 def _common_settings(alike: Sequence[Comparison], comparisons: Sequence[Comparison]) -> str:
     """Returns ' (with qdisc fq_codel)' if exactly the places of `alike` have these settings.
 
-    The comparisons `alike`, some of all `comparisons`, have the same result: the settings tell the
-    reader where. '' if other places have them, too.
+    `alike` are those of all `comparisons` that have the same result, and the settings tell the
+    reader where it holds. Returns '' if other places have the same settings, too.
     """
     swept = [_swept_settings(each.place) for each in alike]
     common = [each for each in swept[0] if all(each in other for other in swept)]
@@ -297,7 +297,8 @@ def _effect_text(comparison: Comparison, with_p: bool = False) -> str:
 def _test_text(comparison: Comparison, with_p: bool) -> str:
     """Returns a clause on the test, such as 'not tested: 2 iterations'.
 
-    For a significant difference it is '' unless `with_p` asks for its p-value.
+    If the result is decided ('more', 'less', 'about'), it is '' unless `with_p` asks for the
+    p-value.
     """
     p_adjusted, standing = comparison.p_adjusted, comparison.standing
     iterations = format_count(comparison.result.blocks, "iteration")

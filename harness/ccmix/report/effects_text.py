@@ -151,7 +151,10 @@ def _clauses(
 
 
 def _subject_name(subject: Subject, streams: int | None) -> str:
-    """Returns 'the goodput of 4 flows of bbr alone' or 'the share of bbr competing with cubic'."""
+    """Returns 'the goodput of 4 flows of bbr alone' or 'the share of bbr competing with cubic'.
+
+    If `streams` is None, the number of flows is not named.
+    """
     if subject.kind == "goodput":
         flows = "" if streams is None else f"{format_count(streams, 'flow')} of "
         return f"the goodput of {flows}{subject.name} alone"
@@ -180,9 +183,10 @@ def _subject_clause(subject: str, lines: Sequence[SettingLine], several_paths: b
 
 
 def _unchanged_clause(lines: Sequence[SettingLine], large: Container[str]) -> str:
-    """Says by how much the subjects that hardly change differ at most.
+    """Says how little the subjects of `lines` change: 'no other goodput changes by more than 1.7%'.
 
-    `large` has the kinds ('goodput', 'share') of which other subjects change much.
+    `large` has the kinds ('goodput', 'share') of the subjects that change much; 'other' tells the
+    subjects of these kinds from them.
     """
     kinds = [
         f"no {'other ' * (kind in large)}{kind} changes {_by_amount('more than', own)}"
@@ -198,9 +202,10 @@ def _is_small(line: SettingLine) -> bool:
 
 
 def _largest_change(line: SettingLine) -> float:
-    """Returns the largest change from the first level, as a fraction.
+    """Returns the largest change from the first level (the first value of the setting).
 
-    A goodput's change is relative to the first level, a share's is in parts of all goodput.
+    A change of goodput is a fraction: from 100 to 80 Mbit/s, it is 0.2. A change of a share is the
+    difference: from 50% to 40% of all goodput, it is 0.1.
     """
     first = line.levels[0].mean
     largest = max(abs(level.mean - first) for level in line.levels)
@@ -210,7 +215,11 @@ def _largest_change(line: SettingLine) -> float:
 
 
 def _by_amount(limit_words: str, lines: Sequence[SettingLine]) -> str:
-    """Returns the largest change: 'by at most 1.7%' if `limit_words` is 'at most'."""
+    """Returns the largest change of the lines in words.
+
+    Examples with 'at most' as `limit_words`: 'by at most 1.7%' for goodputs, and 'by at most 1.7
+    percentage points' for shares.
+    """
     most = max(LEAST_SAID, *map(_largest_change, lines))
     if lines[0].subject.kind == "share":
         return f"by {limit_words} {most * 100:.2g} percentage points"
@@ -299,9 +308,10 @@ def _doubt(line: SettingLine, level: Level) -> str:
 
 
 def _turning_point(line: SettingLine) -> tuple[Level, Level] | None:
-    """Returns the two levels between which the line first passes from more to less, or back.
+    """Returns the two levels between which the line first turns from 'more' to 'less', or back.
 
-    None if it stays on one side.
+    The result at a level may be significantly more or less than the fair share or than another
+    CCA's goodput. Levels that are neither are skipped. None if all others are on one side.
     """
     sided = [level for level in line.levels if level.side]
     return next(
@@ -310,7 +320,7 @@ def _turning_point(line: SettingLine) -> tuple[Level, Level] | None:
 
 
 def _more_or_less(level: Level) -> str:
-    """Returns whether a level is above ('more') or below ('less') its comparison."""
+    """Returns 'more' or 'less': how a level is related to the fair share or the other CCA."""
     return "more" if level.side > 0 else "less"
 
 

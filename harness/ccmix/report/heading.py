@@ -154,6 +154,7 @@ class Origin:
 
     @property
     def _ran(self) -> bool:
+        """Returns whether `ccmix run` or `ccmix demo` made the campaign."""
         return self.origin.seed is not None and self.origin.command[1:2] in (("run",), ("demo",))
 
     @property
@@ -162,11 +163,14 @@ class Origin:
 
     @property
     def _words(self) -> Sequence[str]:
+        """Returns the recorded command line without its first two words, such as 'ccmix run'."""
         return self.origin.command[2:]
 
     def _options(self) -> list[str] | None:
-        """Returns the given options for hosts, devices and the lab; None if this version lacks
-        one.
+        """Returns the options of the recorded command line that say where runs are measured (KEPT).
+
+        The demo always runs in the lab. Returns None if another version of ccmix made the campaign,
+        with an option that this version does not have.
         """
         if self._of_demo:
             return ["--lab"]
@@ -225,7 +229,7 @@ def missing(results: Results) -> str:
 
 
 def paths(results: Results) -> list[str]:
-    """Returns a line for each path, at most MOST_PATHS and one with the number of the others.
+    """Returns a line for each path; after MOST_PATHS lines, a line with the number of the others.
 
     Example: '1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0%, buffer 1 BDP, qdisc bfifo'.
     """

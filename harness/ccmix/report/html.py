@@ -293,17 +293,17 @@ def _remove_charts(folder: Path) -> None:
 
 def _campaign_view(campaign: Campaign) -> _CampaignView:
     """Describes a campaign for the page: versions, seed, start, and the command that repeats it."""
-    origin, about = Origin(campaign.origin), campaign.origin
-    known = {"ccmix": about.ccmix, "Python": about.python, "seed": about.seed}
+    recorded, commands = campaign.origin, Origin(campaign.origin)
+    known = {"ccmix": recorded.ccmix, "Python": recorded.python, "seed": recorded.seed}
     about_parts = [f"{name} {value}" for name, value in known.items() if value is not None]
-    if (started_s := about.started_s) is not None:
+    if (started_s := recorded.started_s) is not None:
         about_parts.append(
             f"begun {datetime.datetime.fromtimestamp(started_s, datetime.UTC):%Y-%m-%d %H:%M} UTC"
         )
     return _CampaignView(
         name=campaign.outdir.resolve().name,
         about=", ".join(about_parts),
-        command=origin.campaign,
-        config=origin.config,
+        command=commands.campaign,
+        config=commands.config,
         ini=campaign.ini,
     )

@@ -134,8 +134,9 @@ def total(span: Span) -> str:
 def to_write(runs: Iterable[Run]) -> str:
     """Says how much the campaign will write to disk.
 
-    Example: 'about 250 MB to write, and captures of up to 1 GB, plus 1 run of unknown length'. The
-    flows of users' commands are not known, so runs with commands are counted, too.
+    Example: 'about 250 MB to write, and captures of up to 1 GB, plus 1 run of unknown length'. A
+    user's command may have any number of flows, so the text also names the number of runs with
+    commands.
     """
     runs = list(runs)
     sizes = [written_bytes(run) for run in runs]

@@ -97,9 +97,10 @@ def name_columns(results: Results, most_swept: int | None = None) -> int:
 
 
 def lines(results: Results, most_swept: int | None = None) -> list[list[str]]:
-    """Returns the rows of the table as text, under headings().
+    """Returns the rows of the table as text, in the columns of headings().
 
-    If more than `most_swept` keys are swept, one column has all values; None means no limit.
+    If more than `most_swept` keys are swept, a single column has the values of all of them, such as
+    'loss 0.1%, buffer 1bdp'; None means no limit.
     """
     has_own_columns = most_swept is None or len(results.swept) <= most_swept
     return [
@@ -287,11 +288,12 @@ def against_headings(baseline: Baseline) -> list[str]:
 def against_summary(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
     """Counts the comparisons by verdict, in a sentence.
 
-    Example: 'goodput_bps against cca cubic: of 9 comparisons, 4 more, 2 less, 3 undecided.'
+    Example: 'goodput_bps against cca cubic: of 9 comparisons, 4 more, 2 less, 3 undecided.' A
+    comparison without a significant difference is undecided.
     """
-    seen = Counter(against_verdict(comparison) for comparison in comparisons if comparison.seen)
-    counts = [f"{seen[name]} {name}" for name in ("more", "less") if seen[name]]
-    if undecided := len(comparisons) - seen.total():
+    decided = Counter(against_verdict(comparison) for comparison in comparisons if comparison.seen)
+    counts = [f"{decided[name]} {name}" for name in ("more", "less") if decided[name]]
+    if undecided := len(comparisons) - decided.total():
         counts.append(f"{undecided} undecided")
     many = format_count(len(comparisons), "comparison")
     against = f"{baseline.metric} against {baseline.key} {baseline.value}"
@@ -369,7 +371,10 @@ def _against_caption(baseline: Baseline) -> str:
 
 
 def _against_cells(baseline: Baseline, comparison: Comparison) -> list[str]:
-    """Returns the cells of a comparison, with dashes if no block has valid runs of both."""
+    """Returns the cells of a comparison of one value of the key with the baseline value.
+
+    They are dashes if no block (an iteration) has valid runs of both values.
+    """
     dst = "" if comparison.dst in ("", "receiver") else f" {comparison.dst}"
     where = f"{comparison_name(comparison)}{dst}"
     result = comparison.result

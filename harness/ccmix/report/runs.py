@@ -350,7 +350,10 @@ def _measured_time(finished: FinishedRun) -> str:
 
 
 def _traffic_text(run: Run) -> str:
-    """Describes the iperf3 test and the other sources of traffic of a run."""
+    """Describes the iperf3 test and the other sources of traffic of a run.
+
+    A run without any of them has a command of the user (src-cmd), which makes its traffic.
+    """
     test = [path_text.test(run.traffic.test)] if run.traffic.test else []
     named = [path_text.traffic_source(source, source.host) for source in run.traffic.named_sources]
     return "; ".join([*test, *named]) or "what the command makes"

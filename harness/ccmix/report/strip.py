@@ -70,7 +70,11 @@ def _goodput_series(file: Path) -> pl.DataFrame:
 def _svg(
     series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[str, str], omit_s: float
 ) -> str:
-    """Returns the SVG of a series; `end_s` and `most_bps` are the ends of its axes."""
+    """Returns the SVG of the table `series`, which has the columns of _goodput_series().
+
+    Each group is a line, in its colour in `colours`. `end_s` and `most_bps` are the ends of the
+    axes; the first `omit_s` seconds are shaded.
+    """
     width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
     def x_of(time_s: float) -> float:
@@ -109,7 +113,7 @@ def _svg(
 
 
 def _description(series: pl.DataFrame) -> str:
-    """Describes the lines as text, for screen readers."""
+    """Returns a text for screen readers: the mean, least and largest goodput of each group."""
     means = series.group_by("group", maintain_order=True).agg(
         pl.col("goodput_bps").mean().alias("mean"),
         pl.col("goodput_bps").min().alias("least"),
