@@ -197,7 +197,9 @@ def overview(compared: Compared) -> list[tuple[str, ...]]:
 
 
 def _overview_cells(condition: ComparedCondition, tested: Tested) -> Iterator[str]:
-    """Yields the cells of a row: a group's goodput in A and B, its test, losses and RTT."""
+    """Yields the cells of a row under OVERVIEW: a group's goodput in A and in B, the test of their
+    difference, and the group's retransmissions and RTT.
+    """
     group, _, *goodput = _metric_row(tested)
     runs = (f"{len(cell.valid)}{_not_valid_text(cell)}" for cell in (condition.a, condition.b))
     yield from (condition.a.name, condition.b.name, ", ".join(runs), group)

@@ -152,7 +152,10 @@ def path_defaults() -> Settings:
 
 
 def _by_family(settings: Iterable[tuple[Setting, str]]) -> Settings:
-    """Sorts settings into {family: {name: value}}; joins values with the same name by commas."""
+    """Sorts settings into {family: {name: value}}; joins values with the same name by commas.
+
+    A family is a prefix of names, such as 'sysctl.'.
+    """
     families: dict[str, dict[str, str]] = {}
     for (family, name), value in settings:
         members = families.setdefault(family, {})
@@ -163,7 +166,7 @@ def _by_family(settings: Iterable[tuple[Setting, str]]) -> Settings:
 def _declared_environment(result: Result) -> Iterator[tuple[Setting, str]]:
     """Yields ((family, name), value) of the machine, and of facts about hosts, kernels and tools.
 
-    A value that was not recorded is UNKNOWN.
+    A family is a prefix of names, such as 'sysctl.'. A value that was not recorded is UNKNOWN.
     """
     facts = result.finished.facts
     build = facts.kernel_version or UNKNOWN
@@ -254,8 +257,8 @@ def _joined_hosts(hosts: Mapping[str, Mapping[Setting, str]]) -> Iterator[tuple[
 def _field_settings(value: DataclassInstance, family: str = "") -> Iterator[tuple[Setting, str]]:
     """Yields ((family, name), value) of a dataclass's fields, and of dataclasses in them.
 
-    A setting is called like its INI key: the field 'rate_bps' gives 'rate'. `family` is put before
-    the names of nested fields.
+    A setting is called like its INI key: the field 'rate_bps' gives 'rate'. `family` is the prefix
+    of the names, such as 'netem-'.
     """
     for each in fields(value):
         in_class = f"{type(value).__name__}.{each.name}"

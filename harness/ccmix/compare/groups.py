@@ -48,7 +48,7 @@ _T = TypeVar("_T", bound=GroupTest)
 def goodputs_of(tested: Iterable[_T]) -> list[_T]:
     """Returns the tests that decide on a condition's verdict: those of the groups' goodput.
 
-    Without a group that both campaigns have, it is the test of the whole run's goodput.
+    If no group is in both campaigns, the only such test is that of the whole run's goodput.
     """
     of_goodput = [test for test in tested if test.metric == VERDICT_METRIC]
     return [test for test in of_goodput if test.group != WHOLE] or of_goodput
@@ -68,7 +68,8 @@ def families(tested: Sequence[GroupTest]) -> Iterable[list[int]]:
 def groups_of_both(a: Result, b: Result) -> Iterator[tuple[str, str]]:
     """Yields (name in A, name in B) of the groups that can be compared.
 
-    They have the same name; or each is the only unmatched group of its CCA in its campaign.
+    Groups with the same name can. So can two groups of a CCA with different names, if each is the
+    only group of this CCA in its campaign that has no namesake in the other.
     """
     ccas_a, ccas_b = (
         {group.group: group.cca for group in result.finished.metrics.groups} for result in (a, b)

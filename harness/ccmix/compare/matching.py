@@ -316,7 +316,7 @@ def _by_name(cell: Cell) -> Hashable:
 def _by_traffic_and_settings(cell: Cell) -> Hashable:
     """Returns the values that must be equal to match: traffic, and swept settings of the path.
 
-    How the entry is called, and how its CCAs were swept, may differ.
+    The names of the entries, and the way in which their CCAs were swept, may differ.
     """
     run = cell.first.run
     settings = tuple(
@@ -343,7 +343,7 @@ def _by_traffic(cell: Cell) -> Hashable:
 def _by_traffic_and_path(cell: Cell) -> Hashable:
     """Returns the values that must be equal to match: traffic, and all settings of the path.
 
-    Whether a setting is swept or fixed in its section may differ.
+    It does not matter whether a setting is swept or has a fixed value in its section.
     """
     return _by_traffic(cell), frozenset(cell.path_settings.items())
 
@@ -351,8 +351,9 @@ def _by_traffic_and_path(cell: Cell) -> Hashable:
 def _rule_of_varied_settings(a: Sequence[Cell], b: Sequence[Cell]) -> "Rule | None":
     """Returns a rule for the settings of the path that A or B varies; None if neither varies any.
 
-    Under it, conditions match if they have the same traffic and the same values of these settings.
-    Another setting may differ: the comparison then lists it as a difference.
+    Under this rule, conditions match if they have the same traffic and the same values of these
+    settings. A setting that neither varies may differ between A and B: the comparison then lists it
+    as a difference.
     """
     varied = sorted({*_varied(a), *_varied(b)})
     if not varied:
@@ -483,8 +484,9 @@ def _real_and_emulated_pairs(
 ) -> Iterator[MatchedPair]:
     """Yields pairs of a real and an emulated condition with the same traffic that pass `rule`.
 
-    An emulated condition gets a pair only if it is in none of `pairs` yet, and if a single real
-    condition fits: same CCAs and streams, and the same pacing if both have it.
+    An emulated condition gets a pair only if it is in none of `pairs` yet, and if exactly one real
+    condition fits. A condition fits if it has the same CCAs and streams, and (if both conditions
+    have pacing) the same pacing.
     """
     unmatched_ids = {
         id(cell) for campaign_cells in _unmatched(a, b, pairs) for cell in campaign_cells

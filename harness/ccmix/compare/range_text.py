@@ -1,7 +1,8 @@
-"""Writes the comparison of results with ranges as sentences and as lines of tables.
+"""Says in sentences and tables whether real results lie in ranges that unknown keys leave open.
 
-A range has the results of emulated conditions that differ in unknown keys. The text says whether
-the real result lies in it, and which unknown key matters most.
+An unknown key is a swept key whose value on the real path is not known. A range has the results of
+emulated conditions that differ only in unknown keys. The text also says which unknown key matters
+most.
 """
 
 import math
@@ -165,6 +166,8 @@ def _ratio_text(tested: RangeTested, member: RangeMember) -> str:
 def effects(ranges: Sequence[ComparedRange]) -> list[tuple[ComparedRange, str, KeyEffect]]:
     """Returns (condition, group, effect) for each unknown key, the largest effect first.
 
+    An unknown key is a swept key whose value on the real path is not known.
+
     For each key, these are the condition and the group whose goodput it moves most. The goodput of
     the whole run counts only in a condition that has no groups to compare.
     """
@@ -261,7 +264,9 @@ def _measurement_advice(ranges: Sequence[ComparedRange], margin: float) -> str:
 
 
 def unknown_of_a(keys: Sequence[str]) -> str:
-    """Warns if A names unknown keys, because only ranges of B are compared; '' if it names none."""
+    """Warns if the INI file of A names unknown keys (`keys`), because only the ranges of B are
+    compared; '' if it names none.
+    """
     if not keys:
         return ""
     return (

@@ -72,8 +72,8 @@ class AgentProcess:
     def __init__(
         self, host: "AgentHost", number: int, argv: Sequence[str], stdout: Output, stderr: Output
     ) -> None:
-        """Takes the number by which the agent's messages name the command. AgentHost has the agent
-        start it.
+        """Takes the number by which the agent's messages name the command `argv`, and the files for
+        its outputs. Starts nothing: AgentHost asks the agent to start the command.
         """
         self._host = host
         self._number = number
@@ -504,8 +504,8 @@ class AgentHost:
 
 
 def _open_output(path: str, flags: int) -> int:
-    """Opens an output's file, as an `opener` of open(). The folder may be one in which other users
-    can create files, so it does not follow a link, and does not wait for a pipe's reader. Raises
+    """Opens an output's file, as an `opener` of open(). Other users may be able to create files in
+    its folder, so this does not follow a link, and does not wait for the reader of a pipe. Raises
     OSError.
     """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

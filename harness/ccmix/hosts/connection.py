@@ -119,16 +119,17 @@ class Connection:
         self._cut(partial(HostLost, self.name, reason))
 
     def cut_broken(self, reason: str) -> None:
-        """Ends the connection to an agent that does not follow the protocol, like cut(). The error
-        is ProtocolBroken.
+        """Ends the connection to an agent that does not follow the protocol. All waiting calls
+        raise ProtocolBroken with this reason.
         """
         self._cut_misbehaving(
             partial(ProtocolBroken, self.name, f"it does not follow the agent's protocol: {reason}")
         )
 
     def cut_exceeding(self, cap: Cap, most_bytes: int, what: str = "") -> None:
-        """Ends the connection to a host that sent more than a cap allows, like cut(). The error is
-        CapExceeded; `what` names the output that was too long, if several have this cap.
+        """Ends the connection to a host that sent more than `most_bytes`, the limit that `cap`
+        describes. All waiting calls raise CapExceeded. If several outputs have this cap, `what`
+        names the output that was too long.
         """
         sent = f"it sent more than {format_bytes(most_bytes)} for {cap.what}"
         self._cut_misbehaving(

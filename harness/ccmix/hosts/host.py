@@ -1,4 +1,4 @@
-"""Defines the interface to hosts that code uses which changes, observes or loads a host."""
+"""Defines the interface to hosts, for code that changes, observes or loads a host."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

@@ -26,12 +26,8 @@ from ccmix.model import Run
 
 DOCUMENTS_AT_ONCE = 1000  # some 1.1 MB
 OURS = "ccmix"
-WITHOUT_THE_SAME = (
-    "ccmix.end",
-    "ccmix.final",
-    "ccmix.cca",
-    "ccmix.queue.place",
-)  # the fields that decide which values a document has
+# The fields that decide which other fields of a document have values
+DECIDING_FIELDS = ("ccmix.end", "ccmix.final", "ccmix.cca", "ccmix.queue.place")
 
 Pieces = list[str | pl.Expr]  # of a line: the same in all, or of each document
 
@@ -102,7 +98,7 @@ def sample_lines(
         pl.col("ccmix.row"),
         '"}}\n',
     ]
-    grouping = [column for column in WITHOUT_THE_SAME if column in rows.columns]
+    grouping = [column for column in DECIDING_FIELDS if column in rows.columns]
     for part in rows.partition_by(grouping) if grouping else [rows]:
         values = {field: _compact(value) for field, value in constant.items()} | _json_or_columns(
             part

@@ -193,6 +193,8 @@ class BulkSender:
             under_way: UnderWay = deque()
             ended: list[Item] = []
             while item := self._next_item(under_way, ended):
+                # If a run is sent a second time, the counts of its first end must not delete
+                # documents of the second time
                 if len(ended) >= ENDS_AT_ONCE or any(
                     earlier.owner == item.owner for earlier in ended
                 ):

@@ -81,6 +81,7 @@ class ElasticsearchServer:
     """
 
     def __init__(self, target: Target) -> None:
+        """Takes the server's URL, credentials and CA, and sends nothing yet."""
         self.url = target.url
         self._client = _client(target)
         self._ready: set[str] = set()

@@ -335,9 +335,9 @@ def cumulative_shares(column: str) -> list[Part]:
     """Returns transforms that make the points of a CDF, drawn as steps, for each value of the
     column `series`.
 
-    Each row becomes two rows, the ends of a step, with a column `share`. At the lower end, it is the
-    share of the series' values that are smaller than the row's value; at the upper end, the share
-    of the values that are not larger.
+    Each row becomes two rows, the ends of a step, with a column `share`. At the lower end, this is
+    the share of the series' values that are smaller than the row's value; at the upper end, the
+    share of the values that are not larger.
     """
     return [
         {"filter": f"isValid(datum.{column})"},

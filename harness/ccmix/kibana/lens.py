@@ -213,9 +213,10 @@ def _bars_or_lines(
     by_cca: bool = False,
     colours: Mapping[str, str] | None = None,
 ) -> Json:
-    """Draws the metric columns `y` over the column `x` as bars or lines (`series`), one for each
-    value of the column `split`, in the CCAs' colours if `by_cca`. `colours` are those of the
-    metrics, by column.
+    """Draws the metric columns `y` over the column `x`, as bars or lines (`series`).
+
+    Each value of the column `split` has its own bars or line, in the colours of CCAs if `by_cca`.
+    `colours` gives a metric column its colour.
     """
     layer = _DATA | {
         "seriesType": series,

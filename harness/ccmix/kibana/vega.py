@@ -53,8 +53,8 @@ class VegaLite:
     def _flatten_answer(self) -> list[Part]:
         """Returns Vega-Lite transforms that turn Elasticsearch's answer into its rows.
 
-        They give no rows for an answer without aggregations, as Elasticsearch sends while there is
-        no index; a path to the rows in the data's `format` would fail then.
+        While there is no index, Elasticsearch's answer has no aggregations, and these transforms
+        give no rows. (A path to the rows in the data's `format` would fail for such an answer.)
         """
         names = ("key", "doc_count", *self.metrics)
         return [

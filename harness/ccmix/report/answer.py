@@ -75,6 +75,7 @@ class _PlaceNames:
     """
 
     def __init__(self, sharing: Sharing) -> None:
+        """Finds out whether the campaign has several paths, and several destinations."""
         places = [single.place for single in sharing.singles]  # all that have a valid run
         self._several_ends = len({place.dst for place in places}) > 1
         self._several_paths = len({place.name for place in places}) > 1
@@ -94,7 +95,8 @@ class _PlaceNames:
 def _swept_settings(place: SharedPlace) -> list[tuple[str, str]]:
     """Returns (setting, value) for each swept key of a place, as sentences name them.
 
-    Delays of netem are left out on a real path that has no netem.
+    A place is a path with one combination of swept values, to one destination. Delays of netem are
+    left out on a real path that has no netem.
     """
     emulated = isinstance(place.path, Topology)
     return [
@@ -314,7 +316,9 @@ def _test_text(comparison: Comparison, with_p: bool) -> str:
 
 
 def _extremes(singles: Sequence[Single], name_place: _PlaceNames) -> Iterator[str]:
-    """Yields the range of goodputs and its two ends, for a campaign without any comparison."""
+    """Yields sentences for a campaign without any comparison: on the range of its goodputs, and on
+    the entries with the largest and the smallest goodput.
+    """
     if not singles:
         yield "No run is valid: what their goodput means is below."
         return
@@ -397,7 +401,10 @@ def _not_settled(sharing: Sharing, name_place: _PlaceNames) -> str:
 def _details(
     comparisons: Sequence[Comparison], name_place: _PlaceNames
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields (heading, sentences) for each place: all of its comparisons with their p-values."""
+    """Yields (heading, sentences) for each place: all of its comparisons with their p-values.
+
+    A place is a path with one combination of swept values, to one destination.
+    """
     by_place: dict[str, list[str]] = {}
     for each in comparisons:
         by_place.setdefault(name_place(each.place), []).append(

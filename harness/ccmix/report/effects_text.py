@@ -197,7 +197,7 @@ def _unchanged_clause(lines: Sequence[SettingLine], large: Container[str]) -> st
 
 
 def _is_small(line: SettingLine) -> bool:
-    """Returns whether a line's largest change is too small for a clause of its own."""
+    """Returns whether a line's largest change is too small (at most 5%) for a clause of its own."""
     return _largest_change(line) <= CLOSE
 
 
@@ -338,7 +338,8 @@ _Goodputs = dict[
 def range_sentences(results: Results) -> Iterator[str]:
     """Yields a sentence for each entry with unknown keys: the range that its goodput lies in.
 
-    The conditions that differ only in unknown keys, which the INI file names, are one range.
+    Unknown keys are swept keys whose real value is not known; the INI file names them. Conditions
+    that differ only in unknown keys are one range.
     """
     entries: dict[tuple[Path, str], tuple[tuple[str, ...], _Goodputs]] = {}
     for result in results.runs:

@@ -100,6 +100,7 @@ class StreamTail:
     """
 
     def __init__(self, file: Path) -> None:
+        """Takes the file, and reads nothing yet."""
         self._file = file
         self._offset = 0
         self._begin_ns = self._last_ns = 0
