@@ -94,8 +94,7 @@ class AgentCommand:
         lock: int | None,
         send: Callable[[CommandMessage], None],
     ) -> None:
-        """Starts the command in a keeper, a process that keeps control of all its processes (see
-        keeper.py).
+        """Starts the command in a keeper: a process that controls all processes of the command.
 
         `number` is the command's id in messages, `stdin` all of its input, and `lock` the
         descriptor of the host's lock, which the keeper holds until the command is gone.

@@ -150,8 +150,9 @@ def write(file: Path, codec: Codec[_T], value: _T) -> None:
 
 
 def write_staged(file: Path, codec: Codec[_T], value: _T) -> None:
-    """Writes the value as write() does, but in one line, and without waiting for the disk. It is
-    for a folder that files.staged() will put on disk with all of its files. Raises OSError.
+    """Writes the value to a file with its schema number, in one line, and without waiting for the
+    disk. It is for a folder that files.staged() will put on disk with all of its files. Raises
+    OSError.
     """
     write_new(file, json.dumps({"schema": SCHEMA, **codec.encode(value)}).encode())
 

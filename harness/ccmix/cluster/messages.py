@@ -53,8 +53,8 @@ RESOURCE = (
 
 @functools.cache
 def parts() -> dict[str, str]:
-    """Returns the version or hash of each part of this machine that determines a run's bytes, by
-    the part's name: {"Python": "3.12", "iperf3": SHA-256, ...}. A part that it lacks has NONE.
+    """Returns the version or hash of each part of this machine that determines the bytes of a run's
+    files: {"Python": "3.12", "iperf3": SHA-256, ...}. A part that is missing here has NONE.
     """
     found = {
         "ccmix": code_hash(PACKAGE_FOLDER / "ccmix"),
@@ -127,7 +127,10 @@ def differences(own_parts: Mapping[str, str], worker_parts: Mapping[str, str]) -
 
 
 def code_hash(folder: Path) -> str:
-    """Returns a hash of the files of ccmix in a folder that can change a run's bytes."""
+    """Returns a hash of those files of ccmix in a folder on which the bytes of a run's files depend.
+
+    These are its modules, and the lab's init and fstab.
+    """
     content = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.name.endswith(CODE) and file.is_file():

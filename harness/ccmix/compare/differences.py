@@ -100,9 +100,9 @@ def _declared_reader(results: Results) -> Callable[[Sequence[Result]], list[Decl
     def declared_sets(runs: Sequence[Result]) -> list[Declared]:
         """Returns the different sets of declared settings among the runs, usually only one.
 
-        Runs with the same key declare the same settings. The key has all inputs of declared(). Most
-        runs of a campaign share the objects of their facts, path and traffic, so it has their ids.
-        The condition (swept values) is an input only for imported runs.
+        Runs with the same key declare the same settings, because the key has all that declared()
+        reads. For facts, path and traffic, it has the ids of the objects, which many runs share.
+        The condition (swept values) matters only for imported runs.
         """
         sets_of_runs = {}
         for result in runs:

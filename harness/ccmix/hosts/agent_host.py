@@ -228,8 +228,10 @@ class AgentHost:
         timeout_s: float = 30,
         privileged: bool = False,
     ) -> str:
-        """Runs a command to its end, and returns its standard output, as the protocol RealHost
-        requires. The agent ends processes that the command leaves in the background.
+        """Runs a command to its end, and returns its standard output. Raises CommandError if it
+        can't be started, fails, or takes longer than `timeout_s`. A `privileged` command uses sudo
+        if the login is not root. The agent ends processes that the command leaves in the
+        background.
         """
         return self._output_of(argv, ANSWER, stdin, timeout_s, privileged)
 
@@ -243,8 +245,9 @@ class AgentHost:
         privileged: bool = False,
         cap: Cap | None = None,
     ) -> Iterator[AgentProcess]:
-        """Runs a command in the background as the protocol RealHost requires: stdout's file is
-        overwritten, stderr's is appended to.
+        """Runs a command in the background until the context ends. Its outputs go to files of this
+        machine: that of stdout is overwritten, that of stderr is appended to. `cap` limits the size
+        of each output; None means the limit of outputs_capped().
         """
         cap, most_bytes = (cap, cap.bytes) if cap else self._output_cap
         with (

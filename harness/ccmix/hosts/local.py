@@ -129,8 +129,8 @@ class LocalHost:
         return self.command(argv)
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30) -> str:
-        """Runs a command to its end, and returns its standard output, as the protocol Host
-        requires.
+        """Runs a command to its end, and returns its standard output. Raises CommandError if it
+        can't be started, fails, or takes longer than `timeout_s`.
         """
         try:
             completed = subprocess.run(
@@ -154,8 +154,8 @@ class LocalHost:
 
     @contextmanager
     def start(self, argv: Sequence[str], *, stdout: Path, stderr: Path) -> Iterator[LocalProcess]:
-        """Runs a command in the background until the context ends, as the protocol Host
-        requires.
+        """Runs a command in the background until the context ends, with its outputs to these files;
+        stderr's is appended to. Raises CommandError.
         """
         process = self._start_process(argv, stdout, stderr)
         try:
@@ -175,9 +175,11 @@ class LocalHost:
 
     @contextmanager
     def changed(self, what: str, do: Sequence[str], undo: Sequence[str]) -> Iterator[str]:
-        """Makes a change for the context, and undoes it afterwards, as the protocol Host requires.
-        An undo that fails stays in the journal, for `ccmix restore`. Raises CommandError, and
-        ValueError without a journal.
+        """Makes a change for the context with the command `do`, yields its output, and undoes the
+        change afterwards with the command `undo`. `what` describes the change in messages.
+
+        The undo is in the journal before the change is made. If the undo fails, it stays there, for
+        `ccmix restore`. Raises CommandError, and ValueError without a journal.
         """
         if self._journal is None:
             raise ValueError(f"{self.name}: {what} can't be changed without a journal")

@@ -103,6 +103,7 @@ def sample_lines(
         values = {field: _compact(value) for field, value in constant.items()} | _json_or_columns(
             part
         )
+        # an expression for the two lines of each document
         pieces = [*action, *_document_pieces(values), "\n"]
         line = pl.concat_str(pl.lit(piece) if isinstance(piece, str) else piece for piece in pieces)
         for block in part.iter_slices(DOCUMENTS_AT_ONCE):

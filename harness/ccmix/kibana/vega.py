@@ -142,15 +142,15 @@ def _no_data(needs: str) -> Part:
 
 
 def terms(field: str) -> Json:
-    """Returns a key (see VegaLite) that makes a row for each value of a field. Documents without
-    the field have no row.
+    """Returns a key of a chart (an element of VegaLite.keys) that makes a row for each value of a
+    field. Documents without the field have no row.
     """
     return {"terms": {"field": field}}
 
 
 def steps(field: str, width: float) -> Json:
-    """Returns a key (see VegaLite) that makes a row for each step of a number, `width` wide in the
-    field's unit.
+    """Returns a key of a chart (an element of VegaLite.keys) that makes a row for each step of a
+    number. A step is `width` wide, in the field's unit.
     """
     return {"histogram": {"field": field, "interval": width}}
 
@@ -244,5 +244,8 @@ _KEYS = {
 
 
 def known_keys(*names: str) -> dict[str, Json]:
-    """Returns the keys (see VegaLite) with these names, which several charts use."""
+    """Returns the keys with these names, which several charts use, for VegaLite.keys.
+
+    Each makes a row for each value of its field, such as known_keys("run") for each run.
+    """
     return {name: terms(_KEYS[name]) for name in names}

@@ -59,8 +59,9 @@ with zipfile.ZipFile(packed, "w") as archive:
 
 
 def guest_code(userland: Path, programs: Mapping[str, Path]) -> Path:
-    """Returns the folder that has ccmix's code as HARNESS, and these programs (name: file). It is
-    made if it does not exist. Raises GuestError("start") if that fails.
+    """Returns the folder that has ccmix's code as HARNESS, and these programs (name: file). Makes
+    it if it does not exist. `userland` is the folder with the guest's root file system, whose
+    Python compiles the code. Raises GuestError("start") if the folder can't be made.
     """
     return _cached_folder(userland, tuple(sorted(programs.items())))
 

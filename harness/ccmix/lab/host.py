@@ -1,4 +1,4 @@
-"""Provides a guest's resources on the host: folders, a processor, and its share of the memory."""
+"""Gives a guest, a kernel that runs as a process, its folders, processor and memory on the host."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def free_beginning(fd: int, size: int) -> None:
 
 @contextlib.contextmanager
 def memory_folder(memory_bytes: int) -> Iterator[Path]:
-    """Makes a folder for a guest's memory file, and removes it when the context ends. No other
-    guest may use it.
+    """Makes a folder for a guest's memory file, in which User-Mode Linux keeps the guest's memory,
+    and removes it when the context ends. No other guest may use it.
 
     Raises GuestError("start") if the machine has too little memory, or no folder is suitable.
     """
@@ -219,8 +219,8 @@ def has_xsave() -> bool:
 
 
 def memory_dir(memory_bytes: int) -> Path:
-    """Returns a folder that can have a guest's memory file: it has room for it, and isn't mounted
-    noexec.
+    """Returns a folder for a guest's memory file, in which User-Mode Linux keeps the guest's
+    memory. The folder has room for it, and isn't mounted noexec.
 
     Raises GuestError("start") if the machine has less than `memory_bytes` of memory available, or
     no folder is suitable.

@@ -239,8 +239,9 @@ def recorded_build(file: Path) -> dict[str, str]:
 
 @functools.cache
 def identify_userland(userland: Path) -> GuestRoot:
-    """Returns the properties that identify a userland in results. One that was built without the
-    pinned packages is not repeatable elsewhere, because it is different on each machine.
+    """Returns the properties that identify a userland (a guest's root file system) in results. A
+    userland that was built without the pinned packages is not repeatable elsewhere, because it is
+    different on each machine.
 
     Raises GuestError("start") if lab/userland/build did not make it.
     """

@@ -125,11 +125,13 @@ def _effect_sentences(comparisons: Sequence[Comparison], name_place: _PlaceNames
         )
         direction = subject, each.value > each.equal
         effect = beginning(name_place(each.place), _effect_text(each))
+        # The first subject, and subjects without an effect: a summary of all places
         if not summarised or (subject not in summarised and not is_effect):
             yield f"{_subject_summary(by_subject[subject], name_place)}."
             sides = sum(other.side for other in by_subject[subject])
             if len(by_subject[subject]) in (1, abs(sides)):  # alike everywhere
                 told_directions.add(direction)
+        # Further subjects: the strongest effect, and the numbers of the other places
         elif subject not in summarised:
             others = [other for other in by_subject[subject] if other is not each]
             other_conditions = format_count(len(others), "other condition")
