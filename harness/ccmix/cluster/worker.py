@@ -118,8 +118,8 @@ def store_reply(
     returns the finished run. A failed run leaves its partial folder, as a run on this machine does.
 
     `needed` has the version or hash of each part of the client on which the bytes of a run's files
-    depend, such as the kernel; `shared` is the shared folder. Raises GeneratorError for a run that failed,
-    WrongReplyError, and OSError.
+    depend, such as the kernel; `shared` is the shared folder. Raises GeneratorError for a run that
+    failed, WrongReplyError, and OSError.
     """
     partial_folder = attempt.folder.begin()
     try:
