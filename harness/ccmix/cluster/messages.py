@@ -127,7 +127,7 @@ def differences(own_parts: Mapping[str, str], worker_parts: Mapping[str, str]) -
 
 
 def code_hash(folder: Path) -> str:
-    """Returns a hash of those files of ccmix in a folder that can change the bytes of a run's files.
+    """Returns a hash of the files of ccmix in a folder that can change the bytes of a run's files.
 
     These are its modules, and the lab's init and fstab.
     """
