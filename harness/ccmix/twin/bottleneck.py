@@ -63,8 +63,11 @@ class Waits:
 
 
 def read_waits(observed: PathRun, base_rtt_s: float, overloaded: list[Overload]) -> Waits:
-    """Returns the waits that a run's probe and sockets show, from which the kind and the size of
-    the queue are estimated. `overloaded` are the steps that overloaded the path.
+    """Returns how long packets waited at the bottleneck during one run (`observed`): those of the
+    RTT probe, which pings throughout the run, and those of TCP flows.
+
+    `base_rtt_s` is the RTT without any queue. `overloaded` are the UDP steps that offered more than
+    the path's rate, so that its queue was full.
     """
     steps = [each.step for each in overloaded]
     fill_step = next(
@@ -80,7 +83,9 @@ def read_waits(observed: PathRun, base_rtt_s: float, overloaded: list[Overload])
         first_half_s=_beyond_base(_largest_known([first for first, _ in halves]), base_rtt_s),
         second_half_s=_beyond_base(_largest_known([second for _, second in halves]), base_rtt_s),
         peak_s=_beyond_base(
-            _largest_known([_quantile(observed.rtts(s.begin_s, s.end_s), PEAK) for s in steps]),
+            _largest_known(
+                [_quantile(observed.rtts(step.begin_s, step.end_s), PEAK) for step in steps]
+            ),
             base_rtt_s,
         ),
         probe_in_fill_s=_beyond_base(_quantile(_steady_rtts(observed, fill_step), FULL), base_rtt_s)
@@ -100,11 +105,11 @@ def read_waits(observed: PathRun, base_rtt_s: float, overloaded: list[Overload])
 
 
 def probe_waits(measured: Waits, packet_s: float, noise_s: float) -> bool:
-    """Returns whether the probe waits under overload, which shows that it shares a queue with the
-    flows.
+    """Returns whether the RTT probe's packets wait under overload, which shows that they share a
+    queue with the overloading flows.
 
-    `packet_s` is the time that the bottleneck needs for a packet, `noise_s` the variation of the
-    idle RTT.
+    The wait must be longer than least_visible_wait_s() for `packet_s`, the time in which the
+    bottleneck sends a packet, and `noise_s`, the variation of the RTT of the idle path.
     """
     return measured.probe_s is not None and measured.probe_s > least_visible_wait_s(
         packet_s, noise_s
@@ -114,12 +119,15 @@ def probe_waits(measured: Waits, packet_s: float, noise_s: float) -> bool:
 def has_queue_per_flow(
     measured: Waits, packet_s: float, noise_s: float, train_overflow: Overflow | None = None
 ) -> bool | None:
-    """Returns whether each flow has its own queue, as in fq_codel; None if nothing waits long
-    enough to show it.
+    """Returns whether the bottleneck has a separate queue for each flow, as fq_codel has; None if
+    the waits are too short to tell.
 
-    The queues are separate if TCP's packets wait but the probe's don't, or if trains lose the
-    packets that have waited longest. The queue is shared if the probe waits or is lost under
-    overload, or if trains lose their last packets.
+    The queue is shared if the RTT probe's packets wait or are lost under overload, or if a long
+    train of packets loses its last packets. The queues are separate if TCP's packets wait but the
+    probe's don't, or if a long train loses its first packets, which have waited longest.
+
+    `packet_s` and `noise_s` are as in probe_waits(). `train_overflow` says which packets of long
+    trains were lost; None if none were lost or no trains were sent.
     """
     if measured.probe_s is None:
         return None
@@ -135,8 +143,9 @@ def has_queue_per_flow(
 
 
 def least_visible_wait_s(packet_s: float, noise_s: float) -> float:
-    """Returns the wait beyond the base RTT from which on it is certain that other packets are in
-    the queue. `packet_s` and `noise_s` are as in probe_waits().
+    """Returns the shortest wait, beyond the base RTT, that proves that other packets are in the
+    queue: the time of 3 packets, plus the noise of the RTT, plus 0.1 ms. `packet_s` is the time in
+    which the bottleneck sends a packet, and `noise_s` is the variation of the idle path's RTT.
     """
     return SHOWS_PACKETS * packet_s + noise_s + SHOWS_S
 
@@ -147,14 +156,16 @@ def queue(
     retransmitted: float | None,
     random_loss_high: float | None,
 ) -> Estimate:
-    """Returns the kind of the queue: PER_FLOW, FIFO or MANAGED (with AQM).
+    """Returns the estimated kind of the bottleneck's queue: PER_FLOW, FIFO or MANAGED (with AQM).
 
-    CUBIC flows fill a FIFO before it drops. A queue that drops while it holds much less than it can
-    is managed, unless random loss explains the retransmissions. A queue that gets shorter under
-    constant overload is also managed.
+    The queue is managed if it gets shorter under constant overload. It is also managed if CUBIC
+    flows make it drop packets although they fill it to less than 60% (NOT_FILLED), and if random
+    loss does not explain these drops. It is a FIFO if CUBIC flows fill it to at least 85% (FILLED).
+    The full length is the RTT probe's wait under overload.
 
-    `retransmitted` is the share of segments that TCP retransmitted, `random_loss_high` the upper
-    end of the random loss, and `queue_per_flow` is from has_queue_per_flow().
+    queue_per_flow: whether each flow has its own queue; None if unknown
+    retransmitted: share of segments that the CUBIC flows retransmitted; None if unknown
+    random_loss_high: upper end of the estimated share of random loss; None if unknown
     """
     if queue_per_flow:
         origin = "the probe does not wait under overload, as in its own queue"
@@ -187,11 +198,12 @@ def buffer(
     queue_per_flow: bool | None,
     overloaded: list[Overload],
 ) -> Estimate:
-    """Returns the size of the bottleneck's buffer in bytes, with headers: the longest delay times
-    the rate.
+    """Returns the estimated size of the bottleneck's buffer in bytes, with headers: the RTT probe's
+    wait while the buffer is full, times the rate.
 
-    It is only a lower bound if nothing filled the buffer, or if it still grew at the end of the
-    overload. `overloaded` are the steps that overloaded the path.
+    The result is only a lower bound if nothing filled the buffer, or if the queue still grew when
+    the overload ended. If each flow has its own queue (`queue_per_flow`), the probe does not show
+    the size. `overloaded` are the UDP steps that offered more than the path's rate.
     """
     rate_bps = rate.value or rate.low
     if not rate_bps:
@@ -241,8 +253,12 @@ def buffer(
 
 
 def buffer_from_train(overflow: Overflow) -> Estimate:
-    """Returns the size of the queue in bytes, by the number of packets that it held of a long
-    train. It may have had room for a part of one more packet.
+    """Returns the size of the queue in bytes, from a long train of packets that overflowed it.
+
+    A queue that drops new packets has held overflow.held packets, and had room for half a packet
+    more in the mean. A queue that drops its first packets (fq_codel) drops up to half of them at
+    once, so that it has held about 4/3 (FROM_HEAD) of the packets that are left, and at most twice
+    as many.
     """
     held, size = overflow.held, overflow.packet_bytes
     came_through = f"step {BURSTS}: {overflow.packets} packets of a longer train came through"
@@ -261,17 +277,21 @@ def buffer_from_train(overflow: Overflow) -> Estimate:
 
 
 def _steady_span(step: PathStep) -> tuple[float, float]:
-    """Returns the begin and end of the last part of a step, in which the buffer is full."""
+    """Returns the begin and the end in seconds of the second half of a step, when the buffer is
+    full.
+    """
     return step.end_s - STEADY_SHARE * (step.end_s - step.begin_s), step.end_s
 
 
 def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:
-    """Returns the probe's RTTs in the last part of a step, in which the buffer is full."""
+    """Returns the RTT probe's RTTs in the second half of a step, when the buffer is full."""
     return observed.rtts(*_steady_span(step))
 
 
 def _median_rtts_of_halves(observed: PathRun, step: PathStep) -> tuple[float | None, float | None]:
-    """Returns the median RTT in the first and in the second half of a step's steady part."""
+    """Returns two medians of the RTT probe's RTTs: in the first and in the second half of the time
+    in which a step has filled the buffer.
+    """
     begin_s, end_s = _steady_span(step)
     middle_s = (begin_s + end_s) / 2
     return _quantile(observed.rtts(begin_s, middle_s), 0.5), _quantile(
@@ -280,8 +300,8 @@ def _median_rtts_of_halves(observed: PathRun, step: PathStep) -> tuple[float | N
 
 
 def _rtts_of_sockets(observed: PathRun, step: PathStep) -> pl.Series:
-    """Returns the smoothed RTTs of TCP's sockets in a step, without its first quarter, which is
-    slow start.
+    """Returns TCP's smoothed RTTs in a step, as the sender's sockets report them. The first quarter
+    of the step is left out, because the flows are in slow start then.
     """
     samples = observed.sockets_in(step)
     if "rtt_s" not in samples.columns:
@@ -291,17 +311,21 @@ def _rtts_of_sockets(observed: PathRun, step: PathStep) -> pl.Series:
 
 
 def _quantile(values: pl.Series, share: float) -> float | None:
-    """Returns the quantile; None if there are too few values for it."""
+    """Returns the quantile of RTTs at this share, such as 0.95; None for fewer than 10
+    (LEAST_ANSWERS) values.
+    """
     if values.len() < LEAST_ANSWERS:
         return None
     return values.quantile(share, "linear")
 
 
 def _largest_known(values: list[float | None]) -> float | None:
+    """Returns the largest value; None if all values are None."""
     return max((value for value in values if value is not None), default=None)
 
 
 def _beyond_base(rtt_s: float | None, base_rtt_s: float) -> float | None:
+    """Returns the part of an RTT that is longer than the base RTT: the wait in the queue."""
     return None if rtt_s is None else max(0.0, rtt_s - base_rtt_s)
 
 
@@ -324,18 +348,19 @@ def policer(
     *,
     queued: bool,
 ) -> Estimate:
-    """Returns a policer's burst: the bytes at the begin of a step that arrived beyond the later
-    rate, if nothing waited in a queue meanwhile.
+    """Estimates the burst of a policer (a token bucket without a queue) at the bottleneck, in
+    bytes.
 
-    A queue passes no more than its rate, and the excess waits there before it is lost. A policer (a
-    token bucket without a queue) passes its burst at once, and drops the excess without any delay:
-    `queued` says whether the excess was delayed. A policer also passes its burst at once from a
-    long train, which a queue never does: `train_overflow`. If a step's excess is larger than the
-    part of the train that came through, the queue of the link behind the policer dropped the rest
-    of the train.
+    At the begin of an overload, a policer passes its burst at once, and drops all later excess
+    without delaying it. A queue never passes more than its rate, and its excess waits. Therefore
+    the burst is the number of bytes that arrive beyond the later rate at the begin of a UDP step in
+    `overloaded`, provided that no excess waited (`queued` is False). TCP flows that compete with
+    the overload get nearly nothing at a policer, so the arriving rate hardly varies. If it varies,
+    each flow has its own queue, and there is no policer.
 
-    TCP gets nearly nothing when it competes with overload at a policer, but gets its share if each
-    flow has its own queue: then the arriving rate varies as other flows come and go.
+    A policer passes a burst of a long train, too (`train_overflow`; None without one). The train's
+    number counts unless a step shows a larger burst: then the queue of the link behind the policer
+    dropped the rest of the train.
     """
     burst_of_train = None
     if (
@@ -377,8 +402,9 @@ def policer(
 
 
 def _burst_of_train(overflow: Overflow) -> Estimate:
-    """Returns the burst that a long train shows: the packets that came at once, and a part of the
-    next packet. Without an upper end if cross traffic had emptied the bucket before most trains.
+    """Returns the policer's burst that a long train shows: the packets that arrived at once, plus
+    half a packet, because the policer may have let a part of the next packet pass. There is no
+    upper bound if cross traffic had used up the burst before most of the trains.
     """
     size = overflow.packet_bytes
     origin = (
@@ -390,8 +416,9 @@ def _burst_of_train(overflow: Overflow) -> Estimate:
 
 
 def _variation_of_received(step: PathStep) -> float:
-    """Returns the coefficient of variation of the bytes received in each 0.2 s of the steady part,
-    which is much smaller behind a policer than behind a queue.
+    """Returns how much the arriving rate varies in the second half of a step: the coefficient of
+    variation of the bytes received in each 0.2 s. Behind a policer it is at most 0.011, and behind
+    a queue at least 0.041.
     """
     rows = steady(step)
     windows = rows.group_by((pl.col("time_s") / WINDOW_S).floor()).agg(
@@ -403,13 +430,15 @@ def _variation_of_received(step: PathStep) -> float:
 
 
 def _excess_at_begin(step: PathStep) -> tuple[float, float] | None:
-    """Returns the maximum number of bytes by which the receiver was ahead of the step's steady
-    rate, counted from its first packet, by two assumptions; None with too few intervals.
+    """Returns by how many bytes the receiver was ahead of the step's later rate, at most, under two
+    assumptions; None if too few intervals were reported.
 
-    There are two values because an interval does not say when its packets came. The first assumes
-    that the packets of the first interval came as they were sent, the second that they came at the
-    steady rate, out of a queue. Intervals count until the step loses as much as later, because the
-    share of other flows may vary after that.
+    excess = bytes received so far - later rate x time since the step's first packet
+
+    The receiver reports intervals, so the time of the first packet is not known exactly. The first
+    result assumes that the packets of the first interval arrived as fast as they were sent, the
+    second, smaller one that they arrived at the later rate, out of a queue. Intervals count until
+    the step loses as much as it does later. After that, the share of cross traffic may vary.
     """
     rows = step.udp.filter(pl.col("received_bytes") > 0).sort("time_s")
     later = steady(step)

@@ -59,11 +59,12 @@ class Estimate:
 
     @property
     def unit(self) -> str:
+        """Returns the unit of the quantity: 's', 'bps', 'bytes', 'packets', 'share' or ''."""
         return UNITS[self.quantity]
 
     @property
     def known(self) -> bool:
-        """Returns whether there is a value or a word, and not only a bound."""
+        """Returns whether the estimate has a value or a word. A bound alone does not count."""
         return self.value is not None or self.word is not None
 
     def to_json(self) -> dict[str, str | float | None]:
@@ -81,11 +82,12 @@ def cannot_be_told(
 
 
 def best(estimates: Sequence[Estimate]) -> Estimate:
-    """Joins the estimates of the same quantity from several runs: values are preferred to bounds,
-    and bounds to nothing.
+    """Joins the estimates of the same quantity from several runs into one.
 
-    The result is the median of several values, with an interval that covers the intervals of all of
-    them, because the path may have changed between runs; or the largest of several bounds.
+    If runs have a value, the result is the median of the values, with an interval that covers the
+    intervals of all of them, because the path may have changed between the runs. If no run has a
+    value, the result is the largest lower bound. A word, such as 'fifo', is taken from the first
+    run that has one.
     """
     with_value = [each for each in estimates if each.value is not None]
     if with_value:
@@ -124,7 +126,9 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
 
 
 def _formatter(estimate: Estimate) -> Callable[[float], str]:
-    """Returns the function that writes a value of this quantity. An MTU is written to the byte."""
+    """Returns the function that writes a value of the estimate's quantity as text, such as '10.2
+    ms'. An MTU is written in whole bytes.
+    """
     return (lambda size: f"{size:.0f} B") if estimate.quantity == MTU else _FORMATS[estimate.unit]
 
 
@@ -158,15 +162,17 @@ def interval(estimate: Estimate) -> str:
 
 
 def why(estimate: Estimate) -> str:
-    """Returns the origin of an estimate, after the reason why there is no value, if there is
-    none.
+    """Returns the text of a table's last column: where the estimate comes from ('idle step: ...').
+    If there is no value, the reason for that comes first ('because ...').
     """
     because = f"because {estimate.unknown}" if estimate.unknown else ""
     return joined("; ", because, estimate.origin)
 
 
 def line(estimate: Estimate) -> tuple[str, ...]:
-    """Returns the cells of the estimate's row in a table with the columns HEADINGS."""
+    """Returns an estimate's row in a table with the columns HEADINGS: quantity, value, interval and
+    origin.
+    """
     return estimate.quantity, value(estimate), interval(estimate), why(estimate)
 
 

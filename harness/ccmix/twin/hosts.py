@@ -13,11 +13,12 @@ WINDOW_SHARE = 0.1
 
 
 def window(observed: PathRun) -> Estimate:
-    """Returns the largest window that the receiver advertised. It is only a lower bound if it did
-    not limit the flows.
+    """Returns the receiver's window in bytes: the largest that it advertised. The window is only a
+    lower bound unless it limited the flows.
 
-    It limited them if they waited for it in more than 10% of the time with data to send, as the
-    kernel counts it (tcp_info's rwnd_limited).
+    It limited the flows of a step if they waited for it in more than 10% of the time in which they
+    had data to send, as the kernel counts it (tcp_info's rwnd_limited). `observed` is one run over
+    the path.
     """
     share_and_step = _limited_share(observed, "receiver_window_limited_s")
     if share_and_step is None or "send_window_bytes" not in observed.sockets.columns:
@@ -35,8 +36,9 @@ def window(observed: PathRun) -> Estimate:
 
 
 def send_buffer(observed: PathRun) -> Estimate:
-    """Returns whether the sender's buffer limited flows: 'limits' if they waited for it in more
-    than 10% of the time with data to send (tcp_info's sndbuf_limited).
+    """Returns whether the sender's buffer limited the flows of a run: 'limits' if the flows of a
+    step waited for space in it in more than 10% of the time in which they had data to send
+    (tcp_info's sndbuf_limited), and otherwise 'does not limit'.
     """
     share_and_step = _limited_share(observed, "send_buffer_limited_s")
     if share_and_step is None:
@@ -47,8 +49,8 @@ def send_buffer(observed: PathRun) -> Estimate:
 
 
 def mtu(observed: PathRun) -> Estimate:
-    """Returns the path's MTU as the sender's TCP knows it, otherwise the MTU that its MSS
-    implies.
+    """Returns the path's MTU in bytes as the sender's TCP reports it. If the kernel does not report
+    it, the MTU is calculated as MSS + 40 bytes of headers + 12 bytes of timestamps.
     """
     if "path_mtu_bytes" in observed.sockets.columns and observed.sockets.height:
         value = float(_largest_value(observed.sockets, "path_mtu_bytes"))
@@ -63,7 +65,9 @@ def mtu(observed: PathRun) -> Estimate:
 
 
 def ecn(observed: PathRun) -> Estimate:
-    """Returns whether the ends negotiated ECN, and whether anything was marked."""
+    """Returns whether the sender and the receiver negotiated ECN, and whether the path marked any
+    packet: 'not negotiated', 'negotiated, no marks' or 'marks'.
+    """
     if "ecn" not in observed.sockets.columns or observed.sockets.is_empty():
         return cannot_be_told(ECN, NOT_REPORTED)
     if not observed.sockets["ecn"].any():
@@ -76,10 +80,12 @@ def ecn(observed: PathRun) -> Estimate:
 
 
 def _limited_share(observed: PathRun, column: str) -> tuple[float, str] | None:
-    """Returns the largest share of the busy time in which the flows of a step were limited, and
-    that step's name; None if the kernel did not report it.
+    """Returns the step in which something, such as the receiver's window, limited the flows most,
+    as a pair: the limited share of their busy time (in which they had data to send), and the step's
+    name. Returns None if the kernel did not report it.
 
-    column: a counter of seconds in the sockets' samples, such as receiver_window_limited_s
+    column: the counter of limited seconds in the sockets' samples, such as
+        receiver_window_limited_s
     """
     if not {column, "busy_s"} <= set(observed.sockets.columns):
         return None

@@ -71,8 +71,8 @@ class _TwinTopology:
 
 
 def ini(twins: Sequence[Twin]) -> str:
-    """Returns the text of the INI file: for each path a topology, its twin, and the entries with
-    the tests.
+    """Returns the text of the INI file for the twins: for each path, a topology section with the
+    estimated properties, and the entries (test sections) that run tests over it.
     """
     parts = [
         "# The twins of real paths, made by `ccmix twin`. Each value has its 95% interval and "
@@ -90,8 +90,9 @@ def ini(twins: Sequence[Twin]) -> str:
 
 
 def _topology(twin: Twin, name: str) -> _TwinTopology:
-    """Returns the topology with the estimated properties of a path. Each value has a comment with
-    its interval and origin; values that are not known well are swept.
+    """Returns the topology section for a path, with the given name. Above each key, a comment has
+    the estimate's interval and origin. If a value is not known well, the entries over the topology
+    must sweep (vary) the key over its possible values.
     """
     sweeps: dict[str, str] = {}
     rate, base_rtt, cross_traffic = (
@@ -165,10 +166,11 @@ def _topology(twin: Twin, name: str) -> _TwinTopology:
 
 
 def _sweep_lines(sweeps: Mapping[str, str]) -> Iterator[str]:
-    """Yields the lines of the sweeps ('sweep.rate = 10mbit, 20mbit') and, if there are any, the
-    line that names their keys as unknown.
+    """Yields the lines of an entry that sweep the values left open by the measurement, such as
+    'sweep.rate = 10mbit, 20mbit', and then 'unknown = rate, ...'. The key `unknown` says that only
+    one of the swept values is the path's true one. Yields nothing without sweeps.
 
-    sweeps: the values of each key, as written
+    sweeps: by key, the values as written in the INI file
     """
     yield from (f"sweep.{key} = {values}" for key, values in sweeps.items())
     if sweeps:
@@ -176,8 +178,8 @@ def _sweep_lines(sweeps: Mapping[str, str]) -> Iterator[str]:
 
 
 def _loss_sweep(loss: Estimate) -> str | None:
-    """Returns the sweep '0%, BOUND' of a loss for which only an upper bound is known; None for
-    another loss.
+    """Returns the values between which the loss must be swept, such as '0%, 0.1%', if only an upper
+    bound of the loss is known. Returns None if the loss is known, or if the bound is negligible.
     """
     if loss.value is not None or not loss.high or loss.high < LEAST_SHARE:
         return None
@@ -185,9 +187,10 @@ def _loss_sweep(loss: Estimate) -> str | None:
 
 
 def _cross_traffic_rates(cross_traffic: Estimate, rate: Estimate) -> tuple[float, ...]:
-    """Returns rates of the cross traffic in bit/s with headers: the estimate, and those ends of its
-    interval that leave much of the path's rate open (0 for none). Returns () if there is hardly any
-    cross traffic.
+    """Returns the rates of cross traffic to test, in bit/s with headers: first the estimated rate,
+    and then those ends of its interval that differ from it by more than 5% of the path's rate. A
+    rate of 0 means no cross traffic. Returns () if there is hardly any cross traffic: less than 3%
+    of the path's rate, or if an estimate is missing.
     """
     if cross_traffic.value is None or not rate.value:
         return ()
@@ -203,7 +206,9 @@ def _cross_traffic_rates(cross_traffic: Estimate, rate: Estimate) -> tuple[float
 
 
 def _cross_traffic_flow(bps: float) -> str:
-    """Returns the flows of the host of the cross traffic: 'others udp@5000K', or 'others none'."""
+    """Returns the value of the key `flows.others`, which makes cross traffic of this rate: 'others
+    udp@5000K'. For a negligible rate, it is 'others none'.
+    """
     return f"{OTHERS} udp@{round(bps / 1e3)}K" if bps >= LEAST_RATE_BPS else f"{OTHERS} none"
 
 
@@ -214,16 +219,18 @@ def _comment(estimate: Estimate) -> Iterator[str]:
 
 
 def _rtt_lines(base: Estimate) -> list[str]:
+    """Returns the line of the key `rtt`, from the estimated base RTT."""
     return [f"rtt = {_microseconds(base.value or 0.0)}"]
 
 
 def _host_value(base: Estimate) -> str:
+    """Returns the part of a `host.NAME` value that sets the host's RTT: ' rtt 20000us'."""
     return f" rtt {_microseconds(base.value or 0.0)}"
 
 
 def _microseconds(seconds: float) -> str:
-    """Returns an RTT as the INI file has it, rounded to an even number of microseconds: half is for
-    each way.
+    """Returns an RTT as the INI file has it: '20000us'. It is rounded to an even number of
+    microseconds, because each direction gets half of it.
     """
     return f"{round(seconds * 1e6 / 2) * 2}us"
 
@@ -234,8 +241,9 @@ def _kbit(rate_bps: float) -> str:
 
 
 def _rate_values(rate: Estimate) -> list[str]:
-    """Returns the rates to emulate: the estimate, with the ends of a wide interval; without an
-    estimate, multiples of the lower bound.
+    """Returns the rates to emulate, as in the INI file: the estimated rate, followed by those ends
+    of its interval that differ from it by more than 5%. Without an estimate, they are 1, 2 and 5
+    times the lower bound, or times 1 Gbit/s if there is no bound.
     """
     if rate.value is None:
         low = rate.low or UNKNOWN_BPS
@@ -244,8 +252,8 @@ def _rate_values(rate: Estimate) -> list[str]:
 
 
 def _open_ends(estimate: Estimate, value: float, open_share: float) -> list[float]:
-    """Returns the ends of the interval that differ from the value by more than the share
-    `open_share`, so that they must be swept, too.
+    """Returns those ends of an estimate's interval that differ from its value by more than
+    `open_share` (0.05: 5%). They must be swept, because the value is not known well enough.
     """
     return [
         end
@@ -255,14 +263,16 @@ def _open_ends(estimate: Estimate, value: float, open_share: float) -> list[floa
 
 
 def _link_rates(policed: Estimate) -> list[str]:
-    """Returns rates of the link behind a policer, of which we only know that it is faster
-    (`policed` is the policer's rate).
+    """Returns the rates to emulate for the link behind a policer: 2 and 10 times the policer's rate
+    (`policed`). Nothing is known of the link's rate but that it is higher.
     """
     return [_kbit((policed.value or UNKNOWN_BPS) * times) for times in LINKS]
 
 
 def _policer_lines(rate: Estimate, burst: Estimate) -> list[str]:
-    """Returns the line of the key `policer`; none if the path has no policer that is known."""
+    """Returns the line of the key `policer`, such as 'policer = 10000kbit burst 64000b'; empty if
+    the policer's rate or burst is not known, or if the path has no policer.
+    """
     return (
         [f"policer = {_kbit(rate.value)} burst {burst.value:.0f}b"]
         if rate.value and burst.value
@@ -276,8 +286,8 @@ def _percent(share: float) -> str:
 
 
 def _loss_value(twin: Twin) -> str:
-    """Returns the value of the key `loss`, with bursts if they are known; '0%' if the loss is
-    unknown or negligible.
+    """Returns the value of the key `loss`: '0.1%', or 'gemodel P R' if the mean length of bursts of
+    losses is known. If the loss is unknown or negligible, it is '0%'.
     """
     loss, burst = twin.estimate_of(LOSS), twin.estimate_of(BURST)
     if not loss.value or loss.value < LEAST_SHARE:
@@ -288,8 +298,9 @@ def _loss_value(twin: Twin) -> str:
 
 
 def _buffer_value_and_sweep(buffer: Estimate) -> tuple[str, str | None]:
-    """Returns the value of the key `buffer`, and its sweep if the size is not known, otherwise
-    None.
+    """Returns the value of the key `buffer`, and the values over which the buffer must be swept.
+    The second part is None if the size is known. If only a lower bound is known, the sweep has 1, 3
+    and 10 times the bound; without a bound, it has multiples of the BDP.
     """
     if buffer.value is not None:
         return f"{max(buffer.value, 1):.0f}b", None
@@ -300,19 +311,20 @@ def _buffer_value_and_sweep(buffer: Estimate) -> tuple[str, str | None]:
 
 
 def _reorder_lines(reordering: Estimate) -> list[str]:
-    """Returns the line of the key `reorder`; none if reordering is unknown or negligible."""
+    """Returns the line of the key `reorder`; empty if reordering is unknown or negligible."""
     if not reordering.value or reordering.value < LEAST_SHARE:
         return []
     return [f"reorder = {_percent(reordering.value)}"]
 
 
 def _entries(twin: Twin, path: _TwinTopology, *, several_paths: bool) -> Iterator[list[str]]:
-    """Yields the lines of each entry that tests over the twin: the tests of the measured campaign,
-    so that both can be compared, or an example if it had none.
+    """Yields the lines of each entry (test section) over the twin. They repeat the tests of the
+    measured campaign, so that the results can be compared; if it had no tests, an example is
+    written.
 
-    Tests of an entry become one entry with the campaign's sweeps if these determine them; otherwise
-    an entry each. `several_paths` says whether the file has several twins, so that names need the
-    path.
+    The tests of one entry of the campaign become one entry with the campaign's sweeps (lists of
+    values to test) if these sweeps determine all tests. Otherwise each test gets its own entry.
+    With `several_paths`, the file has several twins, so the names of entries contain the path.
     """
     tests: dict[tuple[str, str], _TestOfCampaign] = {}
     for finished in twin.runs:
@@ -342,7 +354,9 @@ def _entries(twin: Twin, path: _TwinTopology, *, several_paths: bool) -> Iterato
     if not tests:
         yield _example_entry(twin, path, several_paths=several_paths)
     sweeps = {
-        name: _lines_with_sweeps([test for (of, _), test in tests.items() if of == name])
+        name: _lines_with_sweeps(
+            [test for (test_name, _), test in tests.items() if test_name == name]
+        )
         for name, _ in tests
     }
     entries: Counter[str] = Counter()
@@ -369,11 +383,12 @@ class _TestOfCampaign:
 
     @property
     def lines(self) -> list[str]:
+        """Returns the lines of an entry that repeats this test: the keys of its traffic, and notes."""
         return [*self.notes, *(f"{key} = {value}" for key, value in self.settings.items())]
 
     @property
     def notes(self) -> list[str]:
-        """Returns the comment on a guessed duration, if it is guessed."""
+        """Returns the comment that says that the duration is a guess; empty if it is known."""
         return (
             [f"# the results don't say how long the tests ran: {EXAMPLE_S} s is a guess"]
             if self.guessed
@@ -382,9 +397,10 @@ class _TestOfCampaign:
 
 
 def _lines_with_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
-    """Returns the lines of an entry with the campaign's sweeps, so that each condition (a
-    combination of swept values) of the twin has the same name as its real counterpart. Returns None
-    if these sweeps don't determine the traffic completely: then each test needs its own entry.
+    """Returns the lines of one entry that repeats all `tests`, with the campaign's sweeps (lists of
+    values to test). Each condition (combination of swept values) then has the same name as in the
+    real campaign. Returns None if the sweeps don't determine the tests, for example because a
+    combination is missing: then each test needs its own entry.
     """
     first = tests[0]
     swept = {
@@ -395,12 +411,12 @@ def _lines_with_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
         return None
     fixed = {key: value for key, value in first.settings.items() if key not in swept}
     for test in tests:
-        says_the_same = all(
+        has_swept_values = all(
             _same_setting(key, value, test.settings.get(key))
             for key, value in test.condition.items()
         )
         rest = {key: value for key, value in test.settings.items() if key not in swept}
-        if test.condition.keys() != swept.keys() or not says_the_same or rest != fixed:
+        if test.condition.keys() != swept.keys() or not has_swept_values or rest != fixed:
             return None
     lines = [*first.notes, *(f"{key} = {value}" for key, value in fixed.items())]
     for key, values in swept.items():
@@ -409,8 +425,9 @@ def _lines_with_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
 
 
 def _same_setting(key: str, written: str, setting: str | None) -> bool:
-    """Returns whether a swept value, as the campaign's file has it (`written`), equals the twin's
-    setting of this key: '1m' equals '60s'.
+    """Returns whether two texts mean the same value of a key of an entry, as '1m' and '60s' do.
+    `written` is the value in the campaign's file, and `setting` the value in the twin's entry, or
+    None if it lacks the key. Also False for values that the key does not allow.
     """
     if setting is None or key not in ENTRY_KEYS:
         return False
@@ -423,8 +440,9 @@ def _same_setting(key: str, written: str, setting: str | None) -> bool:
 def _traffic_settings(
     run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _TwinTopology
 ) -> Iterator[tuple[str, str]]:
-    """Yields the keys of an entry and their values that repeat a run's iperf3 tests over the twin,
-    together with the path's cross traffic if its rate is not swept.
+    """Yields the keys and values of an entry that repeats a run's traffic over the twin: the iperf3
+    `tests` of one sender, their pacing and duration. Cross traffic is added if only one rate of it
+    is possible; several rates are swept instead (see _topology()).
     """
     traffic = run.traffic
     if tests[0].name:
@@ -447,8 +465,9 @@ def _traffic_settings(
 
 
 def _example_entry(twin: Twin, path: _TwinTopology, *, several_paths: bool) -> list[str]:
-    """Returns the lines of an entry with example tests, for a campaign that only measured
-    the path.
+    """Returns the lines of an entry with example tests over the twin (CUBIC and BBR, 1 and 16
+    flows), for a campaign that measured the path but tested nothing over it. With `several_paths`,
+    the file has several twins, so the entry's name contains the path.
     """
     key, ccas = EXAMPLE
     lines = [

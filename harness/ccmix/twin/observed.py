@@ -109,10 +109,12 @@ class PathRun:
         return any(step.kind == REACH for step in self.steps)
 
     def steps_of_kind(self, *kinds: str) -> list[PathStep]:
+        """Returns the steps of these kinds, such as 'above' for 'above-1' and 'above-2'."""
         return [step for step in self.steps if step.kind in kinds]
 
     @cached_property
     def tcp_steps(self) -> list[PathStep]:
+        """Returns the steps that sent TCP; an iperf3 test without steps counts as one."""
         return self.steps_of_kind(REACH, FILL, ORDINARY)
 
     @property
@@ -145,17 +147,23 @@ class PathRun:
 
     @cached_property
     def idle_rtts_s(self) -> NDArray[np.float64]:
-        """Returns the probe's RTTs while we sent nothing else; empty if there is no idle step."""
+        """Returns the RTTs of the RTT probe, in seconds, while ccmix sent nothing else over the
+        path; empty if the run has no such step.
+        """
         return (
             self.rtts(self.idle.begin_s, self.idle.end_s).to_numpy() if self.idle else np.array([])
         )
 
     def rtts(self, begin_s: float, end_s: float) -> pl.Series:
-        """Returns the RTTs of the answered probe packets that were sent in this time."""
+        """Returns the RTTs of the RTT probe's packets that were sent from begin_s to end_s and
+        answered.
+        """
         return self.answered_probes(begin_s, end_s)["rtt_s"]
 
     def answered_probes(self, begin_s: float, end_s: float) -> pl.DataFrame:
-        """Returns the answered probe packets that were sent in this time: time_s, rtt_s."""
+        """Returns the RTT probe's packets that were sent from begin_s to end_s and answered:
+        time_s, rtt_s.
+        """
         return self._probes_sent(begin_s, end_s).drop_nulls()
 
     @property
@@ -165,20 +173,24 @@ class PathRun:
         return between_s if isinstance(between_s, float) else 0.0
 
     def unanswered_share(self, begin_s: float, end_s: float) -> float:
-        """Returns the share of the probe packets of this time that got no answer; 0 if none were
-        sent.
+        """Returns the share of the RTT probe's packets sent from begin_s to end_s that got no
+        answer; 0 if none were sent.
         """
         rtts_s = self._probes_sent(begin_s, end_s)["rtt_s"]
         return rtts_s.null_count() / rtts_s.len() if rtts_s.len() else 0.0
 
     def _probes_sent(self, begin_s: float, end_s: float) -> pl.DataFrame:
-        """Returns all probe packets of this time: time_s, rtt_s (null without an answer)."""
+        """Returns all packets of the RTT probe that were sent from begin_s to end_s: time_s, rtt_s
+        (null without an answer).
+        """
         if not self.rtt.width:
             return pl.DataFrame(schema={"time_s": pl.Float64, "rtt_s": pl.Float64})
         return self.rtt.filter(pl.col("time_s").is_between(begin_s, end_s))
 
     def sockets_in(self, step: PathStep) -> pl.DataFrame:
-        """Returns the samples of the flows' sockets during a step (SOCKET_COLUMNS)."""
+        """Returns the samples of the flows' sockets during a step, with SOCKET_COLUMNS. Samples up
+        to 0.05 s before and after the step count, because its recorded times are not more exact.
+        """
         if not self.sockets.width:
             return self.sockets
         return self.sockets.filter(
@@ -186,8 +198,9 @@ class PathRun:
         )
 
     def counter_growth(self, step: PathStep, *counters: str, begin_s: float = 0.0) -> pl.DataFrame:
-        """Returns by how much counters of tcp_info grew in a step from begin_s on: a row for each
-        flow, with a column for each counter; empty if a counter was not recorded.
+        """Returns by how much counters of tcp_info, such as retransmits, grew between `begin_s` and
+        the end of a step: a row for each flow, with a column for each counter. The table is empty
+        if a counter was not recorded.
         """
         if not {*counters} <= {*self.sockets.columns}:
             return pl.DataFrame(schema=dict.fromkeys(counters, pl.Float64))
@@ -197,10 +210,11 @@ class PathRun:
 
 
 def senders(run: Run) -> list[str]:
-    """Returns the hosts that send over the path, because each sender's path gets a twin of its own:
-    the sender of the steps that measure the path, otherwise those of the iperf3 tests.
+    """Returns the hosts that send over the run's path; for each of them, a twin is made. If the run
+    has steps that measure the path, their sender is the only one. Otherwise these are the senders
+    of the iperf3 tests.
 
-    Between real hosts, there is one sender, BETWEEN_HOSTS.
+    Between real hosts, the only sender is BETWEEN_HOSTS.
     """
     if isinstance(run.path, HostPath):
         return [BETWEEN_HOSTS]
@@ -213,7 +227,10 @@ def senders(run: Run) -> list[str]:
 
 
 def observe(finished: FinishedRun, folder: Path, sender: str) -> PathRun:
-    """Reads the results of a finished run for the path of one sender. Raises ArchiveError."""
+    """Reads what a finished run shows of the path of one sender from the run's folder: steps, RTTs,
+    sockets and pings. The RTT probe runs only at the run's first sender, so the path of another
+    sender has no RTTs of it. Raises ArchiveError.
+    """
     run, several_senders = finished.run, len(finished.ping_rtt_s) > 1
     # the probe runs only at the first sender
     rtt = (
@@ -233,13 +250,13 @@ def observe(finished: FinishedRun, folder: Path, sender: str) -> PathRun:
 
 
 def _read_if_there(file: Path) -> pl.DataFrame:
-    """Returns the table in the file; a frame without columns if the run has no such file."""
+    """Returns the table in the Parquet file; a table without columns if the file does not exist."""
     return parquet.read(file) if file.exists() else pl.DataFrame()
 
 
 def _sockets_of_flows(sockets: pl.DataFrame, host: str | None) -> pl.DataFrame:
-    """Returns the samples of the test's flows while they were established (SOCKET_COLUMNS), only of
-    `host` if it is given.
+    """Returns the samples of the sending sockets of the run's flows while they were established,
+    with SOCKET_COLUMNS. With `host`, only the flows that this host sends are included.
     """
     if not sockets.width:
         return sockets
@@ -251,8 +268,8 @@ def _sockets_of_flows(sockets: pl.DataFrame, host: str | None) -> pl.DataFrame:
 
 
 def _steps_of_run(run: Run, folder: Path, sender: str) -> tuple[PathStep, ...]:
-    """Returns the steps of the run. A run that only has an iperf3 test counts as a single step,
-    named ORDINARY.
+    """Returns the steps of the path measurement of a run. A run without steps counts as a single
+    step with the name ORDINARY: the iperf3 test of this sender, without the omitted time.
     """
     table = _read_if_there(folder / run_files.STEPS_SERIES)
     if table.width:
@@ -270,8 +287,8 @@ def _steps_of_run(run: Run, folder: Path, sender: str) -> tuple[PathStep, ...]:
 
 
 def steps_of(table: pl.DataFrame) -> tuple[PathStep, ...]:
-    """Returns the steps in steps.parquet that did not fail. An older file may lack the last
-    columns.
+    """Returns the steps that did not fail, from the rows of steps.parquet. Columns that an older
+    file lacks are null.
     """
     table = pl.concat([pl.DataFrame(schema=STEP_COLUMNS), table], how="diagonal")
     steps = []

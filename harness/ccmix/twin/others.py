@@ -61,15 +61,20 @@ class CrossTraffic:
 def observe_cross_traffic(
     observed: PathRun, base_rtt_s: float, overloaded: list[Overload], loss: float
 ) -> CrossTraffic:
-    """Returns the best sign of cross traffic that the steps show.
+    """Returns what the steps of a run show of cross traffic. Of these signs, the first one that is
+    present decides the rate that cross traffic leaves:
 
-    The first sign is an offered rate of which a little was lost. The second is the rate of TCP
-    flows that kept the queue from being empty: first that of CUBIC flows, because BBR flows take
-    more from cross traffic. The third is the share of the probe's packets that had to wait in the
-    idle step. It is also a share of the time, because the probe's period differs from the periods
-    of senders' timers.
+    1. An 'available' step of which a little was lost: the rate left is a little less than the rate
+    that it offered.
+    2. TCP flows that kept the queue from being empty: the rate left is their rate. CUBIC flows are
+    preferred, because BBR flows take more from cross traffic.
 
-    `overloaded` are the steps that overloaded the path, `loss` is the share of random loss.
+    The share of the RTT probe's packets that had to wait in the idle step is always added as
+    `busy`. It equals the share of the time in which the bottleneck was busy, because the probe's
+    period differs from the periods of senders' timers.
+
+    overloaded: the UDP steps that offered more than the path's rate
+    loss: the share of packets that are lost at random
     """
     packet_s = packet_time_s(overloaded)
     busy = _busy_share_when_idle(observed, base_rtt_s, packet_s)
@@ -96,12 +101,16 @@ def observe_cross_traffic(
 def _rate_left_by_cross_traffic(
     observed: PathRun, loss: float, overloaded: list[Overload]
 ) -> CrossTraffic | None:
-    """Returns the rate that cross traffic leaves to us; None if no step offered only a little more.
+    """Returns the rate that cross traffic leaves to our flows; None if no 'available' step (which
+    offers UDP near this rate) lost a little of its packets.
 
-    Of the 'available' steps, which offer rates near this one, the step with the smallest loss
-    counts. If all traffic loses the same share, lost / received = (offered - left) / rate. The
-    highest received rate is near enough to the rate, because little was lost. Our part of the lost
-    excess may be between half and one and a half times as large.
+    The step with the smallest loss is used. If our packets and cross traffic lose the same share,
+
+    too much = rate x lost / (1 - lost), and the rate left = offered - too much.
+
+    Example: 2% of 52 Mbit/s are lost, and the rate is 100 Mbit/s: the rate left is about 50
+    Mbit/s. The highest received rate of the `overloaded` steps stands for the rate. The error is
+    half of the rate that was too much. `loss` is the share of random loss.
     """
     steps_by_loss = sorted(
         each for step in observed.available if (each := _small_loss_of_step(step, loss))
@@ -114,18 +123,24 @@ def _rate_left_by_cross_traffic(
 
 
 def _small_loss_of_step(step: PathStep, loss: float) -> tuple[float, float, str] | None:
-    """Returns the lost share of what a step offered, without random loss (`loss`), the offered rate
-    in bit/s, and the step's name; None if the share is too small or too large to use.
+    """Returns a triple for a step that lost a little of its packets in the queue: the lost share,
+    the rate in bit/s that reached the queue, and the step's name. `loss` is the share of random
+    loss before the queue, which does not count.
+
+    Returns None if the share is at most 0.5% or at most 5 packets, because chance may explain that,
+    or at least 20%, because it then depends on whose packets are lost.
     """
     counted = counted_rates(step)
     if counted is None or not step.offered_bps or not step.packet_bytes:
         return None
+    _, received_bps = counted
     offered_bps = step.offered_bps * (1 - loss)
-    lost = 1 - counted[1] / offered_bps
-    packets = lost * offered_bps / 8 / step.packet_bytes * float(steady(step)["seconds"].sum())
+    lost = 1 - received_bps / offered_bps
+    seconds = float(steady(step)["seconds"].sum())
+    lost_packets = lost * offered_bps / 8 / step.packet_bytes * seconds
     return (
         (lost, offered_bps, step.name)
-        if LITTLE_LOST < lost < MOST_LOST and packets > LOST_PACKETS
+        if LITTLE_LOST < lost < MOST_LOST and lost_packets > LOST_PACKETS
         else None
     )
 
@@ -133,9 +148,13 @@ def _small_loss_of_step(step: PathStep, loss: float) -> tuple[float, float, str]
 def _busy_share_when_idle(
     observed: PathRun, base_rtt_s: float, packet_s: float
 ) -> tuple[float, float, float] | None:
-    """Returns the share of the time in which the bottleneck was busy in the idle step, with the
-    ends of its interval, by the probe's answers that came late; None if noise hides late answers,
-    or if hardly any came.
+    """Returns the share of the time in which cross traffic kept the bottleneck busy while ccmix
+    sent nothing (in the idle step), and both ends of its 95% interval. It is the share of the RTT
+    probe's answers that came late, corrected for waits that are too short to count.
+
+    Returns None if noise hides late answers, or if there are too few or too many of them: a token
+    bucket lets packets pass at once, so the lack of late answers shows nothing. `packet_s` is the
+    time in which the bottleneck sends a packet.
     """
     rtts_s, late_s = _idle_rtts_and_late_wait(observed, packet_s)
     if len(rtts_s) < LEAST_ANSWERS or late_s > WAITS_SHARE * packet_s:
@@ -154,12 +173,13 @@ def _busy_share_when_idle(
 def share_of_late_answers(
     observed: PathRun, base_rtt_s: float, overloaded: list[Overload]
 ) -> tuple[float, float] | None:
-    """Returns the share of the probe's answers in the idle step that cross traffic delayed, and its
-    standard error; None with too few answers.
+    """Returns the share of the RTT probe's answers in the idle step that cross traffic delayed, and
+    the standard error of this share; None if there are too few answers.
 
-    The error is from the means of BATCHES, because a burst lasts longer than the time between two
-    probe packets. On real hosts, or if noise hides the time of a packet, only answers count as late
-    that no host delays as much.
+    The error is calculated from the shares in 12 parts of the step (BATCHES), because a burst of
+    cross traffic delays several packets in a row. On real hosts, or if noise hides the time of a
+    packet, an answer counts as late only if no host alone would delay it as much: by 1 ms and by 3
+    packets.
     """
     packet_s = packet_time_s(overloaded)
     rtts_s, late_s = _idle_rtts_and_late_wait(observed, packet_s)
@@ -175,12 +195,14 @@ def share_of_late_answers(
 def widen_by_idle_bursts(
     cross_traffic: Estimate, bottleneck_rate: Estimate, late_share: tuple[float, float] | None
 ) -> Estimate:
-    """Returns the estimate of the cross traffic with a wider interval, which also covers its rate
-    while we send nothing.
+    """Returns the estimate of the cross traffic with an interval that also covers its rate while
+    ccmix sends nothing.
 
-    `cross_traffic` is its rate in competition with our traffic, and `late_share` is from
-    share_of_late_answers(). Cross traffic of TCP gives way to ours, and bursts come at any time. A
-    token bucket hides up to three quarters of them.
+    `cross_traffic` is estimated while it competes with ccmix's steps. In the idle step it may be
+    faster, because TCP gives way to other traffic, or slower, because bursts come at any time. The
+    rate in the idle step is share x bottleneck rate, where (share, standard error) is `late_share`,
+    from share_of_late_answers(). The upper end is 4 times as high (HIDDEN_TIMES), because a token
+    bucket hides up to three quarters of the bursts.
     """
     if (
         cross_traffic.value is None
@@ -209,8 +231,9 @@ def widen_by_idle_bursts(
 def _idle_rtts_and_late_wait(
     observed: PathRun, packet_s: float
 ) -> tuple[NDArray[np.float64], float]:
-    """Returns the probe's RTTs in the idle step, and the wait in seconds beyond the base RTT from
-    which an answer counts as late.
+    """Returns the RTT probe's RTTs in the idle step, and the wait in seconds beyond the base RTT
+    from which an answer counts as late: 3 times the noise of the RTT, or 3% of the time of a packet
+    (`packet_s`) if that is longer, plus 2 us.
     """
     return observed.idle_rtts_s, max(
         LATE_WIDTHS * quiet_noise_s(observed), LATE_SHARE * packet_s

@@ -47,26 +47,34 @@ def rate(
     probe_waits_s: float | None = None,
     by_trains: bool = False,
 ) -> list[Estimate]:
-    """Returns the estimates of the bottleneck's rate and of the cross traffic's, both with all
-    headers.
+    """Returns two estimates, in this order: the rate of the bottleneck, and the rate of the cross
+    traffic that competes there. Both include all headers.
 
-    `loss` is the share lost at random before the bottleneck. `queue_per_flow` says whether each
-    flow has its own queue; None if unknown.
+    The first of these methods that fits is used:
 
-    In a full shared queue, received = rate - passed, where `passed` is the cross traffic that comes
-    through. If its packets pass as ours do, offered / received = (offered + cross) / rate, which is
-    linear in the offered rate (TOPP: Melander, Björkman and Gunningberg 2000). Less passes of
-    traffic that comes in bursts. Therefore the rate that cross traffic leaves is taken from a step
-    that loses little, if there is one.
+    Overload in a shared queue: received = rate - passed, where `passed` is the cross traffic that
+    comes through. If cross traffic and our packets lose the same share, offered / received =
+    (offered + cross) / rate, which is linear in the offered rate (TOPP: Melander, Björkman and
+    Gunningberg 2000). Cross traffic in bursts loses more. Therefore the rate that cross traffic
+    leaves is taken from a step that loses little, if there is one.
 
-    With a queue for each flow, a single flow gets the rate that other flows leave. N flows get at
-    least N / (N + 1) of the rate, if there is one other flow and the queues hold some packets of
-    each flow: TCP's packets wait there for `tcp_waits_s`.
+    Overload with a queue for each flow: a single flow gets the rate that other flows leave. N flows
+    get at least N / (N + 1) of the rate if there is one other flow, and if the queues hold some
+    packets of each flow.
 
-    If the RTT probe waits less than the time of the packet that a link is sending
-    (`probe_waits_s`), although more is offered than arrives, a policer limits the rate, and trains
-    (packets sent back to back) show the rate of another link. If trains show a queue for each flow
-    (`by_trains`), this queue and the rate that trains show are the bottleneck's.
+    No overload: TCP flows whose packets always waited show the rate; otherwise there are only
+    bounds.
+
+    Trains (packets sent back to back) then make the estimates narrower. They are not used if the
+    RTT probe hardly waits under overload, because then a policer limits the rate, and trains show
+    the rate of another link.
+
+    loss: the share lost at random before the bottleneck
+    queue_per_flow: whether each flow has its own queue; None if unknown
+    tcp_waits_s: the longest wait of TCP's packets in the queue
+    probe_waits_s: the longest wait of the RTT probe under overload; None: use trains in any case
+    by_trains: whether trains have shown the queue for each flow, so that it is the bottleneck's,
+        and the rate that trains show is the bottleneck's, too
     """
     overloaded = overloads(observed, loss)
     if not overloaded:
@@ -88,8 +96,15 @@ def _rates_by_load(
     queue_per_flow: bool | None,
     tcp_waits_s: float,
 ) -> list[Estimate]:
-    """Returns the estimates of the rate and of the cross traffic by the rates received under
-    overload. Parameters as in rate().
+    """Returns the estimates of the rate and of the cross traffic, from the rates received while UDP
+    steps (`overloaded`) offered more than the path's rate.
+
+    cross_traffic: what other steps show of cross traffic
+    loss: the share of packets that are lost at random
+    queue_per_flow: whether each flow has its own queue; None if unknown
+    tcp_waits_s: how long TCP's packets waited in the queue. If this is less than the time of 2
+        packets of each flow, the step with many flows counts only if its flows got clearly more
+        than one flow.
     """
     if queue_per_flow:
         many_flows = overload(observed.share, loss)
@@ -119,13 +134,16 @@ def _refine_with_trains(
     tcp_waits_s: float,
     by_trains: bool,
 ) -> list[Estimate]:
-    """Returns both estimates (rate and cross traffic) with the rate that trains (packets sent back
-    to back) show, if the received rates leave it open; otherwise `by_load`, the estimates without
-    trains.
+    """Returns the estimates of the rate and of the cross traffic with the rate that trains (packets
+    sent back to back) show. Returns `by_load`, the two estimates without trains, if these are
+    narrow already, or if the trains contradict them.
 
-    Trains show the rate of a link, not the rate of a policer or of a shaper whose bucket holds
-    them. Therefore a rate by trains counts only if it is at least the received rate, and if cross
-    traffic can explain the difference.
+    Trains show the rate of a link. They do not show the rate of a policer, nor that of a shaper
+    whose bucket holds a whole train. Therefore a rate by trains counts only if it is at least the
+    received rate, and if cross traffic can explain the difference. With `by_trains`, trains have
+    overflowed the bottleneck's queue, so their rate is its rate.
+
+    The other parameters are those of _rates_by_load().
     """
     rate_by_load = by_load[0]
     assert rate_by_load.low is not None
@@ -168,12 +186,13 @@ def _refine_with_trains(
 def _rates_of_shared_queue(
     overloaded: list[Overload], cross_traffic: CrossTraffic, loss: float, *, may_be_of_flows: bool
 ) -> list[Estimate]:
-    """Returns the estimates of the rate and of the cross traffic if all flows share a queue, or
-    wait too briefly to show whether they do (`may_be_of_flows`).
+    """Returns the estimates of the rate and of the cross traffic if all flows share a queue. With
+    `may_be_of_flows`, each flow may have its own queue instead, because packets wait too briefly to
+    tell; then the intervals are wider.
 
-    If a higher offered rate got no more through, there is (nearly) no cross traffic, and the
-    received rate is the bottleneck's. Otherwise both follow from what arrived and from the rate
-    that cross traffic left in another step.
+    If the step that offered more got no more packets through, there is (nearly) no cross traffic,
+    and the received rate is the bottleneck's. Otherwise both rates follow from what arrived in the
+    `overloaded` steps, and from the rate that cross traffic left in another step (`cross_traffic`).
     """
     first = min(overloaded, key=lambda each: each.offered_bps)
     last = max(overloaded, key=lambda each: each.offered_bps)
@@ -238,8 +257,10 @@ def _rates_of_shared_queue(
         ]
     else:
         crosses = [
-            share * of
-            for share, of in zip(cross_traffic.busy, (rate_bps, low_bps, high_bps), strict=True)
+            share * full_bps
+            for share, full_bps in zip(
+                cross_traffic.busy, (rate_bps, low_bps, high_bps), strict=True
+            )
         ]
     value, low, high = (max(each, 0.0) for each in crosses)
     return [
@@ -256,12 +277,18 @@ def _cross_traffic_at_rate(
     apart: bool,
     short: bool,
 ) -> Estimate:
-    """Returns the cross traffic during our steps, at a known rate of the bottleneck.
+    """Returns the estimate of the cross traffic during the UDP steps (`overloaded`), if the
+    bottleneck's rate is already estimated (`rate`).
 
-    It is the difference to the rate that cross traffic left in another step. Without such a step it
-    is the mean of a lower bound and of the two assumptions of rate() at the highest offered rate.
-    With a queue for each flow (`apart`), it is the rate that a single flow leaves. A `short` queue
-    drops bursts although the link has room for them.
+    Cross traffic = rate - rate that it left in another step, if there was such a step. If the RTT
+    probe's late answers show the busy share of the time, cross traffic = rate x that share.
+    Otherwise the result is the mean of a lower bound and of two assumptions at the highest offered
+    rate: that all packets lose the same share, and that the next packet gets each free place.
+
+    apart: whether each flow may have its own queue. Then cross traffic is the rate that a single
+        flow leaves.
+    short: whether the queue is so short that it drops bursts although the link has room for them.
+        Then the lower end is 0.
     """
     assert rate.value is not None
     assert rate.low is not None
@@ -285,8 +312,10 @@ def _cross_traffic_at_rate(
     if cross_traffic.busy:
         origin = f"{rate.origin}, and the share of late answers in the idle step"
         value_bps, low_bps, high_bps = (
-            share * of
-            for share, of in zip(cross_traffic.busy, (rate.value, rate.low, rate.high), strict=True)
+            share * rate_bps
+            for share, rate_bps in zip(
+                cross_traffic.busy, (rate.value, rate.low, rate.high), strict=True
+            )
         )
         return Estimate(CROSS, value_bps, low_bps, high_bps, origin=origin)
     origin = f"{rate.origin}, and what arrived in step {last.step.name}"
@@ -308,11 +337,14 @@ def _cross_traffic_at_rate(
 def _rates_by_topp(
     first: Overload, last: Overload, most_bps: float, margin: float, origin: str
 ) -> list[Estimate]:
-    """Returns the estimates of the rate and of the cross traffic if only the two steps above the
-    path's rate show them.
+    """Returns the estimates of the rate and of the cross traffic from only two steps above the
+    path's rate, because no other step shows cross traffic. The method is TOPP: offered / received
+    rises linearly with the offered rate.
 
-    `first` and `last` are the steps with the lowest and the highest offered rate, `most_bps` is the
-    highest received rate, and `origin` begins the text on the origin of the estimates.
+    first, last: the steps with the lowest and the highest offered rate
+    most_bps: the highest received rate
+    margin: what to add to the upper end of the rate, in bit/s
+    origin: the beginning of the text that says where the estimates come from
     """
     low_bps, rate_bps = (1 - MEASURED_SHARE) * most_bps, _topp_rate_bps(first, last)
     if rate_bps is None or rate_bps < low_bps:
@@ -332,17 +364,22 @@ def _rates_by_topp(
 
 
 def _topp_rate_bps(first: Overload, last: Overload) -> float | None:
-    """Returns the bottleneck's rate by TOPP: offered / received rises linearly with the offered
-    rate, with the slope 1 / rate. None if it does not rise.
+    """Returns the bottleneck's rate from two overloaded steps by TOPP; None if the ratio does not
+    rise.
+
+    The ratio offered / received rises linearly with the offered rate, with the slope 1 / rate.
     """
     y1, y2 = first.offered_bps / first.received_bps, last.offered_bps / last.received_bps
     return (last.offered_bps - first.offered_bps) / (y2 - y1) if y2 > y1 else None
 
 
 def _rate_if_losses_are_equal(last: Overload, left_bps: float) -> float:
-    """Returns the bottleneck's rate, if cross traffic and ours lose the same share of packets, and
-    if the cross traffic is the difference between this rate and `left_bps`, the rate that it leaves
-    to us.
+    """Returns the bottleneck's rate, assuming that cross traffic and our packets lose the same
+    share.
+
+    `last` is the step that offered most, and `left_bps` is the rate that cross traffic leaves to
+    us: cross traffic = rate - left_bps. The rate follows from received / offered = rate / (offered
+    + cross traffic).
     """
     return (
         last.received_bps * (last.offered_bps - left_bps) / (last.offered_bps - last.received_bps)
@@ -350,13 +387,14 @@ def _rate_if_losses_are_equal(last: Overload, left_bps: float) -> float:
 
 
 def _rate_if_next_packet_gets_room(last: Overload, left_bps: float) -> float:
-    """Returns the bottleneck's rate, if each place that gets free in a full queue goes to the next
-    packet.
+    """Returns the bottleneck's rate, assuming that each free place in the full queue goes to the
+    packet that arrives next.
 
     Our packets come evenly, so in the mean the next one comes after half of their spacing. A packet
-    of cross traffic, which may come at any time, is first with a probability of half our spacing
-    over the time in which the bottleneck sends a packet: rate / (2 offered). So received = rate -
-    (rate - left) rate / (2 offered), and the rate is the smaller root.
+    of cross traffic, which may come at any time, is first with the probability rate / (2 offered):
+    half of our spacing over the time in which the bottleneck sends a packet. So received = rate -
+    (rate - left) rate / (2 offered), and the rate is the smaller root. `last` is the step that
+    offered most, and `left_bps` is the rate that cross traffic leaves to us.
     """
     double_bps = 2 * last.offered_bps
     b_bps = left_bps + double_bps
@@ -367,11 +405,13 @@ def _rate_if_next_packet_gets_room(last: Overload, left_bps: float) -> float:
 def _rates_of_queue_per_flow(
     overloaded: list[Overload], many: Overload | None, cross_traffic: CrossTraffic
 ) -> list[Estimate]:
-    """Returns the estimates of the rate and of the cross traffic if each flow has its own queue.
+    """Returns the estimates of the rate and of the cross traffic if each flow has its own queue, so
+    that a single flow gets only its share.
 
-    A single flow gets only its share. Therefore the step with many flows counts if there is one
-    (`many`), because they leave little to others, or the share of the time in which cross traffic
-    kept the idle bottleneck busy.
+    If the RTT probe shows for which share of the time cross traffic keeps the bottleneck busy, rate
+    = single flow's rate / (1 - share). Otherwise the step with many flows (`many`) is used, because
+    many flows leave little to others: N flows leave at most 1 / (N + 1) of the rate to one other
+    flow. Without such a step (None), the rate is known only up to a factor of 2.
     """
     single_bps = max(each.received_bps for each in overloaded)
     margin = MEASURED_SHARE * single_bps
@@ -416,11 +456,9 @@ def _rates_of_queue_per_flow(
 
 
 def _rates_by_standing_queue(observed: PathRun, base_rtt_s: float) -> list[Estimate]:
-    """Returns the estimates of the rate and of the cross traffic by TCP flows, if no UDP step
-    overloaded the path.
-
-    If their packets always waited, they filled the bottleneck, and their rate is the path's.
-    Returns an empty list if they did not.
+    """Returns the estimates of the rate and of the cross traffic from TCP flows, if no UDP step
+    overloaded the path. If nearly all of their packets waited in a queue, the flows filled the
+    bottleneck, and their common rate is the path's rate. Otherwise the result is an empty list.
     """
     for step in observed.tcp_steps:
         begin_s = step.begin_s + (step.end_s - step.begin_s) / 3
@@ -445,8 +483,8 @@ def _rates_by_standing_queue(observed: PathRun, base_rtt_s: float) -> list[Estim
 
 
 def _bounds_without_overload(observed: PathRun) -> list[Estimate]:
-    """Returns a lower bound of the rate, and an unknown cross traffic, because nothing filled the
-    path.
+    """Returns the estimates of the rate and of the cross traffic if nothing filled the path: the
+    highest received rate as a lower bound of the rate, and an unknown cross traffic.
     """
     best_bps, origin = best_received(observed)
     because = "nothing shows that the path was full"

@@ -27,7 +27,7 @@ class Overload:
 
 
 def steady(step: PathStep) -> pl.DataFrame:
-    """Returns the receiver's intervals in the second half of a UDP step (rows of PathStep.udp),
+    """Returns the receiver's intervals (rows of PathStep.udp) from the second half of a UDP step,
     when the buffer is full. The last 0.1 s are left out, because flows may end early.
     """
     from_s = step.end_s - STEADY_SHARE * (step.end_s - step.begin_s)
@@ -35,15 +35,17 @@ def steady(step: PathStep) -> pl.DataFrame:
 
 
 def overloads(observed: PathRun, loss: float) -> list[Overload]:
-    """Returns the UDP steps that overloaded the path. `loss` is the share of random loss, which is
-    assumed to happen before the bottleneck.
+    """Returns those UDP steps of a run that offered clearly more than arrived, with both rates.
+    `loss` is the share of packets that are lost at random, which is assumed to happen before the
+    bottleneck.
     """
     return [each for step in observed.above if (each := overload(step, loss))]
 
 
 def received_grows_with_offered(overloaded: list[Overload]) -> bool:
-    """Returns whether more arrives if more is offered. This is so if our flow competes with cross
-    traffic in one queue, but not if each flow has its own queue.
+    """Returns whether clearly more arrives (2%) in the step that offers most than in the step that
+    offers least. This is so if our flow competes with cross traffic in a shared queue, but not if
+    each flow has its own queue. `overloaded` are UDP steps that offered more than the path's rate.
     """
     by_offered = sorted(overloaded, key=lambda each: each.offered_bps)
     return (
@@ -53,19 +55,22 @@ def received_grows_with_offered(overloaded: list[Overload]) -> bool:
 
 
 def overload(step: PathStep | None, loss: float) -> Overload | None:
-    """Returns the offered and the received rate of a step; None if (nearly) everything arrived, or
-    nothing was counted. `loss` is as in overloads().
+    """Returns the offered and the received rate of a UDP step that overloaded the path; None if at
+    least 97% (OVERLOADED) arrived, or if the receiver counted nothing. The random loss (the share
+    `loss`) is taken off the offered rate, because it is assumed to happen before the bottleneck.
     """
     if step is None or (counted := counted_rates(step)) is None:
         return None
-    offered_bps, received_bps = counted[0] * (1 - loss), counted[1]
+    sent_bps, received_bps = counted
+    offered_bps = sent_bps * (1 - loss)
     overloaded = 0 < received_bps < OVERLOADED * offered_bps
     return Overload(step, offered_bps, received_bps) if overloaded else None
 
 
 def counted_rates(step: PathStep) -> tuple[float, float] | None:
-    """Returns the rate sent in the steady part of a step, by the packet numbers that the receiver
-    saw, and the rate received, in bit/s with all headers; None if the receiver counted nothing.
+    """Returns two rates in the second half of a UDP step, in bit/s with all headers: the rate sent,
+    which the receiver knows from the packets' numbers, and the rate received. None if the receiver
+    counted nothing.
     """
     rows = steady(step)
     seconds = float(rows["seconds"].sum())
@@ -77,8 +82,8 @@ def counted_rates(step: PathStep) -> tuple[float, float] | None:
 
 
 def packet_time_s(overloaded: list[Overload]) -> float:
-    """Returns the time that the bottleneck needs to send one packet of the steps; 0 without a step
-    that overloaded it.
+    """Returns the seconds that the bottleneck needs to send one packet: packet size / received
+    rate, the largest value of all steps that overloaded the path; 0 if there is no such step.
     """
     if not overloaded:
         return 0.0
@@ -86,8 +91,9 @@ def packet_time_s(overloaded: list[Overload]) -> float:
 
 
 def best_received(observed: PathRun) -> tuple[float, str]:
-    """Returns the highest received rate of a UDP or TCP step, with all headers, and the name of the
-    step. It is a lower bound of the path's rate if no step overloaded the path.
+    """Returns the highest rate at which a UDP or TCP step arrived, in bit/s with all headers, and
+    the text that names this step. If no step overloaded the path, this rate is a lower bound of the
+    path's rate.
     """
     udp_rates = ((counted_rates(step), step.name) for step in observed.above)
     rates = [(0.0, ""), *((each[1], f"step {name}") for each, name in udp_rates if each)]
@@ -99,8 +105,9 @@ def best_received(observed: PathRun) -> tuple[float, str]:
 
 
 def tcp_rate_bps(observed: PathRun, step: PathStep, begin_s: float) -> float | None:
-    """Returns the rate of all TCP flows from begin_s to the end of a step, with all headers, by the
-    bytes that receivers acknowledged; None if the sockets' samples don't have these.
+    """Returns the rate of all TCP flows together from begin_s to the end of a step, in bit/s with
+    all headers. It is calculated from the bytes that the receivers acknowledged; None if the
+    samples of the sockets do not have this counter.
     """
     samples = observed.sockets_in(step)
     if not {"bytes_acked", "mss_bytes"} <= set(samples.columns):
@@ -148,9 +155,12 @@ class TrainsRate:
 
 
 def slow_way_back(observed: PathRun, most_bps: float) -> bool:
-    """Returns whether the answers to trains come back over a slower link than the one that passed
-    `most_bps`, as behind an asymmetric access. Then hardly any gap is as short as this rate makes
-    it, and packets of a train may be lost on the way back.
+    """Returns whether the answers to trains (pings sent back to back) come back over a link that is
+    slower than the way there, as with an asymmetric access. `most_bps` is the highest rate that the
+    way there passed.
+
+    If the way back is slower, hardly any gap between answers is as short as most_bps would make it,
+    and packets of a train may also be lost on the way back.
     """
     step = observed.trains
     if step is None or not step.packet_bytes or not most_bps or step.udp.height < LEAST_GAPS:
@@ -160,11 +170,13 @@ def slow_way_back(observed: PathRun, most_bps: float) -> bool:
 
 
 def rate_of_trains(observed: PathRun, least_bps: float, most_bps: float) -> TrainsRate | None:
-    """Returns the rate of the link that spaced the packets of trains, which were sent back to back.
+    """Returns the rate of the link that spaced the packets of trains (pings sent back to back):
+    packet size / gap between two answers. Of the lengths of gaps that occur often, the shortest
+    counts.
 
-    The rate is that of the shortest gap that is frequent, taken where the gaps are densest. Only
-    gaps count that belong to rates from least_bps to most_bps. Returns None if no gap is frequent,
-    if no gap was measured, or if the receiver's network card handed several packets over together.
+    Only gaps that belong to rates from least_bps to most_bps are used. Returns None if no length is
+    frequent, if there are too few gaps, or if the receiver's network card hands over several
+    packets at once.
     """
     step = observed.trains
     if step is None or not step.packet_bytes or step.udp.height < LEAST_GAPS:
@@ -227,12 +239,12 @@ class Overflow:
 
     @property
     def held(self) -> int:
-        """Returns the number of packets in the queue when it dropped the first one; for a queue
-        that drops at its head, the number that it kept.
+        """Returns the number of packets in the queue when it dropped the first packet; for a queue
+        that drops at its head, the number of packets that it kept.
 
-        One more packet is on its way, and one passes the lab's token bucket at once. Some of the
-        rest left while the train arrived: how many follows from the share of the later packets that
-        arrived.
+        A packet that is being sent and one that passes the lab's token bucket at once do not count.
+        Some of the other packets had already left the queue while the train arrived. Their share
+        equals the share of the later packets that arrived, because a place became free for each.
         """
         if self.from_head:
             return max(self.packets - BUCKET_PACKETS, 0)
@@ -241,18 +253,22 @@ class Overflow:
 
     @property
     def most_at_once_bytes(self) -> float:
-        """Returns the upper bound of a policer's burst: the packets that arrived, the one that the
-        full bucket dropped, and one that was being sent meanwhile.
+        """Returns the upper bound of a policer's burst in bytes: the packets of the train that
+        arrived, one packet that the full bucket dropped, and one packet that was being sent
+        meanwhile.
         """
         return float((self.packets + 2) * self.packet_bytes)
 
     def contradicts(self, waits_s: float, rate_bps: float) -> bool:
-        """Returns whether the train was not dropped by the bottleneck's queue, so that it must not
-        be used.
+        """Returns whether something other than the bottleneck's queue dropped packets of the train,
+        so that the train shows nothing about this queue.
 
-        This is so if packets wait longer under overload (`waits_s`) than the arrived part of a
-        train could: then another queue or a limit of ICMP dropped the rest. It is also so if
-        packets wait at all, but the train arrived at once, through a bucket in front of a queue.
+        waits_s: how long packets wait in the bottleneck's queue under overload
+        rate_bps: the bottleneck's rate
+
+        If the queue holds more bytes than 1.5 times the arrived part of the train, another queue or
+        a limit of ICMP dropped the rest. If the train arrived faster than the rate although packets
+        wait under overload, a bucket in front of the queue let it pass.
         """
         waiting_bytes = waits_s * rate_bps / 8
         return waiting_bytes > CONTRADICTS * self.most_at_once_bytes or (
@@ -260,8 +276,8 @@ class Overflow:
         )
 
     def at_once(self, rate_bps: float) -> bool:
-        """Returns whether the first packets came faster than a queue sends at this rate, and hardly
-        any packets followed: a policer lets its burst pass like this.
+        """Returns whether a policer let the train pass: its first packets arrived faster than a
+        queue of this rate sends (1.5 times), and hardly any packets arrived after the first loss.
         """
         hardly_any_followed = self.in_front >= MOSTLY_IN_FRONT * self.packets
         return (
@@ -272,8 +288,8 @@ class Overflow:
 
 
 def overflow(observed: PathRun) -> Overflow | None:
-    """Returns how the path dropped packets of long trains; None if the trains arrived whole or
-    nearly so, or if too few were sent.
+    """Returns how the path dropped packets of long trains (64 pings sent back to back); None if the
+    best train lost fewer than 4 packets, or if fewer than 2 trains were sent.
     """
     step = observed.bursts
     if step is None or not step.packet_bytes or step.udp.height < LEAST_TRAINS:

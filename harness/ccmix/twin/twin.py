@@ -60,9 +60,9 @@ MUCH_LESS = 0.8
 
 
 def estimates_of_results(runs: Sequence[FinishedRun]) -> tuple[Estimate, ...]:
-    """Returns all estimates of a path for runs of which only results are known, as of an imported
-    table: by goodput, retransmission rate and median RTT. They are in the order in which they are
-    shown.
+    """Returns all estimates of a path, in the order in which they are shown, for runs of which only
+    results are known, such as rows of an imported table. They follow from goodputs, retransmission
+    rates and median RTTs. A quantity that these can't show has an estimate without a value.
     """
     best_bps = max((run.metrics.goodput_bps or 0.0 for run in runs), default=0.0)
     rtts_s = [group.rtt_median_s for run in runs for group in run.metrics.groups]
@@ -79,8 +79,8 @@ def estimates_of_results(runs: Sequence[FinishedRun]) -> tuple[Estimate, ...]:
 
 
 def _base_rtt_of_results(base_s: float | None) -> Estimate:
-    """Returns the smallest RTT under load of any test (`base_s`), which is an upper bound of the
-    base RTT.
+    """Returns the estimate of the base RTT (without queueing): at most `base_s`, which is the
+    smallest RTT under load of any test, or None if no test has an RTT.
     """
     if base_s is None:
         return cannot_be_told(BASE_RTT, "no result has an RTT")
@@ -89,7 +89,9 @@ def _base_rtt_of_results(base_s: float | None) -> Estimate:
 
 
 def _rate_of_results(best_bps: float) -> Estimate:
-    """Returns the best goodput of any test (`best_bps`), which is a lower bound of the rate."""
+    """Returns the estimate of the bottleneck's rate: at least `best_bps`, the best goodput of any
+    test.
+    """
     if not best_bps:
         return cannot_be_told(RATE, "no result has a goodput")
     return Estimate(
@@ -103,8 +105,10 @@ def _rate_of_results(best_bps: float) -> Estimate:
 def _buffer_of_results(
     runs: Sequence[FinishedRun], base_s: float | None, best_bps: float
 ) -> Estimate:
-    """Returns a lower bound of the buffer: the growth of the RTT, as a mean over the iterations of
-    the tests that make it grow most, times the best goodput.
+    """Returns a lower bound of the buffer in bytes: (largest RTT - base RTT) x best goodput.
+
+    The largest RTT is the mean over the iterations of the group of flows that has the largest mean.
+    `base_s` is the smallest RTT of all tests, and `best_bps` is their best goodput.
     """
     because = "the median RTT does not show when the buffer was full"
     rtts_of_tests: dict[tuple[str, str, str], list[float]] = {}
@@ -120,8 +124,8 @@ def _buffer_of_results(
 
 
 def _loss_of_results(runs: Sequence[FinishedRun]) -> Estimate:
-    """Returns an upper bound of the random loss: the smallest retransmission rate, because flows
-    also cause losses in the buffer.
+    """Returns an upper bound of the share of packets that are lost at random: the smallest
+    retransmission rate of any test. Flows also retransmit packets that were lost in the buffer.
     """
     rates = [
         group.retransmission_rate
@@ -137,11 +141,14 @@ def _loss_of_results(runs: Sequence[FinishedRun]) -> Estimate:
 
 
 def _window_of_results(runs: Sequence[FinishedRun], best_bps: float) -> Estimate:
-    """Returns the receive window that limits single flows: goodput x RTT, if this product is alike
-    for all CCAs, and if several flows got more. Otherwise the largest product is a lower bound.
+    """Returns the estimate of the receive window in bytes: goodput x RTT of single flows.
 
-    Without loss no CCA goes beyond the window, so the largest mean is the estimate. A CCA that
-    loses packets stays below the window.
+    A window limits single flows if this product is alike for all CCAs (within 10%), and if several
+    flows got clearly more than one flow. Then the estimate is the largest mean of a CCA: a CCA
+    without loss reaches the window, and a CCA that loses packets stays below it. Otherwise the
+    largest product is a lower bound.
+
+    best_bps: the best goodput of any test
     """
     products_by_cca: dict[str, list[float]] = {}
     single_flows = [
@@ -175,13 +182,11 @@ START_SHARE = 1 / 3  # of a step, in which slow start overshoots
 
 
 def twin_of(paths: Sequence[Path], unread: list[str]) -> list[Twin]:
-    """Returns a description (Twin) of each path in campaigns or single runs, for `ccmix twin` and
-    the report.
+    """Returns a description (Twin) of each path in the folders `paths`, which are campaigns or
+    single runs. `ccmix twin` and the report use it.
 
-    paths: folders of campaigns or runs
-
-    Leaves out damaged runs, and adds the reasons to `unread`. Raises ArchiveError, also if no run
-    is left.
+    Damaged runs are left out, and the reasons are added to `unread`. Raises ArchiveError if no run
+    is left, or if a campaign can't be read.
     """
     runs = [each for path in paths for each in _finished_runs(path, unread)]
     if not runs:
@@ -196,11 +201,12 @@ def twin_of(paths: Sequence[Path], unread: list[str]) -> list[Twin]:
 def twins_of_runs(
     finished_runs: Iterable[tuple[FinishedRun, Path]], unread: list[str] | None = None
 ) -> list[Twin]:
-    """Returns the twins of finished runs with their folders: one for each sender, destination,
-    emulated path, and condition (combination of swept values) of the path.
+    """Returns a description (Twin) of each path that the finished runs used, given with their
+    folders. Runs with another sender, destination, topology or swept setting of the path used
+    another path.
 
-    Leaves out runs with damaged series and adds the reasons to `unread`; if that is None, they
-    raise ArchiveError. Raises ArchiveError also if no run tests its path.
+    Runs with damaged series are left out, and the reasons are added to `unread`; if `unread` is
+    None, a damaged run raises ArchiveError. Raises ArchiveError also if no run tests its path.
     """
     runs_of_paths: dict[tuple[str, Hashable], list[tuple[FinishedRun, Path]]] = {}
     for finished, folder in finished_runs:
@@ -227,8 +233,9 @@ def twins_of_runs(
 
 
 def _path_identity(run: Run) -> Hashable:
-    """Returns a key that is the same for runs over the same path: the settings of the path and of
-    its cross traffic, but not those of the hosts and tests.
+    """Returns a key for grouping: two runs have the same key if they used the same path. It
+    contains the settings of the path and of its cross traffic. The settings of hosts and tests
+    (kernel, capture, start times, ...) are left out, because they don't belong to the path.
     """
     path = run.path
     cross_traffic = [
@@ -249,7 +256,9 @@ def _path_identity(run: Run) -> Hashable:
 
 
 def _path_names(paths: Sequence[tuple[str, Sequence[Run]]]) -> list[str]:
-    """Returns a name for each path, as short as is unique: 'geneva', 'p1 from h1 rate=10mbit'.
+    """Returns a unique name for each path: the destination, or the name of the topology, such as
+    'geneva'. If several paths have this name, the sender and the path's swept values follow where
+    they differ: 'p1 from h1 rate=10mbit'.
 
     paths: the sender and the runs of each path
     """
@@ -272,8 +281,9 @@ def _path_names(paths: Sequence[tuple[str, Sequence[Run]]]) -> list[str]:
 
 
 def _finished_runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
-    """Returns the finished runs with their folders: those of a campaign's folder, or the one of a
-    run's folder. Reasons why runs can't be read are added to `unread`.
+    """Returns the finished runs in a folder, each with its own folder. `path` is the folder of a
+    campaign, or of a single run, which is then the only one. Reasons why runs can't be read are
+    added to `unread`.
     """
 
     def wanted(run: Run) -> bool:
@@ -287,8 +297,11 @@ def _finished_runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun,
 def _twin_of_path(
     name: str, sender: str, runs: Sequence[tuple[FinishedRun, PathRun]]
 ) -> Twin | None:
-    """Joins the estimates of the runs over one path. Runs that measured the path in steps are
-    preferred. Returns None if no run shows anything of the path.
+    """Joins the estimates of all runs over one path into one Twin. If some runs measured the path
+    in steps, only these are used. If the runs have no series, as in an imported table, their
+    results are used. Returns None if no run shows anything of the path.
+
+    runs: each finished run with what it shows of the sender's path
     """
     usable = [each for _, each in runs if each.steps]
     finished = tuple(finished for finished, _ in runs)
@@ -304,8 +317,9 @@ def _twin_of_path(
 def _readable_runs(
     runs: Sequence[tuple[FinishedRun, Path]], sender: str, unread: list[str] | None
 ) -> Iterable[tuple[FinishedRun, PathRun]]:
-    """Yields the runs with what they show of the sender's path. A damaged run is skipped, with its
-    reason in `unread`; if that is None, it raises ArchiveError.
+    """Yields each finished run with what it shows of the path of this sender, which is read from
+    the run's folder. A damaged run is left out, and the reason is added to `unread`; if that is
+    None, ArchiveError is raised.
     """
     for finished, folder in runs:
         try:
@@ -317,11 +331,14 @@ def _readable_runs(
 
 
 def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
-    """Returns all estimates of a run, in the order in which they are shown.
+    """Returns all estimates of a path from one run, in the order in which they are shown.
 
-    The order of the steps below matters: the random loss and the base RTT are needed for the waits,
-    these for the kind of the queue and the policer, these for the rate, and all of them to know in
-    which intervals losses were random.
+    The order of the calculations matters, because each one needs those before it: random loss and
+    base RTT; waits in the queue; kind of the queue and policer; rate and cross traffic; buffer; and
+    in which intervals losses were random, which gives the final estimate of the loss.
+
+    `train_overflow` says how trains (packets sent back to back) overflowed the bottleneck's queue.
+    It becomes None if another queue or a policer dropped their packets.
     """
     base_estimates = {each.quantity: each for each in base_rtt(observed)}
     first_loss = loss(observed)[0]
@@ -429,8 +446,8 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
 
 
 def _retransmitted_when_full(observed: PathRun) -> float | None:
-    """Returns the share of segments that TCP retransmitted in the step that fills the buffer, after
-    its slow start; None without that step.
+    """Returns the share of segments that TCP retransmitted in the step that fills the buffer,
+    without the first third, when slow start overshoots; None if the run does not have this step.
     """
     for step in observed.steps_of_kind(FILL):
         begin_s = step.begin_s + (step.end_s - step.begin_s) * START_SHARE

@@ -31,12 +31,13 @@ NOISE_ENDS = 0.05, 0.95
 
 
 def base_rtt(observed: PathRun) -> list[Estimate]:
-    """Returns the estimates of the base RTT (without queueing) and of its noise.
+    """Returns two estimates: the base RTT (without queueing), and its noise.
 
-    The base RTT is where the probe's RTTs lie most densely while we send nothing else (the
-    half-sample mode of Robertson and Cryer 1974, with a tenth instead of a half). Packets that wait
-    for cross traffic come later, packets that overtake come earlier, and jitter goes both ways.
-    Without a probe, it is the smallest RTT of pings or sockets.
+    While ccmix sends nothing else, the base RTT is where the RTTs of the RTT probe lie most densely
+    (the half-sample mode of Robertson and Cryer 1974, with a tenth instead of a half). Packets that
+    wait for cross traffic have a longer RTT, packets that overtake others a shorter one, and jitter
+    changes it both ways. Without a probe, the base RTT is the smallest RTT of pings or sockets, and
+    the noise is unknown.
     """
     if len(observed.idle_rtts_s) >= LEAST_ANSWERS:
         return _base_rtt_of_probe(observed.idle_rtts_s)
@@ -53,15 +54,18 @@ def base_rtt(observed: PathRun) -> list[Estimate]:
 
 
 def densest(rtts_s: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    """Returns the RTTs, sorted, in the narrowest span that holds this share of all of them."""
+    """Returns the RTTs in the narrowest span that holds the given share of all RTTs, in ascending
+    order. With a share of 0.1 of 100 RTTs, these are the 10 RTTs that lie closest together.
+    """
     count, sorted_s = max(2, round(share * len(rtts_s))), np.sort(rtts_s)
     first = int((sorted_s[count - 1 :] - sorted_s[: 1 - count]).argmin())
     return sorted_s[first : first + count]
 
 
 def quiet_noise_s(observed: PathRun) -> float:
-    """Returns the variation of the RTT in seconds without other traffic: the width of the span that
-    holds the densest 30% of the RTTs in the idle step; 0 with too few answers.
+    """Returns by how many seconds the RTT varies without any other traffic: the width of the
+    narrowest span that holds 30% of the RTTs in the idle step, because cross traffic delays the
+    others. Returns 0 if there are too few answers.
     """
     rtts_s = observed.idle_rtts_s
     return float(np.ptp(densest(rtts_s, QUIET_SHARE))) if len(rtts_s) >= LEAST_ANSWERS else 0.0
@@ -89,8 +93,8 @@ def _base_rtt_of_probe(rtts_s: NDArray[np.float64]) -> list[Estimate]:
 
 
 def _smallest_rtt(observed: PathRun) -> tuple[float, str] | None:
-    """Returns the smallest RTT in seconds of pings and sockets, and the text of its origin; None
-    without any.
+    """Returns the smallest RTT in seconds that pings or sockets of a run saw, with a text that says
+    which of them; None if there are no RTTs.
     """
     candidates: list[tuple[float, str]] = (
         [(min(observed.pings_s), "pings before the traffic")] if observed.pings_s else []
@@ -137,18 +141,18 @@ EMPTY = QueueAtBottleneck()
 
 
 def loss(observed: PathRun, queue: QueueAtBottleneck = EMPTY) -> list[Estimate]:
-    """Returns three estimates: the share of packets that are lost at random, the number of losses
-    seen, and the mean length of their bursts. They are from the step 'below', whose UDP flow is
-    well below the path's rate.
+    """Returns three estimates from the step 'below', whose UDP flow is well below the path's rate:
+    the share of packets that are lost at random, the number of losses seen, and the mean length of
+    a burst of losses.
 
-    Losses while cross traffic fills the queue are not random. Therefore only intervals count in
-    which no probe packet waited long. If the probe can't show this, and losses or cross traffic
-    come in bursts, cross traffic may have caused the losses: then there is only an upper bound.
+    Losses in a full queue are not random. Therefore only intervals count in which no packet of the
+    RTT probe waited long; `queue` says which waits are long. If the probe can't show this, and if
+    losses or cross traffic come in bursts, there is only an upper bound, because cross traffic may
+    have caused the losses.
 
-    If the losses of intervals vary no more than a binomial distribution, the 95% interval is
-    Clopper and Pearson's. Otherwise a Gilbert model (Gilbert 1960) is fitted. Its bursts widen the
-    95% interval by as much as they widen the variance of the count, and by the uncertainty of that
-    variance.
+    The 95% interval is Clopper and Pearson's if the losses vary no more than a binomial
+    distribution. Otherwise a Gilbert model (Gilbert 1960) is fitted, whose bursts widen the
+    interval.
     """
     step = observed.below
     if step is None or step.udp.is_empty():
@@ -199,11 +203,13 @@ def loss(observed: PathRun, queue: QueueAtBottleneck = EMPTY) -> list[Estimate]:
 def _intervals_without_full_queue(
     observed: PathRun, rows: pl.DataFrame, queue: QueueAtBottleneck
 ) -> pl.DataFrame | None:
-    """Returns the rows of UDP intervals (as PathStep.udp) in which the queue was not full; None if
-    the probe sent too few packets to show it.
+    """Returns those intervals of a UDP step (`rows` of PathStep.udp) in which the bottleneck's
+    queue was not full; None if the RTT probe sent too few packets to show it.
 
-    A probe packet passes the bottleneck up to an RTT before the packets that it meets there are
-    counted. A full queue is still long when the next probe packet comes.
+    A full queue makes the probe's packets wait for queue.full_s. An interval is kept if they waited
+    for at most half of that; with a managed queue (AQM), which drops packets earlier, also for at
+    most 4 ms. All packets of the probe count that may have met the interval's packets: those sent
+    from the base RTT plus queue.full_s before the interval until its end.
     """
     if queue.full_s is None:
         return None
@@ -237,10 +243,11 @@ class _LossVariance:
 
 
 def _variance_of_losses(rows: pl.DataFrame, sent: int, lost: int) -> _LossVariance:
-    """Compares the variance of losses in intervals with that of independent losses (binomial).
+    """Compares how the number of losses varies from interval to interval with independent losses (a
+    binomial distribution). If it varies significantly more, the losses come in bursts.
 
-    `rows` are intervals with packets and lost_packets; `lost` of the `sent` packets were lost in
-    all.
+    rows: intervals with the columns packets and lost_packets
+    sent, lost: the packets that were sent and lost in the whole step
     """
     if lost < LEAST_FOR_BURSTS:
         return _LossVariance()
@@ -256,7 +263,7 @@ def _variance_of_losses(rows: pl.DataFrame, sent: int, lost: int) -> _LossVarian
     if freedom < 1 or chi_square_tail(chi_square, freedom) > SIGNIFICANT:
         return _LossVariance()
     dispersion = chi_square / freedom
-    correlation = _gilbert_correlation(dispersion, float(packets[used].mean()), share)
+    correlation = _gilbert_correlation(dispersion, float(packets[used].mean()))
     inflation = max(1.0, (1 + correlation) / (1 - correlation))
     inflation *= (
         1 + 2 * (2 * inflation / lost) ** 0.5
@@ -264,10 +271,13 @@ def _variance_of_losses(rows: pl.DataFrame, sent: int, lost: int) -> _LossVarian
     return _LossVariance(inflation, 1 / ((1 - correlation) * (1 - share)))
 
 
-def _gilbert_correlation(dispersion: float, packets: float, share: float) -> float:
-    """Returns the correlation of neighbouring packets' losses in a Gilbert model, by bisection.
-    `dispersion` is the variance of the losses in intervals of `packets` packets, over that of
-    independent losses.
+def _gilbert_correlation(dispersion: float, packets: float) -> float:
+    """Returns the correlation between the losses of neighbouring packets in a Gilbert model (0:
+    losses are independent). It is found by bisection: the correlation for which _variance_ratio()
+    equals `dispersion`.
+
+    dispersion: variance of the number of losses in an interval / variance of independent losses
+    packets: mean number of packets in an interval
     """
     low, high = 0.0, 0.999
     for _ in range(60):
@@ -280,8 +290,9 @@ def _gilbert_correlation(dispersion: float, packets: float, share: float) -> flo
 
 
 def _variance_ratio(correlation: float, packets: float) -> float:
-    """Returns the variance of the sum of `packets` values of a two-state Markov chain, over that of
-    independent values. `correlation` is that of neighbouring values.
+    """Returns the ratio of two variances of the number of losses among `packets` packets: that in a
+    Gilbert model (a two-state Markov chain), in which the losses of neighbouring packets have this
+    correlation, divided by that of independent losses.
     """
     n = max(packets, 1.0)
     ends = float(correlation**n)
@@ -291,10 +302,12 @@ def _variance_ratio(correlation: float, packets: float) -> float:
 
 
 def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[float, float]:
-    """Returns the 95% interval of the share lost (Clopper and Pearson).
+    """Returns the 95% interval of the share of packets that are lost, if `lost` of `sent` packets
+    were lost (Clopper and Pearson).
 
-    With `inflation` above 1, losses come in bursts: the interval is that of fewer, independent
-    packets, whose number of losses has the same relative variance.
+    If losses come in bursts, `inflation` is the ratio of the variance of their number to that of
+    independent losses. The interval is then that of a smaller sample, with lost / inflation of sent
+    / inflation packets, so that it becomes wider.
     """
     k, n = lost / inflation, sent / inflation
     tail = (1 - COVERAGE) / 2
@@ -304,8 +317,9 @@ def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[flo
 
 
 def _loss_bound_of_tcp(observed: PathRun) -> list[Estimate]:
-    """Returns the estimates of loss() if no step sent well below the rate: an upper bound of the
-    loss, which is the smallest share that TCP retransmitted in a step, whatever the cause.
+    """Returns the same three estimates as loss() for a run without a step well below the path's
+    rate. The loss has only an upper bound: the smallest share of segments that TCP retransmitted in
+    a step, whatever the cause. The other two are unknown.
     """
     rates = []
     for step in observed.tcp_steps:
@@ -330,25 +344,28 @@ def _loss_bound_of_tcp(observed: PathRun) -> list[Estimate]:
 
 
 def _no_losses_counted() -> Estimate:
+    """Returns the estimate of the number of losses for a run in which no step could count them."""
     return cannot_be_told(SEEN, "no step sent well below the rate")
 
 
 def gilbert(share: float, burst_packets: float) -> tuple[float, float]:
-    """Returns the probabilities P and R of netem's `loss gemodel P R` that lose this share in
-    bursts of this mean length.
+    """Returns the probabilities P and R of netem's `loss gemodel P R` with which this share of
+    packets is lost, in bursts of this mean length: R = 1 / burst_packets, and P = share x R / (1 -
+    share).
     """
     leave_burst = 1 / burst_packets
     return share * leave_burst / (1 - share), leave_burst
 
 
 def reordering(observed: PathRun, base_rtt_s: float | None) -> Estimate:
-    """Returns the share of packets that skip the path's delay, as with netem's `reorder`, by the
-    step well below the rate.
+    """Returns the estimated share of packets that skip the path's delay, as with netem's `reorder`,
+    from the step well below the path's rate.
 
     iperf3's receiver counts packets that come after a packet with a higher number. A packet that is
-    early by half of the base RTT overtakes all packets that were sent within that time, so each
-    early packet is counted many times. If a share q of the packets is early, and n packets are sent
-    in that time, a share of 1 - (1 - q)^n of the packets is overtaken.
+    early by half of the base RTT overtakes all n packets that were sent within that time, so each
+    early packet makes many packets count. If a share q of the packets is early, then
+
+    share that counts = 1 - (1 - q)^n, so q = 1 - (1 - share that counts)^(1 / n).
     """
     step = observed.below
     if step is None or step.out_of_order is None or step.udp.is_empty():
