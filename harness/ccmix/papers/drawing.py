@@ -102,7 +102,9 @@ class DrawnFigure:
 
 
 def drawn(figure: Maps | Plots | OverBuffer, paper: Paper, data: FigureData) -> DrawnFigure | None:
-    """Draws a figure of a paper with its caption; None if the lab has measured no part of it."""
+    """Draws a figure of a paper: published numbers next to the lab's (from `data`), with a caption.
+    Returns None if the lab has measured none of the figure's numbers.
+    """
     runs = data.of_entries(entry for _, entry in sources(figure))
     if not runs or not is_measured(figure, data):
         return None
@@ -135,8 +137,8 @@ def year(paper: Paper) -> str:
 
 def lab_settings(runs: Sequence[FinishedRun]) -> str:
     """Describes the settings of the runs for a caption: 'entry shallow, buffer 102 kB, queue
-    discipline bfifo at the bottleneck and fq at the sender, ...'. Different values are joined by
-    'or'.
+    discipline bfifo at the bottleneck and fq at the sender, offloads off, Linux 6.12'. If runs have
+    different values of a setting, these are joined by 'or'.
     """
     paths = [run.run.path for run in runs if isinstance(run.run.path, Topology)]
     queues = _either(str(path.queue) for path in paths)
@@ -154,13 +156,13 @@ def lab_settings(runs: Sequence[FinishedRun]) -> str:
 
 
 def _either(words: Iterable[str]) -> str:
-    """Joins different words: 'on or off'; each word once."""
+    """Joins words by 'or', such as 'on or off', and leaves out repetitions."""
     return " or ".join(dict.fromkeys(words))
 
 
 def _buffers(paths: Iterable[Topology]) -> str:
-    """Returns the different buffers of the paths, in the unit of the INI file: '102 kB', '1 or 4
-    BDP', or for many buffers '0.1 to 100 BDP'.
+    """Returns the buffers of the paths as text: '102 kB', or '1 or 4 BDP' if the INI file has them
+    as multiples of the BDP. More than four buffers are written as '0.1 to 100 BDP'.
     """
     in_bdp = sorted({path.buffer.amount for path in paths if path.buffer.kind == "bdp"})
     sizes = sorted({path.buffer_bytes for path in paths if path.buffer.kind != "bdp"})
@@ -172,15 +174,16 @@ def _buffers(paths: Iterable[Topology]) -> str:
 
 
 def _few(words: Sequence[str]) -> str:
-    """Joins a few words by 'or', and shortens many to '0.1 to 100'."""
+    """Joins up to four words by 'or'; of more words, only the first and the last: '0.1 to 100'."""
     return " or ".join(words) if len(words) <= MOST_BUFFERS else f"{words[0]} to {words[-1]}"
 
 
 def maps(figure: Maps, data: FigureData) -> Part:
-    """Draws heat maps, published on the left and the lab's on the right. Rows in which the lab has
-    not measured any cell are left out.
+    """Draws the heat maps of a figure, a row for each CCA: the published map on the left, the lab's
+    on the right. A row is left out if the lab has measured none of its cells.
 
-    Maps of gains are drawn row by row, because each row has the colours of its two CCAs as a scale.
+    Maps of the gain of one CCA over another are drawn row by row, because the colours of each row
+    are those of its two CCAs.
     """
     rows = [row for row in figure.rows if is_row_measured(figure, row, data)]
     if not figure.rows[0].over:
@@ -201,8 +204,9 @@ def maps(figure: Maps, data: FigureData) -> Part:
 def _map_frame(
     figure: Maps, rows: Sequence[MapRow], data: FigureData
 ) -> tuple[pl.DataFrame, MapLayout]:
-    """Returns the data of heat maps, with a row for each cell and the columns panel, x, y (labels)
-    and value, and the layout of their panels. Each row of the figure has two panels.
+    """Returns the data of heat maps, and the layout of their panels. The data has a row for each
+    cell, with the columns panel, x, y (the labels of the cell's settings) and value. Each of the
+    figure's `rows` gives two panels: the published map, and the lab's.
     """
     cells: list[tuple[str | float | None, ...]] = []
     panels: list[str] = []
@@ -221,10 +225,11 @@ def _map_frame(
 
 
 def plots(figure: Plots, data: FigureData) -> tuple[Part, int, str]:
-    """Draws plots of a figure: bars or points by name, or lines over a swept number.
+    """Draws the plots of a figure: bars or points if the x axis has names, and lines if it has
+    numbers.
 
-    Returns the Vega-Lite drawing, the number of panels side by side, and what the lab's numbers are
-    drawn as, for the caption: 'Bars', 'Lines' or 'Points'.
+    Returns three values: the Vega-Lite drawing, the number of panels side by side, and the word for
+    how the lab's numbers are drawn ('Bars', 'Lines' or 'Points'), for the caption.
     """
     axis = plot_axis(figure, data)
     frame = _frame(plotted_points(figure, axis, data))
@@ -263,13 +268,14 @@ def over_buffer(figure: OverBuffer, data: FigureData) -> Part:
 
 
 def _frame(points: Iterable[PlottedPoint]) -> pl.DataFrame:
-    """Returns a table with a row for each point; the columns are the fields of PlottedPoint."""
+    """Returns a table with a row for each point; its columns are the fields of PlottedPoint."""
     return pl.DataFrame(list(points), infer_schema_length=None)
 
 
 def _plotted(quantity: Quantity, figure: Plots, frame: pl.DataFrame) -> PlottedNumber:
-    """Returns title, axis and scale of a quantity. A logarithmic scale spans the means in `frame`,
-    which has a row for each PlottedPoint.
+    """Returns the title, the axis and the scale with which a quantity, such as 'goodput_bps', is
+    drawn. If the figure is logarithmic, the scale spans all means of this quantity in `frame` (rows
+    of PlottedPoint).
     """
     title, axis, scale = PLOTTED[quantity]
     if not figure.log:
@@ -282,13 +288,15 @@ def _plotted(quantity: Quantity, figure: Plots, frame: pl.DataFrame) -> PlottedN
 
 
 def _around(numbers: Sequence[float]) -> list[float]:
-    """Returns the ends of a logarithmic axis, a bit beyond the smallest and largest number."""
+    """Returns both ends of a logarithmic axis for these numbers: the smallest number divided by
+    1.5, and the largest multiplied by 1.5.
+    """
     return [min(numbers) / AROUND, max(numbers) * AROUND]
 
 
 def _ticks(least: float, most: float) -> list[float]:
-    """Returns the numbers to write at a logarithmic axis: 1, 2 and 5 of each decade (0.1, 0.2, 0.5,
-    1, ...), or only 1 of each decade if these are more than MOST_STEPS.
+    """Returns the numbers to write at a logarithmic axis from `least` to `most`: 0.1, 0.2, 0.5, 1,
+    2 and so on. If these are more than 8 (MOST_STEPS), only powers of ten are returned.
     """
     decades = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
     each, few = (
@@ -304,8 +312,8 @@ def _ticks(least: float, most: float) -> list[float]:
 
 
 def _channel(axis: PlotAxis) -> Part:
-    """Returns the x axis as a Vega-Lite channel: numbers, or a list of names. Numbers that span
-    decades and include 0 are shown like names, because 0 has no place on a logarithmic axis.
+    """Returns the x axis of a plot as a Vega-Lite channel, with numbers or with names. Numbers that
+    span decades and include 0 are treated as names, because a logarithmic axis has no place for 0.
     """
     if axis.swept and axis.swept.spacing != "even":
         return axis.swept.channel()

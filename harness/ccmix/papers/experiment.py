@@ -105,24 +105,31 @@ class Tried:
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def instead_of(self, bound: Bound) -> Bound:
-        """Returns the same limits for the number from the tried entry's runs."""
+        """Returns the bound with the same limits, but for the number that the runs of the tried
+        entry give.
+        """
         return replace(bound, number=self._tried_number(bound.number))
 
     def _tried_number(self, number: Number) -> Number:
-        """Replaces the judged entry by the tried one, in both parts if the number is a quotient."""
+        """Returns the number with the judged entry replaced by the tried entry. If the number is a
+        quotient, both of its sides are changed.
+        """
         if isinstance(number, Quotient):
             return Quotient(self._tried_part(number.over), self._tried_part(number.under))
         return self._tried_part(number)
 
     def _tried_part(self, number: RunNumber | MeanOf) -> RunNumber | MeanOf:
-        """Replaces the judged entry by the tried one, in each number of a mean."""
+        """Returns one side of a quotient, or a number by itself, with the judged entry replaced by
+        the tried entry. If it is a mean, all of its numbers are changed.
+        """
         if isinstance(number, MeanOf):
             return MeanOf(tuple(map(self.number, number.numbers)))
         return self.number(number)
 
     def number(self, judged: RunNumber) -> RunNumber:
-        """Returns the same number, but from the runs of the tried entry. A number of a CCA that the
-        tried entry does not have is returned unchanged.
+        """Returns the same number (quantity, CCA and settings), but taken from the runs of the
+        tried entry. If the tried entry does not have the number's CCA, the number is returned
+        unchanged.
         """
         if self.ccas and judged.cca not in self.ccas:
             return judged
@@ -131,7 +138,7 @@ class Tried:
 
     @property
     def names(self) -> frozenset[str]:
-        """Returns the names of all tried entries, with 'A or B' as two names."""
+        """Returns the names of all entries that are tried; 'A or B' counts as two names."""
         entries = (self.entry, *self.entries.values())
         return frozenset(name for entry in entries for name in entry.split(ALTERNATIVES))
 
@@ -154,22 +161,30 @@ class Statement:
 
     @property
     def numbers(self) -> tuple[RunNumber, ...]:
-        """Returns all numbers of the statement, including the parts of means and ratios."""
+        """Returns all numbers of runs by which the statement is judged. A mean or a ratio is taken
+        apart into its numbers.
+        """
         return _numbers_in(self.bounds)
 
     @property
     def tried_numbers(self) -> tuple[RunNumber, ...]:
-        """Returns the same numbers for the entries in `tried`, which have another setting."""
+        """Returns the numbers that would judge the statement by the entries in `tried`, which have
+        another setting. A mean or a ratio is taken apart into its numbers.
+        """
         return _numbers_in(tried.instead_of(bound) for tried in self.tried for bound in self.bounds)
 
 
 def _numbers_in(bounds: Iterable[Bound]) -> tuple[RunNumber, ...]:
-    """Returns the numbers that the bounds limit, with means and ratios taken apart."""
+    """Returns all numbers of runs that the bounds limit. A mean or a ratio is taken apart into its
+    numbers.
+    """
     return tuple(part for bound in bounds for part in parts(bound.number))
 
 
 def parts(number: Number) -> Iterator[RunNumber]:
-    """Yields the numbers of single runs from which a mean or a ratio is calculated."""
+    """Yields the numbers of runs from which a mean or a ratio is calculated; otherwise the number
+    itself.
+    """
     if isinstance(number, Quotient):
         yield from (*parts(number.over), *parts(number.under))
     elif isinstance(number, MeanOf):
@@ -213,8 +228,9 @@ class PublishedComparison:
     ceiling: str = ""
 
     def is_far(self, measured: float, published: float) -> bool:
-        """Returns whether a measured number differs from the published one by more than the factor
-        or the difference that the criterion allows; False without a criterion.
+        """Returns whether a measured number is too far from the published one: by more than the
+        factor (`most_factor`) or by more than the difference (`most_apart`) that the criterion
+        allows. Always False if the comparison has no criterion.
         """
         criterion = self.criterion or Criterion()
         most_factor, most_apart = criterion.most_factor, criterion.most_apart
@@ -224,8 +240,8 @@ class PublishedComparison:
 
 
 def factor(a: float, b: float) -> float:
-    """Returns the larger number over the smaller, so at least 1; inf if only one of them is 0, and
-    1 if both are.
+    """Returns the larger of two numbers divided by the smaller, which is at least 1. It is infinite
+    if only one of them is 0, and 1 if both are 0.
     """
     least, most = sorted((abs(a), abs(b)))
     if not most:
@@ -372,8 +388,9 @@ Figure = Maps | Plots | OverBuffer | PaperTable
 
 
 def sources(figure: Figure) -> list[tuple[str, str]]:
-    """Returns the pairs of published series and entry with the lab's runs that a figure compares,
-    each once, in the figure's order. The series is '' for runs without published numbers.
+    """Returns the sources of a figure's numbers, as pairs of a published series and the entry whose
+    runs are compared with it. Each pair is returned once, in the figure's order. The series is ''
+    for runs without published numbers.
     """
     match figure:
         case Maps():
@@ -395,8 +412,9 @@ def published_series(figure: Figure) -> list[str]:
 
 
 def quantities(figure: Figure) -> tuple[Quantity, ...]:
-    """Returns the quantities of a figure for which comparisons with published numbers exist. Maps
-    of the gain over another CCA and points over the buffer are only drawn, and have none.
+    """Returns the quantities of a figure, such as 'utilisation', that are also compared with the
+    published numbers and scored. Maps of the gain over another CCA and points over the buffer are
+    only drawn, so they have none.
     """
     match figure:
         case Plots():
@@ -430,8 +448,8 @@ class Experiment:
 
     @property
     def tried(self) -> frozenset[str]:
-        """Returns the names of the entries that try another setting only to explain a result, and
-        by which nothing is judged.
+        """Returns the names of the entries whose runs only explain a result, because they try
+        another setting. An entry by which something is also judged is not included.
         """
         tries = [each for statement in self.statements for each in statement.tried]
         tries += [each for comparison in self.comparisons for each in comparison.tried]
@@ -445,8 +463,8 @@ class Experiment:
         return frozenset(name for entry in entries for name in entry.split(ALTERNATIVES))
 
     def only(self, name: str) -> "Experiment":
-        """Returns the experiment with only this one of its statements, and without comparisons.
-        Raises KeyError if no statement has this name.
+        """Returns a copy of the experiment that has only the statement with this name, and no
+        comparisons with published numbers. Raises KeyError if there is no such statement.
         """
         for statement in self.statements:
             if statement.name == name:

@@ -82,7 +82,9 @@ class FigureData:
 
     @cached_property
     def _by_cell(self) -> dict[tuple[str, ...], PublishedNumber]:
-        """Returns the published numbers by series, CCA, quantity and settings."""
+        """Returns the published numbers by their cell: series, CCA, quantity, and values of swept
+        keys.
+        """
         return {
             _cell_key(each.series, each.cca, each.quantity, each.at): each
             for each in self.published
@@ -91,10 +93,12 @@ class FigureData:
     def published_at(
         self, series: str, cca: str, quantity: Quantity, at: Mapping[str, str]
     ) -> float | None:
-        """Returns the number of a CCA that was published in a series; None if there is none.
+        """Returns the number that the paper has published in a series for a CCA and a quantity;
+        None if there is none.
 
-        `at` has the values of swept keys, such as {'rate': '1gbit'}. Utilisations are published as
-        goodputs and divided by the rate here, so `at` needs the rate for them.
+        `at` has the values of swept keys, such as {'rate': '1gbit'}. Papers publish goodputs
+        instead of utilisations. A utilisation is therefore goodput / rate, and needs the rate in
+        `at`.
         """
         cell = _cell_key(series, cca, PUBLISHED_AS.get(quantity, quantity), at)
         number = self._by_cell.get(cell)
@@ -105,28 +109,29 @@ class FigureData:
         )
 
     def mean(self, quantity: Quantity, entry: str, cca: str, at: Mapping[str, str]) -> float | None:
-        """Returns the lab's mean for a CCA over the runs of an entry, with `at` as in
-        published_at(); None if it was not measured.
+        """Returns the lab's mean of a quantity for a CCA, over the runs of an entry at these values
+        of swept keys (`at`, such as {'rate': '1gbit'}); None if the lab has not measured it.
         """
         return self.runs.sample(RunNumber(quantity, entry, cca, at=at)).mean
 
 
 def _cell_key(series: str, cca: str, quantity: str, at: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns a hashable key of these settings, which does not depend on their order in `at`."""
+    """Returns a key by which a published number is found: series, CCA, quantity and the values of
+    swept keys. The order of the keys in `at` does not matter.
+    """
     return series, cca, quantity, *itertools.chain.from_iterable(sorted(at.items()))
 
 
 def gain(goodput: float | None, other: float | None) -> float | None:
-    """Returns by how much a goodput is larger than another one, relative to the other: 0.5 for 50%
-    more. None if one of them is not known, or the other is 0.
+    """Returns the relative gain of a goodput over another: (goodput - other) / other, so 0.5 for
+    50% more. Returns None if one of them is not known, or if the other is 0.
     """
     return None if goodput is None or not other else (goodput - other) / other
 
 
 def map_cells(figure: Maps, row: MapRow, data: FigureData, *, published: bool) -> Iterator[MapCell]:
-    """Yields the cells of one heat map, column by column: published numbers, or the lab's means.
-
-    If the row has a CCA `over`, the value is the relative gain in goodput over that CCA.
+    """Yields the cells of one heat map, column by column: the published numbers, or the lab's
+    means. If the row names a second CCA (`over`), a cell is the gain in goodput over that CCA.
     """
 
     def number(cca: str, at: Mapping[str, str]) -> float | None:
@@ -157,8 +162,8 @@ class PlotAxis:
 
 
 def plot_axis(figure: Plots, data: FigureData) -> PlotAxis:
-    """Returns the x axis of a figure. It has all values that the paper has, even if the lab has
-    measured only some of them, so that the picture has the size of the paper's.
+    """Returns the x axis of a figure with plots. It has all values that the paper uses, even if the
+    lab has measured only some of them, so that the picture resembles the paper's.
     """
     entries = {entry for panel in figure.panels for entry in panel.entry.split(ALTERNATIVES)}
     if figure.x == CCA:
@@ -185,9 +190,8 @@ def _ccas(figure: Plots, panel: PlotPanel, data: FigureData) -> list[str]:
 
 
 def plotted_points(figure: Plots, axis: PlotAxis, data: FigureData) -> Iterator[PlottedPoint]:
-    """Yields the points of all panels: the lab's means with intervals, and the published numbers.
-
-    Nothing is yielded for a number that was not measured or not published.
+    """Yields the points of all panels of a figure: the lab's means with their intervals, and the
+    published numbers. A number that was not measured, or not published, gives no point.
     """
     for panel, quantity in itertools.product(figure.panels, figure.quantities):
         ccas = _ccas(figure, panel, data)
@@ -222,10 +226,10 @@ def _lines(
     at: Mapping[str, str],
     data: FigureData,
 ) -> Iterator[tuple[str, str, RunNumber]]:
-    """Yields the lines of a quantity that the lab has, each with its name, its CCA, and the number
-    of the runs that it shows at the settings `at`.
+    """Yields the lines that show a quantity of the lab's runs in one panel. Each line is a triple:
+    its name, its CCA, and the number of the runs at the settings `at`.
 
-    There is a line for each CCA, or for each CCA and host if the figure names hosts. A quantity of
+    There is a line for each CCA; if the figure names hosts, for each CCA and host. A quantity of
     the whole run, such as fairness, has a single line if several CCAs share a run.
     """
     whole = quantity in OF_WHOLE_RUN
@@ -250,19 +254,19 @@ def _has_several_ccas(runs: Iterable[FinishedRun]) -> bool:
 
 
 def _spread(sample: MeasuredSample, mean: float) -> dict[str, float]:
-    """Returns the fields of a PlottedPoint: the mean with its 95% interval, or with the range of
-    the runs if fewer than 3 have the number.
+    """Returns the fields mean, low and high of a PlottedPoint. low and high are the ends of the 95%
+    interval. If there are fewer than 3 runs, they are the smallest and the largest value.
     """
     low, high = sample.interval or (min(sample.values), max(sample.values))
     return {"mean": mean, "low": low, "high": high}
 
 
 def points_over_buffer(figure: OverBuffer, data: FigureData) -> Iterator[PlottedPoint]:
-    """Yields the points of a figure whose x axis is the buffer divided by the BDP; `number` of each
-    is GAIN, UTILISATION or RETRANSMISSION_RATE.
+    """Yields the points of a figure whose x axis is buffer / BDP. The field `number` of a point is
+    GAIN, UTILISATION or RETRANSMISSION_RATE.
 
-    For each published pair of rate and RTT, there are points at every buffer that the entry's runs
-    have, both for published numbers and for the lab's.
+    For each pair of rate and RTT that the paper has published, there is a point at each buffer of
+    the lab's runs, both for the published numbers and for the lab's.
     """
     for panel in figure.panels:
         for series, entry in panel.sources:
@@ -285,7 +289,7 @@ def points_over_buffer(figure: OverBuffer, data: FigureData) -> Iterator[Plotted
 
 
 def _buffers_bytes(data: FigureData, entry: str) -> set[int]:
-    """Returns the sizes of the bottleneck's buffer in an entry's runs, in bytes."""
+    """Returns the sizes, in bytes, that the bottleneck's buffer has in the runs of an entry."""
     paths = (run.run.path for run in data.of_entries([entry]))
     return {path.buffer_bytes for path in paths if isinstance(path, Topology)}
 
@@ -299,11 +303,14 @@ def _cell_numbers(
     *,
     published: bool,
 ) -> Iterator[tuple[str, str, float]]:
-    """Yields the known numbers for a rate and an RTT, which `at` has: name of the number, CCA, and
-    value.
+    """Yields the numbers of one cell (a rate and an RTT, in `at`) for both CCAs of a panel: name of
+    the number, CCA, and value. Numbers that are not known are left out.
 
-    `source` is the series if the numbers are published ones, and otherwise the entry. The gain is
-    that of the panel's CCA over the other one. Retransmitted segments are divided by all sent ones.
+    GAIN: the gain in goodput of the panel's first CCA over its second CCA
+    UTILISATION: goodput / rate
+    RETRANSMISSION_RATE: retransmitted segments / (retransmitted + delivered segments)
+
+    `source` is the published series, or the entry of the lab's runs if `published` is False.
     """
 
     def number(quantity: Quantity, cca: str) -> float | None:

@@ -26,8 +26,8 @@ _KEY = re.compile(r"(?P<key>[^\s=\[#;][^=]*?)\s*=")
 
 
 def form(name: str, *, full: bool) -> str:
-    """Returns the text of an experiment's INI file: in its full form, the size of the paper, or in
-    its reduced form, which has fewer and shorter runs. Raises OSError.
+    """Returns the text of an experiment's INI file. The full form has the size of the paper; the
+    reduced form has fewer and shorter runs. Raises OSError.
     """
     text = ini_of(name).read_text(encoding="utf-8")
     return text if full else reduced(text)
@@ -54,8 +54,9 @@ def _sections(text: str) -> Iterator[list[str]]:
 
 
 def _reduced_section(lines: list[str]) -> Iterator[str]:
-    """Yields the lines of a section in its reduced form. Values may have several lines: further
-    lines of a replaced value become comments, too, and those of its replacement become text.
+    """Yields the lines of one section of an INI file in its reduced form. A comment '# Reduced: KEY
+    = VALUE' becomes the key, and the key's own line becomes a comment '# Full: ...'. If a value has
+    several lines, all of them are changed in the same way.
     """
     keys = {match["key"] for line in lines if (match := _REDUCED.match(line))}
     replaced = False  # whether the line belongs to a key that has another value in the reduced form
@@ -78,10 +79,11 @@ def _reduced_section(lines: list[str]) -> Iterator[str]:
 
 
 def planned(name: str, seed: int, *, full: bool, tried: bool = True) -> tuple[Run, ...]:
-    """Returns the runs of an experiment in the order of its plan, in the full or the reduced form.
+    """Returns the runs of an experiment in the order of its plan, at the size of the paper (`full`)
+    or in the reduced form.
 
-    With `tried`, they include runs of entries that are not judged, but try another setting to
-    explain a difference from the paper.
+    With `tried`, the runs include those of entries that try another setting. They are not judged;
+    they only explain differences from the paper.
     """
     left_out = frozenset() if tried else by_name()[name].tried
     entries = load(ini_of(name), form(name, full=full)).entries
@@ -89,8 +91,9 @@ def planned(name: str, seed: int, *, full: bool, tried: bool = True) -> tuple[Ru
 
 
 def made_by(name: str, campaign: Campaign) -> str:
-    """Returns the command that plans exactly the runs that an archive has, such as
-    '`ccmix reproduce NAME --full`'; OLDER if the experiment has been changed since.
+    """Returns the command that plans exactly the runs of a campaign's archive, such as '`ccmix
+    reproduce NAME --full`'. Returns OLDER if no command does, because the experiment has been
+    changed since the runs were made.
 
     Only the runs are compared, so a changed comment in the INI file does not matter.
     """
@@ -102,9 +105,9 @@ def made_by(name: str, campaign: Campaign) -> str:
 
 
 def costs(experiment: Experiment, seed: int, cores: int) -> dict[str, Cost]:
-    """Returns the estimated cost (runs, time, memory) by form, on a machine with so many cores.
-
-    'tried' is the reduced form with the entries that only explain differences, if there are any.
+    """Returns the estimated cost (runs, time, memory) of an experiment by form, on a machine with
+    `cores` processors. The forms are 'reduced', 'full', and 'tried' if there are entries that only
+    explain differences: the reduced form together with these entries.
     """
     forms = {REDUCED: _cost(experiment, seed, cores, full=False, tried=False)}
     if experiment.tried:
@@ -118,9 +121,9 @@ def _cost(experiment: Experiment, seed: int, cores: int, *, full: bool, tried: b
 
 
 def real_s(costs_by_form: Iterable[Mapping[str, Cost]], form: str) -> float:
-    """Returns how many seconds of real time some experiments take in this form, one after the
-    other. An experiment without this form counts with its reduced form.
+    """Returns the seconds of real time that several experiments take in one form, one after the
+    other. An experiment that lacks this form counts with its reduced form.
 
-    `costs_by_form` has what costs() returns for each of the experiments.
+    costs_by_form: for each experiment, its cost by form, as costs() returns it
     """
     return sum(forms.get(form, forms[REDUCED]).real_s for forms in costs_by_form)

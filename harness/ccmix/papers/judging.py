@@ -30,7 +30,7 @@ _Reading = Callable[[FinishedRun, Sequence[GroupMetrics]], float | None]
 
 @dataclass(frozen=True)
 class _RunValue:
-    """Holds the number of a run, or of several runs from which it was calculated."""
+    """Holds the value of a number in one run, or a value that was calculated from several runs."""
 
     value: float
     settled: bool  # False if the run has not settled; True also if that can't be judged
@@ -77,10 +77,12 @@ class MeasuredRuns:
     runs: tuple[FinishedRun, ...]
 
     def sample(self, number: Number) -> MeasuredSample:
-        """Returns the values of a number, one for each run that has it.
+        """Returns all measured values of a number. A number of single runs has one value for each
+        run. A mean or a ratio has one value for each block: the runs of one iteration that have the
+        same values of the swept keys that the number does not fix.
 
-        A mean or a ratio has one value for each block (an iteration with its pooled settings) that
-        has all of its parts. Raises ValueError if the number selects several runs of a block.
+        A block that lacks a part of the mean or ratio has no value. Raises ValueError if `number`
+        selects several runs of a block.
         """
         values = tuple(self._by_block(number).values())
         return MeasuredSample(
@@ -91,10 +93,9 @@ class MeasuredRuns:
         )
 
     def lacking(self, number: RunNumber) -> dict[str, tuple[str, ...]]:
-        """Returns the swept keys for which the number pools several values that were not all
-        measured, each with the measured values.
-
-        A number at rtt '1ms or 2ms or 5ms' gives {'rtt': ('1ms', '2ms')} if 5ms has no runs.
+        """Returns the swept keys for which only some of the wanted values were measured, each with
+        the measured values. A number at rtt '1ms or 2ms or 5ms' gives {'rtt': ('1ms', '2ms')} if
+        there are no runs at 5ms. Such a number is the mean over all of these values.
         """
         pooled = {
             key: text.split(ALTERNATIVES) for key, text in number.at.items() if ALTERNATIVES in text
@@ -106,14 +107,16 @@ class MeasuredRuns:
         return {key: values for key, values in measured.items() if len(values) < len(pooled[key])}
 
     def _has(self, number: RunNumber, key: str, value: str) -> bool:
-        """Returns whether a run was measured for the number at this value of a swept key."""
+        """Returns whether there is a run for the number at which the swept key has this value."""
         return any(True for _ in self._selected(replace(number, at={**number.at, key: value})))
 
     def _by_block(self, number: Number) -> dict[Block, _RunValue]:
-        """Returns the number's value in each block of runs.
+        """Returns the number's value in each block: the runs of one iteration that have the same
+        values of the swept keys that the number does not fix.
 
         A block is left out if it lacks a part of a mean or ratio, or if the divisor is 0. Raises
-        ValueError if a block has several runs, because then `at` has too few settings.
+        ValueError if a block has several runs for a single number, because then the number's `at`
+        has too few settings.
         """
         if isinstance(number, RunNumber):
             return (
@@ -129,8 +132,10 @@ class MeasuredRuns:
         return _combined_by_block([over, divisors], lambda both: both[0] / both[1])
 
     def _run_values(self, number: RunNumber) -> dict[Block, _RunValue]:
-        """Returns the number of each selected run by the run's block. Raises ValueError if two runs
-        have the same block.
+        """Returns the value of a number in each run that it selects, by the run's block: the
+        iteration, and the run's values of the swept keys that the number does not fix. Raises
+        ValueError if two runs have the same block, because then the number's `at` has too few
+        settings.
         """
         values: dict[Block, _RunValue] = {}
         before = self._iterations_before(number.entry)
@@ -147,8 +152,9 @@ class MeasuredRuns:
         return values
 
     def _variations(self, number: RunNumber) -> dict[Block, _RunValue]:
-        """Returns the coefficient of variation of the goodputs of each iteration, over the settings
-        that the number pools. An iteration without all of these settings is left out.
+        """Returns for each iteration the coefficient of variation (standard deviation / mean) of
+        the goodputs of its runs, which differ in the swept keys for which the number has several
+        values ('A or B'). An iteration is left out if a run is missing.
         """
         by_iteration: dict[int, list[_RunValue]] = {}
         goodput = replace(number, quantity="goodput_bps")
@@ -164,8 +170,9 @@ class MeasuredRuns:
         }
 
     def _iterations_before(self, entries: str) -> dict[str, int]:
-        """Returns by entry how many iterations the entries before it have, in a text such as
-        'A or B', to number the iterations of B after those of A.
+        """Returns for each entry in a text such as 'A or B' the number of iterations of all entries
+        before it: {'A': 0, 'B': 5} if A has 5 iterations. The iterations of B are then numbered
+        from 6 on.
         """
         before, count = {}, 0
         for entry in entries.split(ALTERNATIVES):
@@ -176,8 +183,9 @@ class MeasuredRuns:
         return before
 
     def _selected(self, number: RunNumber) -> Iterator[tuple[FinishedRun, list[GroupMetrics]]]:
-        """Yields the runs that the number selects, each with its groups of flows that have the
-        number's CCA and host. Runs without such a group are left out.
+        """Yields the runs that a number selects by its entry, settings and buffer. Each comes with
+        the groups of flows that have the number's CCA and host. A run without such a group is left
+        out.
         """
         for run in self.runs:
             groups = [group for group in run.metrics.groups if _is_group_selected(group, number)]
@@ -188,8 +196,9 @@ class MeasuredRuns:
 def _combined_by_block(
     parts: Sequence[dict[Block, _RunValue]], combine: Callable[[Sequence[float]], float]
 ) -> dict[Block, _RunValue]:
-    """Applies `combine` to the parts of each block, for example a ratio of two numbers.
-    Blocks that lack a part are left out.
+    """Calculates a value for each block (the runs that belong together) from the values that its
+    parts have, for example the ratio of two numbers. `combine` is the calculation. A block that
+    lacks one of the parts is left out.
     """
     first, *others = parts
     return {
@@ -202,18 +211,22 @@ def _combined_by_block(
 def _combined(
     combine: Callable[[Sequence[float]], float], values: Sequence[_RunValue]
 ) -> _RunValue:
-    """Combines several values into one, which counts as settled if all of them have settled."""
+    """Calculates one value from several with the function `combine`, such as a ratio. The result
+    counts as settled if all of the values come from runs that have settled.
+    """
     return _RunValue(combine([each.value for each in values]), all(each.settled for each in values))
 
 
 def _is_group_selected(group: GroupMetrics, number: RunNumber) -> bool:
-    """Returns whether a group of flows has the CCA and the host of a number, if it names them."""
+    """Returns whether a group of flows has the CCA and the host that a number names. A number that
+    names no CCA or no host accepts all of them.
+    """
     return number.cca in (None, group.cca) and number.host in (None, group.host)
 
 
 def needed(numbers: Collection[RunNumber], runs: Iterable[Run]) -> list[Run]:
-    """Returns those of the planned runs that at least one of the numbers is taken from. A user who
-    asks for a single statement makes only these.
+    """Returns those of the planned runs from which at least one of the numbers is taken. If a user
+    asks for a single statement of a paper, only these runs are made.
     """
     return [run for run in runs if any(_is_needed(run, number) for number in numbers)]
 
@@ -236,8 +249,8 @@ def _is_run_selected(run: Run, number: RunNumber) -> bool:
 
 
 def _swept(run: Run, key: str) -> str | None:
-    """Returns the run's value of a swept key; None if the key is not swept. The key 'cca' always
-    has a value, such as 'bbr,cubic'.
+    """Returns the run's value of a swept (varied) key; None if the key is not swept. The key 'cca'
+    always has a value: the CCAs of all flows, such as 'bbr,cubic'.
     """
     if key == "cca" and key not in run.condition:
         return ",".join(group.cca for group in run.traffic.all_groups)
@@ -245,7 +258,9 @@ def _swept(run: Run, key: str) -> str | None:
 
 
 def _has_buffer(run: Run, number: RunNumber) -> bool:
-    """Returns whether the run's buffer, in BDPs, is in the range of the number, if it has one."""
+    """Returns whether the run's buffer is in the number's range (`buffer_bdp`, in BDPs): at least
+    its first end, and below its second. True if the number has no range.
+    """
     if number.buffer_bdp is None:
         return True
     path, (least, below) = run.topology, number.buffer_bdp
@@ -253,8 +268,9 @@ def _has_buffer(run: Run, number: RunNumber) -> bool:
 
 
 def _pooled_values(run: Run, number: RunNumber) -> tuple[str, ...]:
-    """Returns the run's values of the swept keys that a number pools: those that it leaves out, or
-    for which it has several values. The CCA is left out, because it selects groups of flows.
+    """Returns the run's values of the swept keys that a number pools (does not fix to one value):
+    keys that its `at` leaves out, or for which it has several values ('A or B'). The key 'cca' is
+    left out, because the CCA selects groups of flows, not runs.
     """
     return tuple(
         value
@@ -278,8 +294,8 @@ def _retransmits(run: FinishedRun, groups: Sequence[GroupMetrics]) -> float | No
 
 
 def _convergence_s(run: FinishedRun, _: Sequence[GroupMetrics]) -> float:
-    """Returns the seconds until the flows have fair shares. If they never have, it returns the time
-    from the last start of a flow to the end of the run, which is a lower limit.
+    """Returns the seconds until the flows have fair shares. If they never have fair shares, the
+    result is a lower limit: the time from the start of the last flow to the end of the run.
     """
     traffic = run.run.traffic
     starts_s = [
@@ -292,8 +308,8 @@ def _convergence_s(run: FinishedRun, _: Sequence[GroupMetrics]) -> float:
 
 
 def _queue_bdp(run: FinishedRun, column: str) -> float | None:
-    """Returns a statistic of the bottleneck's queue, such as 'backlog_mean_bytes', in BDPs; None if
-    the queue was not recorded.
+    """Returns a statistic of the bottleneck's queue divided by the path's BDP; None if the queue
+    was not recorded. `column` is the statistic, such as 'backlog_mean_bytes'.
     """
     queue = run.metrics.bottleneck
     return None if queue is None else getattr(queue, column) / run.run.topology.bdp_bytes
@@ -333,8 +349,9 @@ class JudgedBound:
 
     @property
     def outcome(self) -> Judgement:
-        """Judges by the mean's 95% interval: HOLDS if all of it is within the limits, FAILS if all
-        of it is beyond one of them, and otherwise UNDECIDED, as with fewer than 3 runs.
+        """Judges the bound by the 95% interval of the measured mean: HOLDS if the whole interval is
+        within the limits, and FAILS if the whole interval is beyond one of them. Otherwise, and
+        with fewer than 3 runs, the bound is UNDECIDED; without any run it is UNMEASURED.
         """
         if not self.sample.runs:
             return Judgement.UNMEASURED
@@ -369,8 +386,8 @@ class JudgedBounds:
 
     @property
     def outcome(self) -> Judgement:
-        """Returns HOLDS if all measured bounds hold, FAILS if at least one fails, UNDECIDED in
-        between, and UNMEASURED if none was measured.
+        """Returns HOLDS if all measured bounds hold, FAILS if at least one of them fails, and
+        UNDECIDED otherwise; UNMEASURED if no bound was measured.
         """
         outcomes = {bound.outcome for bound in self.bounds} - {Judgement.UNMEASURED}
         if not outcomes:
@@ -410,18 +427,23 @@ class JudgedStatement:
 
     @property
     def explaining(self) -> tuple[JudgedTry, ...]:
-        """Returns the results with other settings, if the statement does not hold without them."""
+        """Returns the results of runs with other settings, which may explain why the statement does
+        not hold; empty if it holds.
+        """
         return () if self.outcome is Judgement.HOLDS else self.tried
 
     @property
     def holds_if_tried(self) -> bool:
-        """Returns whether the statement holds only with a setting that was tried."""
+        """Returns whether the statement does not hold by itself, but holds in runs with another
+        setting that was tried.
+        """
         return any(each.judged.outcome is Judgement.HOLDS for each in self.explaining)
 
 
 def judge(statements: Sequence[Statement], runs: MeasuredRuns) -> list[JudgedStatement]:
-    """Judges each statement by its bounds on numbers of the runs, also with the settings that were
-    tried; returns the results in the statements' order.
+    """Judges each statement of a paper by the bounds that it sets on numbers of the runs. Runs with
+    other settings that may explain a failure are judged by the same bounds. Returns the results in
+    the order of the statements.
     """
     return [
         JudgedStatement(
@@ -432,7 +454,9 @@ def judge(statements: Sequence[Statement], runs: MeasuredRuns) -> list[JudgedSta
 
 
 def _tries(statement: Statement, runs: MeasuredRuns) -> Iterator[JudgedTry]:
-    """Judges the statement with each setting that may explain it and that has been measured."""
+    """Yields the results for a statement with each of the other settings (`statement.tried`) that
+    may explain why it fails, as far as they were measured.
+    """
     for tried in statement.tried:
         judged = _judged_bounds(map(tried.instead_of, statement.bounds), runs)
         if judged.measured:
@@ -440,5 +464,7 @@ def _tries(statement: Statement, runs: MeasuredRuns) -> Iterator[JudgedTry]:
 
 
 def _judged_bounds(bounds: Iterable[Bound], runs: MeasuredRuns) -> JudgedBounds:
-    """Finds the measured values of each bound's number, by which it is judged."""
+    """Returns the bounds of a statement, each with the values that were measured for its number.
+    The outcome of a bound follows from both.
+    """
     return JudgedBounds(tuple(JudgedBound(bound, runs.sample(bound.number)) for bound in bounds))

@@ -19,11 +19,12 @@ from ccmix.papers.forms import form, planned
 
 
 def keep_runs(name: str, archive: Path, outdir: Path) -> int:
-    """Creates a campaign in `outdir` with all runs that the experiment plans in its reduced form,
-    and copies the results that the archive has of equal runs. Returns how many it has copied.
+    """Creates a campaign in the folder `outdir` with all runs of the experiment `name` in its
+    reduced form. Copies the results of those runs that are the same in the old archive, and returns
+    how many were copied.
 
     `ccmix reproduce --resume` then makes only the other runs. Raises ArchiveError if the folder is
-    not empty, or the archive can't be read.
+    not empty, or if the archive can't be read.
     """
     with opened([archive]) as archives:
         [folder] = archives.folders

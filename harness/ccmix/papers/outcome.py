@@ -78,8 +78,8 @@ class Reproduction:
         )
 
     def _on_statements(self) -> str:
-        """Returns "6 of the paper's 8 statements hold in the lab and 2 do not"; '' if there are no
-        statements.
+        """Returns the half sentence on the paper's statements, such as "6 of the paper's 8
+        statements hold in the lab and 2 do not"; '' if there are no statements.
         """
         count = len(self.statements)
         if count == 1:
@@ -99,8 +99,9 @@ class Reproduction:
         return listed([first, *parts])
 
     def _on_scores(self) -> str:
-        """Returns 'of 4 comparisons with published numbers 3 meet their criterion and 1 is
-        undecided'; '' if no comparison has a criterion.
+        """Returns the half sentence on the comparisons that have a criterion, such as 'of 4
+        comparisons with published numbers 3 meet their criterion and 1 is undecided'; '' if there
+        are none.
         """
         parts = [
             _verb(MEETING, outcome, len(such))
@@ -112,8 +113,8 @@ class Reproduction:
 
     @property
     def verdict(self) -> str:
-        """Sums up the result for the terminal: how many statements hold and how many comparisons
-        meet their criterion, and the names of the others with reasons.
+        """Sums up the result for the terminal: how many statements hold, how many comparisons meet
+        their criterion, and the names of all other statements and comparisons, with the reasons.
         """
         return " ".join([*self._statement_sentences(), *self._score_sentences()])
 
@@ -129,8 +130,8 @@ class Reproduction:
         return f"{self.not_settled} of {self.runs} runs {have} not settled: {why}."
 
     def _statement_sentences(self) -> Iterator[str]:
-        """Yields the verdict's sentences on statements: 'Of 4 statements 2 hold, 1 of these
-        measured in part.' and '1 does not hold: fair-at-300-ms.'.
+        """Yields the sentences of the verdict on the paper's statements: 'Of 4 statements 2 hold, 1
+        of these measured in part.' and '1 does not hold: fair-at-300-ms.'.
         """
         if not self.statements:
             return
@@ -158,37 +159,39 @@ class Reproduction:
 
     @property
     def judged(self) -> int:
-        """Returns how many scores have a criterion."""
+        """Returns how many comparisons with published numbers have a criterion to judge them by."""
         return sum(score.judged for score in self.scores)
 
     def with_outcome(self, outcome: Judgement) -> list[JudgedStatement]:
-        """Returns the statements that were judged so."""
+        """Returns the statements whose judgement has this outcome."""
         return [judged for judged in self.statements if judged.outcome is outcome]
 
     def scores_with(self, outcome: Judgement) -> list[Score]:
-        """Returns the scores of comparisons that have a criterion and this outcome."""
+        """Returns the scores of the comparisons that have a criterion, and whose judgement has this
+        outcome.
+        """
         return score_text.with_outcome(self.scores, outcome)
 
 
 def _verb(words: dict[Judgement, tuple[str, str]], outcome: Judgement, count: int) -> str:
-    """Returns the count with the verb in singular or plural, such as '1 holds' or '0 hold'.
-    `words` has both forms for each outcome.
+    """Returns a count with its verb in singular or plural, such as '1 holds' or '0 hold'. `words`
+    maps each outcome to both forms of its verb.
     """
     one, several = words[outcome]
     return f"{count} {one if count == 1 else several}"
 
 
 def _named(judged: JudgedStatement) -> str:
-    """Returns the statement's name for the verdict's lists, with the reason why it is undecided and
-    the results with other settings in brackets, if there are any.
+    """Returns the name of a statement for a list in the verdict. In brackets follow the reason why
+    it is undecided, and the results of runs with other settings, if there are any.
     """
     why = text.reasons(judged)
     return judged.statement.name + (f" ({why})" if why else "")
 
 
 def _compared(score: Score) -> str:
-    """Returns the title of a comparison for the verdict's lists, with the reason why its criterion
-    is not met or is undecided in brackets.
+    """Returns the title of a comparison for a list in the verdict. In brackets follows the reason
+    why its criterion is not met or is undecided.
     """
     return (
         f"{score_text.title(score)} "
@@ -197,8 +200,8 @@ def _compared(score: Score) -> str:
 
 
 def reproduction(experiment: Experiment, results: Sequence[Result]) -> Reproduction:
-    """Compares the valid runs of an experiment with the paper: scores them against its published
-    numbers, and judges its statements by them.
+    """Compares the valid runs of an experiment with the paper that it repeats: scores their numbers
+    against the published ones, and judges the paper's statements.
     """
     valid = tuple(result.finished for result in results if result.valid)
     runs = MeasuredRuns(valid)
@@ -210,16 +213,17 @@ def reproduction(experiment: Experiment, results: Sequence[Result]) -> Reproduct
 
 
 def _rate_bps(runs: Sequence[FinishedRun]) -> float | None:
-    """Returns the bottleneck's rate if it is the same in all runs; None if it differs or if there
-    are no runs.
+    """Returns the rate of the bottleneck if all runs have the same one; otherwise, and without
+    runs, None.
     """
     rates = {run.run.path.rate_bps for run in runs if isinstance(run.run.path, Topology)}
     return rates.pop() if len(rates) == 1 else None
 
 
 def listing(costs: Iterable[tuple[Experiment, Mapping[str, Cost]]]) -> str:
-    """Returns the aligned table of experiments that `ccmix reproduce` shows without a name: a line
-    for each form (reduced, tried, full), with its number of runs, times and memory.
+    """Returns the table of experiments that `ccmix reproduce` shows if it is called without a name.
+    Each experiment has a line for each of its forms (reduced, tried, full), with the number of
+    runs, the times and the memory.
     """
     rows = [("name", "shows", "form", "runs", "virtual", "real", "memory")]
     for experiment, cost_by_form in costs:
@@ -231,7 +235,7 @@ def listing(costs: Iterable[tuple[Experiment, Mapping[str, Cost]]]) -> str:
 
 
 def _cost_columns(cost: Cost) -> tuple[str, str, str, str]:
-    """Returns the number of runs, the time in the lab, the real time and the memory, as text."""
+    """Returns the texts for a table: number of runs, time in the lab, real time, and memory."""
     return (
         str(cost.runs),
         _time(cost.virtual_s),

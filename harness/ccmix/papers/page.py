@@ -128,8 +128,8 @@ class MeasuredExperiment:
 
     @property
     def versions(self) -> list[str]:
-        """Returns the versions of ccmix that made the runs, each once; a run without a version has
-        that of its campaign.
+        """Returns the versions of ccmix that made the runs, each once. A run that does not record
+        its version has that of its campaign.
         """
         executions = (result.finished.execution for result in self.results.runs)
         return list(
@@ -140,7 +140,7 @@ class MeasuredExperiment:
 
     @property
     def explanations(self) -> str:
-        """Returns Markdown links to the documentation that explains why results differ from the
+        """Returns links (Markdown) to the pages that explain why the lab's results differ from the
         paper's.
         """
         return listed(
@@ -149,8 +149,9 @@ class MeasuredExperiment:
 
     @cached_property
     def figures(self) -> list[ShownFigure]:
-        """Returns the figures for which the lab has a number, in the order of the page. If several
-        figures show the numbers of a score, the score belongs to the first of them.
+        """Returns the figures for which the lab has measured at least one number, in the order of
+        the page. Each figure comes with the scores of the comparisons whose numbers it shows. If
+        several figures show these numbers, the score is at the first of them.
         """
         shown: list[ShownFigure] = []
         remaining = list(self.reproduction.scores)  # scores that no figure shows yet
@@ -178,8 +179,9 @@ class MeasuredExperiment:
 
     @property
     def tables(self) -> dict[str, str]:
-        """Returns CSV texts by file name: NAME-cells.csv has the cells of all comparisons, and
-        NAME-numbers.csv the numbers of all statements. A table without rows is left out.
+        """Returns the CSV tables of the experiment, by file name. NAME-cells.csv has the cells of
+        all comparisons with published numbers, and NAME-numbers.csv the numbers of all statements.
+        A table without rows is left out.
         """
         name = self.experiment.name
         rows = {
@@ -190,7 +192,9 @@ class MeasuredExperiment:
 
     @property
     def listed_tables(self) -> list[tuple[str, str]]:
-        """Returns the names of the CSV files, each with its contents in words, for the links."""
+        """Returns the CSV tables for the page's links: pairs of a file name and its contents in
+        words, such as 'all cells'.
+        """
         contents = {"cells": "all cells", "numbers": "each number with its interval"}
         return [(file, contents[Path(file).stem.rpartition("-")[2]]) for file in self.tables]
 
@@ -205,8 +209,8 @@ class MeasuredExperiment:
 
 
 def page(archives: Path) -> Page:
-    """Returns the overview of all experiments, and the pages, charts and tables of those that have
-    a packed archive, NAME.zip, in the folder. Raises ArchiveError.
+    """Returns the overview of all experiments, and the pages, charts and tables of those whose runs
+    are in the folder `archives`, in a packed archive NAME.zip. Raises ArchiveError.
     """
     files = {experiment.name: archives / f"{experiment.name}.zip" for experiment in EXPERIMENTS}
     made = {
@@ -254,8 +258,8 @@ def _measured(experiment: Experiment, file: Path) -> MeasuredExperiment:
 
 
 def _renumbered(drawing: str) -> str:
-    """Renumbers clipping paths and gradients of an SVG from 0, so that the same figure always gives
-    the same file: Vega counts them over all drawings of a process.
+    """Renumbers the clipping paths and gradients of an SVG from 0. Vega counts them over all
+    drawings of a process; without this, the same figure would give another file each time.
     """
     numbers: dict[str, int] = {}
     return _COUNTED.sub(
@@ -264,8 +268,8 @@ def _renumbered(drawing: str) -> str:
 
 
 def scores_of(figure: Figure, scores: Sequence[Score]) -> list[Score]:
-    """Returns the scores of comparisons whose numbers a figure shows: their quantity, and their
-    pair of published series and entry, are among those of the figure.
+    """Returns those scores of comparisons with published numbers whose numbers a figure shows. The
+    figure must show the comparison's quantity, published series and entry.
     """
     pairs = sources(figure)
     return [
@@ -277,8 +281,12 @@ def scores_of(figure: Figure, scores: Sequence[Score]) -> list[Score]:
 
 
 def sentence(figure: Figure, scores: Sequence[Score], data: FigureData) -> str:
-    """Returns a sentence below a figure on its result: the outcome of its scores, or without scores
-    the ranges or counts of its numbers, or why there is nothing to compare.
+    """Returns the sentence below a figure that sums up its result.
+
+    If comparisons of the figure's numbers were scored (`scores`), it gives their outcome. Without
+    scores, it says that nothing was published (NOT_THERE or TEXT_ALONE), or it gives the ranges of
+    heat maps (Maps), or the number of points of a figure over the buffer (OverBuffer). For another
+    figure, an earlier figure of the page already has the scores of the same numbers.
     """
     if scores:
         return score_text.sentence(scores)
@@ -305,8 +313,9 @@ def sentence(figure: Figure, scores: Sequence[Score], data: FigureData) -> str:
 
 
 def _ranges(figure: Maps, row: MapRow, data: FigureData) -> str:
-    """Returns the range of the published heat map and that of the lab's, over the cells that both
-    have: 'cubic in 9 cells, 10% to 80% published (100 KB) and 12% to 78% in the lab'.
+    """Returns the text of two ranges, that of the published heat map of a row and that of the
+    lab's, over the cells that have both numbers: 'cubic in 9 cells, 10% to 80% published (100 KB)
+    and 12% to 78% in the lab'.
     """
     published_cells, lab_cells = (
         map_cells(figure, row, data, published=published) for published in (True, False)
@@ -325,7 +334,9 @@ def _ranges(figure: Maps, row: MapRow, data: FigureData) -> str:
 
 
 def _range(figure: Maps, row: MapRow, values: Sequence[float]) -> str:
-    """Returns '10% to 80%', or for gains '-5% to +20%'."""
+    """Returns the smallest and the largest value of a heat map as text: '10% to 80%', for gains
+    '-5% to +20%'.
+    """
     if not row.over:
         return " to ".join(
             text.of_quantity(figure.quantity, value) for value in (min(values), max(values))
@@ -336,7 +347,9 @@ def _range(figure: Maps, row: MapRow, values: Sequence[float]) -> str:
 
 
 def paper_table(figure: PaperTable, data: FigureData) -> TableCells:
-    """Returns a table in the paper's layout, whose cells have both numbers: 'published / lab'."""
+    """Returns a table in the layout of the paper. Each cell has the published number and the lab's:
+    'published / lab'.
+    """
     in_part: dict[str, str] = {}
     rows = [
         [*line.heads, *(_cell(line, column, data, in_part) for column in figure.columns)]
@@ -348,8 +361,11 @@ def paper_table(figure: PaperTable, data: FigureData) -> TableCells:
 def _cell(
     line: PaperTableLine, column: PaperTableColumn, data: FigureData, in_part: dict[str, str]
 ) -> str:
-    """Returns 'published / lab' with a dash for a missing number. If the lab has measured the cell
-    only in part, a footnote mark follows, which is added to `in_part` (mark by footnote).
+    """Returns the text of a table's cell, 'published / lab', with a dash for a missing number. If
+    the lab has measured only some of the runs that the cell is the mean of, a footnote mark
+    follows.
+
+    in_part: the mark ('a', 'b', ...) of each footnote's text so far; a new one is added
     """
     at = {**line.at, **column.at}
     number = RunNumber(column.quantity, line.entry, column.cca, at=at)
@@ -367,13 +383,16 @@ def _cell(
 
 
 def _number(value: float | None, column: PaperTableColumn) -> str:
-    """Writes a number of a table with three digits, in the column's unit; a dash for None."""
+    """Writes a number of a paper's table with three digits, in the unit of the column; a dash for
+    None.
+    """
     return "–" if value is None else text.without_exponent(f"{value / column.unit_size:#.3g}")
 
 
 def cell_rows(scores: Sequence[Score]) -> Iterator[tuple[Cell, ...]]:
-    """Yields the rows of NAME-cells.csv: a head, and a row for each cell of each comparison, with
-    published and measured number in SI units.
+    """Yields the rows of NAME-cells.csv: the head, and then a row for each cell (one CCA at one
+    combination of settings) of each comparison, with the published and the measured number in SI
+    units.
     """
     yield ("comparison", "cell", "published", "lab", "factor", "lab with interval", "explained by")
     for score in scores:
@@ -385,10 +404,9 @@ def cell_rows(scores: Sequence[Score]) -> Iterator[tuple[Cell, ...]]:
 
 
 def number_rows(statements: Sequence[JudgedStatement]) -> Iterator[tuple[Cell, ...]]:
-    """Yields the rows of NAME-numbers.csv: a head, and a row for each number of each statement.
-
-    If a statement does not hold, rows with the numbers of other settings, named in the column
-    'tried', follow.
+    """Yields the rows of NAME-numbers.csv: the head, and then a row for each number by which a
+    statement is judged. If the statement does not hold, rows follow with the numbers of runs with
+    other settings; the column 'tried' names the setting.
     """
     yield ("statement", "tried", "number", "limits", "lab", "outcome")
     for judged in statements:
@@ -430,7 +448,9 @@ def _lines(block: str) -> Iterator[str]:
 
 
 def _filled(prose: Sequence[str]) -> list[str]:
-    """Wraps lines that are one paragraph or list item; further lines of an item are indented."""
+    """Wraps the lines of one paragraph or list item at WIDTH columns. The second and later lines of
+    a list item are indented.
+    """
     words = " ".join(prose).split()
     indent = "  " if words[:1] == ["-"] else ""
     return textwrap.wrap(

@@ -73,7 +73,9 @@ def ini_of(name: str) -> Path:
 
 
 def published_of(name: str) -> Path:
-    """Returns the CSV file of an experiment's published numbers, which need not exist."""
+    """Returns the path of the CSV file with an experiment's published numbers. There is no such
+    file if nothing was published.
+    """
     return FOLDER / "published" / f"{name}.csv"
 
 
@@ -89,8 +91,8 @@ def read_published(name: str) -> list[PublishedNumber]:
 
 
 def _published_number(row: dict[str, str]) -> PublishedNumber:
-    """Reads a row of the CSV file. Its further columns are swept keys; an empty one does not apply
-    to this row.
+    """Reads a row of the CSV file of published numbers. Columns that are not in PUBLISHED_COLUMNS
+    are swept keys of the INI file; a key with an empty cell does not apply to the row.
     """
     at = {key: value for key, value in row.items() if key not in PUBLISHED_COLUMNS and value}
     return PublishedNumber(
@@ -101,8 +103,9 @@ def _published_number(row: dict[str, str]) -> PublishedNumber:
 def of_series(
     numbers: list[PublishedNumber], comparison: PublishedComparison
 ) -> list[PublishedNumber]:
-    """Returns the published numbers that a comparison uses: those of its series, its quantity and
-    its CCAs, in the order of the file. For a utilisation, these are goodputs.
+    """Returns the published numbers that a comparison uses, in the order of the file: those with
+    the comparison's series, quantity and CCAs. If the comparison is of utilisations, these are
+    goodputs, because papers publish goodputs instead.
     """
     quantity = PUBLISHED_AS.get(comparison.quantity, comparison.quantity)
     return [
@@ -114,8 +117,8 @@ def of_series(
 
 
 def read_experiments(folder: Path) -> tuple[Experiment, ...]:
-    """Reads papers.toml in the folder and the TOML file of each experiment that it lists, and
-    returns the experiments in this order. Raises PaperError, OSError.
+    """Reads papers.toml in the folder, and the TOML file of each experiment that it lists. Returns
+    the experiments in the order of the list. Raises PaperError or OSError.
     """
     experiments: list[Experiment] = []
     # `place` names a table in error messages, here and in the functions below
@@ -127,10 +130,11 @@ def read_experiments(folder: Path) -> tuple[Experiment, ...]:
 
 
 def read_experiment(file: Path, paper: Paper) -> Experiment:
-    """Reads the TOML file of an experiment. The tables [tried.NAME] and [axes.KEY] and the key
-    `entry` are shared by all of its statements, comparisons and figures.
+    """Reads the TOML file of an experiment. All of its statements, comparisons and figures may use
+    the tables [tried.NAME] and [axes.KEY] and the key `entry`.
 
-    Raises PaperError, whose message begins with the file's name and the table's, or OSError.
+    Raises OSError, or PaperError with a message that begins with the name of the file and of the
+    table.
     """
     table, place = _toml(file), file.name
     tried = {
@@ -164,19 +168,22 @@ class _Shared:
     axes: Mapping[str, SweptAxis]
 
     def with_entry(self, table: Table) -> Table:
-        """Adds the file's default entry if the table names no entry."""
+        """Returns the table, with the file's default entry if it names no entry itself."""
         return {"entry": self.entry, **table} if self.entry else table
 
     def with_tried(self, table: Table, place: str) -> Table:
-        """Replaces the names in the table's key `tried` by the settings of the file. Raises
-        PaperError if a name is not known.
+        """Returns the table with the names in its key `tried` replaced by the settings that the
+        file defines as [tried.NAME]. Raises PaperError if a name is not defined; `place` is the
+        table's name in the message.
         """
         names = _words(table, "tried", place)
         return table | {"tried": [_known(self.tried, name, f"{place}.tried") for name in names]}
 
 
 def _statement(table: Table, shared: _Shared, place: str) -> Statement:
-    """Reads a statement of the paper's text. `place` is the table's name for error messages."""
+    """Reads a statement of a paper from its TOML table. `place` is the table's name in error
+    messages, and `shared` has the definitions that all tables of the file may use.
+    """
     bounds = [
         _bound(each, shared, at)
         for at, every in _tables(table, "bounds", f"{place}.")
@@ -188,7 +195,10 @@ def _statement(table: Table, shared: _Shared, place: str) -> Statement:
 
 
 def _comparison(table: Table, shared: _Shared, place: str) -> PublishedComparison:
-    """Reads a comparison of the lab's runs with published numbers."""
+    """Reads a comparison of the lab's runs with published numbers from its TOML table. `place` is
+    the table's name in error messages, and `shared` has the definitions that all tables of the file
+    may use.
+    """
     return _read(PublishedComparison, shared.with_entry(shared.with_tried(table, place)), place)
 
 
@@ -203,8 +213,8 @@ def combinations(table: Table) -> Iterator[Table]:
 
 
 def _choices(value: object) -> list[object]:
-    """Returns the values that a key of combinations() takes: the words of a list, the combinations
-    of a table, or only the value itself.
+    """Returns the values that one key of a table takes in combinations(): each word of a list of
+    words, each combination of a table, or only the value itself.
     """
     if isinstance(value, dict):
         return list(combinations(value))
@@ -216,8 +226,9 @@ def _choices(value: object) -> list[object]:
 
 
 def _bound(table: Table, shared: _Shared, place: str) -> Bound:
-    """Reads the limits of a number, which `kind` says how to read: a number of the runs, or a ratio
-    of two. Raises PaperError if both limits are missing.
+    """Reads a bound: limits of a number, from a TOML table. Its key `kind` says whether the number
+    is one of the runs or a ratio of two. Raises PaperError if the table has neither 'least' nor
+    'most'. `place` is the table's name in error messages.
     """
     kind = _known(KINDS, table.pop("kind", "number"), f"{place}.kind")
     limits = {key: table.pop(key) for key in ("least", "most") if key in table}
@@ -227,17 +238,17 @@ def _bound(table: Table, shared: _Shared, place: str) -> Bound:
 
 
 def _number(table: Table, place: str) -> RunNumber:
-    """Reads a bound's number of the kind 'number'."""
+    """Reads the number of a bound whose kind is 'number': a single number of the runs."""
     return _read(RunNumber, table, place)
 
 
 def _ratio(table: Table, place: str) -> Quotient:
-    """Reads a bound's number of the kind 'ratio': one number over another."""
+    """Reads the number of a bound whose kind is 'ratio': one number divided by another."""
     return Quotient(*(_number(side, place) for side in _sides(table, place)))
 
 
 def _ratio_of_means(table: Table, place: str) -> Quotient:
-    """Reads a bound's number of the kind 'ratio of means': a mean over another."""
+    """Reads the number of a bound whose kind is 'ratio of means': one mean divided by another."""
     return Quotient(*(_mean(side, place) for side in _sides(table, place)))
 
 
@@ -252,8 +263,9 @@ KINDS: dict[str, Callable[[Table, str], Number]] = {
 
 
 def _sides(table: Table, place: str) -> Iterator[Table]:
-    """Yields the dividend's and the divisor's table of a ratio: the keys of `over` or `under`, and
-    those that both sides share.
+    """Yields two tables for a ratio: the dividend's and the divisor's. Each has the keys of its own
+    side, `over` or `under`, and all keys that are outside both. Raises PaperError if a side is
+    missing; `place` is the table's name in the message.
     """
     if missing := [side for side in SIDES if side not in table]:
         raise PaperError(f"{place}: '{missing[0]}' is missing")
@@ -263,8 +275,8 @@ def _sides(table: Table, place: str) -> Iterator[Table]:
 
 
 def _mean(table: Table, place: str) -> MeanOf:
-    """Reads a mean over numbers: each table in the list `mean` has the keys that differ from number
-    to number.
+    """Reads a mean of several numbers. Each table in the list `mean` has the keys that differ
+    between the numbers; the other keys are the same for all.
     """
     common = {key: value for key, value in table.items() if key != "mean"}
     cells = [cell for _, each in _tables(table, "mean", f"{place}.") for cell in combinations(each)]
@@ -272,7 +284,9 @@ def _mean(table: Table, place: str) -> MeanOf:
 
 
 def _joined(part: Table, common: Table, place: str) -> Table:
-    """Returns the keys of both tables, and in `at` the swept keys of both."""
+    """Returns a table with the keys of both tables; those of `part` win. Their tables `at` (values
+    of swept keys) are joined in the same way, but there the values of `common` win.
+    """
     at: Table = {"at": _table(part, "at", place) | _table(common, "at", place)}
     return common | part | at
 
@@ -291,7 +305,9 @@ PARTS: dict[type[Figure], str] = {
 
 
 def _figure(table: Table, shared: _Shared, place: str) -> Figure:
-    """Reads a figure. Its keys `x` and `y` may name an axis that the file defines in [axes.KEY]."""
+    """Reads a figure of a paper from its TOML table. The keys `x` and `y` may name an axis that the
+    file defines as [axes.KEY]. `place` is the table's name in error messages.
+    """
     kind = _known(FIGURES, table.pop("kind", "plots"), f"{place}.kind")
     for axis in ("x", "y"):
         if axis in table:
@@ -320,8 +336,8 @@ def _words(table: Table, key: str, place: str) -> list[str]:
 
 
 def _tables(table: Table, key: str, place: str) -> list[tuple[str, Table]]:
-    """Returns the TOML tables of the array `key`, each with its name for error messages, such as
-    'fig1.rows.2': `place` as given, the key, and the table's `name` or number.
+    """Returns the TOML tables of the array `key`, each with its name for error messages. The name
+    is `place`, then the key, then the table's `name` or else its number: 'fig1.rows.2'.
     """
     tables = _read(list[Table], table.get(key, []), f"{place}{key}")
     return [
@@ -331,24 +347,28 @@ def _tables(table: Table, key: str, place: str) -> list[tuple[str, Table]]:
 
 
 def _named(table: object, prefix: str) -> list[tuple[str, str, Table]]:
-    """Returns the tables in a TOML table, such as [tried.a] and [tried.b] in `tried`. Each comes
-    with its full name for error messages (`prefix` and name), and its name.
+    """Returns the tables that a TOML table contains, such as [tried.a] and [tried.b] in `tried`.
+    Each is a triple: its full name for error messages, which begins with `prefix`; its name, such
+    as 'a'; and the table.
     """
     tables = _read(dict[str, Table], table, prefix.rstrip(":. "))
     return [(f"{prefix}{name}", name, each) for name, each in tables.items()]
 
 
-def _known(known: Mapping[str, _T], name: object, place: str) -> _T:
-    """Returns the value of a name. Raises PaperError, which suggests a similar known name."""
-    if str(name) not in known:
-        raise PaperError(f"{place}: '{name}' is not known{nearest(str(name), known)}")
-    return known[str(name)]
+def _known(values: Mapping[str, _T], name: object, place: str) -> _T:
+    """Returns the value with this name. Raises PaperError if no value has this name, and suggests a
+    similar one; `place` is the place of the name in the TOML file.
+    """
+    if str(name) not in values:
+        raise PaperError(f"{place}: '{name}' is not known{nearest(str(name), values)}")
+    return values[str(name)]
 
 
 @functools.cache
 def _adapter(kind: Hashable) -> TypeAdapter[tuple[object]]:
-    """Returns pydantic's validator of a type, which refuses unknown keys. The type is put into a
-    tuple, because pydantic accepts no configuration for a dataclass by itself.
+    """Returns pydantic's validator for a type, which refuses unknown keys. It validates a tuple
+    that contains one value of the type, because pydantic accepts this setting for a tuple but not
+    for a dataclass by itself.
     """
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid"))  # type: ignore[valid-type,arg-type]
 

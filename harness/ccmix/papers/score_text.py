@@ -38,9 +38,9 @@ def _short_title(score: Score) -> str:
 
 
 def cell_table(score: Score, pairs: Sequence[CellPair]) -> list[tuple[str, ...]]:
-    """Returns the rows of a table, the head first, with a row for each cell: its settings, the
-    published and the measured number, and the settings that explain a difference. The last column
-    is left out if it is empty.
+    """Returns the rows of a table of cells, the head first. A cell is one CCA at one combination of
+    settings. Its row has the settings, the published number, the measured number, and the other
+    settings that explain a difference. The last column is left out if it is empty in all rows.
     """
     rows: list[tuple[str, ...]] = [
         (
@@ -61,8 +61,9 @@ def _sample(score: Score, sample: MeasuredSample) -> str:
 
 
 def _measured_part(pair: CellPair) -> str:
-    """Returns ', delay: only 5ms of 2ms, 5ms, 10ms' for a cell whose published number is a mean
-    over several values of a key that were not all measured; '' for a complete cell.
+    """Returns the text that says which part of a cell was measured: ', delay: only 5ms of 2ms, 5ms,
+    10ms', if its published number is a mean over these three values of the key `delay`. '' for a
+    cell that was measured completely.
     """
     pooled = {key: ", ".join(pair.published.at[key].split(ALTERNATIVES)) for key in pair.lacks}
     return "".join(
@@ -78,8 +79,11 @@ def cell(pair: CellPair) -> str:
 
 
 def _explained(score: Score, pair: CellPair) -> str:
-    """Returns the results with other settings of a cell that is too far off: 'fq: 84%' if that is
-    close enough to explain it, and otherwise 'not explained by fq: 60%'. '' for a close cell.
+    """Returns the text that explains why the lab's number in a cell is too far from the published
+    one; '' if it is not too far. Runs with another setting may have come closer.
+
+    'fq: 84%' if the runs with the setting 'fq' measured 84%, which is close enough; 'not explained
+    by fq: 60%' if no tried setting came close enough.
     """
     if pair not in score.far:
         return ""
@@ -92,8 +96,9 @@ def _explained(score: Score, pair: CellPair) -> str:
 
 
 def unexplained(score: Score) -> str:
-    """Returns a sentence that names the cells that are further off than the criterion allows, and
-    that no other setting explains; '' if there are none.
+    """Returns a sentence that names the cells (a CCA at a combination of settings) whose number is
+    too far from the published one, and for which no other setting came close enough; '' if there
+    are none.
     """
     if not score.unexplained:
         return ""
@@ -104,10 +109,11 @@ def unexplained(score: Score) -> str:
 
 
 def score_rows(score: Score) -> list[tuple[str, ...]]:
-    """Returns the rows of a table of how similar numbers are to the published ones: those of the
-    lab, of the trivial prediction (95% of the rate), and of the ceiling (another published series).
+    """Returns the rows of a table that says how similar three sources of numbers are to the
+    published ones: the lab; the trivial prediction that every cell has 95% of the rate; and another
+    published series (the ceiling), because the lab cannot be expected to come closer than that.
 
-    The columns are a name and those of LIKENESS.
+    The first column is the source's name, and the others are those of LIKENESS.
     """
     all_cells = score.ceiling_of_all if score.ceiling_of_all != score.ceiling else None
     rows = {
@@ -120,8 +126,9 @@ def score_rows(score: Score) -> list[tuple[str, ...]]:
 
 
 def _likeness_columns(likeness: Likeness) -> Iterator[str]:
-    """Yields the columns of LIKENESS: median of the log ratio, rank correlation, largest ratio, and
-    the share of cells whose utilisations are within 0.05; a dash for an unknown number.
+    """Yields the texts of four columns that say how similar numbers are to the published ones: the
+    median of |ln(ratio)|, the rank correlation, the largest ratio, and the share of cells whose
+    utilisations differ by at most 0.05. A number that is not known is a dash.
     """
     yield "–" if likeness.log_ratio is None else f"{likeness.log_ratio:.3f}"
     yield "–" if likeness.rank is None else f"{likeness.rank:.3f}"
@@ -130,8 +137,8 @@ def _likeness_columns(likeness: Likeness) -> Iterator[str]:
 
 
 def asked(score: Score) -> str:
-    """Describes the criterion of a comparison: 'rank at least 0.8, no cell off by more than 2
-    times'.
+    """Describes the criterion of a comparison, which says how close the lab must come to the
+    published numbers: 'rank at least 0.8, no cell off by more than 2 times'.
     """
     criterion = score.comparison.criterion
     if criterion is None:
@@ -148,8 +155,8 @@ def asked(score: Score) -> str:
 
 
 def _allowed_difference(criterion: Criterion) -> str:
-    """Returns the largest factor and the largest difference by which a cell may be off, such as
-    '2 times or 0.1'; '' if any difference is allowed.
+    """Returns by how much the lab's number in a cell may differ from the published one: '2 times or
+    0.1' if the criterion limits the factor and the difference; '' if it limits neither.
     """
     factor = "" if criterion.most_factor is None else f"{criterion.most_factor:g} times"
     apart = "" if criterion.most_apart is None else f"{criterion.most_apart:g}"
@@ -157,11 +164,12 @@ def _allowed_difference(criterion: Criterion) -> str:
 
 
 def met(score: Score) -> str:
-    """Says whether the criterion of a comparison is met: 'met', 'undecided: no cell was measured
-    completely', or a dash without a criterion.
+    """Says whether the lab comes as close to the published numbers as the comparison's criterion
+    demands: 'met', 'not met', or 'undecided: no cell was measured completely'; a dash if there is
+    no criterion.
 
-    If the criterion is not met, the results of tried settings follow: '; with offloads on: rank
-    correlation 0.96, met'.
+    If the criterion is not met, the results of runs with other settings follow: '; with offloads
+    on: rank correlation 0.96, met'.
     """
     if not score.judged:
         return "–"
@@ -171,8 +179,9 @@ def met(score: Score) -> str:
 
 
 def _tries(score: Score) -> Iterator[str]:
-    """Yields 'with offloads on: rank correlation 0.96, met' for each other setting that was
-    measured in all cells; nothing if the criterion is met without them.
+    """Yields a text for each other setting that was measured in all cells of the comparison, such
+    as 'with offloads on: rank correlation 0.96, met'. Yields nothing unless the criterion is not
+    met without them.
     """
     for each in score.explanations:
         rank = each.score.likeness.rank if each.score.likeness else None
@@ -183,8 +192,8 @@ def _tries(score: Score) -> Iterator[str]:
 
 
 def why_undecided(score: Score) -> str:
-    """Returns why it is undecided whether the criterion is met, such as '2 cells have no rank
-    correlation'; '' if it is decided.
+    """Returns the reason why it is undecided whether the comparison's criterion is met, such as '2
+    cells have no rank correlation'; '' if it is decided, or if there is no criterion.
     """
     if not score.judged or score.outcome is not Judgement.UNDECIDED:
         return ""
@@ -197,8 +206,9 @@ def why_undecided(score: Score) -> str:
 
 
 def why_not_met(score: Score) -> str:
-    """Returns the parts of a criterion that are not met: '3 of 9 cells are off by more than
-    2 times, rank correlation 0.7'; '' if the criterion is met or undecided.
+    """Returns the parts of the comparison's criterion that the lab does not meet, such as '3 of 9
+    cells are off by more than 2 times, at most 3.10 times, rank correlation 0.70 instead of at
+    least 0.8'; '' if the criterion is met or undecided.
     """
     criterion, likeness = score.comparison.criterion, score.likeness
     if score.outcome is not Judgement.FAILS or likeness is None or criterion is None:
@@ -225,9 +235,10 @@ def why_not_met(score: Score) -> str:
 
 
 def far(score: Score) -> str:
-    """Returns how many cells are off by more than the criterion allows, the largest factor, and
-    what explains them: '3 of 9 cells are off by more than 2 times, at most 3.10 times, of which
-    fq explains 2'. '' if there are none.
+    """Returns a text on the cells whose number differs from the published one by more than the
+    criterion allows: how many they are, the largest factor, and how many of them another setting
+    explains. '3 of 9 cells are off by more than 2 times, at most 3.10 times, of which fq explains
+    2'. '' if there are no such cells.
     """
     criterion, count = score.comparison.criterion, len(score.far)
     if criterion is None or not count:
@@ -250,8 +261,9 @@ def far(score: Score) -> str:
 
 
 def cells(score: Score) -> str:
-    """Counts the cells of a comparison: '9 cells, 1 more measured in part, 3 more only published'.
-    Only the first ones are compared.
+    """Counts the cells (a CCA at a combination of settings) of a comparison: '9 cells, 1 more
+    measured in part, 3 more only published'. Only the 9 cells that were measured completely are
+    compared.
     """
     count = len(score.pairs)
     partial = f", {len(score.partial)} more measured in part" if score.partial else ""
@@ -260,8 +272,9 @@ def cells(score: Score) -> str:
 
 
 def sentence(scores: Sequence[Score]) -> str:
-    """Sums up the comparisons of a figure in sentences: those that meet their criterion, those that
-    do not or are undecided, each with the reason, and those without a criterion.
+    """Sums up the comparisons of a figure in up to four sentences: on those that meet their
+    criterion, on those that do not and on undecided ones, both with the reasons, and on those
+    without a criterion.
     """
     holds = [
         _short_title(score) + (f": {far(score)}" if score.far else "")
@@ -295,7 +308,10 @@ def sentence(scores: Sequence[Score]) -> str:
 
 
 def _largest_difference(score: Score) -> str:
-    """Returns '9 cells at most 1.40 times off', the result of a comparison without a criterion."""
+    """Sums up a comparison that has no criterion: '9 cells at most 1.40 times off'. In each of the
+    9 cells, the larger of the lab's and the published number is at most 1.40 times the smaller. If
+    the lab has measured no cell completely, the text says so.
+    """
     if score.likeness is None:
         return "no cell was measured completely"
     return (
@@ -305,5 +321,5 @@ def _largest_difference(score: Score) -> str:
 
 
 def with_outcome(scores: Sequence[Score], outcome: Judgement) -> list[Score]:
-    """Returns the judged scores that have this outcome."""
+    """Returns the scores of comparisons that have a criterion, and whose outcome is this one."""
     return [score for score in scores if score.judged and score.outcome is outcome]

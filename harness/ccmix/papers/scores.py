@@ -52,13 +52,15 @@ class CellPair:
 
     @property
     def explanations(self) -> tuple[TriedCell, ...]:
-        """Returns the other settings whose results are close enough to explain the difference."""
+        """Returns the results of runs with another setting that are close enough to the published
+        number to explain why the judged runs differ from it.
+        """
         return tuple(each for each in self.tried if each.explains)
 
     @property
     def factor(self) -> float:
-        """Returns the larger of the measured and the published number over the smaller; inf if only
-        one of them is 0.
+        """Returns the larger of the measured and the published number, divided by the smaller;
+        infinite if only one of them is 0.
         """
         return factor(self.measured, self.value)
 
@@ -118,13 +120,16 @@ class Score:
 
     @property
     def unexplained(self) -> tuple[CellPair, ...]:
-        """Returns the cells that are far off and that no tried setting explains."""
+        """Returns the cells whose number differs from the published one by more than the criterion
+        allows, even with each of the other settings that were tried.
+        """
         return tuple(pair for pair in self.far if not pair.explanations)
 
     @property
     def outcome(self) -> Judgement:
-        """Returns HOLDS if all parts of the criterion are met, FAILS if one is not; UNDECIDED
-        without a criterion, or if there are too few cells for a part.
+        """Judges the comparison: FAILS if a part of its criterion is not met, and HOLDS if all
+        parts are met. UNDECIDED if there is no criterion, or if there are too few cells to judge a
+        part.
         """
         criterion, likeness = self.comparison.criterion, self.likeness
         if likeness is None or criterion is None:
@@ -140,14 +145,16 @@ class Score:
 
     @property
     def explanations(self) -> tuple["TriedScore", ...]:
-        """Returns the scores of other settings, which may explain why the criterion is not met;
-        none if it is met or undecided.
+        """Returns the scores of runs with other settings, which may explain why the criterion is
+        not met; empty if it is met or undecided.
         """
         return self.tried if self.outcome is Judgement.FAILS else ()
 
     @property
     def met_if_tried(self) -> bool:
-        """Returns whether the criterion is met only with a setting that was tried."""
+        """Returns whether the criterion is not met by the judged runs, but by runs with another
+        setting that was tried.
+        """
         return any(each.score.outcome is Judgement.HOLDS for each in self.explanations)
 
 
@@ -208,8 +215,8 @@ class _Scorer:
         )
 
     def tried_scores(self, cells: Sequence[CellPair]) -> Iterator[TriedScore]:
-        """Yields the score of each other setting that was measured in all of these cells, since
-        scores over different cells could not be compared.
+        """Yields a score for the runs of each other setting that was tried, provided that it was
+        measured in all of the cells: a score over fewer cells could not be compared.
         """
         without_tries = replace(self, comparison=replace(self.comparison, tried=()))
         for tried in self.comparison.tried:
@@ -221,8 +228,9 @@ class _Scorer:
                 yield TriedScore(tried.setting, score)
 
     def pair(self, number: PublishedNumber, tried: Tried | None = None) -> CellPair | None:
-        """Returns a published number with the lab's number at the same settings, from the runs of
-        the comparison's entry, or of the entry `tried` if it is given. None if it was not measured.
+        """Returns the cell of a published number: this number together with the lab's number at the
+        same settings. The lab's number comes from the runs of the comparison's entry, or from those
+        of the entry `tried` if that is given. Returns None if the lab has no such runs.
         """
         comparison = self.comparison
         wanted = RunNumber(comparison.quantity, comparison.entry, number.cca, at=number.at)
@@ -236,8 +244,11 @@ class _Scorer:
         return replace(pair, tried=tuple(self.tried_cells(wanted, value))) if far else pair
 
     def tried_cells(self, number: RunNumber, published: float) -> Iterator[TriedCell]:
-        """Yields what runs with other settings measured in a cell, to explain why the number of the
-        judged runs is far from the published one.
+        """Yields for each other setting that was tried the result of its runs in a cell. They may
+        explain why the number of the judged runs is far from the published one.
+
+        number: the number of the judged runs
+        published: the published number
         """
         for tried in self.comparison.tried:
             other = tried.number(number)
@@ -247,13 +258,16 @@ class _Scorer:
                 yield TriedCell(tried.setting, sample, near)
 
     def rate_bps(self, number: PublishedNumber) -> float | None:
-        """Returns the rate of the path for a published number; None if it is not known."""
+        """Returns the path's rate at the settings of a published number; None if it is not
+        known.
+        """
         swept = number.at.get(RATE_KEY)
         return parse_rate(swept) if swept else self.path_rate_bps
 
     def value(self, number: PublishedNumber) -> float:
-        """Returns a published number in the quantity that is compared: a published goodput is
-        divided by the rate if utilisations are compared. Raises ValueError without a known rate.
+        """Returns a published number in the quantity that is compared. If utilisations are compared
+        and the paper has published a goodput, utilisation = goodput / rate. Raises ValueError if
+        the rate is not known.
         """
         if self.comparison.quantity == number.quantity:
             return number.value
@@ -264,8 +278,9 @@ class _Scorer:
         return number.value / rate_bps
 
     def trivial(self, pairs: Sequence[CellPair]) -> Likeness | None:
-        """Returns how similar a prediction without any measurement is, namely that every cell has
-        95% utilisation; None if the quantity is not a goodput or utilisation.
+        """Returns how similar a prediction without any measurement is to the published numbers:
+        that every cell has 95% utilisation. None if the quantity is neither a goodput nor a
+        utilisation.
         """
         if self.comparison.quantity == "utilisation":
             return self.likeness_of(pairs, [TRIVIAL] * len(pairs))
@@ -275,8 +290,9 @@ class _Scorer:
         return self.likeness_of(pairs, known)
 
     def ceiling(self, published: Sequence[PublishedNumber]) -> Likeness | None:
-        """Returns how similar another series of the paper is to these published numbers, in the
-        cells that both have. The lab can't be expected to come closer than that.
+        """Returns how similar another series of the paper (`comparison.ceiling`) is to these
+        published numbers, in the cells that both have; None if there are none. The lab can't be
+        expected to come closer to the paper than the paper's own series are to each other.
         """
         ceiling = replace(self.comparison, series=self.comparison.ceiling)
         others = {_cell_key(each): self.value(each) for each in of_series(self.numbers, ceiling)}
@@ -288,8 +304,8 @@ class _Scorer:
         return likeness([self.value(number) for number in both], other_values, scales)
 
     def likeness_of(self, pairs: Sequence[CellPair], others: Sequence[float]) -> Likeness | None:
-        """Returns how similar other numbers, one for each of the cells, are to the published ones;
-        None without cells.
+        """Returns how similar other numbers are to the published ones; None if there are no cells.
+        `others` has one number for each of the cells in `pairs`.
         """
         if not pairs:
             return None
@@ -297,8 +313,9 @@ class _Scorer:
         return likeness([pair.value for pair in pairs], others, scales)
 
     def scales(self, rates_bps: Sequence[float | None]) -> list[float] | None:
-        """Returns for each cell the divisor that turns its number into a utilisation: the rate for
-        goodputs, 1 for utilisations. None for other quantities, or if a rate is not known.
+        """Returns for each cell the divisor that turns its number into a utilisation: the rate
+        (from rates_bps) if goodputs are compared, and 1 if utilisations are. None for another
+        quantity, or if a rate is not known.
         """
         if self.comparison.quantity == "utilisation":
             return [1.0] * len(rates_bps)
@@ -308,17 +325,20 @@ class _Scorer:
 
 
 def _cell_key(number: PublishedNumber) -> tuple[object, ...]:
-    """Returns the CCA and the settings, by which a cell is found in another series."""
+    """Returns a key by which the same cell (CCA and settings) is found in another published
+    series.
+    """
     return number.cca, *sorted(number.at.items())
 
 
 def likeness(
     published: Sequence[float], others: Sequence[float], scales: Sequence[float] | None
 ) -> Likeness:
-    """Returns how similar other numbers are to published ones. All arguments have one value for
-    each cell, in the same order.
+    """Returns how similar other numbers, for example the lab's, are to published ones. All
+    arguments have one value for each cell, in the same order.
 
-    A number divided by its scale is a utilisation; None for quantities that have no utilisation.
+    scales: the divisors that turn the numbers into utilisations; None for quantities for which
+        there are no utilisations, such as retransmissions
     """
     ratios = [
         abs(math.log(other / value))

@@ -78,8 +78,9 @@ def _quotient(number: Quotient) -> str:
 
 
 def _settings(number: RunNumber) -> list[str]:
-    """Returns the settings of the selected runs, such as 'rtt=10ms' or 'a buffer below 0.4 BDP';
-    without the swept CCA if it is that of the selected flows, which _whose() names.
+    """Returns the settings of the runs from which a number is taken, such as 'rtt=10ms' or 'a
+    buffer below 0.4 BDP'. The key 'cca' is left out if its value is the CCA of the number's flows,
+    because _whose() names it already.
     """
     settings = [
         f"{key}={text}" for key, text in number.at.items() if (key, text) != ("cca", number.cca)
@@ -97,8 +98,8 @@ def _buffer(least: float, below: float) -> str:
 
 
 def _whose(number: RunNumber) -> str:
-    """Says which flows a number is about: ' of bbr', ' of the flows of h1' or " of bbr's flows of
-    h1"; '' if it is about all flows.
+    """Returns the words for the flows that a number is about: ' of bbr', ' of the flows of h1' or "
+    of bbr's flows of h1"; '' if it is about all flows.
     """
     cca, host = number.cca, number.host
     if host is None:
@@ -136,8 +137,8 @@ def of_quantity(quantity: Quantity, value: float | None) -> str:
 
 
 def value(number: Number, amount: float | None) -> str:
-    """Writes the amount that a number has: '78.3%', '110 Mbit/s', '1.54 times' for a ratio, and a
-    dash for None.
+    """Writes an amount in the unit of a number: '78.3%', '110 Mbit/s', or '1.54 times' if the
+    number is a ratio. None is written as a dash.
     """
     if amount is None:
         return "–"
@@ -211,8 +212,9 @@ def outcome(judged: JudgedBounds) -> str:
 
 
 def explained(judged: JudgedStatement) -> str:
-    """Writes the results with the other settings that may explain why a statement does not hold:
-    'with offloads on: 63.6%, holds'. '' if it holds, or if nothing else was measured.
+    """Writes the results of runs with other settings, which may explain why a statement does not
+    hold: 'with offloads on: 63.6%, holds'. '' if the statement holds, or if no other setting was
+    measured.
     """
     return "; ".join(
         f"with {each.setting}: {found(each.judged.bounds)}, {outcome(each.judged)}"
@@ -221,8 +223,8 @@ def explained(judged: JudgedStatement) -> str:
 
 
 def why_undecided(judged: JudgedBounds) -> str:
-    """Returns why it is undecided whether a statement's bounds hold: too few runs, or an interval
-    on both sides of a limit; '' if it is decided.
+    """Returns the reason why it is undecided whether the bounds of a statement hold: fewer than 3
+    runs, or a 95% interval on both sides of a limit. '' if it is decided.
     """
     untold = [bound for bound in judged.bounds if bound.outcome is Judgement.UNDECIDED]
     if judged.outcome is not Judgement.UNDECIDED:
@@ -236,7 +238,9 @@ def why_undecided(judged: JudgedBounds) -> str:
 
 
 def asked(judged: JudgedStatement) -> str:
-    """Returns the limits of a statement, each once: 'at least 80%; 0.7 to 0.9'."""
+    """Returns the limits that a statement sets on its numbers, each once: 'at least 80%; 0.7 to
+    0.9'.
+    """
     return "; ".join(dict.fromkeys(limits(bound.bound) for bound in judged.bounds))
 
 
@@ -259,15 +263,15 @@ def _range_of_means(bounds: Sequence[JudgedBound]) -> str:
 
 
 def reasons(judged: JudgedStatement) -> str:
-    """Returns why a statement is undecided, and the results with other settings, separated by ';';
-    '' if there is neither.
+    """Returns the reason why a statement is undecided, and the results of runs with other settings,
+    joined by ';'. '' if there is neither.
     """
     return joined("; ", why_undecided(judged.judged), explained(judged))
 
 
 def said(statement: Statement) -> str:
-    """Returns the statement's sentence, followed in brackets by how its words were read as numbers,
-    if it says so.
+    """Returns the sentence of a statement. If its words had to be read as numbers, this reading
+    follows in brackets: 'BBR has a small share (at most 10%)'.
     """
     return (
         f"{statement.sentence} ({statement.reading})" if statement.reading else statement.sentence

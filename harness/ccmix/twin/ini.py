@@ -383,7 +383,9 @@ class _TestOfCampaign:
 
     @property
     def lines(self) -> list[str]:
-        """Returns the lines of an entry that repeats this test: the keys of its traffic, and notes."""
+        """Returns the lines of an entry that repeats this test: its notes, and the keys of its
+        traffic.
+        """
         return [*self.notes, *(f"{key} = {value}" for key, value in self.settings.items())]
 
     @property
