@@ -68,14 +68,15 @@ wait $command
 def running_dst_command(
     dst: RealHost, line: str, folder: Path, cap: Cap | None = None
 ) -> Iterator[ContainedProcess]:
-    """Runs the user's dst-cmd (the shell line that receives the traffic) on the destination.
+    """Runs the user's dst-cmd (the shell line that receives the traffic) on the destination while
+    the context lasts.
 
-    The context begins when one of its processes listens, or after 5 s; at its end all of the
-    processes are ended. Its output goes into `folder`, and `cap` limits it for a dst-cmd that lasts
-    longer than a run.
+    The context begins when one of the command's processes listens on a port, or after 5 s, because
+    a dst-cmd need not listen. At the end, all of its processes are ended. Its output goes into
+    `folder`. `cap` limits the output of a dst-cmd that continues from run to run.
 
-    Raises GeneratorError if the dst-cmd fails at once. One that has ended with status 0 has done
-    its work.
+    Raises GeneratorError if the dst-cmd fails at once. If it ends at once with status 0, it has
+    done its work.
     """
     errors = folder / "dst-cmd.err"
     with dst.start(shell(line), stdout=folder / "dst-cmd.out", stderr=errors, cap=cap) as process:
@@ -101,15 +102,19 @@ def run_src_command(
     tasks: CommandTasks,
     traffic: Traffic,
 ) -> GeneratorResult:
-    """Runs the user's src-cmd (the shell line that sends the traffic) to its end, and returns its
-    result. If the src-cmd is ended early, the task that it has posted at pScheduler is cancelled.
+    """Runs the user's src-cmd (the shell line that sends the traffic) until it ends, and returns
+    its result. If the src-cmd is ended early, the task that it has posted at pScheduler is
+    cancelled.
 
-    `generators` and `logs` are folders for its output and its errors, and `before` is the command
-    that runs its shell.
+    generators, logs: folders for its output and its standard error
+    before: the words of a command that runs the src-cmd's shell, such as a prefix that limits the
+        bytes
+    tasks: finds and cancels the task that the src-cmd posts
+    traffic: the expected traffic, which limits the size of a result
 
-    Raises GeneratorError if it takes longer than timeout_s, or if its exit status or its result
-    says that it failed. Raises HostLost as soon as the connection to one of the `other_hosts` is
-    lost, because the settings there are gone.
+    Raises GeneratorError if the src-cmd takes longer than timeout_s, or if its exit status or its
+    result says that it failed. Raises HostLost if the connection to one of the `other_hosts` is
+    lost, because their settings are then undone.
     """
     output, errors = generators / run_files.SRC_COMMAND_OUTPUT, logs / run_files.SRC_COMMAND_ERRORS
     with (
@@ -142,8 +147,9 @@ def run_src_command(
 def kept_src_command(
     src: RealHost, line: str, tasks: CommandTasks, folder: Path
 ) -> Iterator[ContainedProcess]:
-    """Starts a src-cmd that continues from run to run, until the context ends. Its output goes into
-    `folder`.
+    """Starts a src-cmd (the user's command that sends the traffic) that continues from run to run,
+    until the context ends. Its output goes into `folder`. `tasks` cancels the task that it posts at
+    pScheduler.
     """
     output, errors = folder / run_files.SRC_COMMAND_OUTPUT, folder / run_files.SRC_COMMAND_ERRORS
     with (
@@ -160,10 +166,11 @@ def measure_for(
     other_hosts: Sequence[RealHost],
     tasks: CommandTasks,
 ) -> None:
-    """Lets a kept src-cmd (which continues from run to run) send for the time of a run.
+    """Lets a src-cmd that continues from run to run send for the time of one run.
 
-    Raises GeneratorError if it ends, and HostLost if the connection to one of the other hosts is
-    lost.
+    Raises GeneratorError if the src-cmd ends, and HostLost if the connection to one of the other
+    hosts is lost. `logs` is the folder of the run, and `tasks` finds the task that the src-cmd
+    posts at pScheduler.
     """
     deadline = Deadline(seconds)
     while not deadline.expired:
@@ -185,8 +192,9 @@ def _raise_if_lost(hosts: Sequence[RealHost]) -> None:
 
 
 def read_src_command_result(generators: Path, traffic: Traffic) -> GeneratorResult:
-    """Returns the result in the output of a src-cmd. Its kind is 'other' if there is no output yet,
-    as of a kept src-cmd, or if the output is not JSON.
+    """Reads the result from the output of a src-cmd (the user's command that sends the traffic).
+    Its kind is 'other' if the output is not JSON, or if there is no output yet, as with a src-cmd
+    that continues from run to run.
 
     generators: the run's folder with the outputs of traffic sources
 
@@ -209,8 +217,9 @@ def read_src_command_result(generators: Path, traffic: Traffic) -> GeneratorResu
 
 
 def read_pscheduler_result(generators: Path) -> GeneratorResult:
-    """Returns the result of pScheduler's run, from the run's folder `generators`. Raises
-    GeneratorError if it can't be read, and ArchiveError if a link leads to it.
+    """Reads the result of pScheduler's run from a file in `generators`, the run's folder with the
+    outputs of traffic sources. Raises GeneratorError if the result can't be read, and ArchiveError
+    if the file is a symbolic link.
     """
     try:
         with _open_raw_file(generators / run_files.PSCHEDULER) as text:
@@ -226,8 +235,8 @@ def read_pscheduler_result(generators: Path) -> GeneratorResult:
 
 
 def _open_raw_file(file: Path) -> IO[str]:
-    """Opens a raw file, perhaps of a third-party archive. Raises ArchiveError if it is a link or
-    not a file, and OSError.
+    """Opens a file for reading as text. Raises ArchiveError if it is a symbolic link or not a file,
+    because a third-party archive could otherwise make ccmix read any file. Raises OSError, too.
     """
     return os.fdopen(open_file(campaign_folder(file.parents[1]), file), errors="replace")
 
@@ -242,8 +251,9 @@ def prefix_with_byte_limit(device: str, most_bytes: int | None) -> list[str]:
 
 
 def raise_if_ended(errors: Path, most_bytes: int | None) -> None:
-    """Raises GeneratorError if a command was ended because it had sent its limit (`most_bytes`), by
-    the prefix of prefix_with_byte_limit(); `errors` is the file with its standard error.
+    """Raises GeneratorError if a command was ended because its network device had sent
+    `most_bytes`. The prefix of prefix_with_byte_limit() ends such a command, and says so in its
+    standard error (the file `errors`). Does nothing if there was no limit (None).
     """
     if most_bytes is None or not errors.exists():
         return

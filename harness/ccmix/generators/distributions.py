@@ -13,7 +13,9 @@ _PACKET_BYTES = 1460
 
 
 def _points_in_bytes(*points: tuple[float, float]) -> Points:
-    """Returns points that are given in packets of 1460 bytes, as points in bytes."""
+    """Turns points (size of a flow, share of flows up to this size) from packets of 1460 bytes into
+    bytes.
+    """
     return tuple((packets * _PACKET_BYTES, share) for packets, share in points)
 
 
@@ -77,7 +79,9 @@ def read_points(text: str) -> Points:
 
 
 def mean_bytes(points: Points) -> float:
-    """Returns the mean size of a flow; flows below the first point have its size."""
+    """Returns the mean size of the flows of a distribution. Flows below its first point have that
+    point's size; between two points, all sizes are equally likely.
+    """
     first_size, first_share = points[0]
     pairs = itertools.pairwise(points)
     return first_size * first_share + sum(
@@ -86,8 +90,8 @@ def mean_bytes(points: Points) -> float:
 
 
 def size_at(points: Points, share: float) -> int:
-    """Returns the quantile of flow sizes: the size in bytes, at least 1, that this share of all
-    flows does not exceed. Between two points, sizes are interpolated.
+    """Returns a quantile of the flow sizes: the size in bytes that is not exceeded by this share of
+    all flows, at least 1. Sizes between two points are interpolated.
     """
     low, low_share = points[0]
     for high, high_share in points:
@@ -107,8 +111,12 @@ def size_at(points: Points, share: float) -> int:
 def arrivals(
     points: Points, offered_bps: float, seconds: float, seed: str
 ) -> Iterator[tuple[float, int]]:
-    """Yields the flows of a workload: start times in seconds and sizes in bytes. Starts are a
-    Poisson process whose flows offer this rate in the mean. The same seed gives the same flows.
+    """Yields random flows: the start time in seconds and the size in bytes of each. The starts are
+    a Poisson process, and the flows offer the rate `offered_bps` in the mean. The same seed gives
+    the same flows.
+
+    points: the distribution of sizes
+    seconds: the time in which flows start
     """
     drawn = random.Random(seed)
     rate_hz = offered_bps / 8 / mean_bytes(points)

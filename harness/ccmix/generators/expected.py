@@ -20,8 +20,9 @@ _NUMBER = re.compile(r"\d{1,12}(?:\.\d{0,9})?", re.ASCII)
 
 
 def expected_seconds(command: str) -> float | None:
-    """Returns how long a shell line such as 'iperf3 -c host -t 30' takes; None if its text doesn't
-    show it.
+    """Returns how many seconds a shell line such as 'iperf3 -c host -t 30' takes, according to its
+    words; None if the words don't show it. The programs of a pipeline run at the same time, and
+    other commands one after the other.
     """
     total_s, pipeline_s = 0.0, 0.0
     for operator, words in _simple_commands(command):
@@ -34,16 +35,17 @@ def expected_seconds(command: str) -> float | None:
 
 
 def may_queue_s(command: str) -> float:
-    """Returns how long a command of a shell line may wait before it begins: pScheduler waits for a
-    free slot on both hosts, other commands begin at once (0).
+    """Returns how many seconds a shell line may wait before its traffic begins. pScheduler waits
+    for a free time slot on both hosts (up to 900 s), and other programs don't wait.
     """
     programs = {_program(words)[0] for _, words in _simple_commands(command)}
     return PSCHEDULER_QUEUE_S if "pscheduler" in programs else 0.0
 
 
 def prints_a_result(command: str) -> bool:
-    """Returns whether `pscheduler task` prints its result as JSON to the output of a shell line,
-    and not into a file. Then an empty output means that there was no result.
+    """Returns whether a shell line has a `pscheduler` command that prints its result as JSON to the
+    standard output, and not into a file. If the output of such a line is empty, there was no
+    result.
     """
     for _, words in _simple_commands(command):
         program, arguments = _program(words)
@@ -82,8 +84,9 @@ def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
 
 
 def _program(words: list[str]) -> tuple[str, list[str]]:
-    """Returns the name and the arguments of the program whose duration is known (iperf3,
-    pscheduler, sleep), also after wrappers such as sudo; if there is none, those of the first word.
+    """Returns the name and the arguments of the program in a command whose duration is known
+    (iperf3, pscheduler or sleep). Wrappers before it, such as sudo, are skipped. If there is no
+    such program, the first word and the words after it are returned.
     """
     names = [PurePosixPath(word).name for word in words]
     if names[0] in _WRAPPERS.split() or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
@@ -94,8 +97,8 @@ def _program(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _expected_s(words: list[str]) -> float:
-    """Returns how long a command takes, at most as long as a `timeout` before it allows; 0 if
-    unknown.
+    """Returns how many seconds a command takes; 0 if this is not known. If a `timeout` runs the
+    command, the result is at most the timeout's limit.
     """
     program, arguments = _program(words)
     expected_s = _READERS[program](arguments) if program in _READERS else 0.0
@@ -108,8 +111,8 @@ def _expected_s(words: list[str]) -> float:
 
 
 def _iperf3_options(arguments: list[str]) -> dict[str, str]:
-    """Returns the options of an iperf3 command by their short letters: {'t': '30'}. Long options
-    that don't matter here are left out.
+    """Returns the options of an iperf3 command, by their short letters: {'t': '30'} for '-t 30' and
+    '--time=30'. Long options that don't affect the duration are left out.
     """
     letters = {
         "time": "t",
@@ -136,12 +139,13 @@ def _iperf3_options(arguments: list[str]) -> dict[str, str]:
 
 
 def _number_or_0(text: str) -> float:
+    """Reads a number; returns 0 if the text is not a number."""
     return float(text) if _NUMBER.fullmatch(text) else 0.0
 
 
 def _iperf3_s(arguments: list[str]) -> float:
-    """Returns how long an iperf3 client takes; 0 (unknown) for a server, or if it sends a number of
-    bytes.
+    """Returns how many seconds an iperf3 client takes. 0 means unknown: for a server, and for a
+    client that sends a number of bytes instead of sending for a time.
     """
     options = _iperf3_options(arguments)
     if "s" in options or "n" in options or "k" in options:
@@ -151,7 +155,9 @@ def _iperf3_s(arguments: list[str]) -> float:
 
 
 def _pscheduler_s(arguments: list[str]) -> float:
-    """Returns how long `pscheduler task` takes with its default or given duration; 0 if unknown."""
+    """Returns how many seconds `pscheduler task` takes: the duration of its test, 10 s by default,
+    plus 25 s until it prints the result. 0 means unknown.
+    """
     if "task" not in arguments[:1]:
         return 0.0
     text = ""

@@ -10,10 +10,11 @@ COLUMNS = ("http_code", "size_download", "time_connect", "time_starttransfer", "
 
 
 def curl(requests: int, address: str, port: int) -> list[str]:
-    """Returns a command that sends `requests` requests, one after the other.
+    """Returns a curl command that downloads the file from the server `requests` times, one after
+    the other.
 
-    Simultaneous requests need several processes: with curl's own --parallel, one transfer waits for
-    another (7.88, measured).
+    For simultaneous downloads, run several such commands: with curl's own --parallel, one transfer
+    waits for another (measured with 7.88).
     """
     line_of_transfer = "%{stderr}" + " ".join(f"%{{{name}}}" for name in COLUMNS) + "\\n"
     url = f"http://{address}:{port}/[1-{requests}]"
@@ -21,13 +22,13 @@ def curl(requests: int, address: str, port: int) -> list[str]:
 
 
 def read_answers(output: Path) -> list[dict[str, str]]:
-    """Reads what curl printed about each ended request: a dict with COLUMNS. A last, incomplete
-    line of a curl that was stopped is left out.
+    """Reads what curl has printed about each of its requests: a dict with COLUMNS, such as the HTTP
+    status. If curl was stopped, an incomplete last line is left out.
     """
     lines = output.read_text().split("\n")[:-1]
     return [dict(zip(COLUMNS, line.split(), strict=True)) for line in lines]
 
 
 def is_whole(answer: Mapping[str, str], source: HttpSource) -> bool:
-    """Returns whether a request (from read_answers()) succeeded with a file of the wanted size."""
+    """Returns whether a request succeeded with a whole file; `answer` is from read_answers()."""
     return answer["http_code"] == "200" and int(answer["size_download"]) == source.size_bytes

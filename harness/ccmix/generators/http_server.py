@@ -39,6 +39,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
+    """Serves the file until the process is ended; ADDRESS PORT BYTES CCA are the command's
+    arguments.
+    """
     address, port, size_bytes, cca = sys.argv[1:]
     Handler.size_bytes = int(size_bytes)
     with HttpServer((address, int(port)), Handler) as server:

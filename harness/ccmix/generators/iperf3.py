@@ -43,8 +43,9 @@ class Iperf3Ends:
 
 
 def longest_s(traffic: Traffic, rtt_s: float, streams: int) -> float:
-    """Returns the time limit in seconds for a test with this many streams, from the client's start
-    to its end.
+    """Returns the time limit for an iperf3 test in seconds, from the client's start to its end: the
+    time of the traffic, the round trips for connecting (4 for each stream) and for the control
+    connection (12), and 60 s for exchanging the results.
     """
     connecting = ROUND_TRIPS_A_STREAM * streams
     return traffic.total_s + (ROUND_TRIPS_A_TEST + connecting) * rtt_s + ENDS_WITHIN_S
@@ -100,8 +101,9 @@ class Iperf3Test:
         self._server: Process | None = None
 
     def serve(self, started: ExitStack) -> None:
-        """Starts the server, unless a third-party one already runs, and waits until it listens.
-        `started` ends it.
+        """Starts iperf3's server and waits until it listens. The stack `started` ends the server.
+        If a third-party server already runs on the receiver, starts none, and makes the client ask
+        for the server's results instead.
         """
         if not (self._ends.receiver and self.server_argv):
             self.client_argv.append("--get-server-output")
@@ -113,8 +115,9 @@ class Iperf3Test:
         wait_until_listening(receiver, self._server, self._ends.port, self._errors)
 
     def start(self, started: ExitStack) -> None:
-        """Starts the client, which begins to send at once or at the start signal. `started` ends
-        it.
+        """Starts iperf3's client, which begins to send as soon as its streams are connected. If
+        `start_signal_pid` is set, the client then sends SIGUSR1 to this process. The stack
+        `started` ends the client.
         """
         signal = ["--start-signal", str(self.start_signal_pid)] if self.start_signal_pid else []
         argv = [*self._before_client, *self.client_argv, *signal]
@@ -134,13 +137,16 @@ class Iperf3Test:
 
     @property
     def receiver_output(self) -> Path:
-        """Returns the JSON file that counts goodput: the server's, or the client's with a
-        third-party server.
+        """Returns the JSON file that has the goodput as the receiver counted it: the server's
+        output. With a third-party server, it is the client's output, which then contains the
+        server's.
         """
         return self._server_json if self._ends.receiver else self._client_json
 
     def ends_within(self, timeout_s: float) -> bool:
-        """Waits at most this long for the client, and returns whether it has ended."""
+        """Waits until the client has ended, but at most `timeout_s` seconds, and returns whether it
+        has.
+        """
         assert self._client
         try:
             self._client.wait(max(timeout_s, 0.0))
@@ -149,8 +155,9 @@ class Iperf3Test:
         return True
 
     def end_now(self) -> None:
-        """Ends the test early as if its time were over, so that it still has results, with SIGUSR1
-        to ccmix's iperf3. Raises CommandError.
+        """Ends the test early, as if its time were over, so that both ends still write their
+        results: sends SIGUSR1 to the client, whose process id is in the pid file. Raises
+        CommandError.
         """
         assert self._pid_file
         self._ends.sender.run(
@@ -158,8 +165,9 @@ class Iperf3Test:
         )
 
     def finish(self, end: Deadline) -> None:
-        """Waits until both ends have ended, the client until the deadline. Raises GeneratorError if
-        one reports an error, and CommandError if one doesn't end.
+        """Waits until the client has ended (until the deadline `end`) and then the server. Raises
+        GeneratorError if the result of one of them reports an error, and CommandError if one does
+        not end.
         """
         assert self._client
         self._client.wait(end.remaining_s)
@@ -170,8 +178,8 @@ class Iperf3Test:
 
 
 def tcp_arguments(traffic: Traffic, starts_s: Sequence[float] = ()) -> list[str]:
-    """Returns the client's arguments for a TCP test. `starts_s` has the delay of each stream after
-    the start of its group of flows; () for none.
+    """Returns the arguments of iperf3's client for a TCP test. `starts_s` has for each stream the
+    seconds by which it starts later than its group of flows; empty if no stream starts later.
     """
     delays = (
         ["--stream-delays", ",".join(f"{start_s:.6f}" for start_s in starts_s)]
@@ -202,10 +210,14 @@ def run_test(
     pid_file: str | None = None,
     watch: Callable[[Iperf3Test], None] | None = None,
 ) -> tuple[Command, ...]:
-    """Runs a single test, and returns the commands of both ends. Raises GeneratorError or
-    CommandError.
+    """Runs a single test from the server's start to the client's end, and returns the commands of
+    both ends. Raises GeneratorError or CommandError.
 
-    `watch` gets the test after its start, and may end it early if there is a `pid_file`.
+    before_client: the words of a command that runs the client, such as a prefix that limits its
+        bytes
+    pid_file: a path on the sender for the client's process id, which is needed to end the test
+        early
+    watch: is called with the test after its start, and may end it early
     """
     arguments, interval_s = tcp_arguments(traffic), traffic.goodput_interval_s
     test = Iperf3Test(ends, arguments, interval_s, folder, LABEL, before_client, pid_file)
@@ -222,9 +234,11 @@ def run_test(
 def wait_until_listening(
     receiver: Host, server: Process, port: int, errors: Path, name: str = "iperf3"
 ) -> None:
-    """Waits until the server listens on the port, by `ss`, because a connection would end a server
-    of one test. Raises GeneratorError with the last line of `errors`, if it ends or does not listen
-    in time.
+    """Waits until a server listens on the port of the receiver. `ss` tells this; a connection to
+    the port would not do, because it would end a server that accepts only one test.
+
+    Raises GeneratorError if the server ends, with the last line of its standard error (the file
+    `errors`), or if it does not listen within 10 s. `name` is the server's name in the message.
     """
     deadline = Deadline(STARTS_WITHIN_S)
     while not receiver.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{port}"]).strip():
@@ -240,8 +254,9 @@ def wait_until_listening(
 
 
 def _raise_error(result: Path, errors: Path) -> None:
-    """Raises GeneratorError if iperf3's result (JSON) has an error or can't be read, then with the
-    last line of its standard error.
+    """Raises GeneratorError if iperf3's JSON (the file `result`) reports an error or can't be read.
+    In the second case, the message ends with the last line of iperf3's standard error (the file
+    `errors`).
     """
     try:
         message = load_json(result).get("error")

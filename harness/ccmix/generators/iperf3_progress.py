@@ -23,10 +23,11 @@ class GroupProgress:
 
 
 def read_progress(output: Path, interval_s: float) -> dict[int, GroupProgress]:
-    """Returns the progress of each group of flows by its number, from 1; empty if no interval is
-    over.
+    """Reads from the output of a running iperf3 test what each group of flows has done in the
+    intervals so far. Returns the groups by their numbers, which begin with 1; empty if no interval
+    has ended.
 
-    output: the client's output with --json-stream
+    output: the client's or server's output with --json-stream
     interval_s: nominal length of an interval
     """
     groups: dict[int, GroupProgress] = {}
@@ -45,11 +46,10 @@ def read_progress(output: Path, interval_s: float) -> dict[int, GroupProgress]:
 
 
 def _intervals(output: Path, interval_s: float) -> Iterator[tuple[float, list[dict[str, Any]]]]:
-    """Yields the length in seconds and the streams (iperf3's JSON) of each interval since the
-    omitted time.
-
-    Like analysis/iperf3_tables.py, counts time from the end of the previous interval, and leaves
-    out splinters (intervals shorter than half of the nominal length).
+    """Yields for each interval that has ended its length in seconds and iperf3's JSON of its
+    streams. The omitted time at the start is left out, and so are intervals shorter than half of
+    the nominal length. The length is counted from the end of the previous interval, as in
+    analysis/iperf3_tables.py.
     """
     if not output.exists():
         return

@@ -133,9 +133,15 @@ class PathSteps:
         label: str,
         pid_file: str,
     ) -> None:
-        """Prepares the steps. `ask` starts ccmix-rtt on the sender, `most_bps` is the maximum rate
-        of a step, `total_s` the time of all steps, and `pid_file` a path on the sender. `label`
-        begins the names of the steps' files.
+        """Prepares the steps.
+
+        ends: both ends of the path, with their iperf3
+        ask: starts ccmix-rtt on the sender, which pings the receiver
+        most_bps: maximum rate of a step
+        total_s: time of all steps together
+        folder: gets the results of all steps
+        label: begins the names of the steps' files
+        pid_file: a path on the sender for iperf3's process id
         """
         self._ends = ends
         self._ask = ask
@@ -155,11 +161,11 @@ class PathSteps:
         """Does nothing: finish() makes the steps, when all other traffic has begun."""
 
     def finish(self, end: Deadline) -> None:
-        """Runs all steps, until `end`. Raises GeneratorError or CommandError if not even TCP gets
-        through.
+        """Runs all steps, until the deadline `end`. Raises GeneratorError or CommandError if not
+        even TCP gets through.
 
-        The TCP step shows roughly the path's rate and RTT, from which the loads of the other steps
-        follow.
+        The TCP step comes early, because it shows roughly the path's rate and RTT. The loads of all
+        later steps follow from these.
         """
         self._idle(round(self._total_s * IDLE_SHARE))
         tcp_result = self._tcp(
@@ -197,7 +203,9 @@ class PathSteps:
         return tuple(self._commands)
 
     def _idle(self, seconds: int) -> None:
-        """Sends nothing for the seconds, so that the run's RTT probe measures the idle path."""
+        """Sends nothing for this many seconds. Meanwhile the RTT probe, which runs during the whole
+        measurement, measures the idle path.
+        """
         began_s = time.time()
         time.sleep(seconds)
         self._record(Step(IDLE, "", seconds, began_s=began_s, ended_s=time.time()))
@@ -205,12 +213,14 @@ class PathSteps:
     def _trains(
         self, name: str, packets: int, load_bps: float, datagram_bytes: int, share: float
     ) -> None:
-        """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck spaces
-        or drops them.
+        """Runs a step that sends trains: pings with the size of the other steps' datagrams, back to
+        back. The gaps between their answers show the bottleneck's rate, and a long train overflows
+        its queue.
 
-        packets: packets of a train
+        name: TRAINS, or BURSTS for long trains
+        packets: number of packets of a train
         load_bps: maximum average rate of the trains
-        share: share of the time of all steps
+        share: share of the time of all steps that this step takes
         """
         label, seconds = self._label_of(name), round(self._total_s * share)
         train_bits = packets * on_wire_bytes(datagram_bytes) * 8
@@ -237,7 +247,9 @@ class PathSteps:
         self._record(replace(step, began_s=began_s, ended_s=time.time(), failed=failed))
 
     def _send_trains(self, label: str, options: Sequence[str], seconds: int) -> str | None:
-        """Lets ccmix-rtt send trains for the seconds; returns the reason of a failure, or None."""
+        """Lets ccmix-rtt send trains (pings sent back to back) for this many seconds. Returns the
+        reason if it fails, otherwise None.
+        """
         self._commands.append(
             Command(f"{label} sender", shlex.join(["ccmix-rtt", *options, self._ends.address]))
         )
@@ -255,8 +267,8 @@ class PathSteps:
         return f"ccmix-rtt's exit status {status}: {last_line(errors)}" if status else None
 
     def _reaching_cca(self) -> str:
-        """Returns the CCA for the first TCP step: BBR if the sender has it, because it fills a path
-        although it loses packets.
+        """Returns the CCA of the first TCP step, which is to reach the path's rate: BBR if the
+        sender has it, because BBR fills a path even if packets are lost at random; otherwise CUBIC.
         """
         available = self._ends.sender.read(
             "/proc/sys/net/ipv4/tcp_available_congestion_control"
@@ -264,8 +276,12 @@ class PathSteps:
         return "bbr" if "bbr" in available else "cubic"
 
     def _above(self, tcp_bps: float, datagram_bytes: int, end: Deadline) -> float:
-        """Offers two UDP rates above the path's rate, the first one relative to the rate of TCP
-        (tcp_bps). Returns the path's rate, or the maximum that arrived if no rate was too high.
+        """Runs UDP steps above the path's rate. The first one offers 1.5 times the rate of TCP
+        (`tcp_bps`), and further ones offer more until less arrives than is offered. Then a second
+        such rate is offered (see _more_above()).
+
+        Returns the path's rate: the rate that arrived of the first rate that was too high. If no
+        rate was too high, returns the maximum that arrived.
         """
         offered_bps, highest_received_bps = min(FIRST_ABOVE * tcp_bps, self._most_bps), tcp_bps
         for number in range(1, MOST_TRIES + 1):
@@ -296,15 +312,16 @@ class PathSteps:
         datagram_bytes: int,
         end: Deadline,
     ) -> None:
-        """Offers a second rate above the path's rate: a much higher one, or a lower one if the
-        first (offered_bps) was much too high.
+        """Offers a second UDP rate above the path's rate: a lower one than the first
+        (`offered_bps`) if that was much too high, otherwise a much higher one.
 
-        If more of the higher rate arrived, at the expense of other traffic in the same queue, looks
-        for the available rate. Otherwise offers the lower rate in many streams, which shows a queue
-        for each flow.
+        If one of the two rates got more packets through, it took them from cross traffic in the
+        same queue: then the rate that cross traffic leaves is searched. If both got the same
+        through, the lower rate is offered in many streams, which shows whether each flow has its
+        own queue.
 
         number: number of the step
-        received_bps: rate that arrived of the first one
+        received_bps: rate that arrived of the first rate
         tcp_bps: rate of the TCP step
         """
         much_too_high = offered_bps > STEEP * received_bps
@@ -333,12 +350,13 @@ class PathSteps:
     def _available(
         self, tcp_bps: float, most_bps: float, datagram_bytes: int, end: Deadline
     ) -> None:
-        """Looks for a UDP rate of which a little is lost: the rate that cross traffic leaves is a
-        little less.
+        """Searches for a UDP rate of which only a little is lost (1.5% to 5%). The rate that cross
+        traffic leaves is a little lower than this rate.
 
-        Begins with at most `most_bps`. While all rates are too high, offers the rate that arrived
-        of the last one; later, a rate between the highest that was too low and the lowest that was
-        too high.
+        The first rate is 1.1 times TCP's rate (`tcp_bps`), but at most `most_bps`. As long as every
+        rate was too high, the next one is the rate that arrived of the last one. After that, the
+        next one lies between the highest rate that was too low and the lowest rate that was too
+        high.
         """
         offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * tcp_bps, most_bps), 0.0, math.inf
         for number in range(1, AVAILABLE_TRIES + 1):
@@ -363,15 +381,20 @@ class PathSteps:
                 return
 
     def _above_s(self, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE) -> int:
-        """Returns the seconds of a UDP step with this rate, as above_s() does."""
+        """Returns how many seconds a UDP step with this rate lasts: until enough packets and RTTs
+        have passed, but at most a `share` of the time of all steps.
+        """
         packets_a_second = offered_bps / 8 / on_wire_bytes(datagram_bytes)
         return above_s(packets_a_second, self._rtt_s, self._total_s, share)
 
     def _received_bps_of_udp(
         self, name: str, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE
     ) -> float | None:
-        """Offers a UDP rate in one stream; returns the rate that arrived, with all headers, or None
-        if the step failed.
+        """Runs a step that offers a UDP rate in one stream. Returns the rate that arrived in bit/s,
+        with all headers; None if the step failed.
+
+        name: name of the step
+        share: maximum share of the time of all steps that this step takes
         """
         result = self._udp(
             name, offered_bps, 1, datagram_bytes, self._above_s(offered_bps, datagram_bytes, share)
@@ -380,8 +403,9 @@ class PathSteps:
         return None if result is None else result.received_bps * on_wire
 
     def _below(self, rate_bps: float, datagram_bytes: int, end: Deadline) -> None:
-        """Sends UDP well below the path's rate for the remaining time, which shows random loss and
-        reordering. Tries again if the first try fails at once.
+        """Runs a step that sends UDP at a quarter of the path's rate (`rate_bps`) for all of the
+        remaining time. It shows random loss and reordering. If the step fails, it is tried once
+        more.
         """
         for name in (BELOW, f"{BELOW}-again"):
             overhead_s = 1 + ENDS_WITHIN_RTTS * self._rtt_s
@@ -394,7 +418,9 @@ class PathSteps:
                 return
 
     def _tcp(self, name: str, cca: str, streams: int, seconds: int) -> _StepResult | None:
-        """Runs a step of TCP streams of one CCA, paced together to the maximum rate."""
+        """Runs a step of TCP streams with one CCA. Pacing limits all streams together to the
+        maximum rate. Returns None if the step failed.
+        """
         arguments = [
             "--parallel",
             str(streams),
@@ -418,11 +444,11 @@ class PathSteps:
         seconds: int,
         most_together: int = MOST_TOGETHER,
     ) -> _StepResult | None:
-        """Runs a step of UDP streams that offer a rate together (with Ethernet headers), spaced by
-        the qdisc fq.
+        """Runs a step of UDP streams that together offer a rate (in bit/s with Ethernet headers).
+        The qdisc fq spaces their packets. Returns None if the step failed.
 
-        `most_together` limits how many packets iperf3 hands over at once. Returns None if the step
-        failed.
+        name: name of the step
+        most_together: maximum number of packets that iperf3 hands over before it sleeps
         """
         on_wire = on_wire_bytes(datagram_bytes) / datagram_bytes
         each_bps = offered_bps / on_wire / streams
@@ -455,8 +481,11 @@ class PathSteps:
         return f"{self._label}-{name}"
 
     def _test(self, step: Step, arguments: Sequence[str], interval_s: float) -> _StepResult | None:
-        """Runs the iperf3 test of a step, and records the step. Returns None if it failed; its
-        record then has the reason.
+        """Runs the iperf3 test of a step, and adds the step to steps.json. If the test failed,
+        returns None, and the step in steps.json has the reason.
+
+        arguments: arguments of iperf3's client
+        interval_s: seconds between iperf3's reports
         """
         test = iperf3.Iperf3Test(
             self._ends, arguments, interval_s, self._folder, step.label, pid_file=self._pid_file
@@ -483,10 +512,10 @@ class PathSteps:
         return _result_of_step(client, load_json(test.receiver_output), step.seconds)
 
     def _wait_for_traffic(self, test: iperf3.Iperf3Test, streams: int) -> None:
-        """Waits for the first report of an interval, because iperf3 waits for half a minute if the
-        first datagram was lost.
+        """Waits until iperf3 has reported the first interval. Without this limit, iperf3 would wait
+        for half a minute if the first datagram was lost.
 
-        Raises GeneratorError if no traffic begins.
+        Raises GeneratorError if no traffic begins in time.
         """
         late = Deadline(STARTS_WITHIN_S + (STARTS_WITHIN_RTTS + streams) * self._rtt_s)
         while not _has_interval(test.client_output):
@@ -496,15 +525,17 @@ class PathSteps:
                 raise GeneratorError("no traffic began")
 
     def _record(self, step: Step) -> None:
-        """Adds a step to steps.json, which is written after each step."""
+        """Adds a step to the file steps.json, so that the file is complete even if a later step
+        fails.
+        """
         self._done.append(step)
         text = json.dumps([asdict(step) for step in self._done], indent=1)
         (self._folder / run_files.STEPS).write_text(text)
 
 
 def on_wire_bytes(datagram_bytes: int) -> int:
-    """Returns the size of a UDP datagram's packet with all headers, Ethernet's included, as tc
-    counts them.
+    """Returns the size of a packet with all headers, as tc counts it: the UDP datagram, and the
+    headers of UDP, IP and Ethernet.
     """
     return datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES
 
@@ -512,17 +543,20 @@ def on_wire_bytes(datagram_bytes: int) -> int:
 def above_s(
     packets_a_second: float, rtt_s: float, total_s: float, share: float = ABOVE_SHARE
 ) -> int:
-    """Returns how long a step offers a rate above the path's rate: until enough packets and RTTs
-    have passed, at most a `share` of `total_s`, the time of all steps.
+    """Returns how many seconds a step offers a rate above the path's rate: until 100,000 packets
+    and 20 RTTs have passed, but at most a `share` of `total_s`, the time of all steps.
+
+    packets_a_second: the rate that the step offers
     """
     enough_s = max(ENOUGH_PACKETS / packets_a_second, ENOUGH_RTTS * rtt_s)
     return min(round(total_s * share), math.ceil(enough_s))
 
 
 def _burst_suffix(packets_a_second: float, most: int) -> str:
-    """Returns '/16', the part of iperf3's --bitrate for the number of packets that it sends before
-    it sleeps, for high rates; '' for low ones. fq spaces these packets.
+    """Returns the part of iperf3's option --bitrate that says how many packets it sends before it
+    sleeps, such as '/16'. It is '' for low rates, at which iperf3 sends one packet at a time.
 
+    packets_a_second: the rate that iperf3 offers
     most: maximum number of packets
     """
     if packets_a_second < OFTEN_A_SECOND:
@@ -531,15 +565,20 @@ def _burst_suffix(packets_a_second: float, most: int) -> str:
 
 
 def _has_interval(output: Path) -> bool:
-    """Returns whether iperf3's output with --json-stream has the report of an interval."""
+    """Returns whether iperf3 has reported an interval in its output (the file `output`, written
+    with --json-stream).
+    """
     return output.exists() and b'"event":"interval"' in output.read_bytes().replace(
         b" ", b""
     ).replace(b"\t", b"")
 
 
 def _result_of_step(client: dict[str, Any], server: dict[str, Any], seconds: float) -> _StepResult:
-    """Returns the result of a step of this nominal duration, from the JSON of iperf3's client and
-    server.
+    """Returns what later steps need of a step's result: the rate that arrived in the second half of
+    the step, TCP's smallest RTT, and its MSS.
+
+    client, server: the JSON of iperf3's both ends
+    seconds: planned duration of the step
     """
     interval_sums = [
         interval["sum"]

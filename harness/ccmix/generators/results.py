@@ -45,8 +45,8 @@ def load_json(file: Path) -> dict[str, Any]:
 
 
 def read_json(text: str, name: str) -> dict[str, Any]:
-    """Reads iperf3's result from a text, like load_json(); `name` is the file's name for
-    messages.
+    """Reads iperf3's result from a text: one JSON object, or the lines of --json-stream. Raises
+    GeneratorError, whose message names the file `name`, if it is neither.
     """
     try:
         result = _join_json_stream(text) or foreign_json.loads(text)
@@ -58,10 +58,11 @@ def read_json(text: str, name: str) -> dict[str, Any]:
 
 
 def read_result(output: str) -> GeneratorResult:
-    """Reads the result in a command's standard output. Output of an unknown form is not an error,
-    but a result of the kind 'other'.
+    """Reads the result of a test from the standard output of the command that ran it. It may be
+    iperf3's JSON or pScheduler's. Any other output is not an error, but gives a result of the kind
+    'other'.
 
-    Raises GeneratorError if the result is JSON with a number that is not finite.
+    Raises GeneratorError if the JSON has a number that is not finite.
     """
     data = _json_object(output)
     if data is None:
@@ -83,10 +84,10 @@ def read_result(output: str) -> GeneratorResult:
 
 
 def _pscheduler_command_result(data: dict[str, Any]) -> GeneratorResult:
-    """Reads the JSON of `pscheduler task --format json`.
+    """Reads the JSON that `pscheduler task --format json` has printed.
 
-    Its `diags` has the command line of each participant (host of the test), followed by iperf3's
-    JSON.
+    Its text `diags` has a part for each participant (host that took part in the test): the command
+    line of the tool there, followed by iperf3's JSON.
     """
     if not data["succeeded"]:
         return GeneratorResult(
@@ -100,8 +101,8 @@ def _pscheduler_command_result(data: dict[str, Any]) -> GeneratorResult:
 
 
 def read_pscheduler_run(run: dict[str, Any]) -> GeneratorResult:
-    """Reads a finished run as pScheduler's REST interface returns it, with the results of each
-    participant (host of the test).
+    """Reads the result of a finished run in the form of pScheduler's REST interface, which has the
+    output of each participant (host that took part in the test).
     """
     full = run["result-full"] or ()
     texts = [participant.get("diags") for participant in full if isinstance(participant, dict)]
@@ -111,11 +112,11 @@ def read_pscheduler_run(run: dict[str, Any]) -> GeneratorResult:
 
 
 def _result_of_participants(merged: dict[str, Any], diags: Sequence[str]) -> GeneratorResult:
-    """Returns the result with the iperf3 JSON of client and server, which are found in the
-    participants' outputs.
+    """Returns the result of a test that pScheduler made. The JSON of iperf3's client and of its
+    server is found in the outputs of the participants (hosts that took part in the test).
 
     merged: pScheduler's result of the whole test
-    diags: the output of each participant's tool
+    diags: for each participant, the output of the tool that it ran
     """
     documents = [document for document in map(embedded, diags) if document]
     clients = [document for document in documents if "connecting_to" in document.get("start", {})]
@@ -133,8 +134,8 @@ def _result_of_participants(merged: dict[str, Any], diags: Sequence[str]) -> Gen
 
 
 def embedded(text: str) -> dict[str, Any] | None:
-    """Returns iperf3's JSON that follows the command line in a pScheduler participant's output;
-    None if there is none.
+    """Returns iperf3's JSON from the output of a pScheduler participant, in which it follows the
+    command line; None if there is none.
     """
     begin = text.find("\n{")
     if begin < 0:
@@ -147,8 +148,8 @@ def embedded(text: str) -> dict[str, Any] | None:
 
 
 def _server_result(client: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the server's JSON, which is in the client's with --get-server-output; None without
-    it.
+    """Returns the JSON of iperf3's server, which the client's JSON contains if the client ran with
+    --get-server-output; otherwise None.
     """
     server = client.get("server_output_json")
     return server if isinstance(server, dict) and "end" in server else None
@@ -168,8 +169,8 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _join_json_stream(text: str) -> dict[str, Any] | None:
-    """Joins the lines of iperf3's --json-stream into one object, as --json prints it; None if they
-    are not such lines.
+    """Joins the lines that iperf3 prints with --json-stream into one object, as --json prints it;
+    None if the text has other lines.
     """
     whole: dict[str, Any] = {"intervals": []}
     for line in text.splitlines():
@@ -184,6 +185,8 @@ def _join_json_stream(text: str) -> dict[str, Any] | None:
 
 
 def sentence(text: object) -> str:
-    """Shortens a text, such as an error of a tool, to one line of at most 300 characters."""
+    """Turns a text of any length, such as a tool's error, into one line of at most 300
+    characters.
+    """
     line = " ".join(str(text).split())
     return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + "…"

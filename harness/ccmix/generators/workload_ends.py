@@ -22,8 +22,8 @@ BLOCK_BYTES = 2**18
 
 
 async def send(address: str, port: int, cca: str, schedule: Path) -> None:
-    """Starts each flow of the schedule (a file with lines 'SECONDS BYTES') at its time, and waits
-    until all flows have been received.
+    """Starts each flow of a schedule at its time, and waits until all flows have been received. The
+    file `schedule` has a line 'SECONDS BYTES' for each flow.
     """
     begin = Deadline(0.0)
     async with asyncio.TaskGroup() as flows:
@@ -34,7 +34,9 @@ async def send(address: str, port: int, cca: str, schedule: Path) -> None:
 
 
 async def _send_flow(address: str, port: int, cca: str, number: int, size_bytes: int) -> None:
-    """Sends a flow over a connection of its own, and prints 'NUMBER START' before it connects."""
+    """Sends one flow over a new connection, and waits until the receiver has all of its bytes.
+    Prints 'NUMBER START' before it connects.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as flow:
         flow.setblocking(False)
         if cca != DEFAULT_CCA:
@@ -52,7 +54,7 @@ async def _send_flow(address: str, port: int, cca: str, number: int, size_bytes:
 
 
 async def receive(address: str, port: int) -> None:
-    """Receives flows, each over a connection of its own, until the process is ended."""
+    """Receives flows, each over its own connection, until the process is ended."""
     server = await asyncio.start_server(
         _receive_flow, address, port, limit=2 * BLOCK_BYTES, backlog=1024
     )
@@ -76,6 +78,9 @@ async def _receive_flow(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
 
 
 def main() -> None:
+    """Sends or receives flows, according to the command's arguments (see the top of this
+    module).
+    """
     match sys.argv[1:]:
         case ["send", address, port, cca, schedule]:
             asyncio.run(send(address, int(port), cca, Path(schedule)))

@@ -60,10 +60,15 @@ GRO = re.compile(r"^(generic-receive-offload|large-receive-offload): (on|off)", 
 
 
 def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measurement:
-    """Measures a run between connected hosts, and returns the facts that raw files lack.
+    """Measures a run between connected hosts. Returns the measurement: the facts that are not in
+    raw files, such as versions, times and counters.
 
-    The folders generators/ (output of iperf3 or the user's commands) and logs/ (samples of the
-    probes) in `folder` get the raw files. Raises CommandError or GeneratorError.
+    ends: the connections to the source, the destination, and the host that emulates delay or loss
+    programs: copies ccmix's programs to the hosts
+    folder: gets the raw files, in generators/ (output of iperf3 or the user's commands) and logs/
+        (samples of the probes)
+
+    Raises CommandError or GeneratorError.
     """
     path = run.host_path
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
@@ -140,8 +145,9 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
 
 
 def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]]:
-    """Returns the network devices that the run may change, by host. Their settings are compared
-    before and after the run, to notice a change that was not undone.
+    """Returns the network devices whose settings the run may change, by host. The settings are
+    compared before and after the run, to notice a change that was not undone. `device` is the one
+    through which the source sends.
     """
     devices: dict[RealHost, set[str]] = {ends.src: {device}}
     if path.profile_device:
@@ -156,8 +162,12 @@ def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]
 def _conditions(
     run: Run, ends: Ends, programs: HostPrograms, device: str, logs: Path
 ) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """Yields the changes that a run makes on its hosts, in the order in which to enter them: a
-    description for the log, and a context in which the change is made.
+    """Yields the changes that the run's entry makes on the hosts, such as netem, pacing, and the
+    user's commands. Each change is a pair: its description for the log, and a context that makes it
+    and undoes it at the end. The contexts are entered in this order.
+
+    device: the source's device, through which it sends
+    logs: the folder for the output of the user's commands
     """
     path = run.host_path
     if path.module_parameter:
@@ -211,8 +221,11 @@ class _TrafficRecord:
 def _traffic(
     run: Run, ends: Ends, programs: HostPrograms, watched: Watched, folder: Path, log: RunLog
 ) -> _TrafficRecord:
-    """Makes the traffic with pScheduler, the user's command or iperf3, while the probes record and
-    packets are captured.
+    """Makes the traffic of a run with pScheduler, the user's command or iperf3. Meanwhile the
+    probes record sockets and counters, and packets are captured if the entry asks for it.
+
+    watched: the addresses and the device that the probes record
+    folder: gets the raw files
     """
     path, logs = run.host_path, folder / run_files.LOGS
     capture: CaptureReport | None = None
@@ -240,15 +253,15 @@ def _traffic(
 
 
 def _ports(src: RealHost, addresses: Sequence[str]) -> tuple[int, ...]:
-    """Returns the local ports of the source's connections to the destination before the traffic, so
-    that these connections are not taken for flows of the run.
+    """Returns the local ports of connections from the source to the destination that exist before
+    the traffic. Later they are left out, because they are not flows of the run.
     """
     lines = src.run(sockets.command_to(addresses)).splitlines()
     return tuple(socket.local_port for line in lines for socket in sockets.parse(line, CCAS))
 
 
 def _addresses(host: RealHost, name: str) -> list[str]:
-    """Returns the addresses to which the host resolves a name, each once; an address resolves to
+    """Returns the IP addresses that a host finds for a name, each once; for an address, the address
     itself.
     """
     rows = host.run(["getent", "ahosts", name]).split("\n")
@@ -256,7 +269,9 @@ def _addresses(host: RealHost, name: str) -> list[str]:
 
 
 def _facts(host: RealHost) -> HostFacts:
-    """Reads what identifies a host in the results: kernel, hostname, CPUs and default CCA."""
+    """Reads from a host the facts that identify it in the results: kernel, hostname, number of CPUs
+    and default CCA.
+    """
     return HostFacts(
         name=host.name,
         kernel=host.read("/proc/sys/kernel/osrelease").strip(),
@@ -267,8 +282,8 @@ def _facts(host: RealHost) -> HostFacts:
 
 
 def _ping(src: RealHost, path: HostPath) -> tuple[float, ...]:
-    """Pings the destination before the traffic. Returns round-trip times in seconds; empty if it
-    does not answer pings.
+    """Pings the destination from the source before the traffic. Returns the round-trip times in
+    seconds; empty if the destination does not answer pings.
     """
     argv = [
         "ping",
@@ -289,8 +304,8 @@ def _ping(src: RealHost, path: HostPath) -> tuple[float, ...]:
 
 
 def _bpf_ccas(src: RealHost, path: HostPath, programs: HostPrograms) -> dict[str, BpfCca] | None:
-    """Asks ccmix-cca which CCAs the sender's kernel has as BPF programs. None if it has none, or if
-    the login may not ask.
+    """Returns the CCAs that the source's kernel has as BPF programs, by name; ccmix-cca lists them.
+    None if there are none, or if the login may not ask for them.
     """
     try:
         program = programs.cca_on(src) if to_ask_about(src, path) else None
@@ -302,8 +317,9 @@ def _bpf_ccas(src: RealHost, path: HostPath, programs: HostPrograms) -> dict[str
 
 
 def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:
-    """Returns whether GRO and LRO are on where netem drops packets, by 'host device feature'. They
-    would join packets before netem sees them, and it would drop several at once.
+    """Returns whether GRO and LRO are on at the devices where netem drops packets, by 'host device
+    feature'. If they are on, netem gets several packets joined into one, and drops all of them
+    together. Returns {} if netem drops nothing.
     """
     if not (path.netem and path.netem.loss and path.netem_at and ends.netem):
         return {}
@@ -315,8 +331,9 @@ def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:
 
 
 def _counters(path: HostPath, ends: Ends, device: str) -> Counters:
-    """Reads the kernel's counters, which are compared before and after the traffic: qdiscs of the
-    sending device and of devices with netem, TCP of source and destination, and drops (softnet).
+    """Reads counters of the kernel, which are compared before and after the traffic: those of the
+    qdiscs of the sending device and of devices with netem, of TCP at source and destination, and of
+    packets that the hosts dropped (softnet_stat).
     """
     qdiscs = {"sender-queue": qdisc_counters(ends.src, device)}
     if path.netem_at and ends.netem and path.netem:

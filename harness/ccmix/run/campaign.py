@@ -68,10 +68,13 @@ class LocalExecutor:
 
     @property
     def slots(self) -> int:
+        """Returns how many runs it makes at the same time."""
         return self._slots
 
     async def make(self, attempt: Attempt) -> FinishedRun:
-        """Measures the run, and then makes its tables in a thread. See Executor."""
+        """Measures the run on this machine, and then makes its tables in a thread. Returns the
+        content of run.json. For errors, see Executor.make().
+        """
         attempt.began()
         measured = await self._machine.measure(attempt.started, attempt.folder.begin())
         execution = replace(measured.execution, retries=attempt.failures, measured_s=time.time())
@@ -80,12 +83,14 @@ class LocalExecutor:
         )
 
     async def close(self) -> None:
+        """Ends commands and connections that were kept from run to run."""
         await self._machine.close()
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Calls a function in a thread and returns its result. If this is cancelled, it still waits for
-    the function's end, so that nobody removes files that the function is writing.
+    """Calls a function in a thread and returns its result. If the task that awaits it is cancelled,
+    it still waits until the function has ended, so that nobody removes files that the function is
+    writing. Then it raises CancelledError.
     """
     called = asyncio.ensure_future(asyncio.to_thread(function))
     try:
@@ -101,8 +106,9 @@ async def in_thread(function: Callable[[], T]) -> T:
 def concluded(
     run: Run, folder: RunFolder, measurement: Measurement, execution: Execution
 ) -> FinishedRun:
-    """Makes tables, metrics and verdict of a measured run, and finishes its folder. Any thread may
-    call it. The code that makes tables is imported with the first call, as it loads slowly.
+    """Makes the tables, the metrics and the verdict of a measured run, and gives its folder the
+    final name. Any thread may call this. The code that makes tables is imported with the first
+    call, because it takes long to load.
     """
     with IMPORTING:
         from ccmix.run.conclude import conclude  # noqa: PLC0415  # needs Polars: not before the first run
@@ -136,13 +142,13 @@ class Outcome:
 
 
 def missing(campaign: Campaign) -> list[Run]:
-    """Returns the planned runs that have no finished folder yet, which are still to be made."""
+    """Returns the planned runs that are still to be made, because they have no finished folder."""
     return [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
 
 
 def put_damaged_aside(campaign: Campaign) -> Iterator[str]:
     """Renames the folders of runs whose run.json can't be read, so that these runs are made again.
-    Yields a sentence about each for the user.
+    Yields a sentence for the user about each of these runs.
     """
     for run, error in campaign.damaged():
         aside = RunFolder.of(campaign.outdir, run).put_aside()
@@ -152,10 +158,11 @@ def put_damaged_aside(campaign: Campaign) -> Iterator[str]:
 async def run_all(
     campaign: Campaign, runs: Sequence[Run], executor: Executor, watcher: Watcher
 ) -> None:
-    """Makes the given runs of a campaign, as many at a time as the executor accepts.
+    """Makes the given runs of a campaign, as many at the same time as the executor accepts, and
+    tells the watcher about each.
 
-    A failed run is reported to the watcher and leaves its partial folder with the logs; other runs
-    continue. When cancelled, runs in progress are abandoned and leave nothing.
+    A run that fails leaves a partial folder with its logs, and the other runs continue. If this
+    task is cancelled, runs in progress are given up, and leave nothing.
     """
     work = _Work(campaign, executor, watcher)
     waiting = iter(runs)
@@ -173,7 +180,9 @@ class _Work:
     """
 
     def __init__(self, campaign: Campaign, executor: Executor, watcher: Watcher) -> None:
-        """Counts what earlier runs of the campaign have taken from the budgets of their entries."""
+        """Prepares the work. If entries have a budget of bytes (`rate-budget`), counts the bytes
+        that earlier runs of the campaign have sent.
+        """
         self._campaign = campaign
         self._executor = executor
         self._watcher = watcher
@@ -183,8 +192,8 @@ class _Work:
                 self._spend(finished)
 
     async def take(self, waiting: Iterator[Run]) -> None:
-        """Makes one run after the other until none is left. Several tasks share `waiting`, so each
-        run is made once.
+        """Makes runs one after the other until none is left. Several tasks take their runs from the
+        same iterator `waiting`, so each run is made once.
         """
         previous: Run | None = None
         for run in waiting:
@@ -198,8 +207,9 @@ class _Work:
             previous = run
 
     async def _make_with_retries(self, run: Run, folder: RunFolder) -> Outcome:
-        """Makes a run, and again after a failure, as often as its entry allows. Waits for the
-        entry's time window before each try, and skips the run if its budget is used up.
+        """Makes a run. If it fails, it is tried again as often as its entry allows (`retries`).
+        Before each try, waits for the entry's time window. If the entry's budget of bytes is used
+        up, the run is skipped.
         """
         retries, pause_s = (
             (run.path.retries, run.path.pause_s) if isinstance(run.path, HostPath) else (0, 0.0)
@@ -240,8 +250,8 @@ class _Work:
         return Outcome("failed", tuple(failures))
 
     async def _wait_for_window(self, run: Run, path: HostPath) -> None:
-        """Waits until the run fits into the daily time window of its entry, if there is one, and
-        tells the watcher so. Looks at the clock again and again, because it may be changed.
+        """Waits until the run fits into the daily time window of its entry, if it has one, and
+        tells the watcher so. The clock is read every 30 s, because somebody may set it.
         """
         if not path.time_window:
             return
@@ -256,8 +266,9 @@ class _Work:
             now = datetime.datetime.now(datetime.UTC)
 
     def _capped(self, run: Run) -> Run:
-        """Returns the run with the number of bytes after which it must end, so that its entry stays
-        within its budget.
+        """Returns the run with a limit (`cap_bytes`): the bytes that are left in its entry's
+        budget, after which the run must end. A run on an emulated path has no budget and stays the
+        same.
         """
         if not isinstance(run.path, HostPath):
             return run
@@ -266,14 +277,16 @@ class _Work:
         )
 
     async def _make_once(self, attempt: Attempt) -> Outcome:
-        """Makes one try of a run; returns its verdict as an outcome."""
+        """Makes a run once, counts the bytes that it has sent, and returns its verdict as an
+        outcome.
+        """
         finished = await self._executor.make(attempt)
         self._spend(finished)
         reasons = tuple(finding.detail for finding in finished.verdict.reasons)
         return Outcome(finished.verdict.status, (*reasons, *finished.execution.diagnostics))
 
     def _spend(self, finished: FinishedRun) -> None:
-        """Takes the bytes that a finished run has sent from the budget of its entry."""
+        """Counts the bytes that a finished run has sent against the budget of its entry."""
         assert finished.ended_s is not None
         self._budget.add(
             finished.run.entry,
@@ -289,8 +302,9 @@ def _has_budget(run: Run) -> bool:
 
 
 def _stretched(finished: FinishedRun) -> float:
-    """Returns how many times longer the next run of the entry may take than this one: more than 1
-    if this one ended early because its goodput no longer changed.
+    """Returns how many times longer the entry's next run may take than this one. The factor is more
+    than 1 if this run ended early because its goodput no longer changed: maximum duration / its own
+    duration.
     """
     traffic = finished.run.traffic
     if finished.settled_after_s is None:
@@ -299,8 +313,8 @@ def _stretched(finished: FinishedRun) -> float:
 
 
 def _bytes_sampled(folder: Path) -> int:
-    """Returns how many bytes a failed run has sent, according to the probes' samples in its folder.
-    They count in the budget, too.
+    """Returns how many bytes a failed run has sent, according to the probes' samples in its folder,
+    because they count against the entry's budget, too.
     """
     with IMPORTING:
         from ccmix.analysis.tables import bytes_sampled  # noqa: PLC0415  # needs Polars: not before a run

@@ -35,8 +35,11 @@ NOT_UNDERSTOOD = (
 def conclude(
     run: Run, folder: archive.RunFolder, measurement: Measurement, execution: Execution
 ) -> FinishedRun:
-    """Reads the raw files of a measured run, and writes its tables, the measurement and run.json
-    into its folder, which then gets its final name. Returns the content of run.json.
+    """Turns the raw files in the folder of a measured run into tables, metrics and a verdict, and
+    writes these and run.json. The folder then gets its final name. Returns the content of run.json.
+
+    measurement: facts that are not in the raw files, such as counters
+    execution: how the run was made, for example how long it took
 
     Raises GeneratorError if a raw file can't be understood.
     """
@@ -93,9 +96,10 @@ class _Converted:
 
 def _packets(run: Run, folder: Path) -> _Converted:
     """Turns the packet capture of a run, if there is one, into the tables packets.parquet and
-    connections.parquet.
+    connections.parquet. Returns why they are incomplete, if they are.
 
-    Packets are counted per span of time: the run's interval if it is shorter than the usual span.
+    packets.parquet counts packets in intervals: those of the run, if they are shorter than the
+    usual ones.
     """
     capture = folder / run_files.CAPTURE
     if not capture.exists():

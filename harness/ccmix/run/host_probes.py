@@ -30,7 +30,7 @@ class RunLog:
         self._file = file
 
     def __call__(self, text: str) -> None:
-        """Appends a line."""
+        """Appends a line with the present time to the log."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         with open_to_append(self._file) as out:
             out.write(f"{now} {text}\n".encode(errors="replace"))
@@ -71,15 +71,15 @@ class HostPrograms:
         self._refused: WeakKeyDictionary[RealHost, str | None] = WeakKeyDictionary()
 
     def iperf3_on(self, host: RealHost) -> str:
-        """Returns the path of ccmix's patched iperf3 on the host, where it is copied first if it is
-        not there yet. Raises CommandError.
+        """Returns the path of ccmix's patched iperf3 on the host. If iperf3 is not there yet, it is
+        copied first. Raises CommandError.
         """
         assert self._iperf3
         return self._path_on(host, self._iperf3, "iperf3")
 
     def sockmon_on(self, host: RealHost) -> str:
-        """Returns the path of ccmix-sockmon on the host, after a first try whether it works there.
-        Raises ProbeRefused if it does not, and HostLost.
+        """Returns the path of ccmix-sockmon, which samples sockets, on the host. It is copied and
+        tried the first time. Raises ProbeRefused if it does not work there, and HostLost.
         """
         if host not in self._refused:
             self._refused[host] = self._refusal(host)
@@ -88,17 +88,21 @@ class HostPrograms:
         return self._path_on(host, self._sockmon, "ccmix-sockmon")
 
     def rtt_on(self, host: RealHost) -> str:
-        """Returns the path on the host of ccmix-rtt, which pings. Raises CommandError."""
+        """Returns the path of ccmix-rtt, the RTT probe, on the host. It is copied first if it is
+        not there yet. Raises CommandError.
+        """
         return self._path_on(host, self._rtt, "ccmix-rtt")
 
     def cca_on(self, host: RealHost) -> CcaProgram | None:
-        """Returns ccmix-cca, which loads CCAs as BPF programs, on the host; None if this machine
-        does not have the program. Raises CommandError.
+        """Returns ccmix-cca, which loads CCAs as BPF programs, on the host. It is copied first if
+        it is not there yet. None if this machine does not have the program. Raises CommandError.
         """
         return CcaProgram(host, self._path_on(host, self._cca, "ccmix-cca")) if self._cca else None
 
     def _refusal(self, host: RealHost) -> str | None:
-        """Returns why the host can't run ccmix-sockmon; None if it can. Raises HostLost."""
+        """Returns the reason why the host can't run ccmix-sockmon, which is tried there; None if it
+        can. Raises HostLost.
+        """
         try:
             binary = self._path_on(host, self._sockmon, "ccmix-sockmon")
         except HostLost:
@@ -108,8 +112,8 @@ class HostPrograms:
         return sockmon.refusal(host, [binary, "--sockets", "--counters", "--cpu"])
 
     def _path_on(self, host: RealHost, program: Path, name: str) -> str:
-        """Returns the program's path on the host, and copies it there first if it is not there yet.
-        Raises CommandError.
+        """Returns the path of a program on the host. The program, a file of this machine, is copied
+        first if it is not there yet; `name` is its file name there. Raises CommandError.
         """
         if host.is_this_machine:
             return str(program)
@@ -151,10 +155,15 @@ class Recording:
 def recorded_hosts(
     run: Run, by_role: Mapping[str, RealHost], programs: HostPrograms, watched: Watched, logs: Path
 ) -> Iterator[Recording]:
-    """Records into files in `logs` until the context ends, which is around the traffic.
+    """Records the hosts of a run until the context ends, into files in the folder `logs`. Yields
+    what is needed to read these files later.
 
-    On each host it samples TCP counters, processors, the run's processes and the sockets to the
-    other host; on src also the queue of the sending device. Raises CommandError.
+    On each host it samples TCP counters, the load of the processors, the run's processes, and the
+    sockets that connect it with the other host. On the source it also samples the queue of the
+    sending device, and pings the destination if the entry asks for it. Raises CommandError.
+
+    by_role: the hosts by 'src' and 'dst'
+    watched: the addresses of sockets, and the sending device
     """
     recording = Recording(
         series=SeriesNames(sockets={"": "sender"}, queues={f"/{watched.device}": "sender-queue"}),
@@ -204,11 +213,12 @@ def recorded_hosts(
 def _bpf_prefix(
     run: Run, host: RealHost, programs: HostPrograms, recording: Recording
 ) -> list[str]:
-    """Returns the words to put before ccmix-sockmon's command so that it reads through BPF the
-    internal states of CCAs and the values of sockets.
+    """Returns the words to put before ccmix-sockmon's command, so that BPF programs give it the
+    inner states of CCAs and the values of sockets. This needs root.
 
-    This needs root. It is empty if no CCA is a BPF program, unless root samples often. If it does
-    not work, it is empty, too: the reason is added to `recording`, and netlink gives the values.
+    Returns [] if it is not worth the time for loading them: no CCA is a BPF program, and sockets
+    are sampled less often than every 10 ms or not by root. Also returns [] if it does not work.
+    Then a diagnostic is added to `recording`, and netlink gives the values of sockets.
     """
     ccas = to_ask_about(host, run.host_path)
     wanted = ccas or (run.traffic.interval_s <= OFTEN_S and is_root(host))
@@ -230,10 +240,11 @@ def _bpf_prefix(
 
 
 def _wait_until_it_records(process: Process, stream: Path) -> None:
-    """Waits until the probe has written the header of its output, so that the traffic does not
-    begin before it records: a busy host takes 0.1 s to load BPF programs.
+    """Waits until a probe has begun to record, so that the traffic does not begin earlier: the
+    probe has then written the header of its output (the file `stream`). A busy host takes 0.1 s to
+    load BPF programs.
 
-    Does not raise an error if the probe fails, because that is noticed at its end anyway.
+    If the probe fails, this raises no error, because the failure is noticed when the probe ends.
     """
     deadline = Deadline(STARTS_WITHIN_S)
     while (
@@ -245,8 +256,8 @@ def _wait_until_it_records(process: Process, stream: Path) -> None:
 
 
 def _sockmon_options(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
-    """Returns the options of ccmix-sockmon that say what it samples on the host with this role, and
-    how often.
+    """Returns the options of ccmix-sockmon: what it samples on this host, and how often. `role` is
+    'src' or 'dst', and `watched` has the addresses of sockets to sample and the sending device.
     """
     cores = run.host_path.mpstat_cores
     cpu = "--cpu" if sampler.are_all_cores(cores) else f"--cpu={cores}"
@@ -265,8 +276,8 @@ def _sockmon_options(run: Run, role: str, host: RealHost, watched: Watched) -> l
 
 
 def refused(host: RealHost, command: Sequence[str]) -> bool:
-    """Returns whether this command of ccmix-rtt fails without root: some kernels let only root send
-    pings. It tries with a single short ping.
+    """Returns whether a command of ccmix-rtt, which pings, must run as root: some kernels let only
+    root send pings. The command is tried with a single short ping.
     """
     try:
         host.run([command[0], "--duration=10ms", "--timeout=10ms", *command[1:]])
@@ -278,5 +289,8 @@ def refused(host: RealHost, command: Sequence[str]) -> bool:
 
 
 def _fallback_commands(role: str, watched: Watched) -> dict[str, Sequence[str]]:
+    """Returns the commands that sample a host which can't run ccmix-sockmon: ss for the source's
+    sockets, and a command that reads /proc/stat. They are given by the name of their output file.
+    """
     of_sockets = {"sockets": sockets.command_to(watched.addresses["src"])} if role == "src" else {}
     return {**of_sockets, f"processors-{role}": sampler.PROC_STAT}

@@ -64,8 +64,8 @@ class Scheduled:
         return self.slot.begins_s
 
     def finish(self, generators: Path) -> ToolFacts:
-        """Waits for pScheduler's result, writes it to the folder `generators`, and returns its
-        facts about the tool. Raises GeneratorError.
+        """Waits until pScheduler has the result of the run, and writes it into the folder
+        `generators`. Returns the facts about the tool that made the traffic. Raises GeneratorError.
         """
         try:
             self.slot.finish(self.run.host_path.timeout_s)
@@ -83,8 +83,8 @@ class Scheduled:
 
 
 def _facts(record: Mapping[str, Any]) -> PschedulerFacts:
-    """Picks from pScheduler's record of a run the facts that are kept: its task, URL, times,
-    participants and clocks. A value of an unexpected type becomes None.
+    """Picks the facts to keep from pScheduler's record of a run: task, URL, times, participants and
+    clocks. A value of an unexpected type is left out (None).
     """
     run = record["run"]
 
@@ -107,8 +107,8 @@ def _facts(record: Mapping[str, Any]) -> PschedulerFacts:
 
 
 def _clock(clock: Mapping[str, Any]) -> PschedulerClock:
-    """Picks from pScheduler's record what it says about the clock of a host; None if it is missing
-    or of an unexpected type.
+    """Picks the facts to keep from pScheduler's report on the clock of a host. A value that is
+    missing or of an unexpected type becomes None.
     """
     synchronized = clock.get("synchronized")
 
@@ -134,7 +134,9 @@ def _clock(clock: Mapping[str, Any]) -> PschedulerClock:
 
 
 def _diags(run: dict[str, Any]) -> Iterator[str]:
-    """Yields the diagnostic texts of a run's results; the tool's command is their first line."""
+    """Yields for each participant (host of the test) the diagnostic text in pScheduler's result.
+    Its first line is the command of the tool that ran there.
+    """
     for result in run["result-full"] or ():
         if isinstance(result, dict) and isinstance(result.get("diags"), str):
             yield result["diags"]
@@ -142,8 +144,8 @@ def _diags(run: dict[str, Any]) -> Iterator[str]:
 
 @contextmanager
 def scheduled(run: Run, tasks: Tasks, log: RunLog) -> Iterator[Scheduled]:
-    """Schedules the run with pScheduler, within the entry's time window, and yields when it is
-    about to begin. Cancels pScheduler's task if the context fails.
+    """Schedules the run with pScheduler, so that it ends within the entry's time window. The
+    context begins shortly before the run. If the context fails, pScheduler's task is cancelled.
     """
     window = run.host_path.time_window
     latest_s = latest_end_s(window, time.time()) - run.traffic.total_s - SLOT_S if window else None
@@ -152,9 +154,8 @@ def scheduled(run: Run, tasks: Tasks, log: RunLog) -> Iterator[Scheduled]:
 
 
 def measure_unseen(run: Run, tasks: Tasks, folder: Path) -> Measurement:
-    """Measures a run that pScheduler makes between hosts on which ccmix has no shell. Everything
-    that is known about them is pScheduler's report, written to `folder`.
-
+    """Measures a run that pScheduler makes between hosts to which ccmix can't log in. All results
+    are from pScheduler's report, which is written to `folder`. `tasks` posts pScheduler's tasks.
     Raises GeneratorError.
     """
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
@@ -181,7 +182,9 @@ def measure_unseen(run: Run, tasks: Tasks, folder: Path) -> Measurement:
 
 
 def is_this_machine(name: str) -> bool:
-    """Returns whether the name is one of this machine, so that a socket can bind to its address."""
+    """Returns whether a host name means this machine. It does if a socket can bind to one of the
+    name's addresses.
+    """
     try:
         candidates = socket.getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
     except OSError:
@@ -221,11 +224,16 @@ class Ends:
 
 
 def run_commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path) -> ToolFacts:
-    """Makes the traffic with the user's commands: the src-cmd `src_line`, and the dst-cmd if there
-    is one. A command that continues from run to run is only measured for the run's time.
+    """Makes the traffic of a run with the user's commands: the src-cmd `src_line`, and the dst-cmd
+    on the destination if the entry has one. If the src-cmd continues from run to run, only waits
+    for the run's time while it sends.
 
-    `device` is the sending one, by whose counter a budget of bytes ends the command. Raises
-    GeneratorError or CommandError.
+    ends: the connected hosts
+    device: the source's sending device. If the entry has a budget of bytes, this device's counter
+        says when it is used up, and the src-cmd is ended.
+    folder: gets the outputs and logs
+
+    Raises GeneratorError or CommandError.
     """
     path, logs = run.host_path, folder / run_files.LOGS
     commands = tuple(Command("", line) for line in (src_line, path.commands.dst) if line)
@@ -263,8 +271,9 @@ def run_commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path)
 
 @contextmanager
 def _ended_by_budget(path: HostPath, errors: Path) -> Iterator[None]:
-    """Replaces the error of a command that was ended because it has sent the bytes that are left in
-    the run's budget: then the error says so. `errors` is the command's standard error.
+    """Gives a better error for a command that fails in the context because ccmix has ended it at
+    the limit of the entry's budget of bytes: a GeneratorError that says so. `errors` is the file
+    with the command's standard error.
     """
     try:
         yield
@@ -276,10 +285,14 @@ def _ended_by_budget(path: HostPath, errors: Path) -> Iterator[None]:
 def run_iperf3(
     run: Run, ends: Ends, programs: HostPrograms, device: str, generators: Path
 ) -> ToolFacts:
-    """Makes the traffic with iperf3, and starts its server on the destination if ccmix has a shell
-    there. Raises GeneratorError, for example if the port is in use, or CommandError.
+    """Makes the traffic of a run with iperf3. If ccmix has a shell on the destination, it starts
+    iperf3's server there; otherwise a server must run already.
 
-    `device` is the sending one, by whose counter a budget of bytes ends the test.
+    device: the source's sending device. If the entry has a budget of bytes, this device's counter
+        says when it is used up, and the test is ended.
+    generators: the folder for iperf3's output
+
+    Raises CommandError or GeneratorError, for example if the port is in use.
     """
     path = run.host_path
     src_iperf3 = programs.iperf3_on(ends.src)
@@ -339,8 +352,9 @@ def _run_steps(
     programs: HostPrograms,
     generators: Path,
 ) -> tuple[Command, ...]:
-    """Measures the properties of the path (rate, buffer, ...) in several short steps with iperf3
-    and ccmix-rtt. Returns the commands of both ends.
+    """Measures the properties of the path (rate, buffer and others) in several short steps with
+    iperf3 and ccmix-rtt. Returns the commands that were run on both ends. Results go into the
+    folder `generators`.
     """
 
     def start_rtt(

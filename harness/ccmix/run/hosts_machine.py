@@ -47,9 +47,13 @@ class HostsMachine:
     def __init__(
         self, hosts: Hosts, programs: HostPrograms, logs: Path, tell: Callable[[str], None]
     ) -> None:
-        """Takes the pool of connections, and the programs for the hosts. The folder `logs` gets the
-        output of commands that run longer than one run. `tell` is called with sentences for the
-        user if something is left on a host when a run is given up.
+        """Prepares the machine, without connecting to any host.
+
+        hosts: the pool of connections
+        programs: copies ccmix's programs to the hosts
+        logs: folder for the output of commands that last longer than a run
+        tell: is called with a sentence for the user if a run is given up and leaves something on a
+            host
         """
         self._tell = tell
         self._programs = programs
@@ -59,8 +63,8 @@ class HostsMachine:
         self._greeted: WeakSet[RealHost] = WeakSet()  # connections that were not lost
 
     async def measure(self, run: Run, folder: Path) -> Measured:
-        """Measures a run in a thread, with its raw files in `folder`. See Machine. Raises Skipped,
-        CommandError or GeneratorError.
+        """Measures a run in a thread, and adds how long it took. The folder gets the raw files.
+        Raises Skipped, CommandError or GeneratorError.
         """
         begin = asyncio.get_running_loop().time()
         measurement = await self._in_a_thread(self._measure, run, folder)
@@ -72,8 +76,9 @@ class HostsMachine:
         await self._in_a_thread(self._close)
 
     async def _in_a_thread(self, function: Any, *arguments: Any) -> Any:
-        """Calls a function that blocks, in a thread. If this task is cancelled meanwhile, it cuts
-        the connections to the hosts, and their agents then undo all changes.
+        """Calls a blocking function in a thread. If this task is cancelled meanwhile, the
+        connections to the hosts are cut: then the function fails soon, and the agents on the hosts
+        undo all changes.
         """
         task = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
         try:
@@ -87,8 +92,8 @@ class HostsMachine:
             raise
 
     def _measure(self, run: Run, folder: Path) -> Measurement:
-        """Measures a run, in a thread. With the first run of an entry, it ends what has lasted for
-        the entry before.
+        """Measures a run; called in a thread. If the run is the first of its entry, first ends
+        commands and settings that have lasted for the previous entry.
         """
         if run.entry != self._entry.name:
             self._entry.close()
@@ -111,8 +116,9 @@ class HostsMachine:
             ) from error
 
     def _between_hosts(self, run: Run, folder: Path, src: str) -> Measurement:
-        """Connects to the hosts of a run, starts what lasts for the entry, and measures the run.
-        `src` is the host on which the sender's commands run. Raises Skipped.
+        """Connects to the hosts of a run, starts the commands and settings that last for the whole
+        entry, and measures the run. `src` is the host on which the sender's commands run. Raises
+        Skipped if the destination does not answer.
         """
         path = run.host_path
         diagnostics: list[str] = []
@@ -134,8 +140,9 @@ class HostsMachine:
         return replace(measurement, diagnostics=(*diagnostics, *measurement.diagnostics))
 
     def _host(self, name: str, path: HostPath, diagnostics: list[str]) -> RealHost:
-        """Connects to a host if needed. If ccmix was killed there before, the agent has undone its
-        changes when it started: a sentence on each is then added to `diagnostics`.
+        """Returns the connection to a host, which is made if there is none yet. If ccmix was killed
+        on this host before, its agent has now undone the changes that were left: a sentence on each
+        of them is added to `diagnostics`.
         """
         host = self._hosts.get(parse_host(name), path.connect_timeout_s)
         if host not in self._greeted:
@@ -145,7 +152,9 @@ class HostsMachine:
         return host
 
     def _close(self) -> None:
-        """Ends what lasts for the present entry; the next run begins a new one."""
+        """Ends commands and settings that last for the present entry. The next run begins a new
+        entry.
+        """
         self._entry.close()
         self._entry = _Entry("", self._tell)
 
@@ -153,15 +162,16 @@ class HostsMachine:
 def _loaded(
     _: RealHost, program: CcaProgram, cca: str, for_users: bool, __: Path
 ) -> AbstractContextManager[None]:
-    """Returns the context in which a CCA is loaded; it has the arguments that _Entry._once()
-    passes.
+    """Returns the context in which a CCA is loaded as a BPF program. _Entry._once() calls it, which
+    also passes the host and the folder of logs; they are not needed here.
     """
     return program.loaded(cca, for_users)
 
 
 def _shell_host(run: Run) -> str | None:
-    """Returns the host on which the sender's commands run; None if ccmix has no shell there, and
-    only pScheduler can make the run.
+    """Returns the host on which ccmix runs the sender's commands: the source, or this machine if
+    they are the same. None if ccmix can't log in to the source: then only pScheduler can make the
+    run.
     """
     src = run.host_path.src
     if run.has_shell:
@@ -176,7 +186,9 @@ class _Entry:
     """
 
     def __init__(self, name: str, tell: Callable[[str], None]) -> None:
-        """Starts nothing. `tell` gets sentences about what a given-up run leaves in pScheduler."""
+        """Prepares an entry, without starting anything. `tell` is called with a sentence for the
+        user if a run is given up and its task may be left in pScheduler.
+        """
         self.name = name
         # by address: the reason why it doesn't answer, or None
         self._silent: dict[str, str | None] = {}
@@ -186,8 +198,8 @@ class _Entry:
         self._begun: dict[tuple[str, RealHost], Any] = {}  # by purpose and connection
 
     def check(self, src: RealHost, path: HostPath) -> None:
-        """Checks whether a destination answers, once per entry and destination. Raises Skipped if
-        it does not, so that no traffic is sent there.
+        """Raises Skipped if the destination of a path does not answer, so that no traffic is sent
+        there. Each destination is tried only once per entry.
         """
         address = path.dst.address
         if address not in self._silent:
@@ -198,11 +210,12 @@ class _Entry:
     def begin(
         self, ends: host_traffic.Ends, run: Run, programs: HostPrograms, logs: Path
     ) -> host_traffic.Ends:
-        """Starts what lasts for the entry and has not started yet: CCAs, and the user's commands
-        before all runs, on the destination, and on the source if that continues from run to run.
+        """Starts what lasts for the whole entry, unless it runs already: loaded CCAs, the user's
+        command before all runs, and those commands on the destination and the source that continue
+        from run to run.
 
-        Returns the hosts, with the source's continuing command if there is one. After a lost
-        connection, everything on that host has ended and is started again.
+        Returns `ends`, the hosts of the run, with the source's continuing command if there is one.
+        After a lost connection, everything on that host has ended, and is started again.
         """
         path, src_command = run.host_path, run.traffic.command
         commands, dst_logs = path.commands, logs / file_name(path.dst.name)
@@ -235,16 +248,18 @@ class _Entry:
         return ends
 
     def close(self) -> None:
-        """Ends what lasts for the entry, and undoes its settings on the hosts."""
+        """Ends everything that lasts for the entry, and undoes its settings on the hosts."""
         self.tasks.close()
         with contextlib.suppress(CommandError):  # after a lost connection, its agent has done this
             self._kept.close()
 
     def _once(self, purpose: str, host: RealHost, logs: Path, start: Any, *arguments: Any) -> Any:
-        """Enters the context `start(host, *arguments, logs)` unless it has been entered for this
-        purpose on this connection before, and returns its value. It lasts until close().
+        """Enters the context `start(host, *arguments, logs)` on the first call for a purpose and a
+        connection, and returns the context's value. Later calls return the same value; if it is a
+        command that has ended meanwhile, the context is entered again. All contexts last until
+        close().
 
-        A command that has ended meanwhile is started again.
+        purpose: what it is for, such as 'pre' or 'cca-load bbr3'
         """
         begun = self._begun.get((purpose, host))
         if begun is None or (isinstance(begun, AgentProcess) and begun.gone()):

@@ -61,10 +61,14 @@ Log = Callable[[str], None]
 
 
 def cancel_task(server: PschedulerServer, path: str, key: str) -> str | None:
-    """Cancels a task with all its runs, and tries again for 20 s while the server is busy. Returns
-    the reason of a failure, or None. An interruption of the campaign doesn't stop it.
+    """Cancels a pScheduler task with all its runs. While the server is busy or can't be reached, it
+    tries again for 20 s. Returns the reason if the task was not cancelled, otherwise None. A task
+    that is gone counts as cancelled.
 
-    `path` is the task's below /pscheduler/, and `key` is the secret that it was posted with.
+    path: path of the task below /pscheduler/
+    key: the secret with which the task was posted
+
+    Ctrl-C does not interrupt it.
     """
     uninterrupted = server.free()
     deadline = Deadline(CANCELS_WITHIN_S)
@@ -90,9 +94,10 @@ def cancel_task(server: PschedulerServer, path: str, key: str) -> str | None:
 
 def find_posted_task(server: PschedulerServer, identity: str) -> str | None:
     """Returns the path of the task that was posted with this identity; None if there is none.
+    Raises PschedulerError.
 
-    The identity is a UUID of ccmix in the task's reference, and finds a task whose path we don't
-    know. Raises PschedulerError.
+    ccmix gives each task an identity (a UUID) when it posts it, so that the task can be found even
+    if the server's answer, which has the path, was lost.
     """
     query = {"json": json.dumps({"reference": {"ccmix": {"id": identity}}})}
     for url in server.free().get_patiently("tasks", Deadline(CANCELS_WITHIN_S), query):
@@ -101,10 +106,10 @@ def find_posted_task(server: PschedulerServer, identity: str) -> str | None:
 
 
 def path_of(server: PschedulerServer, url: object) -> str:
-    """Returns the path below /pscheduler/ of the URL of a task or a run. The URL's host may be
-    another name of the server than ours.
+    """Returns the part of a URL that follows /pscheduler/: the path of a task or of a run. The host
+    in the URL is ignored, because the server may use another name for itself than we do.
 
-    Raises PschedulerError if it is not such a URL.
+    Raises AnswerNotUnderstood, a PschedulerError, if it is not the URL of a task or a run.
     """
     _, separator, path = str(url).partition("/pscheduler/")
     if not separator or not path.startswith("tasks/") or "?" in path:
@@ -122,17 +127,21 @@ class TaskRecord:
     def __init__(
         self, server: PschedulerServer, identity: str, key: str, folder: Path | None = None
     ) -> None:
-        """Writes the record of a task that is about to be posted, into `folder` or the state
+        """Writes the record of a task that is about to be posted, so that the task can be cancelled
+        even if this process is killed. It is written into `folder`, by default ccmix's state
         folder. Raises OSError.
+
+        identity: the UUID by which the task can be found
+        key: the secret with which the task can be cancelled
         """
         folder = folder or state_folder()
         private_folder(folder)
         self._path = folder / PATTERN.replace("*", str(uuid.uuid4()))
-        unlocked = self._path.with_suffix(
+        new_file = self._path.with_suffix(
             ".new"
         )  # cancel_left() must not find it before it is locked
         self._file: IO[bytes] = os.fdopen(
-            os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", 0
+            os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", 0
         )
         first_line = {
             "host": host_id(),
@@ -143,17 +152,17 @@ class TaskRecord:
         }
         try:
             try_lock(self._file)
-            with naming(unlocked):
+            with naming(new_file):
                 self._write(first_line)
-            unlocked.rename(self._path)
+            new_file.rename(self._path)
         except OSError:
-            unlocked.unlink()
+            new_file.unlink()
             self._file.close()
             raise
 
     def posted(self, path: str) -> None:
-        """Adds the task's path below /pscheduler/. If that fails, the task is still found by its
-        identity.
+        """Adds the path of the posted task to the record. If the path can't be written, `ccmix
+        restore` can still find the task by its identity.
         """
         with contextlib.suppress(OSError):
             self._write({"path": path})
@@ -164,7 +173,7 @@ class TaskRecord:
         self._file.close()
 
     def leave(self) -> None:
-        """Keeps the record but unlocks it, so that `ccmix restore` cancels the task."""
+        """Keeps the record, but gives up its lock, so that `ccmix restore` can cancel the task."""
         self._file.close()
 
     def _write(self, line: dict[str, str | None]) -> None:
@@ -174,11 +183,12 @@ class TaskRecord:
 
 
 def cancel_left(folder: Path | None = None) -> Iterator[tuple[str, str | None]]:
-    """Cancels the tasks that killed campaigns of this host have left. Yields a description of each
-    task with the reason of a failure, or None.
+    """Cancels the pScheduler tasks that killed campaigns of this host have left, by their records
+    in `folder`. Yields for each task its description, and the reason if it was not cancelled,
+    otherwise None.
 
-    A record is removed if its task is gone, or was never posted. A record that is locked belongs to
-    a running campaign.
+    The record of a task is removed if the task is gone. A locked record belongs to a campaign that
+    still runs, so its task is not touched.
     """
     folder = folder or state_folder()
     remove_begun(folder, PATTERN)
@@ -210,9 +220,11 @@ def _read_record(file: Path) -> list[dict[str, str]]:
 
 
 def _cancel_recorded_task(file: Path) -> tuple[str, str | None]:
-    """Cancels a record's task. Returns a description of the task, and the reason of a failure or
-    None. The description is empty for a record of another host, because home directories may be
-    shared over a network.
+    """Cancels the task that a record (the file) describes. Returns a description of the task, and
+    the reason if it was not cancelled, otherwise None.
+
+    The description is empty if another host wrote the record, whose campaign may still run: home
+    directories may be shared over a network.
     """
     try:
         first_line, *further_lines = _read_record(file)
@@ -242,8 +254,12 @@ class PostedByCommand:
     """
 
     def __init__(self, src: RealHost, line: str, process: ContainedProcess, output: Path) -> None:
-        """Prepares the search. `line` is the src-cmd, `output` the file with its standard
-        output.
+        """Prepares the search for the task that a src-cmd posts.
+
+        src: the host on which the src-cmd runs
+        line: the src-cmd, a shell line
+        process: the running src-cmd
+        output: the file with its standard output
         """
         self._src = src
         self._cancel = _cancel_command(line)
@@ -254,14 +270,16 @@ class PostedByCommand:
         self.url: str | None = None
 
     def look(self) -> None:
-        """Looks for the URL if the last look is a while ago. Raises CommandError."""
+        """Looks for the URL of the task that the src-cmd posts, if it is not known and the last
+        look was at least 0.5 s ago. Raises CommandError.
+        """
         if self.url is None and self._next_look.expired:
             self._look_now()
             self._next_look = Deadline(LOOKS_EACH_S)
 
     def cancel(self) -> str:
-        """Cancels the task. Returns a sentence on the outcome, with a remedy if a task is
-        left.
+        """Cancels the task that the src-cmd has posted. Returns a sentence for the user: that the
+        task was cancelled, or why not and how to cancel it by hand.
         """
         try:
             if self.url is None:
@@ -290,16 +308,17 @@ class PostedByCommand:
         return f"pScheduler task {self.url}: cancelled"
 
     def over(self) -> None:
-        """Leaves the task as it is, and forgets the undo that would cancel it. Raises
-        CommandError.
+        """Lets the task continue, because it need not be cancelled any more: removes the undo that
+        would cancel it if ccmix died. Raises CommandError.
         """
         if self._number is not None:
             self._src.forget(self._number)
             self._number = None
 
     def _look_now(self) -> None:
-        """Looks for the task's URL in the output, and in the command lines of the src-cmd's
-        processes. Stores an undo that cancels the task when it is found.
+        """Looks for the task's URL, both in the src-cmd's output and in the command lines of its
+        processes. If it is found, stores an undo on the source, which cancels the task if ccmix
+        dies.
         """
         with self._output.open("rb") as file:
             printed = file.read(MOST_BYTES).decode(errors="replace")
@@ -325,8 +344,12 @@ class CommandTasks:
     def watched(
         self, src: RealHost, line: str, process: ContainedProcess, output: Path
     ) -> Iterator[None]:
-        """Cancels the task that a shell line posts at pScheduler when the context ends, unless the
-        command has ended by itself. Does nothing for a line that posts no task.
+        """While the context lasts, watches a running src-cmd for the task that it posts at
+        pScheduler. At the end, the task is cancelled, unless the src-cmd has ended by itself. Does
+        nothing if the src-cmd posts no task.
+
+        line: the src-cmd, a shell line
+        output: the file with its standard output
         """
         if not _cancel_command(line):
             yield
@@ -344,7 +367,9 @@ class CommandTasks:
             posted.over()
 
     def look(self) -> None:
-        """Looks for the tasks' URLs from time to time. Raises CommandError."""
+        """Looks for the URLs of the tasks that the running src-cmds post. Call it again and again;
+        each src-cmd is looked at every 0.5 s. Raises CommandError.
+        """
         for posted in self._running:
             posted.look()
 
@@ -354,12 +379,15 @@ class CommandTasks:
             self._cancel(posted)
 
     def _cancel(self, posted: PostedByCommand) -> None:
+        """Cancels a src-cmd's task and tells the user the outcome, unless another thread does
+        so.
+        """
         if self._take(posted):
             self._tell(posted.cancel())
 
     def _take(self, posted: PostedByCommand) -> bool:
-        """Returns whether the caller must cancel the task; False if it is already cancelled, or if
-        another thread cancels it.
+        """Removes a src-cmd's task from those that are running. Returns True if the caller has
+        removed it and so must deal with it, and False if another thread was faster.
         """
         try:
             self._running.remove(posted)
@@ -369,8 +397,9 @@ class CommandTasks:
 
 
 def _cancel_command(line: str) -> Sequence[str]:
-    """Returns the command, without the URL, that cancels the task of a shell line: ['pscheduler',
-    'cancel'], with the task's key if it has one; empty for a line that posts no task.
+    """Returns the command that cancels the task which a shell line posts at pScheduler, still
+    without the task's URL: ['pscheduler', 'cancel'], and the task's key if it has one. Returns an
+    empty list if the line posts no task.
     """
     try:
         words = shlex.split(line)

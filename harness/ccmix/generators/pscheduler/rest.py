@@ -115,12 +115,15 @@ class Interruption:
         self.check()
 
     def guard(self, connected: socket.socket) -> None:
-        """Lets an interruption shut down this socket, until release(). Raises Interrupted."""
+        """Lets an interruption shut down this socket at once, so that a request on it ends. The
+        guard lasts until release(). Raises Interrupted if there already was an interruption.
+        """
         with self._lock:
             self._socket = connected
         self.check()
 
     def release(self) -> None:
+        """Ends the guard of a socket: an interruption does not shut it down any more."""
         with self._lock:
             self._socket = None
 
@@ -171,11 +174,15 @@ class PschedulerServer:
         hurried: bool = False,
         most_bytes: int = REST_ANSWER.bytes,
     ) -> None:
-        """Prepares requests. Answers are limited to `most_bytes`. `ca_file` has the trusted
-        certificates (PEM; None: those of this machine). `hurried` means short time limits, because
-        nothing depends on the answer.
+        """Prepares requests to a host's pScheduler.
 
-        Raises PschedulerError if the file can't be read.
+        address: 'HOST[:PORT]'
+        ca_file: file with the certificates to trust (PEM); None: those that this machine trusts
+        interruption: ends waits and requests early, for instance at Ctrl-C
+        hurried: use short time limits, because nothing depends on the answers
+        most_bytes: maximum length of an answer
+
+        Raises PschedulerError if ca_file can't be read.
         """
         self.address = address
         self.ca_file = ca_file
@@ -190,8 +197,8 @@ class PschedulerServer:
             raise PschedulerError(f"{ca_file}: can't be read: {error.strerror or error}") from error
 
     def another(self, host: str) -> "PschedulerServer":
-        """Returns the pScheduler of another host, at the usual port, with the same trusted
-        certificates, and short time limits. It is interrupted together with this server.
+        """Returns the pScheduler of another host, at the usual port and with short time limits. It
+        trusts the same certificates, and an interruption ends its requests, too.
         """
         return PschedulerServer(
             f"[{host}]" if ":" in host else host, self.ca_file, self._interruption, hurried=True
@@ -202,29 +209,34 @@ class PschedulerServer:
         return f"https://{self.address}/pscheduler/{path}"
 
     def free(self) -> "PschedulerServer":
-        """Returns the same server, whose requests an interruption doesn't end: for cleaning up
-        after one.
+        """Returns the same server without interruptions: its requests go on after Ctrl-C. They are
+        for cleaning up, such as cancelling tasks.
         """
         return PschedulerServer(self.address, self.ca_file, Interruption())
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        """Returns the JSON of the answer to a GET below /pscheduler/. Raises PschedulerError, like
-        all of these methods.
+        """Sends a GET request for a path below /pscheduler/, and returns the JSON of the answer.
+        Raises PschedulerError.
         """
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
         return self._parsed(path, self._request("GET", f"{path}{query}"))
 
     def post(self, path: str, document: Mapping[str, Any]) -> Any:
+        """Sends a POST request with a JSON document, and returns the JSON of the answer. Raises
+        PschedulerError.
+        """
         return self._parsed(path, self._request("POST", path, json.dumps(document)))
 
     def delete(self, path: str, parameters: Mapping[str, str]) -> None:
+        """Sends a DELETE request for a path below /pscheduler/. Raises PschedulerError."""
         self._request("DELETE", f"{path}?{urllib.parse.urlencode(parameters)}")
 
     def get_patiently(
         self, path: str, deadline: Deadline, parameters: Mapping[str, str] | None = None
     ) -> Any:
-        """Like get(), but tries again until the deadline while the server is busy or can't be
-        reached. While it answers with internal errors, tries again only for a minute.
+        """Sends a GET request, and returns the JSON of the answer. While the server is busy or
+        can't be reached, the request is repeated until the deadline. While the server answers with
+        internal errors, it is repeated for a minute only. Raises PschedulerError.
         """
         failing_deadline = Deadline(FAILS_FOR_S)
         for wait_s in back_off():
@@ -241,9 +253,8 @@ class PschedulerServer:
 
     def _request(self, method: str, path: str, body: str | None = None) -> str:
         """Sends one request over a connection of its own, and returns the text of the answer.
-        Raises PschedulerError.
-
-        An error says whether the server may have acted on the request.
+        Raises PschedulerError. If the error is Unreachable, its `sent` says whether the server may
+        have acted on the request.
         """
         connects_s, answers_s = (
             (HURRIED_S, HURRIED_S) if self._hurried else (CONNECTS_WITHIN_S, ANSWERS_WITHIN_S)
@@ -282,8 +293,10 @@ class PschedulerServer:
     def _text_of_success(
         self, method: str, path: str, answer: http.client.HTTPResponse, content: bytearray
     ) -> str:
-        """Returns the text of an answer, or raises the PschedulerError that fits its HTTP
-        status.
+        """Returns the text of a successful answer. If the HTTP status is another one, or the answer
+        is too long, raises the PschedulerError for that case.
+
+        content: the bytes of the answer
         """
         request = f"{self.address}: {method} {path.partition('?')[0]}"
         if answer.status in _BUSY:
@@ -306,7 +319,9 @@ class PschedulerServer:
         return answer_text
 
     def _parsed(self, path: str, text: str) -> Any:
-        """Returns the JSON of an answer. Raises AnswerNotUnderstood."""
+        """Returns the JSON of an answer's text. Raises AnswerNotUnderstood if the text is not
+        JSON.
+        """
         try:
             return foreign_json.loads(text)
         except ValueError as error:
@@ -317,8 +332,8 @@ class PschedulerServer:
 
 
 def _read_answer(answer: http.client.HTTPResponse, most_bytes: int) -> bytearray:
-    """Reads an answer up to `most_bytes`, and one byte more if there is more, which shows that it
-    is too long. Raises OSError.
+    """Reads the bytes of an answer. It stops once it has more than `most_bytes`, so a longer result
+    shows that the answer is too long. Raises OSError.
     """
     text = bytearray()
     while len(text) <= most_bytes and (some := answer.read1(2**16)):
@@ -327,8 +342,9 @@ def _read_answer(answer: http.client.HTTPResponse, most_bytes: int) -> bytearray
 
 
 def _retry_after_s(answer: http.client.HTTPResponse) -> float | None:
-    """Returns the seconds to wait by the header Retry-After, which contains seconds or a date (RFC
-    9110, section 10.2.3); None without a usable one.
+    """Returns the seconds after which the server asks to repeat the request, in the header
+    Retry-After; None if it does not ask. The header has seconds or a date (RFC 9110, section
+    10.2.3).
     """
     text = answer.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdecimal():
@@ -349,6 +365,7 @@ def _reason_of(error: Exception) -> str:
 
 
 def _one_line(text: str) -> str:
+    """Joins the lines of a text into one, and shortens it to 600 characters."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else line[:_LONGEST_REASON] + "…"
 

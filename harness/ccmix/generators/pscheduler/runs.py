@@ -91,10 +91,11 @@ class ScheduledRun:
     record: dict[str, Any] = field(default_factory=dict)
 
     def finish(self, timeout_s: float | None) -> None:
-        """Waits for the result, until `timeout_s` after the begin of the run; if None, until a
-        minute after its slot (the time that pScheduler reserved).
+        """Waits for the run's result, and keeps it in `record`. The limit is `timeout_s` after the
+        begin of the run. If timeout_s is None, the limit is a minute after the end of the run's
+        slot (the time that pScheduler reserved for it).
 
-        Raises PschedulerError if no result comes, or if the run failed.
+        Raises PschedulerError if there is no result by then, or if the run failed.
         """
         until_s = (
             self.begins_s + timeout_s if timeout_s is not None else self.ends_s + MERGED_WITHIN_S
@@ -159,11 +160,14 @@ class Tasks:
 
     @contextmanager
     def slot(self, run: Run, latest_s: float | None, log: Log) -> Iterator[ScheduledRun]:
-        """Posts the run's task, or takes the next run of a repeated task, and yields its slot
-        shortly before it begins. Cancels the task if the context fails.
+        """Posts a task for the run at pScheduler, or takes the next run of a repeated task. The
+        context begins shortly before the reserved time slot, and cancels the task if it fails.
 
-        The slot does not begin later than `latest_s`, by this machine's wall clock (None: as late
-        as the task's keys allow). Raises PschedulerError.
+        latest_s: the slot must not begin later (seconds since the epoch, by this machine's clock);
+            None: as late as the entry's keys for the task allow
+        log: writes a line into the log of the run
+
+        Raises PschedulerError.
         """
         task_keys = run.traffic.task
         assert task_keys
@@ -181,8 +185,9 @@ class Tasks:
             task.record.over()
 
     def clocks(self, slot: ScheduledRun) -> dict[str, dict[str, Any]]:
-        """Returns the clocks of the run's participants by host, as clock_of() returns them, to
-        compare their times. Asks a participant without a readable clock only once.
+        """Returns what pScheduler reports on the clocks of the run's participants (the hosts that
+        take part in the test), by host, so that their times can be compared. A host whose clock
+        can't be read has the reason as `error`, and is not asked again for later runs.
         """
         server, test_spec = slot.task.server, slot.task.document["test"]["spec"]
         lead, *other_hosts = participants(test_spec, server.address)
@@ -194,7 +199,9 @@ class Tasks:
         return clocks
 
     def _cancel(self, task: Task) -> str | None:
-        """Cancels a task, or leaves it to `ccmix restore`; returns the reason of a failure."""
+        """Cancels a task. If that fails, the task's record stays on disk, so that `ccmix restore`
+        can cancel the task, and the user is told. Returns the reason of a failure, otherwise None.
+        """
         failure = cancel_task(task.server, task.path, task.key)
         if failure:
             self._tell(f"pScheduler task {task.server.url(task.path)}: {failure}")
@@ -203,8 +210,9 @@ class Tasks:
         return failure
 
     def _post(self, run: Run, task_keys: PschedulerTask, latest_s: float | None, log: Log) -> Task:
-        """Posts a task for the run, with a record on disk by which it can be cancelled. Parameters
-        as in slot().
+        """Posts a task for the run, and first writes a record to disk by which the task can be
+        cancelled even if ccmix is killed. `task_keys` are the entry's keys for the task; `latest_s`
+        and `log` are as in slot().
         """
         most_bytes = result_bytes(run.traffic.streams, run.traffic.total_s, run.traffic.interval_s)
         server = PschedulerServer(
@@ -248,8 +256,16 @@ class Tasks:
         key: str,
         log: Log,
     ) -> tuple[str, Mapping[str, Any]]:
-        """Posts the run's task, and returns its path and the task. Tries again until the deadline
-        while the server is busy, and after failures of the server as often as the run may be tried.
+        """Posts the run's task until the server accepts it, and returns the task's path on the
+        server and the task as it was posted.
+
+        A busy server is tried again until the deadline. If the server fails, it is tried again as
+        often as the entry's `retries` allows.
+
+        latest_s: the task's first run must not begin later (seconds since the epoch); None: no
+            limit
+        identity: a UUID in the task, by which it can be found
+        key: a secret in the task, with which it can be cancelled
         """
         task_keys = run.traffic.task
         assert task_keys
@@ -275,8 +291,11 @@ class Tasks:
     def _post_once(
         self, server: PschedulerServer, document: Mapping[str, Any], identity: str, key: str
     ) -> str:
-        """Posts the task, and returns its path. If it is not known whether the server created the
-        task, looks for it by its identity; raises PostUncertain if this can't be determined.
+        """Posts a task once, and returns its path on the server. If the answer does not say whether
+        the server has created the task, it is looked for by its `identity`. A task that was created
+        although the posting failed is cancelled with its `key`.
+
+        Raises PostUncertain if the task may exist but could not be found or cancelled.
         """
         try:
             return path_of(server, server.post("tasks", {**document, "_key": key}))
@@ -299,8 +318,9 @@ class Tasks:
             raise
 
     def _await_slot(self, task: Task, task_keys: PschedulerTask, log: Log) -> ScheduledRun:
-        """Waits until shortly before the task's next run begins, and returns it. Raises
-        PschedulerError if the run is too late, or if there is none.
+        """Waits until shortly before the task's next run begins, and returns this run. pScheduler
+        may move the run meanwhile. Raises PschedulerError if the run would begin too late, or if no
+        run is scheduled.
         """
         latest_begin_s = (
             time.time() + task_keys.wait_s + (task_keys.repeat_s or 0.0 if task.runs else 0.0)
@@ -330,8 +350,9 @@ class Tasks:
             self._interruption.sleep(min(ahead_s, LOOKS_EACH_S))
 
     def _next_run(self, task: Task, until_s: float) -> str:
-        """Returns the path of the task's first run that was not used yet; waits for it until
-        `until_s` (wall clock).
+        """Returns the path of the task's first run that was not used yet. If pScheduler has not
+        scheduled one, waits for it until `until_s` (seconds since the epoch); then raises
+        PschedulerError.
         """
         for wait_s in back_off():
             runs = task.server.get_patiently(f"{task.path}/runs", Deadline(until_s - time.time()))
@@ -345,7 +366,9 @@ class Tasks:
 
 
 def _write_record(server: PschedulerServer, identity: str, key: str, log: Log) -> TaskRecord | None:
-    """Writes the task's record; returns None, with a line in the log, if that fails."""
+    """Writes a record of a task to disk, by which `ccmix restore` can cancel the task. If that
+    fails, returns None, and the log has the reason; the task is posted nevertheless.
+    """
     try:
         return TaskRecord(server, identity, key)
     except OSError as error:
@@ -354,10 +377,11 @@ def _write_record(server: PschedulerServer, identity: str, key: str, log: Log) -
 
 
 def clock_of(server: PschedulerServer) -> dict[str, Any]:
-    """Returns pScheduler's report on its host's clock, with `ahead_s`, the seconds by which it is
-    ahead of ours, and `within_s`, twice the error of that.
+    """Returns pScheduler's report on the clock of its host, with two additions in seconds:
+    `ahead_s`, by which the clock is ahead of ours, and `within_s`, the time of the request. The
+    error of ahead_s is at most half of within_s.
 
-    If the clock can't be read, `error` has the reason. Raises Interrupted.
+    If the clock can't be read, the result only has `error`, the reason. Raises Interrupted.
     """
     try:
         sent_s = time.time()
@@ -372,8 +396,8 @@ def clock_of(server: PschedulerServer) -> dict[str, Any]:
 
 
 def _clock_of_other(server: PschedulerServer, name: str) -> dict[str, Any]:
-    """Returns the clock of another participant, as clock_of() does; also an invalid name gives an
-    `error`.
+    """Returns pScheduler's report on the clock of another participant, the host `name`, as
+    clock_of() does. If the name is not valid, the result only has `error`, the reason.
     """
     try:
         return clock_of(server.another(name))
@@ -382,8 +406,9 @@ def _clock_of_other(server: PschedulerServer, name: str) -> dict[str, Any]:
 
 
 def _run_state(server: PschedulerServer, path: str, until_s: float) -> dict[str, Any]:
-    """Returns the current state of a run at pScheduler, with its results if it has any. Tries again
-    until `until_s` (wall clock).
+    """Asks pScheduler for the state of a run, and for its results if it has any. A busy server is
+    asked again until `until_s` (seconds since the epoch). Raises PschedulerError, also if the run
+    is gone because somebody has cancelled its task.
     """
     try:
         run = server.get_patiently(path, Deadline(until_s - time.time()))
@@ -399,8 +424,9 @@ def _run_state(server: PschedulerServer, path: str, until_s: float) -> dict[str,
 
 
 def _failure_message(server: PschedulerServer, run: Mapping[str, Any]) -> str:
-    """Returns the message of a run without a good result: the reasons of the scheduler and the
-    merged result, otherwise those of the participants.
+    """Returns the message on a run that failed or never began. It has the reasons of the scheduler
+    and of the merged result (of the whole test); if the merged result has no reason, those of the
+    participants.
     """
     merged = _problem_of_result(run["result-merged"])
     problems = (

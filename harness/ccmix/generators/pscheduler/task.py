@@ -88,8 +88,8 @@ def timestamp_s(text: str) -> float:
 
 
 def stream_rate_bps(task: PschedulerTask) -> float | None:
-    """Returns the maximum rate of each stream, as the task's further fields of the test limit it
-    ('bandwidth', 'fq-rate'); None if they set no limit.
+    """Returns the maximum rate of each stream of a task, in bit/s: the smaller of its fields
+    'bandwidth' and 'fq-rate'. None if the task sets neither.
     """
     further = {name: json.loads(text) for name, text in task.spec}
     rates_bps = [_read_si_number(further[name]) for name in _RATE_FIELDS if name in further]
@@ -109,8 +109,8 @@ def _read_si_number(value: object) -> float | None:
 
 
 def throughput_spec(path: HostPath, traffic: Traffic) -> dict[str, Any]:
-    """Returns the specification of pScheduler's throughput test for a run, only with the fields
-    that the entry sets.
+    """Returns the specification of pScheduler's throughput test for a run, as JSON that pScheduler
+    reads. Fields that the entry does not set are left out, so pScheduler's defaults apply to them.
     """
     task = traffic.task
     assert task
@@ -134,8 +134,9 @@ def throughput_spec(path: HostPath, traffic: Traffic) -> dict[str, Any]:
 
 
 def reference(run: Run, identity: str) -> dict[str, Any]:
-    """Returns the task's reference, by which the task is found later, also in archives. Each
-    posting has its own `identity` (a UUID).
+    """Returns the task's reference: a note that pScheduler stores with the task. It names the run,
+    so that the task can be found later, also in archives. `identity` is a UUID, which is different
+    each time a task is posted.
     """
     return {
         "ccmix": {
@@ -148,8 +149,9 @@ def reference(run: Run, identity: str) -> dict[str, Any]:
 
 
 def task_document(run: Run, identity: str, slip_s: float) -> dict[str, Any]:
-    """Returns the task as it is posted. Its first run begins as soon as possible, at most `slip_s`
-    later. A repeated task covers all remaining iterations.
+    """Returns the task for a run as JSON that pScheduler reads. pScheduler begins its first run as
+    soon as possible, and may delay it by up to `slip_s`. A repeated task is also for all further
+    iterations. `identity` is the UUID by which the task can be found.
     """
     task = run.traffic.task
     assert task
@@ -173,15 +175,15 @@ def task_document(run: Run, identity: str, slip_s: float) -> dict[str, Any]:
 
 
 def participants(spec: Mapping[str, Any], lead: str) -> list[str]:
-    """Returns the participants (hosts that take part in the test): the lead, and the destination if
-    it runs pScheduler, too.
+    """Returns the hosts that take part in a test with pScheduler: the lead, which schedules it, and
+    the destination, unless the test is single-ended (the destination does not run pScheduler).
     """
     return [lead] if spec.get("single-ended") else [lead, str(spec.get("dest-node", spec["dest"]))]
 
 
 def split(address: str) -> tuple[str, int]:
-    """Returns host and port of 'HOST[:PORT]', with 443 as default. An IPv6 address with a port is
-    in brackets. Raises ValueError if the port is invalid.
+    """Splits 'HOST' or 'HOST:PORT' into host and port; the default port is 443. An IPv6 address
+    with a port is written in brackets. Raises ValueError if the port is not valid.
     """
     if address.startswith("["):
         host, _, port = address[1:].partition("]")
@@ -213,8 +215,8 @@ def trusting(ca_file: str | None) -> ssl.SSLContext:
 
 
 def wrong_file(path: Path) -> str | None:
-    """Returns the mistake in a file of trusted certificates (key `tls-ca`); None if there is
-    none.
+    """Returns what is wrong with a file of certificates to trust (the key `tls-ca`); None if it is
+    usable.
     """
     try:
         trusting(str(path))
@@ -226,8 +228,8 @@ def wrong_file(path: Path) -> str | None:
 
 
 def mistrust(host: str, error: ssl.SSLCertVerificationError, ca_file: str | None) -> str:
-    """Returns the reason why the server's certificate is not trusted, and the remedy, as a
-    message.
+    """Returns the message for a server whose certificate is not trusted: why, and what to do about
+    it. `ca_file` is the file with the trusted certificates; None: those that this machine trusts.
     """
     if error.verify_code == _EXPIRED:
         return f"{host}: its certificate has expired: renew it there"
@@ -248,10 +250,9 @@ def mistrust(host: str, error: ssl.SSLCertVerificationError, ca_file: str | None
 
 
 def most_sent_bytes(path: HostPath, traffic: Traffic) -> float | None:
-    """Returns the maximum number of bytes that a run can send, limited by the pacing of its flows
-    and an emulated bottleneck, to compare it with the user's traffic budget.
-
-    Returns None if ccmix knows no limit.
+    """Returns the maximum number of bytes that a run can send, which is compared with the user's
+    traffic budget. Limits are the pacing of the flows and the rate of an emulated bottleneck, each
+    times the duration. None if ccmix knows no limit.
     """
     if traffic.seconds is None:
         return None
@@ -266,9 +267,9 @@ def most_sent_bytes(path: HostPath, traffic: Traffic) -> float | None:
 
 
 def _bytes_by_pacing(traffic: Traffic, seconds: float) -> float | None:
-    """Returns the number of bytes that pacing lets the test's flows send: by the key `pacing`, by
-    pScheduler's task or by their groups; the smallest limit counts. None if some flows are not
-    paced. The steps of a path test share a limit.
+    """Returns the maximum number of bytes that the test's flows can send because of pacing; None if
+    some flows are not paced. Pacing may be set by the key `pacing`, by pScheduler's task, and for
+    each group of flows; the lowest rate counts. The steps that measure a path have a common limit.
     """
     if traffic.steps:
         return traffic.steps.most_bps * seconds / 8
