@@ -85,9 +85,11 @@ class LabMachine:
     def __init__(
         self, kernel: Path, programs: EmulationPrograms, others: Mapping[str, Path] | None = None
     ) -> None:
-        """Takes the guest's kernel file, and by name other kernels that topologies may ask for.
+        """Prepares the lab, without starting a guest (a process in which the lab's kernel runs).
+        `kernel` is the guests' kernel file, and `others` has further kernels by name, which
+        topologies may ask for.
 
-        Raises ToolError if the lab's userland (the root file system of guests) is missing, and
+        Raises ToolError if the lab's userland (the guests' root file system) is missing, and
         GuestError if it can't be used.
         """
         self._kernels = {STOCK_KERNEL: kernel, **(others or {})}
@@ -101,8 +103,8 @@ class LabMachine:
         self._memory = SharedMemory()
 
     async def measure(self, run: Run, folder: Path) -> Measured:
-        """Boots a guest that measures the run, and reads its result from the folder, which the
-        guest shares. See Machine.
+        """Measures the run in a new guest, which shares the folder with this machine and writes its
+        results there. Raises GuestError or GeneratorError.
         """
         assert run.seed is not None
         kernel = self._kernels[run.topology.kernel]
@@ -150,11 +152,11 @@ class LabMachine:
 
 @contextlib.contextmanager
 def _link(link: Path, target: Path) -> Iterator[None]:
-    """Makes a symbolic link while the context lasts, so that the path to a program is equally long
-    for every user, and runs repeat exactly.
+    """Makes a symbolic link to `target` while the context lasts. The guest runs programs through
+    such links, so that their paths are equally long for every user, and runs repeat exactly.
 
-    The arguments of a process are on its stack, whose address is part of mkstemp()'s first guess at
-    a name, and a second guess would take a random number from the kernel.
+    A longer path would move a process's stack. mkstemp() uses an address on the stack for its first
+    guess at a name, and a second guess would take a random number from the kernel.
     """
     link.symlink_to(target)
     try:
@@ -172,7 +174,9 @@ class ThisMachine:
         self._programs = programs
 
     async def measure(self, run: Run, folder: Path) -> Measured:
-        """Measures the run in a process of its own, which ends with this one. See Machine."""
+        """Measures the run in a new process, which ends together with this one. The folder gets the
+        raw files. Raises GeneratorError.
+        """
         _write_job(run, folder)
         begin = asyncio.get_running_loop().time()
         process = await asyncio.create_subprocess_exec(
@@ -206,12 +210,15 @@ class MachineByPath:
         self._between_hosts = between_hosts
 
     async def measure(self, run: Run, folder: Path) -> Measured:
-        """Measures the run with the machine for the kind of its path. See Machine."""
+        """Measures the run with the machine for its kind of path: emulated, or between hosts. The
+        folder gets the raw files.
+        """
         machine = self._between_hosts if isinstance(run.path, HostPath) else self._emulated
         assert machine
         return await machine.measure(run, folder)
 
     async def close(self) -> None:
+        """Ends commands and settings that both machines have kept from run to run."""
         for machine in (self._emulated, self._between_hosts):
             if machine:
                 await machine.close()
@@ -220,8 +227,12 @@ class MachineByPath:
 def _measure_argv(
     python: Path, harness: str, folder: Path, programs: EmulationPrograms
 ) -> tuple[str, ...]:
-    """Returns the command line that runs ccmix.run.measure. It needs no installed packages, so it
-    starts Python without site, which halves the time.
+    """Returns the command line that runs the module ccmix.run.measure, which measures the run in
+    `folder`. Python starts without the module site, because no installed packages are needed and
+    this halves the start time.
+
+    python: path of the Python to use
+    harness: path of the folder or archive that contains ccmix
     """
     return tuple(
         module_command(
@@ -231,18 +242,20 @@ def _measure_argv(
 
 
 def pickled(run: Run) -> bytes:
-    """Pickles a run for the measuring process, whose Python may be another version. Equal runs give
-    equal bytes, because lab runs must repeat exactly.
+    """Returns a run as bytes for the measuring process, whose Python may be another version. Equal
+    runs give equal bytes, because lab runs must repeat exactly.
 
-    By itself, pickle also records which equal strings are one object, and the order in which an
-    object got its fields. The memory of the guest's Python would depend on that.
+    By default, pickle also records which equal strings are the same object, and the order in which
+    an object got its fields. Both may differ between equal runs, and would change the memory of the
+    guest's Python.
     """
     return pickle.dumps(_rebuilt(run), protocol=4)
 
 
 def _rebuilt(value: object) -> object:
-    """Returns a deep copy that pickles to the same bytes as copies of equal values: equal strings
-    are one object, all other values are separate objects.
+    """Returns a deep copy of a value in a normal form: equal strings are one object, every other
+    value is an object of its own, and fields have the order of their class. Copies of equal values
+    then pickle to the same bytes.
     """
     if isinstance(value, str):
         return sys.intern(value)
@@ -259,8 +272,8 @@ def _rebuilt(value: object) -> object:
 
 
 def _write_job(run: Run, folder: Path) -> None:
-    """Writes the pickled run into the folder for the measuring process, which has the same code,
-    but no library to decode it from JSON.
+    """Writes the run, as a pickle, into the folder for the measuring process. That process has the
+    same code, but not the library that would read a run from JSON.
     """
     job = folder / run_files.JOB
     job.parent.mkdir()
@@ -278,8 +291,9 @@ def _measurement(folder: Path) -> Measurement:
 
 
 def _text(folder: Path, name: str) -> str:
-    """Reads a file of the run's folder without following links, because a user's command in the
-    guest may have put one there. Raises OSError, ArchiveError and ValueError.
+    """Reads a text file of the run's folder. Links are not followed, because a user's command in
+    the guest may have replaced the file by a link to any file of this machine. Raises OSError,
+    ArchiveError and ValueError.
     """
     with os.fdopen(open_file(folder, folder / name), encoding="utf-8") as file:
         return file.read()
@@ -287,8 +301,9 @@ def _text(folder: Path, name: str) -> str:
 
 @contextlib.contextmanager
 def _logs(folder: Path) -> Iterator[int]:
-    """Opens the run's folder logs/ and yields its file descriptor. Files can then be written and
-    removed there even if a command replaces the folder by a link. Raises OSError, ArchiveError.
+    """Opens the folder logs/ of a run and yields its file descriptor. Through the descriptor, files
+    are written and removed in this folder even if a user's command in the guest replaces it by a
+    link. Raises OSError, ArchiveError.
     """
     handle = open_folder(folder, folder / run_files.LOGS)
     try:
@@ -299,9 +314,9 @@ def _logs(folder: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _planted_removed(folder: Path) -> Iterator[None]:
-    """At the end, removes everything in the folder that is neither a file nor a folder. A user's
-    command in the guest could mislead this machine with it: by a link out of the folder, or a pipe
-    that it would wait for. Raises GuestError if it found any.
+    """When the context ends, removes everything from the folder that is neither a file nor a
+    folder. A user's command in the guest could harm this machine with it: a link may lead out of
+    the folder, and reading a pipe may never end. Raises GuestError if it has removed anything.
     """
     planted: list[Path] = []
     try:
@@ -322,8 +337,8 @@ def _planted_removed(folder: Path) -> Iterator[None]:
 
 
 def _finish_job(folder: Path, exit_status: int) -> None:
-    """Removes the pickled run after the measuring process has ended. Raises GeneratorError with the
-    reason that this process has written if it failed.
+    """Removes the pickled run from the folder after the measuring process has ended. If that
+    process failed, raises GeneratorError with the reason that it has written to logs/error.txt.
     """
     with _logs(folder) as logs:
         os.unlink(Path(run_files.JOB).name, dir_fd=logs)

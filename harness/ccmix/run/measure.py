@@ -78,10 +78,11 @@ class Programs:
 
 
 def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
-    """Measures a run in namespaces of this machine, and returns the facts that raw files lack.
+    """Measures a run on an emulated path in namespaces of this machine. Returns the measurement:
+    the facts that are not in raw files, such as versions, times and counters.
 
-    The folders generators/ (output of iperf3 and other generators) and logs/ (samples of the
-    probes) in `folder` get the raw files. Raises CommandError or GeneratorError.
+    The raw files are written into `folder`: generators/ gets the output of iperf3 and other
+    generators, and logs/ the samples of the probes. Raises CommandError or GeneratorError.
     """
     _wait_for_whole_second()
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
@@ -155,8 +156,9 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
 
 
 def _parameter(topology: Topology, journal: Journal) -> AbstractContextManager[None]:
-    """Returns a context in which the kernel module's parameter that the topology asks for is set.
-    All namespaces share the kernel, so the parameter is put back at the end.
+    """Returns a context in which a parameter of a kernel module has the value that the topology
+    asks for; a context that does nothing if it asks for none. At the end the former value is put
+    back, because all namespaces share the kernel.
     """
     if topology.module_parameter is None:
         return nullcontext()
@@ -199,7 +201,9 @@ def _check_ccas(run: Run, sender: Host) -> None:
 
 
 def _pace(path: Dumbbell, traffic: Traffic, pacing_bps: float) -> None:
-    """Makes fq on each sender that the traffic paces limit every flow to `pacing_bps`."""
+    """Limits each flow to `pacing_bps` on every sender whose traffic the entry paces, by the option
+    maxrate of the qdisc fq.
+    """
     for pair in path.pairs:
         if not traffic.paces(pair.sender.name):
             continue
@@ -208,8 +212,9 @@ def _pace(path: Dumbbell, traffic: Traffic, pacing_bps: float) -> None:
 
 
 def _offloads(path: Dumbbell) -> dict[str, bool]:
-    """Returns whether offloads that may join packets are on, by 'host feature', for a sender's
-    device and the router's device with netem behind it. One pair of hosts stands for all.
+    """Returns whether offloads that may join packets are on, by 'host feature'. Two devices are
+    read: a sender's device, and the router's device through which data arrives at the netem. Only
+    the first pair of sender and receiver is read, because all pairs have the same settings.
     """
     features: dict[str, bool] = {}
     pair = path.pairs[0]
@@ -222,10 +227,10 @@ def _offloads(path: Dumbbell) -> dict[str, bool]:
 
 
 def _ping(path: Dumbbell) -> PingRtts:
-    """Pings over the empty path before the traffic. Returns round-trip times in seconds, by sender.
+    """Pings over the path before the traffic. Returns the round-trip times in seconds, by sender.
 
-    Several senders ping at the same time, but start a little after each other, so that their pings
-    do not queue at the bottleneck.
+    If there are several senders, they ping at the same time. Each starts a little after the
+    previous one, so that their pings do not queue at the bottleneck.
     """
     if len(path.pairs) == 1:
         return {pair.sender.name: _ping_pair(path, pair) for pair in path.pairs}
@@ -242,8 +247,9 @@ def _ping(path: Dumbbell) -> PingRtts:
 
 
 def _ping_pair(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
-    """Pings a pair's receiver from its sender; more often if packets get lost, so that enough pings
-    are answered. Returns seconds. Raises GeneratorError if there was no answer.
+    """Pings the receiver of a pair from its sender, and returns the round-trip times in seconds. On
+    a path that loses packets, more pings are sent, so that about 5 are answered. Raises
+    GeneratorError if none is answered.
     """
     interval_s = max(PING_INTERVAL_S, pair.sender.base_rtt_s)
     lost = pair.sender.loss.mean if pair.sender.loss else 0.0
@@ -261,11 +267,12 @@ def _ping_pair(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
 
 
 def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
-    """Sends a train of full-sized pings at once before the traffic, and returns when the replies
-    arrived, in seconds of the wall clock. Their distance shows the rate of the slower bottleneck.
+    """Sends a train before the traffic: up to 200 full-sized pings at once. Returns when the
+    replies arrived, in seconds since the epoch. The time between two replies shows the rate of the
+    bottleneck, or that of the ACKs' bottleneck if that is slower.
 
-    Returns () if no train can show the rate: the buffer holds too few packets, every sender paces
-    or may be slower than the bottleneck, or each packet has a different delay.
+    Returns () if a train can't show the rate: the buffer holds too few packets, or every sender
+    paces, delays or reorders packets, or has a limited rate itself.
     """
     packets = min(TRAIN_PACKETS, topology.buffer_bytes // topology.packet_bytes)
     if topology.ack_bottleneck:
@@ -293,16 +300,17 @@ def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
 
 
 def _passes_trains(sender: Sender) -> bool:
-    """Returns whether packets that a sender sends at once reach the bottleneck at once: nothing on
-    their way paces, delays or reorders them.
+    """Returns whether packets that a sender sends at once also reach the bottleneck at once. They
+    do unless the sender's rate is limited or paced, or the delay varies, or packets are reordered.
     """
     paces = sender.queue.parameter("maxrate") is not None
     return not (sender.rate_bps or sender.jitter_s or sender.reorder or paces)
 
 
 def _counters(path: Dumbbell) -> Counters:
-    """Reads the kernel's counters, which are compared before and after the traffic: qdiscs of all
-    devices that emulate the path, TCP of all senders and receivers, and drops between devices.
+    """Reads counters of the kernel, which are compared before and after the traffic: those of the
+    qdiscs of all devices that emulate the path, of TCP at all senders and receivers, and of packets
+    that were dropped between devices (softnet_stat).
     """
     namespaces = {device.place.namespace for device in path.layout.emulating}
     by_namespace = {name: qdisc_counters(path.host(name), None) for name in sorted(namespaces)}
@@ -321,8 +329,9 @@ def _counters(path: Dumbbell) -> Counters:
 
 
 def _state(path: Dumbbell, topology: Topology) -> PathState:
-    """Reads the settings of the path back from the kernel, to check that they are those that the
-    topology asks for: MTUs, addresses and offloads of devices, sysctls, htb classes, and filters.
+    """Reads the present settings of the path from the kernel, to check that they are those of the
+    topology: MTUs, addresses and offloads of devices, sysctls of senders and receivers, classes of
+    htb, filters, and the kernel module's parameter.
     """
     devices: dict[str, DeviceState] = {}
     for namespace in path.layout.namespaces:
@@ -354,7 +363,9 @@ def _state(path: Dumbbell, topology: Topology) -> PathState:
 
 
 def _parameters(topology: Topology) -> dict[str, str]:
-    """Reads the kernel module's parameter that the topology sets back: value by path."""
+    """Reads from the kernel the value of the module parameter that the topology sets, by the
+    parameter's path; {} if it sets none.
+    """
     parameter = topology.module_parameter
     if parameter is None:
         return {}
@@ -374,7 +385,12 @@ class _Probes:
     def __init__(
         self, run: Run, path: Dumbbell, programs: Programs, logs: Path, series: SeriesNames
     ) -> None:
-        """Prepares the command of ccmix-sockmon, and tries whether it works on this kernel."""
+        """Prepares the command of ccmix-sockmon, which samples sockets and queues, and tries it on
+        this kernel.
+
+        logs: the folder for the samples
+        series: the names of the namespaces and devices to sample
+        """
         self.reports: dict[str, ProbeReport] = {}
         self.diagnostics: list[str] = []
         self._run, self._path, self._rtt_program, self._logs = run, path, programs.rtt, logs
@@ -400,10 +416,10 @@ class _Probes:
     @contextmanager
     def sampling(self, began_s: float) -> Iterator[int | None]:
         """Samples until the context ends, into files in the folder of logs. Yields the process id
-        of ccmix-sockmon; None if ss and tc sample in its place.
+        of ccmix-sockmon, or None if it does not work here and ss and tc sample in its place.
 
-        ccmix-sockmon expects the traffic at `began_s` of the wall clock, and SIGUSR1 when it
-        begins.
+        `began_s` is the time at which the traffic will begin (seconds since the epoch).
+        ccmix-sockmon expects the signal SIGUSR1 when the traffic really begins.
         """
         sampled, sockmon_pid = {}, None
         with ExitStack() as probes:
@@ -437,8 +453,9 @@ class _Probes:
 
 @contextmanager
 def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport | None]:
-    """Captures packets until the context ends, if the run asks for it, at the router that delays
-    them, where they arrive from the senders. Yields the report on the capture, or None.
+    """Captures packets until the context ends, if the run asks for it; they are captured where they
+    arrive at the router that delays them. Yields the report on the capture; None if the run asks
+    for none. The file is written into `folder`.
     """
     if run.topology.capture is None:
         yield None
@@ -451,8 +468,9 @@ def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport
 
 
 def _series(path: Dumbbell) -> SeriesNames:
-    """Explains the names in ccmix-sockmon's output: the role of each namespace, the sender of each
-    address, and the purpose of each device with a queue.
+    """Returns the meaning of the names in ccmix-sockmon's output: for each namespace whether it is
+    a sender or a receiver, for each address its sender, and for each device with a queue its
+    purpose.
     """
     senders = {path.sender(pair).name: "sender" for pair in path.pairs}
     return SeriesNames(
@@ -466,8 +484,9 @@ def _series(path: Dumbbell) -> SeriesNames:
 
 
 def _fallback_commands(path: Dumbbell) -> dict[str, tuple[Host, Sequence[str]]]:
-    """Returns the commands of ss and tc that are repeated if ccmix-sockmon does not work, each with
-    its host, by the name of the recorded series ('sockets', 'queues').
+    """Returns the commands of ss and tc that sample instead of ccmix-sockmon, if that does not work
+    on this kernel. Each comes with the host on which it runs, by the name of the series that it
+    gives, such as 'sockets' or 'queues'.
     """
     from ccmix.probes import sockets  # noqa: PLC0415  # few runs need it
 

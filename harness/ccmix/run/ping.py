@@ -9,8 +9,9 @@ MOST_TIMES = 1000  # ccmix sends a few pings
 
 
 def rtts_s(output: str, host: str) -> tuple[float, ...]:
-    """Returns the round-trip times in ping's output, in seconds; empty without an answer. `host` is
-    only for the message of a GeneratorError, raised if a time is not valid or there are too many.
+    """Returns the round-trip times in the output of ping, in seconds; empty if there was no answer.
+    Raises GeneratorError, whose message names the host, if a time is not valid, or if there are
+    more than 1000 times.
     """
     times = (word for word in output.split() if word.startswith("time="))
     rtts_s = tuple(_rtt_s(word, host) for word in islice(times, MOST_TIMES + 1))
@@ -22,7 +23,9 @@ def rtts_s(output: str, host: str) -> tuple[float, ...]:
 
 
 def _rtt_s(word: str, host: str) -> float:
-    """Reads 'time=12.3', in milliseconds. Raises GeneratorError if it is not a time."""
+    """Reads a word such as 'time=12.3', in milliseconds, and returns seconds. Raises
+    GeneratorError, whose message names the host, if it is not a time.
+    """
     try:
         rtt_s = float(word.removeprefix("time=")) / 1e3
     except ValueError:

@@ -26,10 +26,11 @@ sys.exit(1)
 
 
 def unreachable(src: Host, path: HostPath) -> str | None:
-    """Returns why nothing should be sent from `src` to the path's destination: its name is not
-    known, or it answers neither pings nor TCP. None if it answers. Raises HostLost.
+    """Returns the reason why nothing should be sent from the host `src` to the path's destination:
+    its name is not known there, or it answers neither pings nor TCP. None if it answers. Raises
+    HostLost.
 
-    TCP is tried on a few ports after ping, because pings may be filtered.
+    Pings may be filtered, so TCP is tried after them, on a few usual ports.
     """
     address = path.dst.address
     try:

@@ -15,10 +15,10 @@ DAY_S = 86400.0
 def seconds_until_open(
     window: tuple[float, float], lasts_s: float, now: datetime.datetime
 ) -> float:
-    """Returns how many seconds to wait until a run of `lasts_s` fits into the daily time window; 0
-    if it fits now. A run that is longer than the window may begin when the window opens.
+    """Returns how many seconds to wait until a run that lasts `lasts_s` fits into the daily time
+    window; 0 if it fits now. A run that is longer than the window must wait until the window opens.
 
-    `window` has begin and end in seconds after midnight UTC, and may span midnight.
+    window: its begin and end in seconds after midnight UTC; a window may span midnight
     """
     begin, end = window
     midnight = now.astimezone(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -31,8 +31,8 @@ def seconds_until_open(
 
 
 def latest_end_s(window: tuple[float, float], now_s: float) -> float:
-    """Returns when the daily time window that is open now closes, in seconds since the epoch. As in
-    seconds_until_open(), `window` is in seconds after midnight UTC.
+    """Returns when the daily time window closes, which is open at the time `now_s`. Both times are
+    in seconds since the epoch. `window` has its begin and end in seconds after midnight UTC.
     """
     begin, end = window
     length = (end - begin) % DAY_S or DAY_S
@@ -50,22 +50,22 @@ class Budget:
     _most: dict[str, float] = field(default_factory=dict)
 
     def add(self, entry: str, ended_s: float, sent_bytes: int, stretched: float = 1.0) -> None:
-        """Adds a run that ended at `ended_s` (seconds since the epoch) and has sent these bytes.
-
-        If it ended early, the entry's next run may take up to `stretched` times as long.
+        """Counts a run of an entry: it has sent `sent_bytes`, and ended at `ended_s` (seconds since
+        the epoch). If it ended early, the entry's next run may take up to `stretched` times as
+        long, and so send as many times more.
         """
         self._sent.append((entry, ended_s, sent_bytes))
         self._most[entry] = max(self._most.get(entry, 0.0), sent_bytes * stretched)
 
     def refusal(self, run: Run, now_s: float) -> str | None:
-        """Returns why a run must not begin now: its entry would exceed its budget with the bytes
-        that the run is expected to send. None if it may begin.
+        """Returns the reason why a run must not begin now: with the bytes that it is expected to
+        send, its entry would exceed its budget. None if it may begin.
 
-        The expected bytes are the maximum that a run of the entry has sent so far. If a run ended
-        because it had settled, the bytes that it would have sent until its limit count. Before the
-        first run, the expected bytes are the maximum that it can send. This maximum is always used
-        for runs of pScheduler and for the steps that measure a path, because they do not end at the
-        budget.
+        The expected bytes are the most that a run of the entry has sent so far. If that run ended
+        early because its goodput no longer changed, it counts with its maximum duration. Before the
+        entry's first run, the expected bytes are the maximum that it can send. Runs of pScheduler
+        and the steps that measure a path are expected to send at least this maximum, because they
+        do not end when the budget is used up.
         """
         budget = run.host_path.rate_budget
         if budget is None:
@@ -90,8 +90,8 @@ class Budget:
         )
 
     def cap_bytes(self, run: Run, now_s: float) -> int | None:
-        """Returns the number of bytes after which a run that begins now must be ended: the rest of
-        its entry's budget. None if it has no budget, or can't send more than the rest.
+        """Returns the number of bytes after which a run that begins now must be ended: what is left
+        of its entry's budget. None if the entry has no budget, or if the run can't send as much.
         """
         budget = run.host_path.rate_budget
         if budget is None:
@@ -101,7 +101,9 @@ class Budget:
         return None if bound is not None and bound <= left else int(left)
 
     def _sent_within(self, run: Run, now_s: float) -> int:
-        """Returns how many bytes the run's entry has sent in its budget's period, until now."""
+        """Returns how many bytes the run's entry has sent in the period of its budget that ends
+        now, such as the last 24 h.
+        """
         assert run.host_path.rate_budget
         since_s = now_s - run.host_path.rate_budget[1]
         return sum(
@@ -121,8 +123,8 @@ class ExpectedEnd:
     """
 
     def __init__(self, runs: Sequence[Run], in_lab: bool) -> None:
-        """Takes the runs that are still to be made. In the lab, their times are those of guests,
-        whose virtual time is slower or faster than real time.
+        """Prepares the estimate for the runs that are still to be made. With `in_lab`, they are
+        made in guests, whose virtual time is slower or faster than real time.
         """
         known = {run.name: run_seconds(run, in_lab) for run in runs}
         seconds = [each for each in known.values() if each is not None]
@@ -136,17 +138,21 @@ class ExpectedEnd:
         self._expected_s = self._took_s = 0.0
 
     def expected_s(self, run: Run) -> float:
-        """Returns how long a run that has not ended is expected to take, before corrections."""
+        """Returns how many seconds a run that has not ended should take according to its entry. How
+        long finished runs have really taken is not considered here.
+        """
         return self._left[run.name]
 
     def started(self, run: Run, now_s: float) -> None:
-        """Notes the start of a run, and how many runs are made at the same time."""
+        """Notes that a run has started. The maximum number of runs at the same time is remembered
+        for the estimate.
+        """
         self._begun[run.name] = now_s
         self._places = max(self._places, len(self._begun))
 
     def ended(self, run: Run, now_s: float, *, finished: bool) -> None:
-        """Notes the end of a run. If it has finished, and has not failed or been skipped, its time
-        is used to correct the estimate for the others.
+        """Notes that a run has ended. If it has finished (it was not skipped and did not fail), its
+        time is used to correct the estimates of the other runs.
         """
         expected_s, began_s = self._left.pop(run.name), self._begun.pop(run.name, None)
         if finished and began_s is not None:
@@ -154,10 +160,13 @@ class ExpectedEnd:
             self._took_s += now_s - began_s
 
     def left_s(self, now_s: float) -> float:
-        """Returns the seconds until the last run ends. The estimate of each run is multiplied by
-        how much longer the finished runs have taken than they were expected to.
+        """Returns the seconds until the last run ends. Each run's estimate is multiplied by a
+        correction:
 
-        So that the first runs do not count too much, the calculated estimate weighs as one run.
+        correction = time that the finished runs have taken / time that they were expected to take
+
+        The mean estimate of a run counts as one more finished run, so that the first runs do not
+        change the correction too much.
         """
         prior_s = self._mean_s if self._left else 0.0
         took_s = self._took_s + prior_s * slowdown(self._places)

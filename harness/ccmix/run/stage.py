@@ -16,8 +16,8 @@ from ccmix.model import Run
 
 
 def main() -> int:
-    """Sets up the path of the pickled run JOB, runs COMMAND, and returns its exit status; 128 plus
-    the signal's number if a signal has ended it.
+    """Sets up the emulated path of the pickled run JOB, runs COMMAND in it, and returns the
+    command's exit status. If a signal has ended the command, this is 128 plus the signal's number.
     """
     run: Run = pickle.loads(Path(sys.argv[1]).read_bytes())
     try:

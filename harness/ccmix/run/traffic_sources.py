@@ -83,8 +83,11 @@ class TrafficSources:
     def __init__(
         self, run: Run, path: Dumbbell, iperf3_path: str, rtt_path: str, folder: Path
     ) -> None:
-        """Prepares the generators, without starting anything. The paths are those of the programs
-        iperf3 and ccmix-rtt; `folder` gets the generators' raw output.
+        """Prepares a generator for each traffic source of the run, without starting anything.
+
+        path: the emulated path that was set up
+        iperf3_path, rtt_path: the programs iperf3 and ccmix-rtt
+        folder: gets the raw output of the generators
         """
         self._run = run
         self._begin, self.began_s = Deadline(0.0), 0.0
@@ -104,13 +107,14 @@ class TrafficSources:
         ]
 
     def serve(self, started: ExitStack) -> None:
-        """Starts the servers of all sources, which end with the stack."""
+        """Starts the servers of all sources. They end together with the stack `started`."""
         for *_, generator in self._sources:
             generator.serve(started)
 
     def schedule(self) -> None:
-        """Decides when the traffic begins: as early as the probes and the source that needs the
-        most time for its connections allow. Sets `began_s`.
+        """Decides when the traffic begins, and sets `began_s` to this time: as early as possible,
+        but late enough for the probes to start, and for the source that needs the most time to
+        connect.
         """
         lead_s = (
             max(generator.lead_s for *_, generator in self._sources)
@@ -120,11 +124,12 @@ class TrafficSources:
         self._begin, self.began_s = Deadline(lead_s), time.time() + lead_s
 
     def run(self, started: ExitStack, sockmon_pid: int | None) -> None:
-        """Runs all sources, from the first start to the last end. Each makes its traffic on time,
-        whatever its RTT.
+        """Runs all sources, from the first start to the last end. A source whose connections take
+        long, because of a long RTT, is started earlier, so that its traffic begins on time.
 
-        Sends ccmix-sockmon (`sockmon_pid`; None if it does not run) a signal when the first tests
-        start, because lost packets of their connections can delay them.
+        When the first iperf3 tests begin to send, they send a signal to ccmix-sockmon
+        (`sockmon_pid`; None if it does not run). The planned time would not do, because lost
+        packets can delay their connections.
         """
         for source, _, generator in self._sources:
             if isinstance(generator, iperf3.Iperf3Test) and not source.start_s:
@@ -148,8 +153,8 @@ class TrafficSources:
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """Returns the commands that made the traffic, for the results. The role of each begins with
-        the label of its source.
+        """Returns the commands that have made the traffic, for the results. The role of a command
+        begins with the label of its source, such as 'h1 client'.
         """
         return tuple(
             Command(f"{source.label} {command.role}", command.line)
@@ -159,15 +164,17 @@ class TrafficSources:
 
     @property
     def _due(self) -> Iterator[tuple[float, Generator]]:
-        """Yields for each generator when to start it, in seconds after the traffic begins. This is
-        negative if it needs a lead, for example to open connections.
+        """Yields for each generator the time at which to start it, in seconds after the begin of
+        the traffic. The time is negative if the generator must be started earlier, for example to
+        open connections.
         """
         return ((start_s - generator.lead_s, generator) for _, start_s, generator in self._sources)
 
 
 def _start_s(source: TrafficSource, starts_s: Sequence[float]) -> float:
-    """Returns when to start a source, in seconds after the traffic begins. `starts_s` are random
-    delays of its streams: iperf3 delays each stream itself, another source has only one delay.
+    """Returns when the traffic of a source starts, in seconds after the begin of the traffic.
+    `starts_s` are random delays of its streams. iperf3 delays each stream itself, so they don't
+    count here; another source has only one delay.
     """
     drawn_s = 0.0 if isinstance(source, Iperf3Source) or not starts_s else starts_s[0]
     return source.start_s + drawn_s
@@ -183,10 +190,12 @@ def _generator(
     folder: Path,
     starts_s: Sequence[float],
 ) -> Generator:
-    """Creates the generator of a source's flows.
+    """Creates the generator that makes the flows of a source.
 
-    `port` is for the source's server. `starts_s` are random delays of the source's streams, so that
-    they do not start in step. Raw output goes to `folder`.
+    port: the port of the source's server
+    iperf3_path, rtt_path: the programs iperf3 and ccmix-rtt
+    folder: gets the generator's raw output
+    starts_s: random delays of the source's streams, so that they are not synchronised
     """
     if isinstance(source, CommandSource):
         return _Command(source, path, folder)
@@ -283,7 +292,9 @@ def _generator(
 
 
 def _udp_arguments(run: Run, traffic: Traffic, udp: UdpSource) -> list[str]:
-    """Returns iperf3's arguments for a UDP source; datagrams are as large as the MTU allows."""
+    """Returns the arguments of iperf3's client for a UDP source. Its datagrams are as large as the
+    path's MTU allows.
+    """
     return [
         "--udp",
         "--bitrate",
@@ -300,10 +311,12 @@ def _udp_arguments(run: Run, traffic: Traffic, udp: UdpSource) -> list[str]:
 
 
 def _data_ports(run: Run, port: int) -> list[str]:
-    """Returns iperf3's option for the client ports of a test's streams, if its control connection
-    is to bypass the emulated path; empty otherwise.
+    """Returns iperf3's option --cport with the first client port for the streams of a test. It is
+    needed only if iperf3's control connection bypasses the emulated path; otherwise the result is
+    empty.
 
-    Routing rules tell both apart by port: the kernel chooses 32768 or more for control connections.
+    Routing rules separate the control connection from the streams by client port: for a control
+    connection, the kernel chooses a port from 32768 on. `port` is the port of the test's server.
     """
     if run.topology.control == "path":
         return []
@@ -314,7 +327,9 @@ def _data_ports(run: Run, port: int) -> list[str]:
 
 
 def python_module(module: str, *arguments: object) -> list[str]:
-    """Returns the command that runs a module of ccmix.generators in a Python of its own."""
+    """Returns the command that runs a module of ccmix.generators, such as 'http_server', in a new
+    Python process.
+    """
     from ccmix.isolated import module_command  # noqa: PLC0415  # few runs need it
 
     return module_command(f"ccmix.generators.{module}", *arguments)
@@ -336,10 +351,13 @@ class _Iperf3(iperf3.Iperf3Test):
         pid_file: str | None,
         beside: bool,
     ) -> None:
-        """Prepares the test. It may end `longest_s` after the planned end of the traffic, and needs
-        `lead_s` before its streams send data.
+        """Prepares the test.
 
-        With `beside`, the control connection does not use the emulated path, but a link of its own.
+        longest_s: seconds after the planned end of the traffic by which the test must have ended
+        lead_s: seconds from the client's start until its streams send data
+        beside: whether the control connection uses a link of its own instead of the emulated path
+
+        The other arguments are those of Iperf3Test.
         """
         super().__init__(ends, arguments, interval_s, folder, label, pid_file=pid_file)
         self._longest_s = longest_s
@@ -356,13 +374,17 @@ class _Iperf3(iperf3.Iperf3Test):
         )
 
     def serve(self, started: ExitStack) -> None:
-        """Adds the routing rules for the control connection, and starts iperf3's server."""
+        """Adds the routing rules that lead the control connection past the emulated path, if it has
+        its own link, and starts iperf3's server.
+        """
         for host, rule in self._rules:
             host.run(["ip", "rule", "add", "ipproto", "tcp", *rule, "lookup", str(CONTROL_TABLE)])
         super().serve(started)
 
     def finish(self, end: Deadline) -> None:
-        """Waits for the test's end, which may be later than that of the traffic."""
+        """Waits until the test has ended. `end` is the planned end of the traffic; the test may
+        take longer, to exchange its results.
+        """
         super().finish(end.plus(self._longest_s))
 
 
@@ -385,9 +407,11 @@ class _Service:
         *,
         stderr: bool = False,
     ) -> None:
-        """Prepares the server's command and those of the clients (argument lists). Outputs go to
-        files in `folder` whose names begin with `name`. With `stderr`, the clients print their
-        results on standard error.
+        """Prepares the commands of the server and of the clients (lists of arguments).
+
+        port: the port on which the server listens
+        folder, name: outputs go to files in this folder whose names begin with `name`
+        stderr: whether the clients print their results on standard error
         """
         self._server_host, self._server_argv = server_host, server
         self._client_host, self._client_argvs = client_host, clients
@@ -422,8 +446,8 @@ class _Service:
             )
 
     def finish(self, end: Deadline) -> None:
-        """Waits for the clients until `end`, and then ends those that still run. The flows that
-        this cuts off are not in the results. Raises GeneratorError if a client failed.
+        """Waits for the clients until the deadline `end`, and then ends those that still run. Flows
+        that are cut off by this are not in the results. Raises GeneratorError if a client failed.
         """
         for client, argv in zip(self._clients, self._client_argvs, strict=True):
             try:
@@ -448,12 +472,14 @@ class HttpDownloads(_Service):
     """Downloads a file again and again over HTTP; each download must be complete."""
 
     def __init__(self, source: HttpSource, *service: Any, **more: Any) -> None:
+        """Prepares the downloads of a source; the other arguments are those of _Service."""
         super().__init__(*service, **more)
         self._source = source
 
     def finish(self, end: Deadline) -> None:
-        """Waits for the clients, like _Service. Also raises GeneratorError if the server answered a
-        request with an error or with only a part of the file.
+        """Waits for the clients until the deadline `end`, and then ends those that still run.
+        Raises GeneratorError if a client failed, or if the server answered a request with an error
+        or with only a part of the file.
         """
         super().finish(end)
         answers = [
@@ -479,7 +505,9 @@ class _Command:
     lead_s = 0.0
 
     def __init__(self, source: CommandSource, path: Dumbbell, folder: Path) -> None:
-        """Fills the addresses into the line. Output goes to files in `folder`."""
+        """Prepares the user's shell line: {dst} and {src} in it become the addresses of the host's
+        receiver and sender. Output goes to files in `folder`.
+        """
         pair = path.pair_of(source.host)
         shell = source.line.replace("{dst}", pair.receiver_address).replace(
             "{src}", pair.sender_address
@@ -502,8 +530,8 @@ class _Command:
         )
 
     def finish(self, end: Deadline) -> None:
-        """Waits for the command until `end`, and then ends it. Raises GeneratorError if it ended
-        before with an error.
+        """Waits for the command until the deadline `end`, and then ends it. Raises GeneratorError
+        if the command has ended by itself with an error.
         """
         assert self._process
         try:

@@ -27,12 +27,13 @@ Test = tuple[Iperf3Source | UdpSource, Iperf3Test]
 
 
 def ended_when_settled(run: Run, tests: Sequence[Test], begin: Deadline) -> float | None:
-    """Looks at the tests' reports from time to time, and ends all tests once the run has settled:
-    its goodputs no longer change. Returns the measured time in seconds; None if the run is to
-    continue to its limit.
+    """Ends all tests of a run as soon as the run has settled: the goodputs that the tests report no
+    longer change. Returns the measured time in seconds.
 
-    `begin` is when the traffic began. A test that ends by itself has failed: then it returns None,
-    too. Raises CommandError.
+    Returns None if the tests continue to their maximum duration, because the run has not settled,
+    or if a test has ended by itself, which means that it has failed. Raises CommandError.
+
+    begin: when the traffic began
     """
     for look_s in looks_s(run):
         until = begin.plus(run.traffic.omit_s + look_s)
@@ -46,8 +47,9 @@ def ended_when_settled(run: Run, tests: Sequence[Test], begin: Deadline) -> floa
 
 
 def _has_settled(run: Run, tests: Sequence[Test], look_s: float) -> bool:
-    """Returns whether the goodputs were steady over the first `look_s` seconds of measured time,
-    and that time is long enough for the path. Waits for reports that are late.
+    """Returns whether the run has settled after `look_s` seconds of measured time: its goodputs
+    were steady, and this time is long enough for the path. Reports that are late are awaited for up
+    to 10 s.
     """
     measured = replace(run, traffic=replace(run.traffic, duration_s=look_s))
     goodputs, late = _goodputs(measured, tests), Deadline(REPORTS_WITHIN_S)
@@ -63,8 +65,8 @@ def _has_settled(run: Run, tests: Sequence[Test], look_s: float) -> bool:
 
 
 def _goodputs(run: Run, tests: Sequence[Test]) -> dict[str, list[float]] | None:
-    """Returns the goodputs of each group of flows, in bit/s for each interval of the measured time,
-    as the receivers report them; None while a report is missing.
+    """Returns the goodputs of each group of flows, as the receivers have reported them: a value in
+    bit/s for each interval of the measured time. None if a report is still missing.
     """
     interval_s = run.traffic.goodput_interval_s
     count = round(run.traffic.measured_s / interval_s)
@@ -82,8 +84,8 @@ def _goodputs(run: Run, tests: Sequence[Test]) -> dict[str, list[float]] | None:
 
 
 def _groups(run: Run, tests: Sequence[Test]) -> Iterator[GroupMetrics]:
-    """Yields what the senders have reported so far on their groups of flows (goodput, RTT, rate of
-    retransmissions), from which the length that a run needs is calculated.
+    """Yields the metrics of each group of flows so far (goodput, RTT, retransmission rate), as the
+    senders have reported them. The length that the run needs is calculated from these.
     """
     for source, test in tests:
         progress = read_progress(test.client_output, run.traffic.goodput_interval_s)
@@ -101,12 +103,16 @@ def _groups(run: Run, tests: Sequence[Test]) -> Iterator[GroupMetrics]:
 
 
 def _retransmission_rate(group: GroupProgress) -> float:
-    """Estimates the fraction of packets that were retransmitted, for packets of a usual size."""
+    """Estimates the fraction of a group's packets that were retransmitted: retransmitted segments /
+    packets. The number of packets follows from the bytes sent, assuming packets of a usual size.
+    """
     packets = group.bytes / (LIKELY_MTU_BYTES - HEADER_BYTES)
     return min(1.0, group.retransmits / packets) if packets else 0.0
 
 
 def _name(run: Run, source: Iperf3Source | UdpSource, number: int) -> str:
-    """Returns the name in the results of a source's group of flows, which are counted from 1."""
+    """Returns the name that a group of flows has in the results. `number` is the position of the
+    group in its source, counted from 1.
+    """
     names = run.traffic.of_source(source).group_names
     return run.group_name(source, names[number - 1] if names else "")
