@@ -66,11 +66,11 @@ class CcaProgram:
 
     @contextmanager
     def loaded(self, cca: str, for_users: bool) -> Iterator[None]:
-        """Loads a CCA, and unloads it when the context ends. Nothing is done if the kernel already
-        has it.
+        """Loads a CCA while the context lasts, and unloads it at the end. If the kernel already has
+        the CCA, nothing is done.
 
-        With `for_users`, or if the login is not root's, it also allows all users to choose the CCA
-        for their sockets, as root may by default. Raises CommandError.
+        By default, only root may choose a new CCA for its sockets. With `for_users`, or if the
+        login is not root's, all users are allowed to choose it. Raises CommandError.
         """
         if cca in self.host.read(AVAILABLE).split():
             yield
@@ -87,10 +87,10 @@ class CcaProgram:
 
     @contextmanager
     def changed(self, parameter: ModuleParameter, cca: str) -> Iterator[None]:
-        """Sets a parameter of a loaded CCA, and puts it back when the context ends. Parameters have
-        the names that they have in the CCA's kernel module.
+        """Sets a parameter of a loaded CCA while the context lasts, and puts the former value back
+        at the end. Parameters have the same names as in the CCA's kernel module.
 
-        Raises CommandError, also if the parameter has another value after it was set.
+        Raises CommandError, also if the parameter does not have the value after it was set.
         """
         former = self._parameters(parameter, cca)
         try:
@@ -113,11 +113,12 @@ class CcaProgram:
 
     @contextmanager
     def _change(self, purpose: str, do: Sequence[str], undo: Sequence[str]) -> Iterator[None]:
-        """Runs ccmix-cca with the arguments `do`, and with `undo` when the context ends. `purpose`
-        describes the change in the journal of undos. Raises CommandError.
+        """Runs ccmix-cca with the arguments `do`, and at the end of the context with the arguments
+        `undo`. `purpose` describes the change in the journal, from which the agent undoes changes
+        if ccmix dies. Raises CommandError.
 
-        Root undoes the change with a copy of the program that only root can write, and that is
-        still there if the agent is killed and its folder is removed.
+        Root runs a copy of ccmix-cca. Only root can write the copy, and it still exists if the
+        agent is killed and the agent's folder is removed.
         """
         kept = f"{self.host.run(_ROOTS_FOLDER).strip()}/ccmix-cca-{secrets.token_hex(8)}"
         keep_and_do, undo_and_remove = (
@@ -134,20 +135,20 @@ class CcaProgram:
             yield
 
     def watching(self) -> list[str]:
-        """Returns the words to put before a command, such as ccmix-sockmon's, so that it can read
-        the internal states of CCAs (cca/bpf/README.md).
+        """Returns the words to put before the command of a probe, such as ccmix-sockmon, so that
+        the probe can read the inner states of CCAs (cca/bpf/README.md).
         """
         return [self.path, "watch", "--"]
 
     def value(self, parameter: ModuleParameter, cca: str) -> str:
-        """Reads the value that a CCA's BPF program has for the parameter; all elements if it is a
-        vector. Raises CommandError.
+        """Reads the present value of a parameter of a loaded CCA; all elements if the parameter is
+        a vector. Raises CommandError.
         """
         return self._parameters(parameter, cca)[parameter.name]
 
     def _parameters(self, parameter: ModuleParameter, cca: str) -> dict[str, str]:
-        """Returns the values of all parameters of a loaded CCA by name. Raises CommandError if it
-        is not loaded, or does not have this parameter.
+        """Returns the values of all parameters of a loaded CCA, by name. Raises CommandError if the
+        CCA is not loaded, or if it does not have this parameter.
         """
         state = self.listed().get(cca)
         if state is None:
@@ -163,15 +164,18 @@ class CcaProgram:
 
 
 def allow_users(cca: str) -> list[str]:
-    """Returns a command for root that adds a CCA to those that all users may choose for sockets."""
+    """Returns a command for root that adds a CCA to the list of CCAs which all users may choose for
+    their sockets.
+    """
     return ["sh", "-c", 'printf "%s %s\\n" "$(cat "$1")" "$2" >"$1"', "sh", ALLOWED, cca]
 
 
 def check_allowing(host: str, as_root: Callable[[Sequence[str]], str]) -> None:
-    """Raises CommandError if even root can't allow users to choose a CCA here, because the sysctl
-    is read-only, as in a container. Changes nothing.
+    """Raises CommandError if even root can't allow users to choose a CCA on this host: in a
+    container, the sysctl with the list of allowed CCAs is read-only. Changes nothing.
 
-    `as_root` runs a command on the host as root and returns its output.
+    `host` is the name for the message, and `as_root` runs a command there as root and returns its
+    output.
     """
     try:
         as_root(["sh", "-c", f'true >>"$1" || exit {_IS_READ_ONLY}', "sh", ALLOWED])
@@ -190,8 +194,9 @@ def check_allowing(host: str, as_root: Callable[[Sequence[str]], str]) -> None:
 
 
 def cca_with(host: RealHost, parameter: ModuleParameter) -> str | None:
-    """Returns the name of ccmix's CCA to which a module parameter belongs, if the host has no
-    module with this parameter: then only a BPF program can have it. Otherwise None.
+    """Returns ccmix's CCA to which a module parameter belongs, if a BPF program must provide it,
+    because the host has no kernel module with this parameter. None if the host has such a module,
+    or if no CCA of ccmix has this parameter.
     """
     cca = MODULES.get(parameter.module)
     return cca if cca and not _can_read(host, f"{FOLDER}/{parameter.path}") else None
@@ -199,10 +204,11 @@ def cca_with(host: RealHost, parameter: ModuleParameter) -> str | None:
 
 def to_ask_about(host: RealHost, path: HostPath) -> list[str]:
     """Returns the CCAs of a host that may be BPF programs, so that ccmix-cca should be asked about
-    them: the kernel has them, but not as modules of ccmix.
+    them. The kernel has them, but there is no file /proc/net/tcp_CCA, which ccmix's kernel modules
+    have.
 
-    ccmix-cca needs root for its answer. With another login this returns none, unless the entry
-    changes CCAs as root anyway.
+    Only root may run ccmix-cca. Without a login as root, the result is empty, unless the entry of
+    the run changes CCAs, which needs root anyway.
     """
     changes = path.cca_load or (path.module_parameter and path.module_parameter.module in MODULES)
     available = host.read(AVAILABLE).split()
@@ -213,24 +219,27 @@ def to_ask_about(host: RealHost, path: HostPath) -> list[str]:
 
 
 def _set(cca: str, values: Mapping[str, str]) -> list[str]:
-    """Returns the arguments of ccmix-cca that set parameters of a CCA: value by name."""
+    """Returns the arguments of ccmix-cca that set parameters of a CCA. `values` are by the
+    parameters' names.
+    """
     return ["set", cca, *(f"{name}={value}" for name, value in values.items())]
 
 
 def _taken_back(name: str, former: Mapping[str, str]) -> dict[str, str]:
-    """Returns the values that undo a change of the parameter, in the order in which to set them.
-    `former` has all parameters before the change, because setting 'draft' also sets all others.
+    """Returns the values that undo the change of a parameter, by name and in the order in which to
+    set them. `former` has the values of all parameters before the change. All of them are needed
+    for the parameter 'draft', because setting it also changes all others.
     """
     return {name: former[name], **(former if name == RESETS_OTHERS else {})}
 
 
 def is_root(host: RealHost) -> bool:
-    """Returns whether the login is root's. Raises CommandError."""
+    """Returns whether ccmix has logged in to the host as root. Raises CommandError."""
     return host.run(["id", "-u"]).strip() == "0"
 
 
 def _can_read(host: RealHost, path: str) -> bool:
-    """Returns whether a file exists on the host and the login may read it. Raises HostLost."""
+    """Returns whether a file exists on the host and ccmix's login may read it. Raises HostLost."""
     try:
         host.read(path)
     except HostLost:

@@ -49,7 +49,9 @@ class Dumbbell:
 
     @property
     def devices(self) -> dict[str, EmulatingDevice]:
-        """The emulating devices by their purpose."""
+        """Returns the devices with qdiscs that emulate the path, by their purpose, such as
+        'bottleneck'.
+        """
         return {device.what: device for device in self.layout.emulating}
 
     def pair(self, sender: str) -> Pair:
@@ -57,12 +59,15 @@ class Dumbbell:
         return next(pair for pair in self.pairs if pair.sender.name == sender)
 
     def pair_of(self, end: str) -> Pair:
-        """Returns the first pair that the sender or receiver belongs to."""
+        """Returns the pair of hosts to which the sender or receiver with this name belongs; the
+        first pair, if several senders share the receiver.
+        """
         return next(pair for pair in self.pairs if end in (pair.sender.name, pair.receiver))
 
     def host(self, namespace: str) -> Host:
-        """Returns a host or router of the path, to run commands in its namespace. It keeps no
-        journal of undos, because all changes there disappear with the path.
+        """Returns a host or router of the path, by the name of its namespace without 'ccmix-', to
+        run commands there. Changes made through it need no undo, because they disappear with the
+        path.
         """
         return EnteredNamespace(NAMESPACE_PREFIX + namespace)
 
@@ -82,10 +87,11 @@ class Dumbbell:
 
 @contextmanager
 def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
-    """Sets up a topology in network namespaces of this machine, and removes it when the context
-    ends. Needs root and netem. Raises CommandError.
+    """Sets up the path of a topology in network namespaces of this machine while the context lasts,
+    and removes it at the end. Needs root and netem. `journal` keeps the undos, in case that ccmix
+    dies. Raises CommandError.
 
-    The namespaces have fixed names, so there can't be a second dumbbell at the same time.
+    The namespaces have fixed names, so there can be only one such path at a time.
     """
     local = LocalHost(journal)
     plan = layout(topology)
@@ -98,8 +104,9 @@ def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
 
 @contextmanager
 def _namespaces(local: LocalHost, names: Sequence[str]) -> Iterator[None]:
-    """Creates all namespaces with one process, and deletes them when the context ends. Raises
-    CommandError if one exists already.
+    """Creates network namespaces with these names, after the prefix 'ccmix-', and deletes them when
+    the context ends. A single process creates all of them. Raises CommandError if one of them
+    exists already.
     """
     names = [NAMESPACE_PREFIX + name for name in names]
     for name in names:
@@ -120,12 +127,12 @@ def _namespaces(local: LocalHost, names: Sequence[str]) -> Iterator[None]:
 
 
 def _machine_sysctls(topology: Topology) -> dict[str, str]:
-    """Returns sysctls of the machine that all namespaces share, high enough not to distort the path
-    under test.
+    """Returns the sysctls that all namespaces share, by name. Their values are so high that they do
+    not disturb the emulated path.
 
-    TCP memory, in pages, is small by default on a small machine. If it runs low, the kernel shrinks
-    the receiver's window. The backlog, in packets, holds packets that a veth device hands to its
-    peer, and 1000 packets are less than a burst.
+    tcp_mem limits the memory of all sockets, in pages. If it is too small, as by default on a small
+    machine, the kernel shrinks the receiver's window. netdev_max_backlog limits the packets that a
+    veth device hands to its peer; its default of 1000 packets is less than a burst.
     """
     needed_bytes = 64 * (topology.bdp_bytes + topology.buffer_bytes) + 2**30
     pages = int(needed_bytes / 4096)
@@ -138,11 +145,11 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
 def _namespace_sysctls(
     namespace: str, topology: Topology, window_bytes: int | None
 ) -> dict[str, str]:
-    """Returns the sysctls of a host or router; `window_bytes` limits a receiver's window, if it is
-    not None.
+    """Returns the sysctls of a host or router of the path, by name. `window_bytes` limits a
+    receiver's window; None: no limit.
 
-    IPv6 is turned off, because its router solicitations would pass the bottleneck, too. A router
-    has no sockets, so it need not look for the socket of each packet (early demux).
+    IPv6 is off, because its router solicitations would also pass the bottleneck. Routers have no
+    sockets, so they do not look for the socket of each packet (early demux).
     """
     quiet = {IPV6_OFF: "1"} if sysctl_file(IPV6_OFF).exists() else {}
     if namespace in ROUTERS:
@@ -160,8 +167,9 @@ def _namespace_sysctls(
 
 
 def _connect(plan: Layout, topology: Topology) -> None:
-    """Connects the namespaces by veth links, and sets their addresses, routes, qdiscs, offloads and
-    sysctls. All of this disappears with the namespaces. Raises CommandError or OSError.
+    """Connects the namespaces by veth links as planned, and sets up their addresses, routes,
+    qdiscs, offloads and sysctls. No undo is needed, because all of this disappears with the
+    namespaces. Raises CommandError or OSError.
     """
     mtu = topology.mtu_bytes
     local = LocalHost()
@@ -200,9 +208,10 @@ def _connect(plan: Layout, topology: Topology) -> None:
 def _requests(
     ends: Sequence[tuple[End, End]], routes: Sequence[PathRoute]
 ) -> list[rtnetlink.RtnetlinkRequest]:
-    """Returns the requests that set up a namespace: addresses of its devices, routes, and permanent
-    ARP entries, so that no ARP packets pass the path. `ends` has pairs of a device of the namespace
-    and the one at the other end of its link.
+    """Returns the requests to the kernel that set up the network of one namespace: addresses of its
+    devices, routes, and permanent ARP entries, so that no ARP packets pass the path.
+
+    ends: for each device of the namespace, the device and the other end of its link
     """
     requests = [rtnetlink.up("lo")]
     for end, other in ends:

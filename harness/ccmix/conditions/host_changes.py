@@ -20,11 +20,11 @@ OWN_HANDLE = "cc01"  # of the mq that replaces the kernel's own, whose children 
 
 @contextmanager
 def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[None]:
-    """Makes fq limit each flow that leaves the device to `pacing_bps`, and restores the device when
-    the context ends.
+    """Limits each flow that leaves a device to `pacing_bps` while the context lasts, by the qdisc
+    fq, and restores the device at the end.
 
-    If somebody has already configured fq on the device, only its rate is changed; otherwise fq
-    replaces the queue discipline. On a device with several queues (mq), this is done for each.
+    If the device already has an fq that somebody configured, only its rate is changed. Otherwise fq
+    replaces the device's qdisc. A device with several queues (mq) has such an fq for each queue.
     Raises CommandError.
     """
     rate = f"{pacing_bps:.0f}bit"
@@ -67,15 +67,15 @@ def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[Non
 
 
 def device_to(host: RealHost, address: str) -> str:
-    """Returns the network device through which the host sends packets to a numeric address, which
-    may name the device itself, as in 'fe80::1%eth0'. Raises CommandError.
+    """Returns the network device through which the host sends packets to an IP address. An address
+    such as 'fe80::1%eth0' names the device itself. Raises CommandError.
     """
     address, _, zone = address.partition("%")
     return zone or _route_property(host, address, "dev")
 
 
 def source_to(host: RealHost, address: str) -> str:
-    """Returns the address that the host uses as the source of packets to a numeric address. Raises
+    """Returns the host's own address in packets that it sends to an IP address. Raises
     CommandError.
     """
     address, _, zone = address.partition("%")
@@ -83,8 +83,9 @@ def source_to(host: RealHost, address: str) -> str:
 
 
 def _route_property(host: RealHost, address: str, name: str, *device: str) -> str:
-    """Returns the word after `name`, such as 'dev' or 'src', in the output of `ip route get
-    ADDRESS`, which may be limited to a device. Raises CommandError without a route.
+    """Returns a property of the host's route to an address: the word that follows `name`, such as
+    'dev' or 'src', in the output of `ip route get ADDRESS`. `device` limits the route to a device.
+    Raises CommandError if there is no route.
     """
     argv = ["ip", "-o", "route", "get", address, *device]
     words = host.run(argv).split()
@@ -97,8 +98,12 @@ def _route_property(host: RealHost, address: str, name: str, *device: str) -> st
 def _paced_fq(
     host: RealHost, device: str, parent: list[str], fq: dict[str, object], rate: str
 ) -> Iterator[None]:
-    """Sets the maximum rate of a flow in an existing fq, and restores the former one when the
-    context ends. `parent` is tc's ['root'] or ['parent', HANDLE]; `fq` is tc's JSON of the qdisc.
+    """Sets the maximum rate of each flow in an fq that exists, and restores the former rate when
+    the context ends.
+
+    parent: the place of the fq in tc's words: ['root'] or ['parent', HANDLE]
+    fq: the fq as tc's JSON describes it
+    rate: the maximum rate in tc's words, such as '1000000bit'
     """
     change = ["tc", "qdisc", "change", "dev", device, *parent, "fq", "maxrate"]
     options = fq.get("options")
@@ -125,9 +130,8 @@ State = dict[str, str]
 
 def state_of(host: RealHost, devices: Iterable[str]) -> State:
     """Reads the settings of a host that influence TCP, by name: sysctls, parameters of TCP modules,
-    and the queue disciplines, MTU and offloads of these devices.
-
-    It is called before and after a run, to find changes that were not undone.
+    and the qdiscs, MTU and offloads of these devices. They are read before and after a run, to find
+    changes that were not undone.
     """
     settings = [line.partition(":") for line in host.run(["sh", "-c", SETTINGS]).splitlines()]
     state = {
@@ -146,9 +150,9 @@ def state_of(host: RealHost, devices: Iterable[str]) -> State:
 
 
 def differences(host: RealHost, before: State, after: State) -> list[str]:
-    """Compares two results of state_of(). Returns a sentence for each setting that has changed.
-
-    A module that was loaded in the meantime does not count as a change.
+    """Compares the settings of a host before and after a run, both from state_of(). Returns a
+    sentence for each setting that has changed. Settings of a kernel module that was loaded during
+    the run don't count.
     """
     return [
         f"{host.name}: {name} was {before.get(name, 'not there')} and is "
@@ -169,12 +173,13 @@ NOTHING = ["true"]
 def bracketed(
     host: RealHost, name: str, before: str | None, after: str | None, logs: Path
 ) -> Iterator[None]:
-    """Runs the user's shell line `before` on the host, and `after` when the context ends, even if
-    `before` failed or this process dies. None: there is no such command.
+    """Runs the user's shell line `before` on the host, and the line `after` when the context ends.
+    `after` is run even if `before` has failed or this process dies. None means that there is no
+    such line.
 
-    Background processes of `before` live until the end. The outputs are in pre-NAME.* and
-    post-NAME.out in `logs`. Raises CommandError if `before` fails; failures() tells whether `after`
-    failed.
+    Processes that `before` leaves in the background live until the end. The outputs are in the
+    files pre-NAME.* and post-NAME.out in the folder `logs`. Raises CommandError if `before` fails;
+    whether `after` has failed, failures() finds out from its output.
     """
     with ExitStack() as ends:
         if after:
@@ -201,8 +206,8 @@ def bracketed(
 
 
 def failures(logs: Path) -> list[str]:
-    """Returns a sentence for each command after a run that failed, according to its output in
-    `logs`, for the run's diagnostics.
+    """Returns a sentence for each of the user's commands after a run (post-...) that has failed.
+    The last line of its output, in the folder `logs`, has its exit status.
     """
     sentences = []
     for output in sorted(logs.glob("post-*.out")):
@@ -216,8 +221,8 @@ def failures(logs: Path) -> list[str]:
 
 
 def _always_succeeding(line: str) -> list[str]:
-    """Returns a command that runs the user's shell line with a timeout, and succeeds even if the
-    line fails. The last line of its output has the line's exit status, which failures() reads.
+    """Returns a command that runs the user's shell line with a time limit, and that succeeds even
+    if the line fails. The last line of its output is the line's exit status; failures() reads it.
     """
     script = f'timeout -k 5 {TIMEOUT_S:.0f} sh -c "$1" 2>&1; echo "{STATUS}$?"'
     return ["sh", "-c", script, "sh", line]

@@ -92,8 +92,8 @@ class EmulatingDevice:
     arguments: tuple[tuple[str, ...], ...]
 
     def lines(self, verb: str) -> list[str]:
-        """Returns lines for `tc -batch`, such as 'qdisc add dev east root netem ...' for the verb
-        'add'.
+        """Returns the lines for `tc -batch` that set up or change the device's qdiscs. With the
+        verb 'add', a line is 'qdisc add dev east root netem ...'.
         """
         device = self.place.device
         return [" ".join([first, verb, "dev", device, *rest]) for first, *rest in self.arguments]
@@ -136,24 +136,26 @@ class Layout:
 
     @property
     def emulating(self) -> tuple[EmulatingDevice, ...]:
-        """Returns all devices with qdiscs that emulate the path: those of each pair, and the
-        bottlenecks.
+        """Returns all devices whose qdiscs emulate the path: those of each pair of hosts, the
+        bottleneck, and the ACKs' bottleneck if there is one.
         """
         of_pairs = (device for pair in self.pairs for device in _pair_devices(pair))
         return (*of_pairs, self.bottleneck, *([self.ack_bottleneck] if self.ack_bottleneck else []))
 
 
 def _pair_devices(pair: Pair) -> tuple[EmulatingDevice, ...]:
-    """Returns the devices with qdiscs that only this pair of hosts uses."""
+    """Returns the emulating devices of a pair of hosts: its sender's queue, its delays, and its
+    control link.
+    """
     return pair.sender_queue, pair.data_delay, pair.ack_delay, *pair.control
 
 
 def layout(topology: Topology) -> Layout:
-    """Plans the emulated path of a topology, as in the picture at the top of this module. Sender
-    number N (from 0) and its receiver have addresses that begin with 10.N.
+    """Plans the emulated path of a topology, as in the picture at the top of this module.
 
-    West and east are the sides of a router towards senders and receivers. An exit router follows
-    the bottleneck if each sender has its own receiver, or if ACKs have a bottleneck.
+    Senders are counted from 0. The addresses of sender N and of its receiver begin with 10.N. The
+    west side of a router is towards the senders, and the east side towards the receivers. An exit
+    router follows the bottleneck if each sender has its own receiver, or if ACKs have a bottleneck.
     """
     senders = topology.senders
     several = len(senders) > 1
@@ -246,8 +248,9 @@ def layout(topology: Topology) -> Layout:
 def _control_devices(
     topology: Topology, sender: Sender, ends: tuple[End, End]
 ) -> tuple[EmulatingDevice, ...]:
-    """Returns both ends of the link for iperf3's control connection, next to the path. Each has the
-    path's delay in its direction, but no loss and no rate.
+    """Returns both ends of a link for iperf3's control connection that bypasses the emulated path.
+    Each end delays packets as the path does in its direction, but the link has no loss and no rate
+    limit.
     """
     delays_s = (sender.delay_s, sender.delay_of_acks_s)
     return tuple(
@@ -261,7 +264,9 @@ def _control_devices(
 
 
 def _ack_bottleneck(topology: Topology) -> EmulatingDevice | None:
-    """Returns the device that limits the rate of returning ACKs, if the topology has one."""
+    """Returns the device that limits the rate of ACKs on the way back; None if the topology has no
+    such limit.
+    """
     if topology.ack_bottleneck is None:
         return None
     arguments = map(tuple, qdisc.ack_bottleneck(topology, topology.ack_bottleneck))
@@ -279,8 +284,9 @@ def ack_netem(sender: Sender) -> list[str]:
 
 
 def bottleneck_arguments(topology: Topology) -> tuple[tuple[str, ...], ...]:
-    """Returns tc's words for the bottleneck, as in EmulatingDevice.arguments: the shaper with the
-    rate, the queue below it, unless that is the shaper's own, and the policer, if there is one.
+    """Returns tc's words for the bottleneck's device, in the form of EmulatingDevice.arguments: the
+    shaper, which limits the rate; the queue below the shaper, unless the shaper's own queue is
+    used; and the policer, if the topology has one.
     """
     queue = qdisc.leaf(topology)
     policer = qdisc.policer(topology, topology.policer) if topology.policer else []
@@ -293,11 +299,11 @@ def _netem(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def _sender_queue(topology: Topology, sender: Sender) -> tuple[tuple[str, ...], ...]:
-    """Returns tc's words for the queue on a sender's device. If the device has a rate of its own,
-    the queue is below a token bucket (tbf) with that rate.
+    """Returns tc's words for the qdiscs of a sender's device. If the sender has a rate limit of its
+    own, a token bucket (tbf) with this rate is above the queue.
 
-    The queue rarely fills, because TCP's small queues push back on the sockets, as they do with a
-    slow device.
+    The queue rarely fills, because TCP's small queues limit how much each socket puts into it, as
+    with a real slow device.
     """
     if sender.rate_bps is None:
         return (("qdisc", "root", *qdisc.sender_queue(sender.queue)),)
@@ -318,21 +324,23 @@ def _sender_queue(topology: Topology, sender: Sender) -> tuple[tuple[str, ...], 
 
 
 def _end(namespace: str, device: str, address: str) -> End:
-    """Describes the end of a link with one address, still without a MAC address."""
+    """Returns the end of a veth link at a device with one address. Its MAC address is added
+    later.
+    """
     return End(Place(namespace, device), (address,))
 
 
 def _joined(ends: Iterable[End]) -> End:
-    """Merges ends of links into one device, which has all of their addresses, such as the device of
-    a receiver that several senders share.
+    """Merges several ends of links at the same device into one end with all of their addresses. A
+    receiver that several senders share has such a device.
     """
     ends = list(ends)
     return End(ends[0].place, tuple(address for end in ends for address in end.addresses))
 
 
 def _with_macs(links: Iterable[tuple[End, End]]) -> Iterator[tuple[End, End]]:
-    """Yields the links with MAC addresses, which are the same each time so that runs repeat
-    exactly. They are locally administered ones.
+    """Yields the links with MAC addresses at both ends. Otherwise the kernel would choose random
+    ones, and runs would not repeat exactly.
     """
     for number, (near, far) in enumerate(links):
         yield replace(near, mac=_mac(2 * number)), replace(far, mac=_mac(2 * number + 1))
@@ -344,5 +352,7 @@ def _mac(number: int) -> str:
 
 
 def _gateways(far_ends: Sequence[End]) -> list[str]:
-    """Returns the bottleneck's address in each receiver's network: 10.0.3.1/24 for 10.0.3.2/24."""
+    """Returns for each address of a receiver the address of its gateway, which is in the same
+    network: '10.0.3.1/24' for '10.0.3.2/24'.
+    """
     return [address.replace(".2/", ".1/") for end in far_ends for address in end.addresses]

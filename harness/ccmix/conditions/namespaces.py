@@ -42,8 +42,8 @@ def write_sysctls(values: Mapping[str, str]) -> None:
 
 
 def sysctls(names: Iterable[str]) -> dict[str, str]:
-    """Reads sysctls of the namespace that this thread is in. Returns values by name; names that the
-    kernel or the namespace does not have are left out. Raises OSError.
+    """Reads sysctls of this thread's network namespace. Returns their values by name, without names
+    that the kernel or the namespace does not have. Raises OSError.
     """
     return {
         name: file.read_text().strip() for name in names if (file := sysctl_file(name)).exists()
@@ -51,13 +51,15 @@ def sysctls(names: Iterable[str]) -> dict[str, str]:
 
 
 def sysctl_file(name: str) -> Path:
-    """Returns the file of a sysctl below /proc/sys, which is that of this thread's namespace."""
+    """Returns the file below /proc/sys that has the value of a sysctl. A thread that opens it gets
+    the value in its own network namespace.
+    """
     return Path("/proc/sys", *name.split("."))
 
 
 def offloads(device: str) -> dict[str, bool]:
-    """Returns whether TSO, GSO and GRO, which join packets, are on for a device, by the names of
-    `ethtool -k`. Raises OSError.
+    """Returns whether the offloads that join packets (TSO, GSO and GRO) are on for a device, by
+    their names in `ethtool -k`. Raises OSError.
     """
     states = {name: array.array("I", [command, 0]) for name, command in _STATES.items()}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -88,8 +90,8 @@ def addresses() -> dict[str, tuple[str, ...]]:
 
 
 def offloads_off(devices: Iterable[str]) -> None:
-    """Turns off TSO, GSO and GRO of devices in this thread's namespace, as `ethtool -K` does, so
-    that queues hold single packets. Raises OSError.
+    """Turns off the offloads that join packets (TSO, GSO and GRO) for devices of this thread's
+    namespace, as `ethtool -K` does. A queue then holds single packets. Raises OSError.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for device in devices:
@@ -107,8 +109,8 @@ def offloads_off(devices: Iterable[str]) -> None:
 
 
 def _feature_names(any_socket: socket.socket, device: str) -> list[str]:
-    """Returns the kernel's names of the device's features; the position of a name is the number of
-    its bit in the requests of ethtool.
+    """Returns the names that the kernel has for the features (offloads) of a device. The position
+    of a name is the number of its bit in requests that change features.
     """
     request = array.array(
         "I", [_GSTRINGS, _SS_FEATURES, 0, *bytes(_MOST_FEATURES * _GSTRING_LEN // 4)]
@@ -122,5 +124,7 @@ def _feature_names(any_socket: socket.socket, device: str) -> list[str]:
 
 
 def _ethtool(any_socket: socket.socket, device: str, command: "array.array[int]") -> None:
-    """Sends a request of linux/ethtool.h for a device; the kernel writes its answer into it."""
+    """Sends a request of the kind that ethtool sends (linux/ethtool.h) for a device. The kernel
+    overwrites `command`, the request, with its answer.
+    """
     fcntl.ioctl(any_socket, SIOCETHTOOL, _IFREQ.pack(device.encode(), command.buffer_info()[0]))

@@ -35,10 +35,11 @@ SFQ_MOST_DEPTH = 127  # packets a flow (net/sched/sch_sfq.c)
 def netem(
     delay_s: float, loss: Loss | None = None, jitter_s: float = 0.0, reorder: float = 0.0
 ) -> list[str]:
-    """Returns tc's arguments for a netem that delays packets by `delay_s` with the variation
-    `jitter_s`, loses some, and reorders the fraction `reorder` of them (tc-netem(8)).
+    """Returns tc's arguments for a netem: it delays packets by `delay_s` with the variation
+    `jitter_s`, loses some of them, and lets the fraction `reorder` skip the delay (tc-netem(8)).
 
-    They name every setting, so that the same arguments can also change an existing netem.
+    Delay, loss and limit are always named, so that the same arguments can also change an existing
+    netem.
     """
     return [
         "netem",
@@ -53,8 +54,8 @@ def netem(
 
 
 def _microseconds(seconds: float) -> str:
-    """Returns a time as tc accepts it for netem: in whole microseconds, its smallest unit
-    (get_ticks() of iproute2 6.1).
+    """Returns a time in whole microseconds, such as '10000us', because tc accepts no smaller unit
+    for netem (get_ticks() of iproute2 6.1).
     """
     return f"{round(seconds * 1e6)}us"
 
@@ -65,12 +66,13 @@ def loss_arguments(loss: Loss) -> list[str]:
 
 
 def shaper(topology: Topology) -> list[list[str]]:
-    """Returns tc's arguments for the rate limit of the bottleneck: a list for each qdisc or class,
-    as in `tc OBJECT VERB dev DEVICE ...` without verb and device, so it begins with 'qdisc' or
-    'class'.
+    """Returns tc's arguments for the shaper, which limits the rate of the bottleneck: a list for
+    each qdisc or class, such as ['qdisc', 'root', ...]. The verb and the device are missing, so
+    that the lists can be used to add and to change.
 
-    The limit is a token bucket (tc-tbf(8)) or a class of htb (tc-htb(8)); their bytes include the
-    Ethernet header. tbf has a FIFO of bytes of its own, which leaf() replaces.
+    The shaper is a token bucket (tc-tbf(8)) or a class of htb (tc-htb(8)). Both count the Ethernet
+    header of packets, too. A tbf has a FIFO of its own, limited in bytes, which the queue of leaf()
+    may replace.
     """
     rate, burst = f"{topology.rate_bps:.0f}bit", str(topology.bottleneck_bucket_bytes)
     if topology.shaper == "tbf":
@@ -105,12 +107,13 @@ def shaper(topology: Topology) -> list[list[str]]:
 
 
 def policer(topology: Topology, setting: Policer) -> list[list[str]]:
-    """Returns tc's arguments for a policer at the bottleneck: it drops data beyond a rate and a
-    burst (tc-police(8)), before the shaper sees it. There is a list for each object of tc, without
-    verb and device: ['qdisc', 'clsact'] and ['filter', 'egress', ...].
+    """Returns tc's arguments for a policer at the bottleneck. It drops data beyond a rate and a
+    burst (tc-police(8)), before the shaper sees the data. There is a list for each object of tc,
+    without verb and device: ['qdisc', 'clsact'] and ['filter', 'egress', ...].
 
-    The filter sees packets before the root qdisc of the device. The kernel counts its drops as
-    drops of clsact (tc_run() in net/core/dev.c). `mtu` is the largest packet that passes at all.
+    The filter sees packets before the device's root qdisc does, and the kernel counts its drops as
+    those of clsact (tc_run() in net/core/dev.c). tc's `mtu` is the size of the largest packet that
+    passes at all.
     """
     rate, burst = f"{setting.rate_bps:.0f}bit", str(setting.burst_bytes)
     police = [
@@ -128,9 +131,9 @@ def policer(topology: Topology, setting: Policer) -> list[list[str]]:
 
 
 def ack_bottleneck(topology: Topology, acks: AckBottleneck) -> list[list[str]]:
-    """Returns tc's arguments for a bottleneck on the way back of ACKs: a token bucket with a FIFO
-    that is limited in bytes or in packets. There is a list for each qdisc, without verb and device:
-    ['qdisc', 'root', ...].
+    """Returns tc's arguments for a bottleneck on the way back of ACKs: a token bucket (tbf) with a
+    FIFO that is limited in bytes or in packets. There is a list for each qdisc, without verb and
+    device: ['qdisc', 'root', ...].
     """
     rate, limit = f"{acks.rate_bps:.0f}bit", str(topology.ack_limit)
     burst = str(BUCKET_PACKETS * topology.packet_bytes)
@@ -140,10 +143,11 @@ def ack_bottleneck(topology: Topology, acks: AckBottleneck) -> list[list[str]]:
 
 
 def leaf(topology: Topology) -> list[str] | None:
-    """Returns tc's arguments, without verb and device, for the bottleneck's queue, which is below
-    the shaper and holds the buffer. None if the queue is the FIFO of bytes that tbf has anyway.
+    """Returns tc's arguments, without verb and device, for the queue that holds the bottleneck's
+    buffer. It is below the shaper. None if no queue is needed, because a tbf has a FIFO of bytes
+    anyway.
 
-    The options of the queue are those that the user gives, and defaults of ccmix for the others.
+    Options that the user gives for the queue replace ccmix's defaults.
     """
     queue = topology.queue
     if queue.kind == "bfifo" and topology.shaper == "tbf":
@@ -169,9 +173,11 @@ def leaf(topology: Topology) -> list[str] | None:
 
 
 def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
-    """Returns the option that limits the queue to the topology's buffer, in the queue's own unit,
-    and further options by name. These replace defaults of the qdisc by which it would hold less
-    than the buffer, or drop packets for another reason; the user may override them.
+    """Returns two parts of tc's arguments for the bottleneck's queue: the option that limits it to
+    the topology's buffer, in the unit of the qdisc (bytes or packets), and further options by name.
+
+    The further options replace defaults of the qdisc with which it would hold less than the buffer,
+    or would drop packets for another reason. The user may override them.
     """
     size_bytes, packets = str(topology.buffer_bytes), str(topology.buffer_packets)
     rate, memory = (
@@ -192,8 +198,9 @@ def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
 
 
 def sender_queue(queue: Queue) -> list[str]:
-    """Returns tc's arguments for the queue on a sender's device. Unless the user limits it, fq gets
-    limits that are never reached, so that it drops nothing; other queues have tc's defaults.
+    """Returns tc's arguments for the queue on a sender's device. An fq drops nothing, because its
+    limits are so high that they are never reached, unless the user sets them. Other qdiscs keep
+    tc's defaults.
     """
     unlimited = ("limit", "flow_limit") if queue.kind == "fq" else ()
     limits = [
@@ -219,29 +226,29 @@ def netem_between_hosts(setting: Netem) -> list[str]:
 
 
 def statistics_command(device: str | None) -> list[str]:
-    """Returns the command that prints the qdiscs of a device with their counters as JSON; of all
-    devices for None.
+    """Returns the command that prints the qdiscs of a device as JSON with their counters. If
+    `device` is None, the command prints those of all devices.
     """
     return ["tc", "-s", "-j", "qdisc", "show", *(["dev", device] if device else [])]
 
 
 def classes_command(device: str) -> list[str]:
-    """Returns the command that prints the classes of a device as text, because tc has no JSON for
-    htb's.
+    """Returns the command that prints the classes of a device as text. tc can't print htb's classes
+    as JSON.
     """
     return ["tc", "class", "show", "dev", device]
 
 
 def filters_command(device: str) -> list[str]:
-    """Returns the command that prints the policer of a device as text, because its rate and burst
-    are not in tc's JSON.
+    """Returns the command that prints the policer of a device as text. tc's JSON lacks its rate and
+    burst.
     """
     return ["tc", "-s", "filter", "show", "dev", device, POLICER_HOOK]
 
 
 def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:
-    """Reads the qdiscs of a device, or of all devices for None: a dict for each, as in the JSON of
-    `tc -s qdisc show`. Raises CommandError.
+    """Reads the qdiscs of a device with their counters: a dict for each, as in the JSON of `tc -s
+    qdisc show`. If `device` is None, those of all devices are read. Raises CommandError.
     """
     argv = statistics_command(device)
     output = host.run(argv)
@@ -254,8 +261,8 @@ def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:
 
 
 def root_of(device_qdiscs: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Returns the root among a device's qdiscs (tc's JSON); None if the kernel set it up by itself,
-    which is to say that its handle is '0:'.
+    """Returns the root qdisc among the qdiscs of a device (tc's JSON). None if nobody has
+    configured it: a qdisc that the kernel has set up by itself has the handle '0:'.
     """
     return next(
         (qdisc for qdisc in device_qdiscs if qdisc.get("root") and qdisc["handle"] != "0:"), None
@@ -274,10 +281,9 @@ def leaves_of(device_qdiscs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def described(device_qdiscs: Sequence[dict[str, Any]]) -> str:
-    """Describes a device's qdiscs (tc's JSON) with their options, the root first: 'mq with 4 x
-    fq_codel limit 10240 flows 1024 ...'.
-
-    Options have the names, the order and the units of tc's JSON.
+    """Describes the qdiscs of a device (tc's JSON) with their options in a line, the root first:
+    'mq with 4 x fq_codel limit 10240 flows 1024'. Options have the names, the order and the units
+    of tc's JSON.
     """
     root = next((qdisc for qdisc in device_qdiscs if qdisc.get("root")), None)
     below = Counter(_with_options(qdisc) for qdisc in leaves_of(device_qdiscs))
@@ -286,8 +292,8 @@ def described(device_qdiscs: Sequence[dict[str, Any]]) -> str:
 
 
 def _with_options(qdisc: dict[str, Any]) -> str:
-    """Describes one qdisc: its kind and its options, 'fq_codel limit 10240 ecn ...'. A flag that is
-    off is left out.
+    """Describes one qdisc (tc's JSON) by its kind and its options: 'fq_codel limit 10240 ecn'. An
+    option that is switched off is left out.
     """
     options = qdisc.get("options")
     words = [str(qdisc["kind"])]
@@ -303,11 +309,11 @@ def _with_options(qdisc: dict[str, Any]) -> str:
 
 @contextmanager
 def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[None]:
-    """Replaces the device's root qdisc by the given one, such as ['fq', 'maxrate', '1gbit'] in tc's
-    words, and puts the former one back when the context ends.
+    """Replaces the root qdisc of a device while the context lasts, and puts the former one back at
+    the end. `qdisc` is the new one in tc's words, such as ['fq', 'maxrate', '1gbit'].
 
-    Raises CommandError if ccmix could not put the former one back, because a single command of tc
-    can't create it, for example htb with classes.
+    Raises CommandError if a single command of tc could not create the former qdisc again, for
+    example an htb with classes. Nothing is changed then.
     """
     undo = ["tc", "qdisc", "del", "dev", device, "root"]
     present = qdiscs(host, device)
@@ -331,9 +337,8 @@ def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[No
 
 
 def _as_arguments(host: Host, device: str) -> list[str]:
-    """Returns tc's arguments that create the device's present root qdisc again, to undo a change.
-    They are tc's output for it, without the words that tc does not accept as input.
-
+    """Returns tc's arguments that create the present root qdisc of a device again, to undo a
+    change. They are made from tc's output, without the words that tc does not accept as input:
     'qdisc pfifo 8001: root refcnt 2 limit 100p' becomes 'handle 8001: pfifo limit 100'.
     """
     argv = ["tc", "qdisc", "show", "dev", device, "root"]

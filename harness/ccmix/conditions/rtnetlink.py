@@ -38,11 +38,16 @@ class RtnetlinkRequest:
     """Holds a request to the kernel through rtnetlink, with a description (`text`) for errors."""
 
     def __init__(self, text: str, kind: int, flags: int, body: bytes) -> None:
+        """Takes the parts of a request: its description for errors, the type of the message, flags,
+        and the bytes after the header.
+        """
         self.text = text
         self._kind, self._flags, self._body = kind, flags, body
 
     def message(self, sequence: int) -> bytes:
-        """Returns the bytes to send. The kernel's answer has the same sequence number."""
+        """Returns the bytes of the request. The kernel repeats the `sequence` number in its answer,
+        which shows to which request the answer belongs.
+        """
         length = _HEADER.size + len(self._body)
         return (
             _HEADER.pack(length, self._kind, _REQUEST | _ACK | self._flags, sequence, 0)
@@ -51,16 +56,17 @@ class RtnetlinkRequest:
 
 
 def up(device: str) -> RtnetlinkRequest:
-    """Returns the request of `ip link set DEVICE up`. All functions for requests raise OSError if
-    the device is missing.
+    """Returns the request that does what `ip link set DEVICE up` does. Raises OSError if there is
+    no such device.
     """
     body = _LINK.pack(socket.AF_UNSPEC, 0, socket.if_nametoindex(device), _IFF_UP, _IFF_UP)
     return RtnetlinkRequest(f"link {device} up", _NEW_LINK, 0, body)
 
 
 def address(device: str, interface: str) -> RtnetlinkRequest:
-    """Returns the request of `ip addr add INTERFACE dev DEVICE`; `interface` is an address with the
-    length of its prefix, such as '10.0.1.1/24'.
+    """Returns the request that does what `ip addr add INTERFACE dev DEVICE` does. `interface` is an
+    address with the length of its prefix, such as '10.0.1.1/24'. Raises OSError if there is no such
+    device.
     """
     ip = ipaddress.IPv4Interface(interface)
     body = _ADDRESS.pack(socket.AF_INET, ip.network.prefixlen, 0, 0, socket.if_nametoindex(device))
@@ -69,8 +75,8 @@ def address(device: str, interface: str) -> RtnetlinkRequest:
 
 
 def neighbour(device: str, ip: str, mac: str) -> RtnetlinkRequest:
-    """Returns the request of `ip neigh add IP lladdr MAC nud permanent dev DEVICE`, a permanent ARP
-    entry.
+    """Returns the request for a permanent ARP entry, which does what `ip neigh add IP lladdr MAC
+    nud permanent dev DEVICE` does. Raises OSError if there is no such device.
     """
     body = _NEIGHBOUR.pack(socket.AF_INET, socket.if_nametoindex(device), _NUD_PERMANENT, 0, 0)
     body += _attribute(_NDA_DST, ipaddress.IPv4Address(ip).packed)
@@ -79,8 +85,8 @@ def neighbour(device: str, ip: str, mac: str) -> RtnetlinkRequest:
 
 
 def route(network: str, gateway: str, table: int) -> RtnetlinkRequest:
-    """Returns the request of `ip route add NETWORK via GATEWAY table TABLE`; 0.0.0.0/0 is the
-    default route.
+    """Returns the request that does what `ip route add NETWORK via GATEWAY table TABLE` does. The
+    network 0.0.0.0/0 means the default route.
     """
     destination = ipaddress.IPv4Network(network)
     body = _ROUTE.pack(
@@ -106,8 +112,9 @@ def carry_out(requests: Sequence[RtnetlinkRequest]) -> None:
 
 
 def _check(answers: bytes, requests: Sequence[RtnetlinkRequest]) -> int:
-    """Returns how many of the requests are answered in `answers`, the bytes of one or more netlink
-    messages. Raises OSError for the first request that the kernel refuses.
+    """Counts the answers in bytes that the kernel has sent: one or more netlink messages, each of
+    which answers one of the requests. Raises OSError, which names the request, if the kernel
+    refuses one.
     """
     at = answered = 0
     while at < len(answers):
@@ -121,10 +128,14 @@ def _check(answers: bytes, requests: Sequence[RtnetlinkRequest]) -> int:
 
 
 def _new(text: str, kind: int, body: bytes) -> RtnetlinkRequest:
-    """Returns a request that adds an object, and that fails if it exists."""
+    """Returns a request that adds an object, such as a route. The kernel refuses it if the object
+    exists.
+    """
     return RtnetlinkRequest(text, kind, _CREATE | _EXCLUSIVE, body)
 
 
 def _attribute(kind: int, value: bytes) -> bytes:
-    """Returns an attribute of a request (rtattr), padded to 4 bytes."""
+    """Returns the bytes of an attribute of a request (the kernel's struct rtattr): its length, its
+    kind and its value, padded to 4 bytes.
+    """
     return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)

@@ -38,23 +38,23 @@ FOLDER = "/sys/module"
 
 
 def of_ends(topology: Topology) -> tuple[str, ...]:
-    """Returns the names of the sysctls of senders and receivers that are read back before and after
-    a run, to check that they have the values that the topology sets.
-
-    Only these are read, because each read moves the virtual clock of a guest.
+    """Returns the names of the sysctls of senders and receivers that are read before and after a
+    run. They are compared with the values that the topology sets. No others are read, because each
+    read takes a guest's virtual time.
     """
     windows = any(sender.receiver_window_bytes is not None for sender in topology.senders)
     return (TCP_ECN, TCP_RMEM) if windows else (TCP_ECN,)
 
 
 def tcp_rmem(topology: Topology, window_bytes: int | None) -> str:
-    """Returns the value of tcp_rmem (minimum, default and maximum buffer) with which a receiver's
-    window is at most `window_bytes`; None: it is not limited.
+    """Returns the value of the sysctl tcp_rmem (minimum, default and maximum receive buffer) with
+    which a receiver's window is at most `window_bytes`; None: no limit.
 
-    Since Linux 6.6 the window is a share of the buffer: the share of the data in the memory of the
+    Since Linux 6.6, window = buffer x share, where share is the data's part of the memory of the
     first full packet, in whole 256ths (tcp_measure_rcv_mss() in net/ipv4/tcp_input.c). Packets that
-    came over veth devices are in their sender's memory. If another kernel uses a different amount
-    of memory for a packet, the verdict reports another window.
+    came over veth devices are still in the memory that their sender allocated. On a kernel that
+    uses another amount of memory for a packet, the window differs, and the verdict on the run says
+    so.
     """
     largest_bytes = LARGEST_BUFFER_BYTES
     if window_bytes is not None:
@@ -78,7 +78,9 @@ def read_sysctls(host: Host, names: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def changed_sysctls(host: Host, values: Mapping[str, str]) -> Iterator[None]:
-    """Sets sysctls (value by name), and puts their former values back when the context ends."""
+    """Sets sysctls of a host (values by name) while the context lasts, and restores them at the
+    end.
+    """
     former = dict(zip(values, host.run(["sysctl", "-n", *values]).splitlines(), strict=True))
     set_all = ["sysctl", "-q", "-w"]
     do = [*set_all, *(f"{name}={value}" for name, value in values.items())]
@@ -89,8 +91,9 @@ def changed_sysctls(host: Host, values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def changed_parameter(host: Host, parameter: ModuleParameter) -> Iterator[None]:
-    """Sets a parameter of a kernel module, or one element of a vector, and puts the former value
-    back when the context ends. Raises CommandError, also if the kernel shows another value then.
+    """Sets a parameter of a kernel module, or one element of a vector, while the context lasts, and
+    puts the former value back at the end. Raises CommandError, also if the kernel does not show the
+    new value after it was set.
     """
     file, former = f"{FOLDER}/{parameter.path}", read_parameter(host, parameter)
     try:
@@ -115,5 +118,7 @@ def read_parameter(host: Host, parameter: ModuleParameter) -> str:
 
 
 def _write(file: str, value: str) -> list[str]:
-    """Returns a command in which value and file are arguments and not part of the shell's line."""
+    """Returns a command that writes the value into the file. Both are arguments of the shell and
+    not part of its line, so that special characters in them do nothing.
+    """
     return ["sh", "-c", 'printf "%s\\n" "$1" > "$2"', "sh", value, file]

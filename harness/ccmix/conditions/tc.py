@@ -31,10 +31,12 @@ _OWN_FIELDS = {
 def run_tc(
     host: Host, topology: Topology, batch: Sequence[tuple[EmulatingDevice, str]], at: str = ""
 ) -> None:
-    """Runs `tc -batch` with lines such as 'qdisc add dev east ...', each paired with its device.
+    """Runs `tc -batch` on a host. `batch` has lines such as 'qdisc add dev east root ...', each
+    together with the device that it is for.
 
-    If tc refuses a line, it raises CommandError with the key of the INI file that the line comes
-    from: `at` if given, which is the key of a change during the run, or one found by the line.
+    If tc refuses a line, raises CommandError, which names the key of the INI file that is probably
+    wrong. It is `at` if given (the key of a change during the run, such as 'at.10s'); otherwise it
+    is found from the line.
     """
     try:
         host.run(["tc", "-batch", "-"], stdin="\n".join(line for _, line in batch))
@@ -50,7 +52,9 @@ def run_tc(
 
 
 def _key(device: EmulatingDevice, line: str) -> str:
-    """Returns the key or keys of the INI file that may be at fault if tc refuses this line."""
+    """Returns the key or keys of the INI file that are probably wrong if tc refuses this line for
+    this device.
+    """
     if device.what == BOTTLENECK:
         if POLICER_QDISC in line.split() or POLICER_HOOK in line.split():
             return "policer"
@@ -71,15 +75,15 @@ def _key(device: EmulatingDevice, line: str) -> str:
 
 
 def qdisc_counters(host: Host, device: str | None) -> tuple[QdiscCounters, ...]:
-    """Reads the counters (packets, drops, backlog, ...) of a device's qdiscs, or of those of all
-    devices for None. Raises CommandError.
+    """Reads the counters (packets, drops, backlog and others) of the qdiscs of a device. If
+    `device` is None, those of all devices are read. Raises CommandError.
     """
     return tuple(_counters(qdisc, device or "") for qdisc in qdiscs(host, device))
 
 
 def described_counters(device_qdiscs: Sequence[QdiscCounters]) -> str:
-    """Describes the qdiscs of one device with their options, as qdisc.described() does from tc's
-    JSON: 'mq with 4 x fq_codel limit 10240 ...'.
+    """Describes the qdiscs of a device, whose counters were read earlier, with their options in a
+    line: 'mq with 4 x fq_codel limit 10240'.
     """
     return described(
         [
@@ -90,7 +94,9 @@ def described_counters(device_qdiscs: Sequence[QdiscCounters]) -> str:
 
 
 def _counters(qdisc: Mapping[str, Any], device: str) -> QdiscCounters:
-    """Reads the counters of one qdisc from tc's JSON. `device` is the one that tc was asked for."""
+    """Reads the counters of one qdisc from tc's JSON. `device` is the one for which tc was asked,
+    and '' if it was asked for all devices: only then, tc's JSON names the device.
+    """
     options = qdisc.get("options", {})
     return QdiscCounters(
         device=qdisc.get("dev", device),  # tc does not repeat the device that it was asked for

@@ -30,7 +30,10 @@ class Timeline:
     """
 
     def __init__(self, topology: Topology, path: Dumbbell) -> None:
-        """Plans the layout of each phase, and what differs from the phase before it."""
+        """Plans the changes. A phase is the time between two changes, with the topology's settings
+        in this time. A change has the tc commands whose values differ from those of the phase
+        before it.
+        """
         self._path, self._topology = path, topology
         layouts = [(at_s, layout(phase)) for at_s, phase in topology.phases]
         self._moments = [
@@ -42,8 +45,8 @@ class Timeline:
 
     @contextmanager
     def running(self, lead_s: float) -> Iterator[None]:
-        """Makes the changes in a thread while the context lasts. `lead_s` is the time in seconds
-        until the traffic begins, from which the times of the changes count.
+        """While the context lasts, makes the changes in a thread, each at its time after the
+        traffic has begun. `lead_s` is the number of seconds until the traffic begins.
 
         Raises CommandError at the end if a change could not be made.
         """
@@ -61,8 +64,8 @@ class Timeline:
             raise self._failed
 
     def _run(self, begin: Deadline, ended: threading.Event) -> None:
-        """Waits for the time of each change and makes it, until `ended` is set. Runs in a thread;
-        running() raises its error later.
+        """Makes each change at its time, counted from `begin`, until the event `ended` is set. It
+        runs in a thread, so an error is kept, and running() raises it at its end.
         """
         try:
             for at_s, changes in self._moments:
@@ -76,8 +79,9 @@ class Timeline:
             self._failed = error
 
     def _make(self, change: _Change, at_s: float) -> tuple[str, tuple[QdiscCounters, ...]]:
-        """Changes a device with tc. Returns its purpose, such as 'bottleneck', and the counters of
-        its qdiscs just before the change, which a change may reset.
+        """Changes the qdiscs of a device with tc. Returns the device's purpose, such as
+        'bottleneck', and the counters of its qdiscs just before the change, because a change may
+        reset them.
         """
         place = change.device.place
         host = self._path.host(place.namespace)
@@ -89,14 +93,13 @@ class Timeline:
 
 
 def _changes(before: Layout, after: Layout) -> list[_Change]:
-    """Returns the changes that turn the devices of one layout into those of another.
-
-    They have only the lines that differ, because some qdiscs, such as htb, refuse to be changed to
-    the values that they have.
+    """Returns the changes that turn one layout of the path into another: for each device that
+    differs, the tc commands with new values. Commands with unchanged values are left out, because
+    some qdiscs, such as htb, refuse them.
     """
     changes = []
     for old, new in zip(before.emulating, after.emulating, strict=True):
-        lines = zip(old.lines("change"), new.lines("change"), strict=True)
-        if different := tuple(line for former, line in lines if former != line):
+        commands = zip(old.lines("change"), new.lines("change"), strict=True)
+        if different := tuple(command for former, command in commands if former != command):
             changes.append(_Change(new, different))
     return changes
