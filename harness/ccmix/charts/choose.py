@@ -45,15 +45,13 @@ def choose(
     most: int | None = MOST_CONDITIONS,
     steps: Choice = "auto",
 ) -> Chosen:
-    """Returns all charts of these kinds that fit the campaign's runs. Goodput of runs that are not
-    valid is drawn lighter.
+    """Returns all charts of the given kinds that fit the campaign's runs. The goodput of runs that
+    are not valid is drawn lighter. If the samples of a run can't be read, the charts that need them
+    are left out, and a sentence names the file.
 
-    most: maximum number of charts of a single condition (one combination of swept values); None: no
-        limit.
-    steps: whether the colours of heat maps have linear or logarithmic steps.
-
-    A chart of a series (samples of a run) that can't be read is left out, and a sentence names the
-    file.
+    most: maximum number of charts that show a single condition (one combination of swept values);
+        None: no limit
+    steps: whether the colours of heat maps have linear or logarithmic steps; "auto": by the values
     """
     drawn_or_left_out: list[Chart | str] = []
     of_valid_runs = OF_VALID_RUNS | {"heat-map": functools.partial(overview.heat_maps, steps=steps)}
@@ -80,8 +78,8 @@ def choose(
 
 
 def _until_unreadable(made: Iterator[Chart | str]) -> Iterator[Chart | str]:
-    """Yields the charts, and sentences on charts not drawn. If a run's series can't be read, a
-    sentence replaces its chart and all that follow.
+    """Yields the charts and sentences in `made` until the samples of a run can't be read. Then a
+    last sentence says so, and the remaining charts are left out.
     """
     try:
         yield from made
@@ -90,12 +88,16 @@ def _until_unreadable(made: Iterator[Chart | str]) -> Iterator[Chart | str]:
 
 
 def _sentence_on_unreadable(error: ArchiveError) -> str:
+    """Returns the sentence that says that charts are left out, because a file of samples can't be
+    read.
+    """
     return f"Charts are left out because a series can't be read: {error}."
 
 
 def _with_unique_names(charts: list[Chart]) -> Iterator[Chart]:
-    """Yields the charts. Those with the same name (without regard to case) get a number in
-    parentheses, which no other name has (archive.file_name), because names become files.
+    """Yields the charts with unique names, because names become names of files. Charts whose names
+    differ at most in upper and lower case get a number in parentheses, as in 'a (2)'. No other name
+    ends like this, because archive.file_name() leaves no parentheses.
     """
     counts = Counter(chart.name.casefold() for chart in charts)
     seen: Counter[str] = Counter()

@@ -33,11 +33,14 @@ def boxes_by(
     size: int = WIDEST,
     parts: Part | None = None,
 ) -> Part:
-    """Returns a view of box plots of y at each value of x: median, quartiles, whiskers and
-    outliers. Reports and Kibana use it with data of their own (`source`).
+    """Returns a view of box plots of a quantity, at each value on the x axis: median, quartiles,
+    whiskers and outliers. Reports and Kibana use it with their own data (`source`).
 
-    `beside` is the channel that puts groups next to each other; `channels` are those of the colour;
-    `size` is the width of a box in pixels; `parts` are the styles of a box plot's parts.
+    x, y: the channels of both axes
+    beside: the channel that puts the boxes of several groups next to each other
+    channels: the channels of the colour
+    size: width of a box in pixels
+    parts: the styles of the parts of a box plot; None: a black median
     """
     return source.view(
         {
@@ -111,10 +114,10 @@ LOG_FROM = 20.0  # the 99th over the 1st percentile of all
 
 
 def distribution(source: ChartSource, x: Part, channels: Part) -> Part:
-    """Returns a view of cumulative distributions: a line of steps for each series.
+    """Returns a view of cumulative distributions: for each series a line with steps.
 
-    Rows of the source: series, cca, the field of x, and share (of the series' values up to this
-    one).
+    Rows of the source: series, cca, the field of x, and share (of the series' values that are at
+    most as large as this one).
     """
     y = quantity("share", "cumulative share", encodings.PERCENT_AXIS, domain=[0, 1])
     return source.view(
@@ -130,11 +133,11 @@ def distribution(source: ChartSource, x: Part, channels: Part) -> Part:
 
 
 def distributions(times: pl.DataFrame, what: str) -> Part:
-    """Returns a chart of the cumulative distributions of times, with a panel for each value of
-    `panel`. A line has a step at each value, or at MOST_POINTS quantiles of many.
+    """Returns a chart of the cumulative distributions of times, with a panel for each value of the
+    column `panel`. A line has a step at each value; a line of more than 100 values has steps at 100
+    quantiles (MOST_POINTS). All panels have the same axes, in ms or s.
 
-    times: a row per value: panel, series, cca (str), seconds. All panels have the same axes, in ms
-        or s.
+    times: a row per value: panel, series, cca (str), seconds
     what: the name of the times, such as 'smoothed RTT'
     """
     unit, unit_s = ("s", 1.0) if encodings.largest(times, "seconds") >= 1 else ("ms", 1e-3)
@@ -160,8 +163,8 @@ def distributions(times: pl.DataFrame, what: str) -> Part:
 
 
 def _time_scale(times: pl.Series) -> Part:
-    """Returns a scale from 0 on or, if the values span decades, a logarithmic scale from the
-    smallest value above 0 on.
+    """Returns the scale of an axis for these times. It begins with 0. If the times span decades, it
+    is logarithmic instead, and begins with the smallest time above 0.
     """
     low, high = (float(times.quantile(share) or 0.0) for share in (0.01, 0.99))
     most = encodings.largest(times.to_frame(), times.name)
@@ -171,8 +174,9 @@ def _time_scale(times: pl.Series) -> Part:
 
 
 def steps(times: pl.DataFrame) -> pl.DataFrame:
-    """Returns the empirical cumulative distribution of each series: series, cca, time, share (of
-    the values up to this time).
+    """Returns the cumulative distribution of each series as the points of its line: series, cca,
+    time, and share (of the series' values that are at most this time). Series with more than 100
+    values have 100 points (MOST_POINTS).
 
     times: a row per value: series, cca, time
     """
@@ -194,7 +198,7 @@ def steps(times: pl.DataFrame) -> pl.DataFrame:
 
 
 def _even_ranks(count: int) -> pl.Series:
-    """Returns MOST_POINTS ranks (positions in the sorted values) at even steps, the first and the
-    last included.
+    """Returns 100 evenly spaced ranks (MOST_POINTS): positions among `count` sorted values,
+    including the first and the last.
     """
     return pl.Series([round(at * (count - 1) / (MOST_POINTS - 1)) for at in range(MOST_POINTS)])

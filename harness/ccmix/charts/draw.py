@@ -30,13 +30,15 @@ def svg(spec: Part) -> str:
 
 
 def png(spec: Part, scale: float = 2.0) -> bytes:
-    """Returns the specification's picture as PNG, with `scale` pixels for each CSS pixel."""
+    """Returns the picture of a Vega-Lite specification as PNG. With a `scale` of 2, a CSS pixel has
+    2 x 2 pixels of the picture.
+    """
     return bytes(vl_convert.vegalite_to_png(spec, scale=scale))
 
 
 def write(chart: Chart, folder: Path, image: Image) -> Path:
-    """Writes a chart into a file with its name in an existing folder; the format json is the
-    specification. Raises OSError.
+    """Writes a chart into a file in an existing folder, and returns the file's path. `image` is the
+    format and the suffix; 'json' writes the Vega-Lite specification. Raises OSError.
     """
     file = folder / f"{chart.name}.{image}"
     match image:
@@ -53,8 +55,8 @@ def write(chart: Chart, folder: Path, image: Image) -> Path:
 
 
 def narrow(spec: Part) -> Part:
-    """Returns the specification for a narrow screen, such as a phone's: panels in one column, the
-    legend below, and no title, whose lines are long.
+    """Returns a Vega-Lite specification changed for a narrow screen, such as a phone's: with all
+    panels in one column, the legend below them, and no title, whose lines would be too long.
     """
     untitled = {name: part for name, part in spec.items() if name != "title"}
     config = spec.get("config", {}) | {"legend": {"orient": "bottom", "columns": _LEGEND_COLUMNS}}
@@ -62,8 +64,8 @@ def narrow(spec: Part) -> Part:
 
 
 def _with_narrow_layout(part: Part) -> Part:
-    """Returns a part of a specification with its panels in one column and narrower; everything else
-    stays as it is.
+    """Returns a part of a Vega-Lite specification, with its panels in one column, narrower, and
+    with fewer legend entries in a row. Everything else stays the same.
     """
     changed = dict(part)
     if "columns" in part and "concat" in part:
@@ -89,12 +91,12 @@ class InlineDrawing:
 
 
 def inline(svg: str, name: str, alt_text: str) -> InlineDrawing:
-    """Prepares an SVG drawing for an HTML page: as a single image with an alternative text, and
-    with identifiers that are unique in the page because they begin with `name`.
+    """Prepares an SVG drawing for an HTML page. It becomes a single image with an alternative text.
+    All of its identifiers begin with `name`, so that they are unique in the page.
 
-    Title and subtitle are left out because the page has them. Both sides get room for a browser's
-    wider letters. Coordinates are rounded to a tenth of a pixel. Raises
-    xml.etree.ElementTree.ParseError if the drawing is not XML.
+    The title and the subtitle are removed, because the page has them. Both sides get room, because
+    a browser's letters may be wider than those of the drawing. Coordinates are rounded to a tenth
+    of a pixel. Raises xml.etree.ElementTree.ParseError if the drawing is not XML.
     """
     ET.register_namespace("", SVG)
     root = ET.fromstring(svg)
@@ -125,8 +127,8 @@ def inline(svg: str, name: str, alt_text: str) -> InlineDrawing:
 
 
 def _remove_title(root: ET.Element) -> float:
-    """Removes the title of the whole drawing, and returns the vertical position of the rest in
-    pixels; 0 without a title.
+    """Removes the title of the whole drawing from its SVG. Returns by how many pixels the drawing
+    can then be cut at the top; 0 if there was no title.
     """
     parents = {child: parent for parent in root.iter() for child in parent}
     for title in root.iter(f"{{{SVG}}}g"):
@@ -139,7 +141,9 @@ def _remove_title(root: ET.Element) -> float:
 
 
 def _within_panel(element: ET.Element, parents: dict[ET.Element, ET.Element]) -> bool:
-    """Returns whether an element is part of a panel, and not of the whole drawing."""
+    """Returns whether an SVG element belongs to one of the drawing's panels, and not to the whole
+    drawing. `parents` maps each element to its parent.
+    """
     while element in parents:
         element = parents[element]
         if "role-scope" in element.get("class", ""):
@@ -148,8 +152,9 @@ def _within_panel(element: ET.Element, parents: dict[ET.Element, ET.Element]) ->
 
 
 def _distance_from_top(element: ET.Element, parents: dict[ET.Element, ET.Element]) -> float:
-    """Returns the distance of an element from the drawing's upper end in pixels: the sum of all of
-    its translations.
+    """Returns the distance of an SVG element from the upper end of the drawing, in pixels: the sum
+    of the vertical translations of the element and of all elements around it. `parents` maps each
+    element to its parent.
     """
     distance = 0.0
     while True:
@@ -161,8 +166,8 @@ def _distance_from_top(element: ET.Element, parents: dict[ET.Element, ET.Element
 
 
 def _move_axis_titles(root: ET.Element) -> int:
-    """Moves the titles of vertical axes to the left, away from labels that a browser may draw
-    wider. Returns the longest move in pixels.
+    """Moves the titles of vertical axes to the left, because a browser may draw the labels next to
+    them wider. Returns the longest move in pixels.
     """
     longest_move = 0.0
     for axis in root.iter(f"{{{SVG}}}g"):
@@ -179,17 +184,20 @@ def _move_axis_titles(root: ET.Element) -> int:
 
 
 def _extra_width(text: ET.Element) -> float:
-    """Returns the pixels by which a browser may draw a text wider than in the layout."""
+    """Returns by how many pixels a browser may draw a text wider than the drawing's layout
+    expects.
+    """
     return len("".join(text.itertext())) * _font_size(text) * WIDER
 
 
 def _font_size(text: ET.Element) -> float:
+    """Returns the font size of a text in pixels."""
     return float(text.get("font-size", "10px").removesuffix("px"))
 
 
 def _extra_margins(root: ET.Element) -> tuple[float, float]:
-    """Returns the pixels that texts need at the left and at the right of the drawing if a browser
-    draws them wider.
+    """Returns how many more pixels the drawing needs at its left and at its right side, because a
+    browser may draw its texts wider.
     """
     left = right = 0.0
     for text in root.iter(f"{{{SVG}}}text"):

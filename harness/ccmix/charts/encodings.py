@@ -68,8 +68,8 @@ def all_colours() -> dict[str, str]:
 
 
 def colours_of(ccas: Iterable[str]) -> dict[str, str]:
-    """Returns the colours of these CCAs by name, in alphabetical order; CCAs that Linux doesn't
-    have get OTHER_COLOURS.
+    """Returns the colours of these CCAs by name, in alphabetical order. The name '-' stands for UDP
+    and for flows of an unknown CCA. CCAs that Linux does not have get OTHER_COLOURS in turn.
     """
     known, wanted = all_colours() | {"-": NO_CCA}, sorted(set(ccas))
     unknown = [cca for cca in wanted if cca not in known]
@@ -120,8 +120,12 @@ POINTS = {
 def quantity(
     field: str, title: str | list[str] | None, axis: Mapping[str, Any] | None = None, **scale: Any
 ) -> Part:
-    """Returns a channel of numbers: the column, the title and format of its axis, and Vega-Lite's
-    parameters of its scale, such as domain=[0, 1].
+    """Returns a channel (Vega-Lite's rule for how a column is drawn) for numbers.
+
+    field: the column
+    title: the title of the axis
+    axis: Vega-Lite's parameters of the axis, such as the format of its labels
+    scale: Vega-Lite's parameters of the scale, such as domain=[0, 1]
     """
     channel: Part = {"field": field, "type": "quantitative", "title": title}
     if axis:
@@ -132,22 +136,26 @@ def quantity(
 
 
 def plain(field: str) -> Part:
-    """Returns a channel of numbers for a further layer of a view, whose axis and title another
-    layer defines.
+    """Returns a channel for numbers in a further layer of a view. It has no title and axis, because
+    another layer of the view defines them.
     """
     return {"field": field, "type": "quantitative"}
 
 
 def name(field: str, title: str | None = None, **more: Any) -> Part:
-    """Returns a channel of names."""
+    """Returns a channel (Vega-Lite's rule for how a column is drawn) for names. `more` are further
+    Vega-Lite parameters of the channel.
+    """
     return {"field": field, "type": "nominal", "title": title, **more}
 
 
 def time(**scale: Any) -> Part:
+    """Returns the channel of the column time_s, with parameters of its scale."""
     return quantity("time_s", "time since the traffic began (s)", **scale)
 
 
 def goodput(**scale: Any) -> Part:
+    """Returns the channel of the column goodput_bps, with parameters of its scale."""
     return quantity("goodput_bps", "goodput (bit/s)", RATE_AXIS, **scale)
 
 
@@ -156,12 +164,13 @@ PERCENT_AXIS = {"format": "~%", "tickCount": 5}
 
 
 def colour_by_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
-    """Returns channels that give each CCA its colour, and a legend of the CCAs that occur.
+    """Returns channels that give each CCA its colour, and a legend of the CCAs that occur. `field`
+    is the column with the CCAs.
 
-    If the CCAs are known only with the data (None), as in Kibana, the scale of colours has all
-    CCAs, and its legend would show all of them. Therefore a second channel, of a constant width,
-    has a scale with the CCAs in the data, which the legend uses. That channel is sorted because
-    Vega-Lite warns of a width by unsorted names.
+    In Kibana, the CCAs are known only when the data arrives: `ccas` is None. The scale of colours
+    then has all CCAs, and its legend would show all of them. Therefore a second channel, of the
+    line width, has a scale that contains only the CCAs in the data, and the legend shows these. All
+    of its widths are equal. It is sorted, because Vega-Lite warns of unsorted names.
     """
     legend: Part = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1}
     if ccas is not None:
@@ -174,9 +183,10 @@ def colour_by_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part
 
 
 def lighter_if_not_valid(names: Iterable[str], field: str = "group") -> Part:
-    """Returns a channel that draws runs that are not valid lighter; {} if there are none.
+    """Returns a channel that draws runs lighter that are not valid; {} if all are valid.
 
-    Such runs have a sign (MARK) in the names of their groups, the values of `field`.
+    names: the names of groups of flows. In a run that is not valid, they contain a sign (MARK).
+    field: the column with these names
     """
     if not any(re.search(MARK, each) for each in names):
         return {}
@@ -189,7 +199,9 @@ def lighter_if_not_valid(names: Iterable[str], field: str = "group") -> Part:
 
 
 def dash(field: str, title: str, **scale: Any) -> Part:
-    """Returns a channel that separates lines of the same colour by their dashes, with a legend."""
+    """Returns a channel that gives each value of a column its own dashes, to tell lines of the same
+    colour apart, and a legend with this title. `scale` are Vega-Lite's parameters of its scale.
+    """
     legend = {
         "symbolType": "stroke",
         "symbolStrokeWidth": 2,
@@ -201,25 +213,27 @@ def dash(field: str, title: str, **scale: Any) -> Part:
 
 
 def cca_scale(ccas: Iterable[str] | None = None) -> Part:
-    """Returns the scale that gives each CCA its colour. None: all CCAs of Linux, and '-' for flows
-    without a known CCA.
+    """Returns the scale that gives each of these CCAs its colour. If `ccas` is None, it has all
+    CCAs of Linux, and '-' for UDP and for flows of an unknown CCA.
     """
     colours = all_colours() | {"-": NO_CCA} if ccas is None else colours_of(ccas)
     return {"domain": list(colours), "range": list(colours.values())}
 
 
 def rows(frame: pl.DataFrame) -> Part:
-    """Returns a frame as the data of a view."""
+    """Returns the rows of a table as the data of a Vega-Lite view."""
     return {"values": frame.to_dicts()}
 
 
 def names_in_order(frame: pl.DataFrame, column: str) -> list[Any]:
-    """Returns the values of a column, each once, as they first appear."""
+    """Returns the different values of a column, in the order in which they first appear."""
     return frame[column].unique(maintain_order=True).to_list()
 
 
 def largest(frame: pl.DataFrame, *columns: str) -> float:
-    """Returns the largest number of these columns, as the end of an axis; 1 if none is above 0."""
+    """Returns the largest number in these columns, at which an axis can end; 1 if no number is
+    above 0.
+    """
     numbers = [value for column in columns if isinstance(value := frame[column].max(), int | float)]
     return float(max(numbers, default=0)) or 1.0
 
@@ -234,14 +248,15 @@ class ChartSource:
     transform: tuple[Part, ...] = ()
 
     def view(self, drawing: Part, *further: Part) -> Part:
-        """Returns the Vega-Lite view that draws these rows. `drawing` has its mark or layers, and
-        `further` transforms of the rows.
+        """Returns the Vega-Lite view that draws this data. `drawing` has its mark or layers, and
+        `further` are transforms that change the rows before they are drawn.
         """
         transform = [*self.transform, *further]
         return {"data": self.data} | ({"transform": transform} if transform else {}) | drawing
 
 
 def inline(frame: pl.DataFrame) -> ChartSource:
+    """Returns a table as data that is stored in the chart itself."""
     return ChartSource(rows(frame))
 
 
@@ -266,11 +281,16 @@ def finished(
     panels: int = 1,
     condition: str | None = None,
 ) -> Chart:
-    """Returns the finished chart with its title. `name` becomes its file's name; different names
-    give different files unless they are very long. `settings` describes the path, and `results` are
-    the runs drawn.
+    """Returns a chart with its title, ready to be drawn.
 
-    panels: as in titled().
+    name: becomes the name of its file. Different names give different files unless they are very
+        long.
+    settings: a line that describes the path
+    alt_text: describes the chart to those who can't see it
+    drawing: the Vega-Lite specification without titles
+    results: the runs that are drawn
+    panels: number of panels side by side
+    condition: the combination of swept values that is drawn; None if there are several
     """
     spec = titled(title, settings, alt_text, drawing, panels)
     folders = tuple(result.folder for result in results)
@@ -280,11 +300,11 @@ def finished(
 
 
 def titled(title: str, settings: str, alt_text: str, drawing: Part, panels: int = 1) -> Part:
-    """Returns the whole Vega-Lite specification of a drawing: with a title, the settings below it,
-    and a description for screen readers.
+    """Returns the whole Vega-Lite specification of a drawing: it adds a title, the settings below
+    the title, and a description for screen readers.
 
-    panels: the number of panels side by side, which limits the line length of the settings; a line
-        may also be as long as the title.
+    panels: number of panels side by side. The settings are wrapped at their width, or at the width
+        of the title if that is longer.
     """
     line_length = max(panels * PANEL_WIDTH / LETTER_WIDTH, len(title) * TITLE_SIZE / SETTINGS_SIZE)
     lines = textwrap.wrap(settings, int(line_length))
@@ -305,8 +325,8 @@ def titled(title: str, settings: str, alt_text: str, drawing: Part, panels: int 
 
 
 def first_phrases(phrases: Sequence[str]) -> str:
-    """Joins phrases of an alternative text. Of many, only the first ones, and the number of the
-    others, because the text is read aloud and the tables are, too.
+    """Joins the first 8 phrases of an alternative text by ';', and says how many more there are.
+    Screen readers read the text aloud, and the page's tables have all numbers anyway.
     """
     more = len(phrases) - MOST_PHRASES
     return "; ".join(phrases[:MOST_PHRASES]) + (f"; and {more} more" if more > 0 else "")

@@ -55,8 +55,8 @@ class SweptAxis:
     spacing: Spacing
 
     def channel(self) -> Part:
-        """Returns the Vega-Lite channel of the axis, with a tick at each value; rows have the
-        number as `setting`.
+        """Returns the Vega-Lite channel of the x axis, with a tick at each value. The numbers are
+        in the column `setting` of the rows that are drawn.
         """
         numbers = list(self.values.values())
         axis: Part = AXIS | {"values": numbers}
@@ -77,26 +77,28 @@ class SweptAxis:
         }
 
     def label(self, text: str) -> str:
-        """Returns the number of a value (text of the INI file) without its unit, for axes of
-        names.
+        """Returns the label of a value on an axis of names: '10' for the text '10mbit' in the INI
+        file. The unit is left out, because the axis has it in its title.
         """
         return f"{self.values[text]:.6g}"
 
     @property
     def labels(self) -> list[str]:
+        """Returns the labels of all values, in ascending order."""
         return [self.label(text) for text in self.values]
 
 
 def evenly_spaced_axis(title: str) -> Part:
-    """Returns the channel of an axis that gives each value of `setting` the same room, in ascending
-    order.
+    """Returns the channel of an x axis that gives each number in the column `setting` the same
+    room, in ascending order.
     """
     return {"field": "setting", "type": "ordinal", "title": title, "axis": AXIS | {"labelAngle": 0}}
 
 
 def swept_axis(key: str, texts: Iterable[str]) -> SweptAxis | None:
-    """Returns the axis of a swept key with these values (texts of the INI file); None unless they
-    are two or more numbers of one dimension.
+    """Returns an axis for a key that the campaign sweeps (varies) over these values (texts of the
+    INI file). None if they can't be an axis: they are not two or more different numbers of the same
+    dimension, such as rates.
     """
     number_and_dimension = {text: _read_number(key, text) for text in dict.fromkeys(texts)}
     known = {text: value for text, value in number_and_dimension.items() if value is not None}
@@ -116,8 +118,9 @@ def swept_axis(key: str, texts: Iterable[str]) -> SweptAxis | None:
 
 
 def _read_number(key: str, text: str) -> tuple[float, str] | None:
-    """Returns the number in SI units, and its dimension: (1e7, 'rate') for '10mbit'; None if it is
-    not a number.
+    """Reads the value of a key as a number. Returns the number in SI units and its dimension: (1e7,
+    'rate') for '10mbit'. Other units, such as '%', are their own dimension. None if the text is not
+    a number with a known unit.
     """
     match = _NUMBER.fullmatch(text.strip().lower())
     if not match:
@@ -132,8 +135,8 @@ def _read_number(key: str, text: str) -> tuple[float, str] | None:
 
 
 def _unit_for(dimension: str, largest: float) -> tuple[str, float]:
-    """Returns the unit in which an axis up to `largest` (SI) is labelled, and its size in SI:
-    ('Mbit/s', 1e6).
+    """Returns the unit for the labels of an axis, and its size in SI units: ('Mbit/s', 1e6).
+    `largest` is the largest number on the axis in SI units.
     """
     if dimension in _SHOWN:
         return next(
@@ -143,7 +146,9 @@ def _unit_for(dimension: str, largest: float) -> tuple[str, float]:
 
 
 def _axis_spacing(ascending: list[float]) -> Spacing:
-    """Returns 'linear', or for values that span decades 'log', or 'even' if the first is 0."""
+    """Returns how the values of an axis are spaced: 'linear'; or, if they span decades, 'log', or
+    'even' if the first value is 0, which has no place on a logarithmic axis.
+    """
     least = next(value for value in ascending if value > 0)
     if ascending[-1] / least < LOG_FROM:
         return "linear"
@@ -181,7 +186,9 @@ class Family:
 
     @cached_property
     def sweeps(self) -> list[SweptAxis]:
-        """Returns the axes of swept numbers, beginning with the one with the most values."""
+        """Returns an axis for each swept key whose values are numbers. The axis with the most
+        values comes first.
+        """
         axes = [
             swept_axis(key, (result.run.condition[key] for result in self.results))
             for key in self.keys
@@ -190,18 +197,23 @@ class Family:
 
     @property
     def keys(self) -> list[str]:
+        """Returns the keys that the runs sweep (vary), in the order of the INI file."""
         return list(self.results[0].run.condition)
 
     @cached_property
     def groups(self) -> pl.DataFrame:
-        """Returns the table from which most charts are made, with a row per run and group of flows:
-        COLUMNS, `case`, and for each swept key "swept KEY", its value as written.
+        """Returns the table from which most charts are made, with a row for each run and group of
+        flows: COLUMNS, `case`, and for each swept key a column "swept KEY" with the value as
+        written in the INI file.
 
-        goodput_bps, retransmission_rate, share (of the run's goodput), fair_share: of the group;
-        fairness (of all flows) and utilisation: of the run; streams: flows of the group, flows: of
-        the run; mix: 'cubic + bbr'. Cross traffic in a test has rows, too, but does not count in
-        the run's flows and mix. Groups of a run that is not valid are marked
-        (analysis/counting.py), and the run has no fairness.
+        Columns of the group: streams (number of its flows), goodput_bps, retransmission_rate, share
+        (of the run's goodput), fair_share
+        Columns of the run: flows (number of all flows), fairness (of all flows), utilisation, mix
+        (its CCAs, 'cubic + bbr')
+
+        Groups of cross traffic have rows, too, but don't count in the run's flows and mix. If a run
+        is not valid, the names of its groups have a mark (analysis/counting.py), and its fairness
+        is null.
         """
         numeric_keys = {sweep.key for sweep in self.sweeps}
         several_destinations = len({result.run.dst for result in self.results}) > 1
@@ -242,7 +254,9 @@ class Family:
 
 
 def families(results: Sequence[Result]) -> list[Family]:
-    """Groups the runs by topology and swept keys, in the order of the plan."""
+    """Groups the runs into families, in the order of the plan. Runs of the same topology (or
+    between hosts) that sweep the same keys are a family.
+    """
     by_path_and_keys: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         path = result.run.path.name if isinstance(result.run.path, Topology) else ""
@@ -251,12 +265,14 @@ def families(results: Sequence[Result]) -> list[Family]:
 
 
 def cubic_first(cca: str) -> tuple[bool, str]:
+    """Returns a key by which CCAs are sorted: CUBIC first, then by name."""
     return cca != "cubic", cca
 
 
 def panels(groups: pl.DataFrame) -> pl.DataFrame:
-    """Adds the column `panel` to the table of Family.groups. Cases of a single CCA share a panel if
-    their CCAs differ, so that these are compared; other cases have a panel of their own.
+    """Adds the column `panel` to the table of Family.groups. A case (an entry with its swept values
+    that are not numbers) has a panel of its own. But if several cases have only one CCA each, and
+    these CCAs differ, the cases share a panel, so that their CCAs can be compared.
     """
     cases = groups.group_by("case", maintain_order=True).agg(
         pl.col("cca").unique(),

@@ -47,13 +47,15 @@ def cells(
     steps: Steps = "linear",
     ticks: Sequence[float] = (),
 ) -> Part:
-    """Returns a view of coloured rectangles that contain their number. In logarithmic steps, cells
-    of 0 are grey.
+    """Returns a view of coloured rectangles, each with its number in it. If the colours have
+    logarithmic steps, rectangles with 0 are grey.
 
-    Rows of the source: the fields of x and y, and `value` (a column's name).
+    Rows of the source: the fields of the channels x and y, and the column `value`.
+    value: the name of the column with the numbers
     format_: d3's format of the numbers
-    scale: the scale of the colours, without its type
-    ticks: the numbers of the legend; none: Vega's choice
+    title: the title of the legend
+    scale: Vega-Lite's parameters of the scale of colours, without its type
+    ticks: the numbers in the legend; none: Vega chooses them
     """
     legend: Part = {"format": format_} | ({"values": list(ticks)} if ticks else {})
     colour = {
@@ -128,8 +130,10 @@ def heat_map(
     """Returns a heat map of a measure over two swept settings, with a panel for each value of the
     column `panel`.
 
-    frame: a row per cell: panel, x, y (labels of the sweeps' values), value (null: no cell)
-    steps: steps of the colours; "auto": logarithmic if the values span decades
+    frame: a row per cell: panel, x and y (the labels of the settings), value (null: the cell is not
+        drawn)
+    steps: whether the colours have linear or logarithmic steps; "auto": logarithmic if the values
+        span two decades
     """
     with_value = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
     chosen_steps = _steps_for(with_value["value"]) if steps == "auto" else steps
@@ -151,10 +155,14 @@ def gain_map(
     steps: Choice = "auto",
     layout: MapLayout = LAYOUT,
 ) -> Part:
-    """Returns a heat map of a goodput gain (1.0 is 100%) of the first of the two CCAs over the
-    second, in the colour of the one that gains. Parameters as in heat_map().
+    """Returns a heat map of the goodput gain of the first of two CCAs over the second: 1.0 is 100%.
+    A cell has the colour of the CCA with the higher goodput.
 
-    Logarithmic steps are symmetric about 0, and linear near it.
+    frame: a row per cell: panel, x and y (the labels of the settings), value (the gain; null: the
+        cell is not drawn)
+    x, y: the swept settings
+    steps: whether the colours have linear or logarithmic steps; "auto": logarithmic if a gain is at
+        least 500%. Logarithmic steps are symmetric about 0, and linear near 0.
     """
     with_value = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
     largest_gain = max(largest(with_value.select(pl.col("value").abs()), "value"), 0.1)
@@ -165,8 +173,8 @@ def gain_map(
 
 
 def gain_scale(ccas: tuple[str, str], most: float, *, log: bool) -> Part:
-    """Returns the scale of the colours of gains from -most to most: the first CCA's colour for
-    gains, and the second's for losses.
+    """Returns the scale of colours for gains from -most to most: a gain of the first CCA has its
+    colour, a loss has the second CCA's colour, and 0 is nearly white.
     """
     first, second = (
         COLOURS.get(cca, spare) for cca, spare in zip(ccas, OTHER_COLOURS, strict=False)
@@ -176,7 +184,9 @@ def gain_scale(ccas: tuple[str, str], most: float, *, log: bool) -> Part:
 
 
 def _steps_for(values: pl.Series) -> Steps:
-    """Returns logarithmic steps for values above 0 that span two decades, otherwise linear ones."""
+    """Returns which steps the colours of these values need: logarithmic ones if the values above 0
+    span two decades, otherwise linear ones.
+    """
     above_0 = values.filter(values > 0)
     if above_0.is_empty():
         return "linear"
@@ -192,7 +202,9 @@ def _panels(
     steps: Steps,
     layout: MapLayout,
 ) -> Part:
-    """Returns the chart with a panel of cells for each value of the column `panel`."""
+    """Returns the chart with a panel for each value of the column `panel`. `with_value` has a row
+    for each cell, and `scale` and `steps` are those of the colours.
+    """
     x_channel = _axis_of_names("x", x, x.labels, labelAngle=0)
     y_channel = _axis_of_names("y", y, y.labels[::-1])
     size = {
@@ -224,8 +236,8 @@ def _panels(
 
 
 def _axis_of_names(field: str, sweep: SweptAxis, order: list[str], **axis: Any) -> Part:
-    """Returns the channel of an axis with the labels of a sweep's values in this order; `axis` are
-    Vega-Lite's parameters.
+    """Returns the channel of an axis that has the labels of a swept setting, in this order. `axis`
+    are Vega-Lite's parameters of the axis.
     """
     scale = {"domain": order, "paddingInner": 0.03}
     return {
@@ -244,8 +256,9 @@ FORMAT = ".3s"
 
 
 def goodput_cells(source: ChartSource, x: Part, y: Part, **scale: Any) -> Part:
-    """Returns a view of goodput_bps (bit/s) in cells at each column and row (the channels x and y).
-    `scale` is that of the colours.
+    """Returns a view of goodputs in cells of a table. x and y are the channels of the table's
+    columns and rows, and `scale` are Vega-Lite's parameters of the scale of colours. The source has
+    the column goodput_bps (bit/s).
     """
     x_on_top = x | {"axis": {"orient": "top", "labelAngle": 0} | x.get("axis", {})}
     return cells(
@@ -297,5 +310,5 @@ def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> 
 
 
 def _label_lines(column: str) -> list[str]:
-    """Returns the lines of a condition above its column, a line for each key."""
+    """Returns a condition as the lines of a column's label: 'rate=10mbit,loss=1%' has two lines."""
     return column.split(",")

@@ -56,11 +56,12 @@ BOUNDS = "bbr_bw_lo_bps", "bbr_inflight_hi_packets", "bbr_inflight_lo_packets"
 
 
 def phase(known: Collection[str]) -> pl.Expr:
-    """Returns a Polars expression for a BBR socket's state, a name in STATES such as 'probe_bw,
-    up'; null without one.
+    """Returns a Polars expression for the state of a BBR socket, such as 'probe_bw, up' (a name in
+    STATES); null if the state is not known.
 
-    It is for rows of sockets.parquet with the columns `known`. The part of probe_bw is that of the
-    later versions of BBR, or for the first version follows from the pacing gain.
+    It is for rows of sockets.parquet with the columns `known`. Later versions of BBR report the
+    part of probe_bw ('up'). For the first version, the part follows from the pacing gain: above 1
+    is 'up', below 1 is 'down', and 1 is 'cruise'.
     """
     gain = pl.col("bbr_pacing_gain")
     cycle = (
@@ -82,11 +83,11 @@ def phase(known: Collection[str]) -> pl.Expr:
 def states(
     source: ChartSource, x: Part, y: Part | None = None, named_states: Sequence[str] = tuple(STATES)
 ) -> Part:
-    """Returns a view of BBR's states as a strip, each in its colour from time_s to to_s; the
-    channel y separates flows.
+    """Returns a view of BBR's states as a strip, in which each state has its colour. If there are
+    several flows, the channel y separates them.
 
-    Rows of the source: time_s, to_s, bbr_state (phase()).
-    there: the STATES that the legend names
+    Rows of the source: time_s and to_s (begin and end of a state), bbr_state (as phase() names it).
+    named_states: the STATES in the legend
     """
     scale = {"domain": list(named_states), "range": [STATES[state] for state in named_states]}
     colour = name(
@@ -97,11 +98,11 @@ def states(
 
 
 def lines_of(source: ChartSource, x: Part, columns: Lines, title: str, axis: Part) -> Part:
-    """Returns a view of several columns over time_s as lines of steps; `columns` gives their names
-    in the legend, and their colours.
+    """Returns a view of several columns over time_s as lines with steps. `columns` has the name in
+    the legend and the colour for each column; `title` and `axis` are those of the y axis.
 
-    A line of BOUNDS (limits that BBR sets only at times) has gaps while they are not set. Other
-    lines continue if a sample has no value.
+    BBR sets some limits (BOUNDS) only at times. Their lines have gaps while they are not set. Other
+    lines go on if a sample has no value.
     """
     or_column_with_gaps = "".join(
         f" || datum.column === '{name}'" for name in columns if name in BOUNDS
@@ -148,27 +149,32 @@ def lines_of(source: ChartSource, x: Part, columns: Lines, title: str, axis: Par
 
 
 def rates(source: ChartSource, x: Part, columns: Lines = RATES) -> Part:
-    """Returns a view of the lines of `columns`, a part of RATES."""
+    """Returns a view of rates of a BBR flow over time, such as its bandwidth estimate; `columns` is
+    a part of RATES.
+    """
     return lines_of(source, x, columns, "bit/s", RATE_AXIS)
 
 
 def delays(source: ChartSource, x: Part) -> Part:
-    """Returns a view of rtt_ms and min_rtt_ms over time."""
+    """Returns a view of two columns over time: rtt_ms (smoothed RTT) and min_rtt_ms."""
     return lines_of(source, x, DELAYS, "RTT (ms)", {"tickCount": 4})
 
 
 def windows(source: ChartSource, x: Part, columns: Lines = WINDOWS) -> Part:
-    """Returns a view of the lines of `columns`, a part of WINDOWS."""
+    """Returns a view of windows of a BBR flow over time, such as cwnd, in packets; `columns` is a
+    part of WINDOWS.
+    """
     return lines_of(source, x, columns, "packets", {"format": "~s", "tickCount": 4})
 
 
 def state_over_time(samples: pl.DataFrame) -> Part:
-    """Returns a chart of one BBR flow over time: a strip of its states, and below it rates, RTTs
-    and windows.
+    """Returns a chart of one BBR flow over time: a strip of its states, and below it plots of its
+    rates, RTTs and windows.
 
-    samples: the samples of a socket, in order: time_s, bbr_state (phase()), bbr_bandwidth_bps,
-        delivery_rate_bps, rtt_s, bbr_min_rtt_s, cwnd_packets, in_flight_packets, and BOUNDS, which
-        have a line if they were set. A sample's state is drawn until the next sample.
+    samples: the samples of the flow's socket, in order: time_s, bbr_state (as phase() names it),
+        bbr_bandwidth_bps, delivery_rate_bps, rtt_s, bbr_min_rtt_s, cwnd_packets, in_flight_packets,
+        and BOUNDS, which are drawn if they were set. The state of a sample is drawn until the next
+        sample.
     """
     end_s = encodings.largest(samples, "time_s")
     spans = _spans_of_states(samples, end_s)
@@ -211,8 +217,8 @@ def state_over_time(samples: pl.DataFrame) -> Part:
 
 
 def _spans_of_states(samples: pl.DataFrame, end_s: float) -> pl.DataFrame:
-    """Returns the spans in which the state stays the same: time_s, to_s, bbr_state. The last one
-    ends at end_s.
+    """Returns the spans of time in which a flow's state stays the same: time_s (begin), to_s (end),
+    bbr_state. The last span ends at `end_s`. `samples` has the columns time_s and bbr_state.
     """
     changes = samples.filter(
         pl.col("bbr_state").ne_missing(pl.col("bbr_state").shift()) | (pl.int_range(pl.len()) == 0)
@@ -252,14 +258,15 @@ def over_time(
     each: Part | None = None,
 ) -> Part:
     """Returns a view of the goodput of each group of flows as a line, and below it of the segments
-    that it retransmitted.
+    that the group has retransmitted.
 
     Rows of the source: begin_s and time_s (the interval's begin and end), goodput_bps, retransmits
     (segments in the interval; null if they were not counted), group, cca, low_bps and high_bps (the
-    range that is drawn behind the line), omit_s (seconds at the start that aren't measured; they
-    are grey).
+    range behind the line), omit_s (seconds at the start that aren't measured; they are grey)
+    channels: the channels of the colours and dashes
     apart: further columns that separate lines
-    each: a layer that is drawn instead of the range
+    scales: the scales that all panels of a chart share
+    each: a layer that is drawn instead of the range, such as a line for each iteration
     """
     scales = scales or Scales()
     lines = [encodings.name(column) for column in ("group", *apart)]
@@ -313,10 +320,12 @@ def over_time(
 
 
 def _retransmissions_layer(x: Part, lines: list[Part], channels: Part, scales: Scales) -> Part:
-    """Returns the layer with the retransmitted segments of each group's intervals: bars within a
-    single outline, in the lower part of the panel.
+    """Returns the layer with the segments that each group has retransmitted: a bar for each
+    interval, in the lower part of the panel.
 
+    x: the channel of time
     lines: channels that separate the groups
+    channels: has the channel of the colours
     """
     retransmits = "(datum.retransmits || 0)"
     scale = scales.retransmits | {
@@ -390,8 +399,8 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
 
 
 def _lines_of_iterations(series: pl.DataFrame, channels: Part, scales: Scales) -> Part | None:
-    """Returns a layer with a thin line for each iteration; None if there are too many to be told
-    apart.
+    """Returns a layer with a thin line for each iteration; None if there are more than 5
+    iterations, because nobody could tell their lines apart.
     """
     if series["iteration"].n_unique() > MOST_THIN_LINES:
         return None

@@ -27,8 +27,9 @@ BASELINE = "cubic"
 
 
 def settings_charts(family: Family) -> Iterator[Chart | str]:
-    """Yields the chart of goodput, retransmissions and fairness against the only swept number, if a
-    panel has several of its values.
+    """Yields the chart of goodput, retransmissions and fairness against the number that the family
+    sweeps (varies). Yields nothing unless exactly one swept key has numbers, and at least one panel
+    has several of them.
     """
     if len(family.sweeps) != 1:
         return
@@ -64,16 +65,19 @@ def settings_charts(family: Family) -> Iterator[Chart | str]:
 
 
 def _with_setting(runs: pl.DataFrame, sweep: SweptAxis) -> pl.DataFrame:
-    """Adds the swept number as the column `setting`, and sorts the rows by it."""
+    """Adds the column `setting` to a table of runs: the number of the swept key, by which the rows
+    are then sorted.
+    """
     value = pl.col(SETTING + sweep.key).replace_strict(sweep.values, return_dtype=pl.Float64)
     return runs.with_columns(setting=value).sort("setting", maintain_order=True)
 
 
 def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
-    """Yields heat maps of goodput gain, utilisation and retransmissions over the two swept numbers
-    with the most values, if there are two.
+    """Yields heat maps of goodput gain, utilisation and retransmissions over two swept numbers. If
+    the family sweeps more than two, those with the most values are the axes. Yields nothing if
+    there are fewer than two.
 
-    steps: the steps of the colours; "auto": by the values
+    steps: whether the colours have linear or logarithmic steps; "auto": by the values
     """
     if len(family.sweeps) < 2 or len(family.sweeps[0].values) < LEAST_FOR_MAP:
         return
@@ -121,8 +125,12 @@ def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
 def _map_chart(
     family: Family, name: str, title: str, frame: pl.DataFrame, measure: Measure, drawing: Part
 ) -> Chart:
-    """Returns the finished chart of a heat map, with the range of its values as alternative text.
-    `frame` is as in heat_map.heat_map().
+    """Returns the finished chart of a heat map. Its alternative text has the range and the mean of
+    each panel.
+
+    name: begins the name of the chart
+    frame: a row per cell: panel, x and y (the labels of the settings), value
+    drawing: the Vega-Lite specification of the heat map
     """
     descriptions = []
     for (panel,), cells in frame.group_by("panel", maintain_order=True):
@@ -141,25 +149,28 @@ def _map_chart(
 
 
 def format_share(value: float) -> str:
-    """Returns a share as a percentage, also a negative one: '-12%'."""
+    """Returns a share, which may be negative, as a percentage: '-12%'."""
     return f"-{format_percent(-value)}" if value < 0 else format_percent(value)
 
 
 def _further_settings(keys: list[str]) -> pl.Expr:
-    """Returns an expression for the text ' loss=0.1%' of further swept keys; '' without any."""
+    """Returns a Polars expression for a text such as ' loss=0.1%', which has the values of these
+    swept keys; '' if there are no keys.
+    """
     if not keys:
         return pl.lit("")
     return pl.concat_str([pl.format(" {}={}", pl.lit(key), SETTING + key) for key in keys])
 
 
 def _gain_tables(runs: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
-    """Returns the goodput gain of each CCA over CUBIC, or over the first CCA if there is no CUBIC,
-    by the two CCAs: panel, x, y, value (1.0 is 100%).
+    """Returns the goodput gains of each CCA over a baseline (CUBIC, or the first CCA if CUBIC is
+    missing): for each pair of a CCA and the baseline a table with panel, x, y, value (1.0 is 100%).
 
-    Compares the goodputs of cases with a single CCA, if these CCAs differ, and of competing flows,
-    per flow.
+    The gains are calculated for cases in which each CCA is alone, if these have different CCAs, and
+    for cases in which several CCAs compete. In the second kind, goodputs per flow are compared.
 
-    runs: Family.groups with x, y (labels of settings) and rest (text of further settings)
+    runs: the table Family.groups with three more columns: x and y (the labels of the settings), and
+        rest (text of further settings)
     """
     tables_by_pair: dict[tuple[str, str], list[pl.DataFrame]] = {}
     cell_columns = ["x", "y", "rest"]
@@ -190,8 +201,9 @@ def _gain_tables(runs: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
 def _gains_over_baseline(
     means: pl.DataFrame, where: list[str]
 ) -> Iterator[tuple[tuple[str, str], pl.DataFrame]]:
-    """Yields the pair of a CCA and the baseline, with the gain in each cell: the columns `where`,
-    value.
+    """Yields for each CCA its pair with the baseline (CUBIC, or the first CCA if CUBIC is missing),
+    and a table of its goodput gains. The table has the columns `where`, which identify a cell, and
+    value (1.0 is 100%).
 
     means: a row per CCA and cell: cca, the columns `where`, goodput_bps
     """
@@ -208,8 +220,8 @@ def _gains_over_baseline(
 
 
 def share_charts(family: Family) -> Iterator[Chart]:
-    """Yields a chart for each pair of CCAs that compete in changing numbers of flows: the CCA's
-    share of the goodput against its fair share.
+    """Yields a chart for each pair of CCAs that compete in changing numbers of flows. It shows the
+    share of the goodput that each CCA gets, and its fair share, which is its share of the flows.
     """
     shared = family.groups.filter(pl.col("fair_share").is_not_null())
     for (mix,), mix_rows in shared.group_by("mix", maintain_order=True):
@@ -257,7 +269,9 @@ def share_charts(family: Family) -> Iterator[Chart]:
 
 
 def box_charts(family: Family) -> Iterator[Chart | str]:
-    """Yields box plots of the goodput over iterations, if there are enough of these."""
+    """Yields box plots of the goodput over iterations. Yields nothing if there are fewer than 5
+    iterations, and a sentence if the chart would be too large.
+    """
     runs = panels(family.groups)
     iterations = max(runs.group_by("case", "condition", "group").len()["len"], default=0)
     if iterations < LEAST_FOR_BOXES:
@@ -294,8 +308,8 @@ def box_charts(family: Family) -> Iterator[Chart | str]:
 
 
 def _labelled_by_settings(runs: pl.DataFrame, sweeps: list[SweptAxis]) -> pl.DataFrame:
-    """Adds the column `x`, the text of the swept numbers ('10, 1.5'), and sorts the rows by
-    these.
+    """Adds the column `x` to a table of runs: a text with the swept numbers, such as '10, 1.5'. The
+    rows are then sorted by these numbers.
     """
     numbers = [
         pl.col(SETTING + sweep.key).replace_strict(sweep.values, return_dtype=pl.Float64)
@@ -315,7 +329,11 @@ def _labelled_by_settings(runs: pl.DataFrame, sweeps: list[SweptAxis]) -> pl.Dat
 
 
 def table_charts(family: Family) -> Iterator[Chart | str]:
-    """Yields a table of mean goodputs, of groups by conditions, unless it is too large to read."""
+    """Yields a table of mean goodputs, with a row for each group of flows and a column for each
+    condition (combination of swept values). If there are more than 8 conditions, only the sweep
+    with the most values has columns, and the other sweeps are in the rows. Yields a sentence
+    instead if the table would be too large.
+    """
     sweeps = family.sweeps
     groups = family.groups
     conditions = (
@@ -370,8 +388,8 @@ def table_charts(family: Family) -> Iterator[Chart | str]:
 
 
 def too_large(title: str, family: Family, size: str, most: int) -> str:
-    """Returns the sentence that replaces a chart that would be too large to read; `size` is its
-    size in words, such as '40 panels', and `most` the maximum.
+    """Returns the sentence that replaces a chart that would be too large to read. `size` is the
+    chart's size in words, such as '40 panels', and `most` is the largest readable number.
     """
     return (
         f"Not drawn: “{title}” of {_entry_names(family)}, which would have {size}: more than "
@@ -380,21 +398,25 @@ def too_large(title: str, family: Family, size: str, most: int) -> str:
 
 
 def _settings_text(keys: list[str], separator: str) -> pl.Expr:
-    """Returns an expression for the text 'rate=10mbit,loss=1%' of these swept keys."""
+    """Returns a Polars expression for a text such as 'rate=10mbit,loss=1%', which has the values of
+    these swept keys.
+    """
     return pl.concat_str(
         [pl.format("{}={}", pl.lit(key), SETTING + key) for key in keys], separator=separator
     )
 
 
 def _entry_names(family: Family) -> str:
-    """Returns the names of the family's entries, 'a,b', for a chart's name."""
+    """Returns the names of the family's entries, joined by commas, for the name of a chart."""
     return ",".join(dict.fromkeys(result.run.entry for result in family.results))
 
 
 def _chart(
     family: Family, kind: Kind, name: str, title: str, text: str, drawing: Part, panels: int
 ) -> Chart:
-    """Returns the finished chart of all runs of a family. `text` is its alternative text."""
+    """Returns the finished chart of a family's runs. `text` is the alternative text, and `panels`
+    the number of panels side by side.
+    """
     return finished(
         kind,
         name,

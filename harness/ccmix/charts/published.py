@@ -70,12 +70,13 @@ class SideBySide:
 def published_next_to_lab(
     frame: pl.DataFrame, x: Part, numbers: Sequence[PlottedNumber], layout: SideBySide
 ) -> Part:
-    """Returns a chart of the lab's results with a paper's published numbers as diamonds: for each
-    panel, a column of plots, one for each measure.
+    """Returns a chart of the lab's results, with a paper's published numbers as diamonds. Each
+    panel is a column of plots, with one plot for each measure.
 
     frame: a row per point: panel, number (the measure's name), setting, line, cca (or ALL_FLOWS),
         published (bool), mean, low, high (the ends of the interval)
     x: the channel of `setting`
+    numbers: the measures, in the order of the plots
     """
     numbers_in_frame = frame["number"].unique().to_list()
     drawn_numbers = [number for number in numbers if number.name in numbers_in_frame]
@@ -107,7 +108,7 @@ def published_next_to_lab(
 
 
 def _colour_channel(frame: pl.DataFrame) -> Part:
-    """Returns the channel of the CCAs' colours, with one for lines of all flows."""
+    """Returns the channel of the CCAs' colours; a line of all flows (ALL_FLOWS) is dark grey."""
     colours = colours_of(cca for cca in frame["cca"].unique() if cca != ALL_FLOWS)
     if (frame["cca"] == ALL_FLOWS).any():
         colours |= {ALL_FLOWS: ONE_COLOUR}
@@ -120,8 +121,8 @@ def _colour_channel(frame: pl.DataFrame) -> Part:
 
 
 def _offset_channel(frame: pl.DataFrame, x: Part) -> Part:
-    """Returns the channel that puts several lines next to each other at a name on the x axis; {} if
-    there are none.
+    """Returns the channel that puts the lines of a panel next to each other at each name on the x
+    axis. {} if a panel has only one line, or if the x axis has numbers.
     """
     several_lines = (
         frame.group_by("panel", "number", "setting").agg(pl.col("line").n_unique())["line"].max()
@@ -135,7 +136,9 @@ def _offset_channel(frame: pl.DataFrame, x: Part) -> Part:
 
 
 def _y_channel(number: PlottedNumber, most: float) -> Part:
-    """Returns the y channel of a measure; without a domain of its own it ends at `most`."""
+    """Returns the y channel of a measure. If the measure has no domain (range of its axis) of its
+    own, the axis goes from 0 to `most`.
+    """
     scale = {"domain": [0, most], "nice": False} | number.scale
     return {
         "field": "mean",
@@ -147,10 +150,11 @@ def _y_channel(number: PlottedNumber, most: float) -> Part:
 
 
 def _plot(rows: pl.DataFrame, x: Part, y: Part, channels: Part, layout: SideBySide) -> Part:
-    """Returns a plot of one measure: the lab's bars or points with intervals, and the published
-    numbers as diamonds.
+    """Returns the plot of one measure: the lab's means as bars or points with their intervals, and
+    the published numbers as diamonds.
 
-    rows: the rows of this panel and measure
+    rows: the points of one panel and measure
+    channels: the channels of the colours, and of the place of several lines
     """
     lab, published = (
         inline(
@@ -180,8 +184,8 @@ def _plot(rows: pl.DataFrame, x: Part, y: Part, channels: Part, layout: SideBySi
 
 
 def _dash_channel(layout: SideBySide) -> Part:
-    """Returns the channel of the dashes of the two kinds of flows; {} if the layout has none. The
-    line of all flows is solid and not in the legend.
+    """Returns the channel of dashes, which tells two kinds of flows with the same colour apart. {}
+    if the layout names no such kinds. A line of all flows is solid, and is not in the legend.
     """
     if not layout.dashed:
         return {}
@@ -199,11 +203,12 @@ KINDS = ("range", "best", "result")
 
 
 def spans(source: ChartSource, value: Part, labels: Part, row: str = "row") -> Part:
-    """Returns a view of predicted ranges and results, a line for each row: a bar from low to high,
-    a tick at the best estimate, and a point with its interval.
+    """Returns a view of predicted ranges and measured results, with a line for each row: a bar from
+    low to high, a tick at the best estimate, and a point for the result, with its interval.
 
-    Rows of the source: the name in the column `row`, low, high, best (null: not known), result,
-    result_low and result_high, all in the unit of `value`, a channel whose field is overridden.
+    Rows of the source: the name (in the column `row`), low, high, best (null: not known), result,
+    result_low and result_high
+    value: the channel of the x axis, without its field
     labels: the names of KINDS in the legend
     """
     y = name(row, sort=None, axis={"labelLimit": 420, "ticks": False, "domain": False})

@@ -36,11 +36,11 @@ class ConditionRuns:
 
 
 def conditions_of(results: Results, also_not_valid: bool = False) -> Iterator[ConditionRuns]:
-    """Yields the conditions with their runs in the order of the plan, only with valid runs unless
-    `every` is set.
+    """Yields the conditions (combinations of swept values) with their valid runs, in the order of
+    the plan. With `also_not_valid`, runs that are not valid are included.
 
     If entries on different paths have a condition with the same name, each path counts as a
-    condition, with a number.
+    condition, and its name gets a number.
     """
     by_condition: dict[str, dict[str, list[Result]]] = {}
     for result in results.runs:
@@ -60,7 +60,9 @@ def conditions_of(results: Results, also_not_valid: bool = False) -> Iterator[Co
 
 
 def evenly_spread(items: Sequence[T], most: int | None) -> Sequence[T]:
-    """Returns at most `most` items, at even steps from the first to the last; None: all of them."""
+    """Returns at most `most` of the items. They are evenly spaced, and include the first and the
+    last. If `most` is None, all items are returned.
+    """
     if most is None or len(items) <= most:
         return items
     if most <= 1:
@@ -69,8 +71,9 @@ def evenly_spread(items: Sequence[T], most: int | None) -> Sequence[T]:
 
 
 def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
-    """Returns a chart of goodput over time for each condition, of at most `most` conditions, and a
-    sentence if there are more. Raises ArchiveError.
+    """Returns a chart of goodput over time for each condition (combination of swept values), but
+    for at most `most` conditions, which are evenly spaced. If there are more, the second part is a
+    sentence that says so, otherwise None. Raises ArchiveError.
     """
     drawable = []
     for condition in conditions_of(results, also_not_valid=True):
@@ -84,8 +87,8 @@ def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart],
 
 
 def conditions_left_out(kind: str, drawn: int, of: int) -> str | None:
-    """Returns the sentence that `drawn` of `of` conditions have a chart of this kind, with the
-    command that draws all of them; None if all have.
+    """Returns the sentence which says that only `drawn` of `of` conditions have a chart of this
+    kind, and which command draws all of them. None if all conditions have one.
     """
     if drawn == of:
         return None
@@ -97,7 +100,9 @@ def conditions_left_out(kind: str, drawn: int, of: int) -> str | None:
 
 
 def _time_series_chart(condition: ConditionRuns) -> Chart:
-    """Returns the chart of goodput over time in one condition, with a panel for each entry."""
+    """Returns the chart of goodput over time in one condition (combination of swept values), with a
+    panel for each entry.
+    """
     frame = series.over_time(condition.results)
     entries = frame["entry"].unique(maintain_order=True).to_list()
     omit_s = {
@@ -121,11 +126,12 @@ def _time_series_chart(condition: ConditionRuns) -> Chart:
 
 
 def _means_text(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
-    """Returns the alternative text of a time series, with the means after the omitted time:
-    'all-cubic: cubic 961 Mbit/s, ...'.
+    """Returns the alternative text of a chart of goodput over time. It has the mean and the largest
+    goodput of each group after the omitted time: 'all-cubic: cubic 961 Mbit/s in the mean, at most
+    970 Mbit/s'.
 
-    frame: rows as in series.over_time()
-    omit_s: seconds that each entry omits at the start
+    frame: a row per entry, group and interval, as in series.over_time()
+    omit_s: by entry, the seconds at the start that are not measured
     """
     measured = frame.filter(
         pl.col("begin_s") >= pl.col("entry").replace_strict(omit_s, return_dtype=pl.Float64) - 1e-6
@@ -149,10 +155,10 @@ def _means_text(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
 
 
 def bbr_state_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
-    """Returns charts of BBR's state over time, of one flow of each version of BBR, in the last
-    condition or, if `most` is None, in each condition; and a sentence if there are more conditions.
-
-    Raises ArchiveError.
+    """Returns charts of BBR's state over time: one for a flow of each version of BBR, in the last
+    condition (combination of swept values). If `most` is None, every condition has such charts. If
+    conditions were left out, the second part is a sentence that says so, otherwise None. Raises
+    ArchiveError.
     """
     drawable = []
     for condition in conditions_of(results):
@@ -167,8 +173,8 @@ def bbr_state_charts(results: Results, most: int | None) -> tuple[list[Chart], s
 
 
 def _charts_of_bbr_flows(condition: ConditionRuns) -> list[Chart]:
-    """Returns a chart of the state over time for a flow of each version of BBR in the condition's
-    only run.
+    """Returns charts of the state over time, one for a flow of each version of BBR in the
+    condition's only run.
     """
     [result] = condition.results
     return [
@@ -178,8 +184,10 @@ def _charts_of_bbr_flows(condition: ConditionRuns) -> list[Chart]:
 
 
 def _chart_of_bbr_flow(condition: ConditionRuns, version: str, flow: pl.DataFrame) -> Chart:
-    """Returns the chart of one BBR flow over time. `version` is BBR's name in titles, and `flow`
-    has its samples as series.bbr_flows() returns them.
+    """Returns the chart of one BBR flow's state over time.
+
+    version: the name of the BBR version in titles
+    flow: the samples of the flow's socket, as in series.bbr_flows()
     """
     run = condition.results[0].run
     state_counts = flow["bbr_state"].drop_nulls().value_counts(sort=True)
@@ -219,13 +227,11 @@ ReadTimes = Callable[[Result], pl.DataFrame | None]
 
 
 def distribution_charts(family: Family) -> Iterator[Chart | str]:
-    """Yields the cumulative distribution of the completion times of short flows, or of the RTTs if
-    the runs have none, with a panel for each condition; and a sentence if there are too many
-    conditions.
+    """Yields a chart of cumulative distributions, with a panel for each condition (combination of
+    swept values), and a sentence if there are too many conditions to draw. Raises ArchiveError.
 
-    RTTs are only from the first valid iteration of each condition.
-
-    Raises ArchiveError.
+    If the runs have short flows, their completion times are drawn. Otherwise RTTs are drawn, but
+    only those of the first valid iteration of each condition.
     """
     has_short_flows = any(result.finished.metrics.completions for result in family.results)
     read_times, times_name = (
@@ -273,10 +279,9 @@ def distribution_charts(family: Family) -> Iterator[Chart | str]:
 
 
 def estimate_charts(family: Family) -> Iterator[Chart | str]:
-    """Yields box plots of the bandwidth that BBR estimates in the first valid iteration, by the
-    only swept number of the family.
-
-    Raises ArchiveError.
+    """Yields box plots of the bandwidth that BBR estimates, with boxes for each value of the number
+    that the family sweeps. Only the first valid iteration of each condition is drawn. Yields
+    nothing unless exactly one swept key has numbers. Raises ArchiveError.
     """
     if len(family.sweeps) != 1:
         return
@@ -330,7 +335,9 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
 
 
 def _first_iterations(results: Sequence[Result]) -> list[Result]:
-    """Returns the first iteration of each entry, destination and condition."""
+    """Returns the first iteration of each condition (combination of swept values), separately for
+    each entry and destination.
+    """
     first: dict[tuple[str, str, str], Result] = {}
     for result in results:
         first.setdefault((result.run.entry, result.run.dst, result.run.condition_name), result)
@@ -338,8 +345,11 @@ def _first_iterations(results: Sequence[Result]) -> list[Result]:
 
 
 def _times_of_run(result: Result, panel: str, read_times: ReadTimes) -> pl.DataFrame | None:
-    """Returns a run's times as distributions.distributions() draws them; None if the run has
-    none.
+    """Returns the times of a run, such as its RTTs, as the table that distributions() draws: panel,
+    series, cca, seconds. None if the run has no such times.
+
+    panel: the name of the panel
+    read_times: reads the times of a run: group, seconds
     """
     frame = read_times(result)
     if frame is None:
@@ -354,8 +364,8 @@ def _times_of_run(result: Result, panel: str, read_times: ReadTimes) -> pl.DataF
 
 
 def _quantiles_text(times: pl.DataFrame) -> str:
-    """Returns the alternative text of distributions, with the median and the 95th percentile of
-    each series.
+    """Returns the alternative text of a chart of distributions. It has the median, the 95th
+    percentile and the number of values of each series.
     """
     quantiles = times.group_by("panel", "series", maintain_order=True).agg(
         median=pl.col("seconds").median(),

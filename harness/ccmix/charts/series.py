@@ -40,16 +40,17 @@ MOST_STEPS = 200  # of a line in a panel of 300 pixels
 
 
 def has_intervals(result: Result) -> bool:
+    """Returns whether the run has the file with the goodputs in intervals."""
     return (result.folder / run_files.INTERVALS).exists()
 
 
 def over_time(results: Sequence[Result]) -> pl.DataFrame:
-    """Returns the table that over_time.time_series() draws: goodput and retransmitted segments in
-    intervals, summed over the flows of a group.
+    """Returns the goodput and the retransmitted segments of each group of flows in intervals, as
+    the table that time_series() draws. Raises ArchiveError.
 
-    The ends of intervals differ a little between flows and iterations: they are moved to multiples
-    of the interval. If there would be more than MOST_STEPS of these, several intervals are joined.
-    Raises ArchiveError.
+    The ends of intervals differ a little between flows and iterations, so they are moved to
+    multiples of the interval. If a run has more than 200 intervals (MOST_STEPS), neighbouring ones
+    are joined.
     """
     of_runs = []
     for result in results:
@@ -59,7 +60,10 @@ def over_time(results: Sequence[Result]) -> pl.DataFrame:
 
 
 def _goodput_of_run(result: Result) -> pl.DataFrame:
-    """Returns the rows of one run in the table of over_time()."""
+    """Returns the goodput and the retransmitted segments of each group of flows in one run, in
+    intervals: entry, iteration, group, cca, begin_s, time_s (end), goodput_bps, retransmits (null
+    if they were not counted).
+    """
     intervals = parquet.read(
         result.folder / run_files.INTERVALS,
         ["time_s", "seconds", "group", "port", "goodput_bps", "retransmits"],
@@ -99,20 +103,20 @@ def _goodput_of_run(result: Result) -> pl.DataFrame:
 
 
 def may_have_bbr(result: Result) -> bool:
-    """Returns whether a version of BBR sent and sockets were sampled, so that BBR's state may be
-    known.
+    """Returns whether the run may show the state of BBR: flows used a version of BBR, and sockets
+    were sampled.
     """
     has_bbr = any(group.cca in BBRS for group in result.finished.metrics.groups)
     return has_bbr and (result.folder / run_files.SOCKETS).exists()
 
 
 def bbr_flows(result: Result) -> dict[str, pl.DataFrame]:
-    """Returns the samples of one flow of each version of BBR, by CCA, as
-    over_time.state_over_time() draws them. The first flow with known states is taken.
+    """Returns the samples of one flow of each version of BBR, by CCA: the first flow whose state is
+    known. The columns are those that state_over_time() draws. Raises ArchiveError.
 
-    in_flight_packets: packets sent that are neither acknowledged, nor selectively acknowledged, nor
-    taken for lost; with retransmitted ones (tcp_packets_in_flight() in include/net/tcp.h). Raises
-    ArchiveError.
+    in_flight_packets = packets sent and not acknowledged (unacked) - selectively acknowledged
+    (sacked) - taken for lost (lost) + retransmitted, as in the kernel (tcp_packets_in_flight() in
+    include/net/tcp.h)
     """
     sockets = _sender_samples(result, BBR_COLUMNS, LATER_COLUMNS)
     if sockets is None:
@@ -130,7 +134,9 @@ def bbr_flows(result: Result) -> dict[str, pl.DataFrame]:
 
 
 def _samples_of_flow(sockets: pl.DataFrame, host: str, port: int) -> pl.DataFrame:
-    """Returns the samples of one flow in order, with bbr_state and in_flight_packets."""
+    """Returns the samples of the flow with this host and port, in the order of time, with two more
+    columns: bbr_state and in_flight_packets. `sockets` has samples of all flows.
+    """
     samples = sockets.filter(
         pl.col("host") == host, pl.col("port") == port, pl.col("time_s") >= 0
     ).sort("time_s")
@@ -145,11 +151,11 @@ def _samples_of_flow(sockets: pl.DataFrame, host: str, port: int) -> pl.DataFram
 
 
 def rtts(result: Result) -> pl.DataFrame | None:
-    """Returns the smoothed RTTs from which the metrics are computed: group, seconds; None if
-    sockets were not sampled.
+    """Returns the smoothed RTTs of a run, from which its metrics are calculated, too: group,
+    seconds. None if sockets were not sampled.
 
-    A socket reports its last RTT also while it is idle: only samples count that are new, and from
-    the time in which a flow was active. Raises ArchiveError.
+    An idle socket repeats its last RTT. Therefore a sample counts only if its RTT is new, and if
+    its flow was active at that time. Raises ArchiveError.
     """
     counters = {"segs_in": pl.Int64, "bytes_acked": pl.Int64, "cookie": pl.UInt64}
     sockets = _sender_samples(result, ["group", "rtt_s"], counters)
@@ -184,10 +190,11 @@ def rtts(result: Result) -> pl.DataFrame | None:
 
 
 def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
-    """Returns the bandwidth estimates of BBR flows in the measured time: group, cca, bandwidth_bps.
-    None if no sockets of BBR were sampled.
+    """Returns the bandwidths that BBR flows have estimated in the measured time of a run: group,
+    cca, bandwidth_bps. None if no sockets of BBR were sampled.
 
-    A group has at most MOST_ESTIMATES: values at even ranks. Raises ArchiveError.
+    Each group has at most 100 estimates (MOST_ESTIMATES). If there are more, they are sorted, and
+    evenly spaced ones are taken, so that the distribution stays the same. Raises ArchiveError.
     """
     if (
         not may_have_bbr(result)
@@ -205,20 +212,20 @@ def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
 
 
 def omit_s(result: Result) -> float:
-    """Returns the seconds at the start of the run that were omitted from the measurement. A user's
-    src-cmd may set another time than the entry.
+    """Returns the seconds at the start of the run that are not measured. They may differ from those
+    of the entry, because a user's src-cmd may set another time.
     """
     return as_archived(result.finished, result.folder).traffic.omit_s
 
 
 def _in_measured_time(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows of the measured time, without the omitted time at the start."""
+    """Returns the rows of a table that are in the measured time, which follows the omitted time."""
     return measured(as_archived(result.finished, result.folder), frame)
 
 
 def completions(result: Result) -> pl.DataFrame | None:
-    """Returns the times in which short flows completed: group, seconds; None if the run had none.
-    Raises ArchiveError.
+    """Returns how long the short flows of a run took until they were complete: group, seconds. None
+    if the run had no short flows. Raises ArchiveError.
     """
     file = result.folder / run_files.COMPLETIONS
     return parquet.read(file, ["group", "seconds"]).drop_nulls() if file.exists() else None
@@ -229,10 +236,10 @@ def _sender_samples(
     columns: Sequence[str],
     optional: Mapping[str, type[pl.DataType]] = MappingProxyType({}),
 ) -> pl.DataFrame | None:
-    """Returns samples of the sender's established sockets: these columns, host, port and time_s.
-    None if sockets were not sampled, or if a column is missing.
+    """Returns samples of the sender's sockets while they were established: time_s, host, port and
+    the given columns. None if sockets were not sampled, or if one of the columns is missing.
 
-    optional: types of columns that are null if the file lacks them
+    optional: further columns with their types; a column that is missing is null
     """
     file = result.folder / run_files.SOCKETS
     if not file.exists():

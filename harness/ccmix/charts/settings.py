@@ -35,8 +35,8 @@ def describe(result: Result) -> str:
 
 
 def in_common(results: Sequence[Result]) -> str:
-    """Describes in a single line the settings that the paths of all runs share, without those that
-    are swept or differ between entries.
+    """Describes in a line the settings that the paths of all runs share. Settings that are swept
+    (varied), or that differ between entries, are left out.
     """
     one_of_each = {(each.run.entry, each.run.condition_name): each for each in results}
     paths = [_settings_of_path(result) for result in one_of_each.values()]
@@ -44,9 +44,7 @@ def in_common(results: Sequence[Result]) -> str:
 
 
 def _settings_of_path(result: Result) -> list[str]:
-    """Returns the settings of a run's path, each as a text: ['10 Mbit/s', 'base RTT 20 ms',
-    ...].
-    """
+    """Returns the settings of a run's path as texts, such as '10 Mbit/s' and 'base RTT 20 ms'."""
     kernel = f"Linux {result.finished.facts.kernel}"
     if isinstance(result.run.path, HostPath):
         return [*_settings_between_hosts(result.run.path, result.run.traffic.pacing_bps), kernel]
@@ -76,8 +74,8 @@ def _settings_of_path(result: Result) -> list[str]:
 
 
 def _settings_between_hosts(path: HostPath, pacing_bps: float | None) -> list[str]:
-    """Returns the texts of the ends of a path between real hosts, and of what ccmix sets there:
-    netem and pacing.
+    """Returns the settings of a path between real hosts as texts: its two hosts, and the netem and
+    pacing that ccmix sets there.
     """
     parts = [f"{path.src} to {path.dst.name}"]
     if path.netem:
@@ -95,8 +93,12 @@ PANEL_WIDTH, HEIGHT, COLUMNS = 280, 130, 3
 
 
 def spread(frame: pl.DataFrame, metric: str, by: list[str]) -> pl.DataFrame:
-    """Returns the mean of a metric over iterations, and its spread: the columns `by`, mean, low and
-    high. These are the 95% interval or, below 3 iterations, the range.
+    """Returns the mean and the spread of a metric over iterations: the columns `by`, mean, low and
+    high. low and high are the ends of the 95% interval; with fewer than 3 iterations, they are the
+    smallest and the largest value.
+
+    frame: a row per run, with the column `metric`
+    by: the columns whose combinations of values get a mean each
     """
     values_by_key = frame.drop_nulls(metric).group_by(by, maintain_order=True).agg(pl.col(metric))
     intervals = [_mean_and_interval(values) for values in values_by_key[metric].to_list()]
@@ -107,8 +109,8 @@ def spread(frame: pl.DataFrame, metric: str, by: list[str]) -> pl.DataFrame:
 
 
 def _mean_and_interval(values: list[float]) -> tuple[float, float, float]:
-    """Returns the mean and the ends of the 95% interval, or of the range if there are too few
-    values for it.
+    """Returns three numbers: the mean, and both ends of its 95% interval. If there are too few
+    values for an interval, the ends are the smallest and the largest value.
     """
     low, high = confidence_interval(values) or (min(values), max(values))
     return sum(values) / len(values), low, high
@@ -117,12 +119,14 @@ def _mean_and_interval(values: list[float]) -> tuple[float, float, float]:
 def banded_lines(
     source: ChartSource, x: Part, y: Part, channels: Part, apart: Sequence[str] = ()
 ) -> Part:
-    """Returns a view of lines of means with a band for their spread, and a point at each value of
-    the setting.
+    """Returns a view of means as lines, with a band for their spread, and with a point at each
+    value of the setting.
 
-    Rows of the source: mean, low, high, the fields of x and of the channels, and columns that
-    separate lines of the same colour (`apart`).
+    Rows of the source: mean, low, high (the ends of the band), the fields of x and of the channels,
+    and the columns `apart`
     y: the title, axis and scale of the mean
+    channels: the channels of the colours, dashes and opacity
+    apart: columns that separate lines of the same colour
     """
     detail = [encodings.name(column) for column in apart]
     of_points = {name: channels[name] for name in ("color", "opacity") if name in channels}
@@ -148,25 +152,27 @@ def banded_lines(
 
 
 def fairness_axis() -> Part:
+    """Returns the y channel of Jain's index, from 0 to 1."""
     return quantity("mean", "Jain's index", {"tickCount": 5}, domain=[0, 1])
 
 
 def goodput_axis(**scale: Any) -> Part:
+    """Returns the y channel of a mean goodput, with parameters of its scale."""
     return quantity("mean", "goodput (bit/s)", RATE_AXIS, **scale)
 
 
 def retransmissions_axis(**scale: Any) -> Part:
+    """Returns the y channel of a mean retransmission rate, with parameters of its scale."""
     return quantity("mean", "retransmission rate", PERCENT_AXIS, **scale)
 
 
 def against_setting(runs: pl.DataFrame, sweep: SweptAxis) -> Part:
-    """Returns a chart of measures against a swept setting: for each panel a column of plots with
-    the fairness of a run's flows, and the goodput and retransmission rate by group.
+    """Returns a chart of measures against a swept setting. Each panel is a column of plots: the
+    fairness of a run's flows, and the goodput and the retransmission rate of each group. Lines are
+    means over iterations, and bands are their 95% intervals.
 
     runs: a row per run and group: panel, group, cca (str), setting (a number on the sweep's axis),
-        flows (of the run), fairness, goodput_bps, retransmission_rate (or null)
-
-    Lines are means over iterations, bands as in spread().
+        flows (number in the run), fairness, goodput_bps, retransmission_rate (may be null)
     """
     colour_by_cca = encodings.colour_by_cca(runs["cca"].unique())
     by_group = ["panel", "group", "cca", "setting"]
@@ -212,8 +218,8 @@ Plot = tuple[
 
 
 def _fairness_plot(runs: pl.DataFrame, colour_by_cca: Part) -> Plot:
-    """Returns the plot of fairness: a single line if the flows of a run have several CCAs,
-    otherwise a line per CCA.
+    """Returns the plot of fairness. There is a line for each CCA if each run has only one CCA, and
+    a single line if several CCAs compete in a run.
     """
     mixes_of_ccas = runs.group_by("panel", "cca").agg(pl.col("mix").n_unique())
     if mixes_of_ccas.height > 1 and not runs["mix"].str.contains(r"\+").any():
@@ -228,7 +234,11 @@ def _fairness_plot(runs: pl.DataFrame, colour_by_cca: Part) -> Plot:
 
 
 def _plot(means: pl.DataFrame, y: Part, channels: Part, apart: list[str], x: Part) -> Part:
-    """Returns the view of one plot (the parts of Plot) with this x axis."""
+    """Returns the view of one plot: lines of means with bands.
+
+    means: mean, low, high, and the fields of x and of the channels
+    apart: columns that separate lines of the same colour
+    """
     return {
         "width": PANEL_WIDTH,
         "height": HEIGHT,
@@ -237,7 +247,9 @@ def _plot(means: pl.DataFrame, y: Part, channels: Part, apart: list[str], x: Par
 
 
 def _x_channel(sweep: SweptAxis, *, labelled: bool) -> Part:
-    """Returns the x axis; among plots one above the other, only the last one has labels."""
+    """Returns the x axis for a plot against a swept setting. Of plots that are one above the other,
+    only the last one is `labelled`.
+    """
     x = sweep.channel()
     return x if labelled else x | {"title": None, "axis": x["axis"] | {"labels": False}}
 
@@ -247,11 +259,11 @@ PERCENT = {"format": ".0%", "tickCount": 5}
 
 
 def shares(source: ChartSource, x: Part, channels: Part) -> Part:
-    """Returns a view of a CCA's mean share of the goodput as a solid line with a band, and of its
-    fair share as a dashed line.
+    """Returns a view of a CCA's share of the goodput: the measured mean as a solid line with a
+    band, and the fair share as a dashed line.
 
-    Rows of the source: the field of x, cca, mean, low, high and fair_share (1.0 is all of the run's
-    goodput).
+    Rows of the source: the field of x, cca, mean, low, high and fair_share. Shares are fractions of
+    the run's goodput.
     """
     y = quantity("mean", "share of the goodput", PERCENT, domain=[0, 1])
     dash = encodings.dash("line", "share", domain=["measured", "fair"], range=[[1, 0], [5, 4]])
@@ -285,11 +297,11 @@ def shares(source: ChartSource, x: Part, channels: Part) -> Part:
 
 
 def share_against_fair_share(runs: pl.DataFrame, x_title: str) -> Part:
-    """Returns a chart of the CCAs' shares of the goodput by their numbers of flows, with a panel
-    for each value of the column `panel`, and bands as in spread().
+    """Returns a chart of the CCAs' shares of the goodput against their numbers of flows, with a
+    panel for each value of the column `panel`. Bands are the 95% intervals.
 
     runs: a row per panel, numbers of flows, CCA and iteration: panel, flows_of ('9 : 1', in the
-        order of the axis), cca, share and fair_share (of the run's goodput; 1.0 is all)
+        order of the axis), cca, share and fair_share (fractions of the run's goodput)
     """
     channels = encodings.colour_by_cca(runs["cca"].unique())
     panels = []
