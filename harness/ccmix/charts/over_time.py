@@ -191,10 +191,12 @@ def state_over_time(samples: pl.DataFrame) -> Part:
     time_without_labels = time | {"title": None, "axis": {"labels": False}}
 
     def set_columns(columns: Lines) -> Lines:
+        """Returns the columns without those of BOUNDS that the flow never set."""
         unset = [name for name in BOUNDS if lines[name].null_count() == lines.height]
         return {name: line for name, line in columns.items() if name not in unset}
 
     def source_of(columns: Lines) -> ChartSource:
+        """Returns the data of a plot: time_s and these columns."""
         return inline(lines.select("time_s", *columns))
 
     occurring_states = [state for state in STATES if state in spans["bbr_state"]]

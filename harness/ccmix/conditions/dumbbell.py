@@ -41,10 +41,12 @@ class Dumbbell:
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
+        """Returns the pairs of a sender and its receiver."""
         return self.layout.pairs
 
     @property
     def bottleneck(self) -> EmulatingDevice:
+        """Returns the device that has the path's rate and buffer."""
         return self.layout.bottleneck
 
     @property
@@ -79,9 +81,11 @@ class Dumbbell:
         )
 
     def sender(self, pair: Pair) -> Host:
+        """Returns the pair's sender, to run commands in its namespace."""
         return self.host(pair.sender.name)
 
     def receiver(self, pair: Pair) -> Host:
+        """Returns the pair's receiver, to run commands in its namespace."""
         return self.host(pair.receiver)
 
 

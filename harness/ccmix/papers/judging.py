@@ -50,10 +50,12 @@ class MeasuredSample:
 
     @property
     def runs(self) -> int:
+        """Returns the number of values."""
         return len(self.values)
 
     @property
     def mean(self) -> float | None:
+        """Returns the mean of the values; None if there are none."""
         return statistics.fmean(self.values) if self.values else None
 
     @property
@@ -419,10 +421,12 @@ class JudgedStatement:
 
     @property
     def bounds(self) -> tuple[JudgedBound, ...]:
+        """Returns the statement's bounds, each with the values that the lab measured."""
         return self.judged.bounds
 
     @property
     def outcome(self) -> Judgement:
+        """Returns whether the statement holds, by the runs of the entry that it is about."""
         return self.judged.outcome
 
     @property

@@ -113,6 +113,7 @@ class MeasuredExperiment:
 
     @property
     def experiment(self) -> Experiment:
+        """Returns the description of the experiment."""
         return self.reproduction.experiment
 
     @property

@@ -63,6 +63,7 @@ class LocalExecutor:
     """Makes runs through a Machine, up to `slots` of them at the same time."""
 
     def __init__(self, machine: Machine, slots: int) -> None:
+        """Prepares to make up to `slots` runs at the same time through the machine."""
         self._machine = machine
         self._slots = slots
 

@@ -27,6 +27,7 @@ class RunLog:
     """Writes the log of a run: each line has the time in UTC, and is on disk immediately."""
 
     def __init__(self, file: Path) -> None:
+        """Takes the log's file, which the first line creates."""
         self._file = file
 
     def __call__(self, text: str) -> None:

@@ -171,6 +171,7 @@ class ThisMachine:
     """
 
     def __init__(self, programs: EmulationPrograms) -> None:
+        """Takes the paths of the programs that measure."""
         self._programs = programs
 
     async def measure(self, run: Run, folder: Path) -> Measured:
@@ -206,6 +207,7 @@ class MachineByPath:
     """
 
     def __init__(self, emulated: Machine | None, between_hosts: Machine | None) -> None:
+        """Takes both machines; None for a kind of path that the campaign does not have."""
         self._emulated = emulated
         self._between_hosts = between_hosts
 

@@ -548,4 +548,5 @@ class _Command:
 
     @property
     def commands(self) -> tuple[Command, ...]:
+        """Returns the shell line, with addresses filled in."""
         return (Command("command", self._shell),)

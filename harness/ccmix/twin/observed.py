@@ -119,30 +119,43 @@ class PathRun:
 
     @property
     def above(self) -> list[PathStep]:
+        """Returns the UDP steps that try to offer more than the path's rate."""
         return self.steps_of_kind(ABOVE)
 
     @property
     def available(self) -> list[PathStep]:
+        """Returns the UDP steps that offer rates near the one that cross traffic leaves."""
         return self.steps_of_kind(AVAILABLE)
 
     @property
     def share(self) -> PathStep | None:
+        """Returns the step of many UDP flows above the path's rate, which shows a queue for each
+        flow.
+        """
         return next(iter(self.steps_of_kind(SHARE)), None)
 
     @property
     def below(self) -> PathStep | None:
+        """Returns the UDP step well below the path's rate, which shows random loss and
+        reordering.
+        """
         return next(iter(self.steps_of_kind(BELOW)), None)
 
     @property
     def trains(self) -> PathStep | None:
+        """Returns the step that sends trains (a few pings back to back), or None."""
         return next(iter(self.steps_of_kind(TRAINS)), None)
 
     @property
     def bursts(self) -> PathStep | None:
+        """Returns the step that sends long trains: many pings back to back, which overflow the
+        queue.
+        """
         return next(iter(self.steps_of_kind(BURSTS)), None)
 
     @property
     def idle(self) -> PathStep | None:
+        """Returns the step that sends nothing, so that the probe measures the idle path, or None."""
         return next(iter(self.steps_of_kind(IDLE)), None)
 
     @cached_property

@@ -287,6 +287,7 @@ def _finished_runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun,
     """
 
     def wanted(run: Run) -> bool:
+        """Returns whether the run belongs to the folder `path`; all runs of a campaign do."""
         return not is_single_run or RunFolder.of(outdir, run).path == resolved
 
     resolved, is_single_run = path.resolve(), (path / run_files.SUMMARY).exists()
@@ -340,6 +341,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     `train_overflow` says how trains (packets sent back to back) overflowed the bottleneck's queue.
     It becomes None if another queue or a policer dropped their packets.
     """
+    # random loss and base RTT, from which the waits in the queue follow
     base_estimates = {each.quantity: each for each in base_rtt(observed)}
     first_loss = loss(observed)[0]
     random_loss = first_loss.value or 0.0
@@ -352,6 +354,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     )
     received_bps = max((each.received_bps for each in overloaded), default=0.0)
     packet_s = packet_bytes * 8 / received_bps if received_bps else 0.0
+    # the kind of the queue, and the policer
     train_overflow = overflow(observed)
     if train_overflow and (
         train_overflow.contradicts(measured_waits.probe_s or 0.0, received_bps)
@@ -369,6 +372,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
         and policer_burst.value < train_overflow.most_at_once_bytes
     ):
         train_overflow = None  # the policer dropped the train, not a queue
+    # the rate and the cross traffic
     is_shared = policer_burst.value is not None or received_grows_with_offered(overloaded)
     # nothing waits at a policer, and trains show the rate of another link; but if trains overflow a
     # queue, it is the bottleneck's
@@ -395,6 +399,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
         rate_estimates[CROSS] = cannot_be_told(
             CROSS, "nothing waits at a policer, so cross traffic that reacts does not show"
         )
+    # the buffer and the kind of the queue
     because = "the policer drops before a queue is full"
     is_kept_short = False
     if policer_burst.value is not None:
@@ -420,6 +425,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
             _retransmitted_when_full(observed),
             first_loss.high,
         )
+    # the final estimate of random loss, without the losses in a full queue
     at_bottleneck = QueueAtBottleneck(
         base_s,
         least_visible_wait_s(packet_s, quiet_noise_s(observed)),

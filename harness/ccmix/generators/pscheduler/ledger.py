@@ -337,6 +337,7 @@ class CommandTasks:
     """
 
     def __init__(self, tell: Log) -> None:
+        """Begins without any src-cmd. `tell` is called with sentences for the user."""
         self._tell = tell
         self._running: list[PostedByCommand] = []
 

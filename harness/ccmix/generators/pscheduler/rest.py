@@ -146,10 +146,12 @@ class _SocketWithDeadline(ssl.SSLSocket):
     deadline: Deadline | None = None
 
     def send(self, data: Any, flags: int = 0) -> int:
+        """Sends data, if the deadline has not passed yet. Raises TimeoutError."""
         self._set_time_limit()
         return super().send(data, flags)
 
     def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
+        """Receives data, if the deadline has not passed yet. Raises TimeoutError."""
         self._set_time_limit()
         return super().recv_into(buffer, nbytes, flags)
 
