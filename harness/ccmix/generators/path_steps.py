@@ -512,10 +512,10 @@ class PathSteps:
         return _result_of_step(client, load_json(test.receiver_output), step.seconds)
 
     def _wait_for_traffic(self, test: iperf3.Iperf3Test, streams: int) -> None:
-        """Waits until iperf3 has reported the first interval. Without this limit, iperf3 would wait
-        for half a minute if the first datagram was lost.
+        """Waits until iperf3 has reported its first interval, but only for some seconds and RTTs:
+        iperf3 itself would wait for half a minute if the first datagram was lost.
 
-        Raises GeneratorError if no traffic begins in time.
+        Raises GeneratorError if no traffic begins in this time.
         """
         late = Deadline(STARTS_WITHIN_S + (STARTS_WITHIN_RTTS + streams) * self._rtt_s)
         while not _has_interval(test.client_output):

@@ -155,7 +155,9 @@ class PathRun:
 
     @property
     def idle(self) -> PathStep | None:
-        """Returns the step that sends nothing, so that the probe measures the idle path, or None."""
+        """Returns the step that sends nothing, so that the probe measures the idle path; or
+        None.
+        """
         return next(iter(self.steps_of_kind(IDLE)), None)
 
     @cached_property

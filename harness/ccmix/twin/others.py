@@ -199,10 +199,13 @@ def widen_by_idle_bursts(
     ccmix sends nothing.
 
     `cross_traffic` is estimated while it competes with ccmix's steps. In the idle step it may be
-    faster, because TCP gives way to other traffic, or slower, because bursts come at any time. The
-    rate in the idle step is share x bottleneck rate, where (share, standard error) is `late_share`,
-    from share_of_late_answers(). The upper end is 4 times as high (HIDDEN_TIMES), because a token
-    bucket hides up to three quarters of the bursts.
+    faster, because TCP gives way to other traffic, or slower, between bursts. Its rate there is
+    between
+
+    (share - 3 errors) x bottleneck rate and 4 x (share + 3 errors) x bottleneck rate,
+
+    where `late_share` is the pair (share, error) from share_of_late_answers(). The factor 4 is
+    needed because a token bucket hides up to three quarters of the bursts.
     """
     if (
         cross_traffic.value is None
