@@ -129,34 +129,36 @@ class PathRun:
 
     @property
     def share(self) -> PathStep | None:
-        """Returns the step of many UDP flows above the path's rate, which shows a queue for each
-        flow.
+        """Returns the step that sends many UDP flows above the path's rate, which shows whether
+        each flow has its own queue; None without such a step.
         """
         return next(iter(self.steps_of_kind(SHARE)), None)
 
     @property
     def below(self) -> PathStep | None:
-        """Returns the UDP step well below the path's rate, which shows random loss and
-        reordering.
+        """Returns the UDP step well below the path's rate, which shows random loss and reordering;
+        None without such a step.
         """
         return next(iter(self.steps_of_kind(BELOW)), None)
 
     @property
     def trains(self) -> PathStep | None:
-        """Returns the step that sends trains (a few pings back to back), or None."""
+        """Returns the step that sends trains (a few pings back to back); None without such a
+        step.
+        """
         return next(iter(self.steps_of_kind(TRAINS)), None)
 
     @property
     def bursts(self) -> PathStep | None:
-        """Returns the step that sends long trains: many pings back to back, which overflow the
-        queue.
+        """Returns the step that sends long trains, which overflow the queue; None without such a
+        step.
         """
         return next(iter(self.steps_of_kind(BURSTS)), None)
 
     @property
     def idle(self) -> PathStep | None:
-        """Returns the step that sends nothing, so that the probe measures the idle path; or
-        None.
+        """Returns the step that sends nothing, to measure the idle path; None without such a
+        step.
         """
         return next(iter(self.steps_of_kind(IDLE)), None)
 

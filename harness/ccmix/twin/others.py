@@ -149,12 +149,13 @@ def _busy_share_when_idle(
     observed: PathRun, base_rtt_s: float, packet_s: float
 ) -> tuple[float, float, float] | None:
     """Returns the share of the time in which cross traffic kept the bottleneck busy while ccmix
-    sent nothing (in the idle step), and both ends of its 95% interval. It is the share of the RTT
+    sent nothing (in the idle step), and both ends of its 95% interval. The share is that of the RTT
     probe's answers that came late, corrected for waits that are too short to count.
 
-    Returns None if noise hides late answers, or if there are too few or too many of them: a token
-    bucket lets packets pass at once, so the lack of late answers shows nothing. `packet_s` is the
-    time in which the bottleneck sends a packet.
+    Returns None if noise hides late answers, or if there are fewer than 200 answers. Also returns
+    None if hardly any answer was late (below 2%), because a token bucket lets packets pass at once,
+    so this proves nothing; or if more than 65% were late. `packet_s` is the time in which the
+    bottleneck sends a packet.
     """
     rtts_s, late_s = _idle_rtts_and_late_wait(observed, packet_s)
     if len(rtts_s) < LEAST_ANSWERS or late_s > WAITS_SHARE * packet_s:
