@@ -206,10 +206,12 @@ class Family:
         flows: COLUMNS, `case`, and for each swept key a column "swept KEY" with the value as
         written in the INI file.
 
-        Columns of the group: streams (number of its flows), goodput_bps, retransmission_rate, share
-        (of the run's goodput), fair_share
-        Columns of the run: flows (number of all flows), fairness (of all flows), utilisation, mix
-        (its CCAs, 'cubic + bbr')
+        case: the entry, its destination if there are several, and its swept values that are not
+            numbers
+        of the group: streams (number of its flows), goodput_bps, retransmission_rate, share (of the
+        run's goodput), fair_share
+        of the run: flows (number of all flows), fairness (of all flows), utilisation, mix (its
+        CCAs, 'cubic + bbr')
 
         Groups of cross traffic have rows, too, but don't count in the run's flows and mix. If a run
         is not valid, the names of its groups have a mark (analysis/counting.py), and its fairness

@@ -229,6 +229,7 @@ def share_charts(family: Family) -> Iterator[Chart]:
         if len(ccas) != 2:
             continue
         first, second = sorted(ccas, key=cubic_first)
+        # a row per run and CCA, with the numbers of flows of both CCAs as text: '9 : 1'
         run_key = ["entry", "dst", "condition", "iteration"]
         flows = mix_rows.group_by(*run_key, "cca", maintain_order=True).agg(
             pl.col("streams", "share", "fair_share").sum(),
@@ -239,6 +240,7 @@ def share_charts(family: Family) -> Iterator[Chart]:
         labelled = flows.join(
             counts.with_columns(flows_of=flows_text), on=run_key, maintain_order="left"
         )
+        # a panel per entry and further settings, sorted by the numbers of flows
         swept = [sweep.key for sweep in family.sweeps if sweep.key != "streams"]
         shares = labelled.with_columns(panel=pl.concat_str("entry", _further_settings(swept))).sort(
             second, -pl.col(first), maintain_order=True
@@ -336,6 +338,7 @@ def table_charts(family: Family) -> Iterator[Chart | str]:
     """
     sweeps = family.sweeps
     groups = family.groups
+    # the swept keys whose values are columns; the values of the others are in the rows' names
     conditions = (
         groups.select(SETTING + sweep.key for sweep in sweeps).unique().height if sweeps else 1
     )

@@ -130,7 +130,8 @@ def _means_text(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
     goodput of each group after the omitted time: 'all-cubic: cubic 961 Mbit/s in the mean, at most
     970 Mbit/s'.
 
-    frame: a row per entry, group and interval, as in series.over_time()
+    frame: a row per entry, iteration, group and interval: entry, group, begin_s, time_s (end),
+        goodput_bps
     omit_s: by entry, the seconds at the start that are not measured
     """
     measured = frame.filter(
@@ -187,7 +188,7 @@ def _chart_of_bbr_flow(condition: ConditionRuns, version: str, flow: pl.DataFram
     """Returns the chart of one BBR flow's state over time.
 
     version: the name of the BBR version in titles
-    flow: the samples of the flow's socket, as in series.bbr_flows()
+    flow: the samples of the flow's socket: bbr_state, rates, RTTs and windows
     """
     run = condition.results[0].run
     state_counts = flow["bbr_state"].drop_nulls().value_counts(sort=True)

@@ -207,6 +207,7 @@ def layout(topology: Topology) -> Layout:
                 control,
             )
         )
+        # from the sender through both routers
         links.append(
             (_end(sender.name, "eth0", f"{net}.1.1/24"), _end(DELAY, west, f"{net}.1.2/24"))
         )
@@ -216,6 +217,7 @@ def layout(topology: Topology) -> Layout:
             PathRoute(DELAY, f"{net}.3.0/24", f"{net}.2.2"),
             PathRoute(BOTTLENECK, f"{net}.1.0/24", f"{net}.2.1"),
         ]
+        # to the sender's own receiver, or to the one that all senders share
         if fans_out:
             links.append(
                 (_end(EXIT, east, f"{net}.3.1/24"), _end(receiver, "eth0", f"{net}.3.2/24"))
@@ -226,6 +228,7 @@ def layout(topology: Topology) -> Layout:
             routes.append(PathRoute(RECEIVER, f"{net}.1.0/24" if several else ALL, f"{net}.3.1"))
         if has_exit:
             routes.append(PathRoute(BOTTLENECK, f"{net}.3.0/24", "10.255.0.2"))
+    # links that all senders share
     if has_exit:
         links.append(
             (_end(BOTTLENECK, "east", "10.255.0.1/24"), _end(EXIT, "west", "10.255.0.2/24"))

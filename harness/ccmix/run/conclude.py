@@ -46,6 +46,8 @@ def conclude(
     try:
         facts_text = json.dumps(MEASUREMENT.encode(measurement), indent=1)
         write_whole(folder.partial / run_files.FACTS, facts_text, sync=False)
+        # the run with the times that it really had: it may have settled early, or a user's command
+        # may use other times
         as_made = as_measured(run, folder.partial, measurement.settled_after_s)
         tables = read_tables(as_made, folder.partial, measurement)
         tables.write(folder.partial)

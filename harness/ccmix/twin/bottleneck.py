@@ -126,8 +126,10 @@ def has_queue_per_flow(
     train of packets loses its last packets. The queues are separate if TCP's packets wait but the
     probe's don't, or if a long train loses its first packets, which have waited longest.
 
-    `packet_s` and `noise_s` are as in probe_waits(). `train_overflow` says which packets of long
-    trains were lost; None if none were lost or no trains were sent.
+    packet_s: the time in which the bottleneck sends a packet
+    noise_s: the variation of the idle path's RTT
+    train_overflow: which packets of long trains were lost; None if none were lost or no trains were
+        sent
     """
     if measured.probe_s is None:
         return None

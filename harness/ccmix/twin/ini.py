@@ -326,6 +326,7 @@ def _entries(twin: Twin, path: _TwinTopology, *, several_paths: bool) -> Iterato
     values to test) if these sweeps determine all tests. Otherwise each test gets its own entry.
     With `several_paths`, the file has several twins, so the names of entries contain the path.
     """
+    # by the entry's name and the test's lines: iterations of a test are one test
     tests: dict[tuple[str, str], _TestOfCampaign] = {}
     for finished in twin.runs:
         run = finished.run
@@ -359,6 +360,7 @@ def _entries(twin: Twin, path: _TwinTopology, *, several_paths: bool) -> Iterato
         )
         for name, _ in tests
     }
+    # how many entries with each name were written; from the second on, the name gets a number
     entries: Counter[str] = Counter()
     for (name, _), test in tests.items():
         if sweeps[name] and entries[name]:

@@ -140,10 +140,13 @@ def _refine_with_trains(
 
     Trains show the rate of a link. They do not show the rate of a policer, nor that of a shaper
     whose bucket holds a whole train. Therefore a rate by trains counts only if it is at least the
-    received rate, and if cross traffic can explain the difference. With `by_trains`, trains have
-    overflowed the bottleneck's queue, so their rate is its rate.
+    received rate, and if cross traffic can explain the difference.
 
-    The other parameters are those of _rates_by_load().
+    overloaded: the UDP steps that offered more than the path's rate
+    cross_traffic: what other steps show of cross traffic
+    queue_per_flow: whether each flow has its own queue; None if unknown
+    tcp_waits_s: how long TCP's packets waited in the queue
+    by_trains: whether trains have overflowed the bottleneck's queue, so that their rate is its rate
     """
     rate_by_load = by_load[0]
     assert rate_by_load.low is not None

@@ -211,8 +211,12 @@ class Tasks:
 
     def _post(self, run: Run, task_keys: PschedulerTask, latest_s: float | None, log: Log) -> Task:
         """Posts a task for the run, and first writes a record to disk by which the task can be
-        cancelled even if ccmix is killed. `task_keys` are the entry's keys for the task; `latest_s`
-        and `log` are as in slot().
+        cancelled even if ccmix is killed.
+
+        task_keys: the entry's keys for the task
+        latest_s: the task's first run must not begin later (seconds since the epoch); None: no
+            limit
+        log: writes a line into the log of the run
         """
         most_bytes = result_bytes(run.traffic.streams, run.traffic.total_s, run.traffic.interval_s)
         server = PschedulerServer(
