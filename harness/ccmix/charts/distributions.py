@@ -57,11 +57,12 @@ def boxes_by(
 
 
 def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
-    """Returns a chart of box plots with a panel for each value of the column `panel`.
+    """Returns a chart of box plots, with a panel for each value of the column `panel`.
 
-    values: a row per value: panel, x (names, in the order of the axis), group (of flows, has a box
-        of its own), cca (str), and the field of `y`.
-    y: the channel of the values; its scale is extended to all of them.
+    values: a row per value: panel, x (names, in the order of the axis), group (each group of flows
+        has its own box), cca (str), and the field of `y`
+    x_title: the title of the x axis
+    y: the channel of the values. Its scale is replaced by one that covers all values.
     """
     colour = encodings.colour_by_cca(values["cca"].unique())["color"] | {
         "legend": {"symbolType": "square"}

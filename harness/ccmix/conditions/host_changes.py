@@ -178,8 +178,8 @@ def bracketed(
     such line.
 
     Processes that `before` leaves in the background live until the end. The outputs are in the
-    files pre-NAME.* and post-NAME.out in the folder `logs`. Raises CommandError if `before` fails;
-    whether `after` has failed, failures() finds out from its output.
+    files pre-NAME.* and post-NAME.out in the folder `logs`. Raises CommandError if `before` fails.
+    If `after` fails, no error is raised; failures() finds this in its output.
     """
     with ExitStack() as ends:
         if after:

@@ -71,22 +71,22 @@ class Budget:
         if budget is None:
             return None
         most_bytes, _ = budget
-        unending = run.traffic.task or run.traffic.steps
-        within, bound = (
+        ignores_budget = run.traffic.task or run.traffic.steps
+        sent_so_far, most_of_run = (
             self._sent_within(run, now_s),
             most_sent_bytes(run.host_path, run.traffic) or 0.0,
         )
-        expected = (
-            max(self._most.get(run.entry, 0.0), bound)
-            if unending
-            else self._most.get(run.entry, bound)
+        expected_bytes = (
+            max(self._most.get(run.entry, 0.0), most_of_run)
+            if ignores_budget
+            else self._most.get(run.entry, most_of_run)
         )
-        if within < most_bytes and within + expected <= most_bytes:
+        if sent_so_far < most_bytes and sent_so_far + expected_bytes <= most_bytes:
             return None
         return (
-            f"rate-budget: {format_bytes(within)} were sent in the period, and a run is expected "
-            f"to send {format_bytes(expected)}: "
-            f"together more than the budget of {format_bytes(most_bytes)}"
+            f"rate-budget: {format_bytes(sent_so_far)} were sent in the period and a run sends "
+            f"{format_bytes(expected_bytes)}: "
+            f"together more than {format_bytes(most_bytes)}"
         )
 
     def cap_bytes(self, run: Run, now_s: float) -> int | None:

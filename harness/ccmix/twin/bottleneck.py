@@ -371,9 +371,7 @@ def policer(
         and train_overflow.at_once(max(each.received_bps for each in overloaded))
     ):
         burst_of_train = _burst_of_train(train_overflow)
-    excesses = [
-        each for step in observed.above for each in [_excess_at_begin(step)] if each is not None
-    ]
+    excesses = [excess for step in observed.above if (excess := _excess_at_begin(step)) is not None]
     if not overloaded or not excesses:
         return burst_of_train or cannot_be_told(
             POLICER, "no UDP step offered more than the path's rate"

@@ -323,8 +323,11 @@ class Tasks:
 
     def _await_slot(self, task: Task, task_keys: PschedulerTask, log: Log) -> ScheduledRun:
         """Waits until shortly before the task's next run begins, and returns this run. pScheduler
-        may move the run meanwhile. Raises PschedulerError if the run would begin too late, or if no
-        run is scheduled.
+        may move the run meanwhile.
+
+        Raises PschedulerError if the run would begin later than the entry allows
+        (`task_keys.wait_s`), or if no run is scheduled. `log` writes a line into the log of the
+        run.
         """
         latest_begin_s = (
             time.time() + task_keys.wait_s + (task_keys.repeat_s or 0.0 if task.runs else 0.0)
