@@ -67,12 +67,15 @@ class Iperf3Test:
         before_client: Sequence[str] = (),
         pid_file: str | None = None,
     ) -> None:
-        """Prepares the test. `arguments` are the client's, in addition to those of every test;
-        `before_client` is a command that runs the client, such as a prefix that limits its bytes.
-        `label` is in the names of the output files.
+        """Prepares the test, without starting anything.
 
-        With `pid_file`, a path on the sender, both ends report each interval at its end, and
-        end_now() works.
+        arguments: arguments of the client, in addition to those that every test has
+        interval_s: seconds between the reports of both ends
+        folder, label: the output goes to files in this folder that have the label in their names
+        before_client: the words of a command that runs the client, such as a prefix that limits its
+            bytes
+        pid_file: a path on the sender for the client's process id. With it, both ends report each
+            interval as soon as it has ended, and end_now() can end the test early.
         """
         self._ends = ends
         self._client_json, self._server_json = (

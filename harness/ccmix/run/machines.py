@@ -110,6 +110,7 @@ class LabMachine:
         kernel = self._kernels[run.topology.kernel]
         _write_job(run, folder)
         with _planted_removed(folder), contextlib.ExitStack() as links:
+            # with host-root = on, the guest has this machine's root file system and programs
             if run.topology.host_root:
                 for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._programs}.items():
                     links.enter_context(_link(folder / name, target))

@@ -271,8 +271,8 @@ def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
     replies arrived, in seconds since the epoch. The time between two replies shows the rate of the
     bottleneck, or that of the ACKs' bottleneck if that is slower.
 
-    Returns () if a train can't show the rate: the buffer holds too few packets, or every sender
-    paces, delays or reorders packets, or has a limited rate itself.
+    Returns () if a train can't show the rate: if the buffer holds too few packets, or if every
+    sender has a limited or paced rate, a delay that varies, or reordering.
     """
     packets = min(TRAIN_PACKETS, topology.buffer_bytes // topology.packet_bytes)
     if topology.ack_bottleneck:

@@ -16,7 +16,8 @@ def seconds_until_open(
     window: tuple[float, float], lasts_s: float, now: datetime.datetime
 ) -> float:
     """Returns how many seconds to wait until a run that lasts `lasts_s` fits into the daily time
-    window; 0 if it fits now. A run that is longer than the window must wait until the window opens.
+    window; 0 if it fits now. A run that is longer than the window may only begin when the window
+    opens.
 
     window: its begin and end in seconds after midnight UTC; a window may span midnight
     """
