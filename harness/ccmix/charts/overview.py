@@ -278,6 +278,7 @@ def box_charts(family: Family) -> Iterator[Chart | str]:
     iterations = max(runs.group_by("case", "condition", "group").len()["len"], default=0)
     if iterations < LEAST_FOR_BOXES:
         return
+    # each combination of swept numbers is a place on the x axis
     labelled = _labelled_by_settings(runs, family.sweeps)
     title = f"Goodput in {iterations} iterations"
     for count, most, what in (

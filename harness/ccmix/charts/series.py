@@ -77,12 +77,14 @@ def _goodput_of_run(result: Result) -> pl.DataFrame:
     is_known = pl.col("retransmits").is_not_null()
     return (
         intervals.with_columns(number=step_number)
+        # the bits of each flow in each joined interval
         .group_by("number", "group", "port", maintain_order=True)
         .agg(
             bits=(pl.col("goodput_bps") * pl.col("seconds")).sum(),
             seconds=pl.col("seconds").sum(),
             retransmits=pl.when(is_known.any()).then(pl.col("retransmits").sum()),
         )
+        # the sum over the flows of a group
         .group_by("number", "group", maintain_order=True)
         .agg(
             goodput_bps=pl.col("bits").sum() / pl.col("seconds").max(),

@@ -188,6 +188,7 @@ def _connect(plan: Layout, topology: Topology) -> None:
     for near, far in plan.links:
         for end, other in ((near, far), (far, near)):
             ends.setdefault(end.place.namespace, []).append((end, other))
+    # by namespace: its receive window, emulating devices and routes
     windows = {pair.receiver: pair.sender.receiver_window_bytes for pair in plan.pairs}
     emulating: dict[str, list[EmulatingDevice]] = {}
     for device in plan.emulating:
