@@ -184,7 +184,7 @@ def gain_scale(ccas: tuple[str, str], most: float, *, log: bool) -> Part:
 
 
 def _steps_for(values: pl.Series) -> Steps:
-    """Returns which steps the colours of these values need: logarithmic ones if the values above 0
+    """Returns the steps for the colours of these values: logarithmic ones if the values above 0
     span two decades, otherwise linear ones.
     """
     above_0 = values.filter(values > 0)

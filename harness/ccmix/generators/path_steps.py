@@ -574,10 +574,10 @@ def _has_interval(output: Path) -> bool:
 
 
 def _result_of_step(client: dict[str, Any], server: dict[str, Any], seconds: float) -> _StepResult:
-    """Returns what later steps need of a step's result: the rate that arrived in the second half of
-    the step, TCP's smallest RTT, and its MSS.
+    """Returns the part of a step's result that later steps need: the rate that arrived in the
+    second half of the step, TCP's smallest RTT, and its MSS.
 
-    client, server: the JSON of iperf3's both ends
+    client, server: the JSON of iperf3's client and server
     seconds: planned duration of the step
     """
     interval_sums = [

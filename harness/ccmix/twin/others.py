@@ -61,11 +61,11 @@ class CrossTraffic:
 def observe_cross_traffic(
     observed: PathRun, base_rtt_s: float, overloaded: list[Overload], loss: float
 ) -> CrossTraffic:
-    """Returns what the steps of a run show of cross traffic. Of these signs, the first one that is
-    present decides the rate that cross traffic leaves:
+    """Returns the signs of cross traffic in the steps of a run. The first of these signs that is
+    present gives the rate that cross traffic leaves:
 
     1. An 'available' step of which a little was lost: the rate left is a little less than the rate
-    that it offered.
+    that this step offered.
     2. TCP flows that kept the queue from being empty: the rate left is their rate. CUBIC flows are
     preferred, because BBR flows take more from cross traffic.
 

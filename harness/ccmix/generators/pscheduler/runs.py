@@ -185,9 +185,9 @@ class Tasks:
             task.record.over()
 
     def clocks(self, slot: ScheduledRun) -> dict[str, dict[str, Any]]:
-        """Returns what pScheduler reports on the clocks of the run's participants (the hosts that
-        take part in the test), by host, so that their times can be compared. A host whose clock
-        can't be read has the reason as `error`, and is not asked again for later runs.
+        """Returns pScheduler's reports on the clocks of the run's participants (the hosts that take
+        part in the test), by host, so that their times can be compared. A host whose clock can't be
+        read has the reason as `error`, and is not asked again for later runs.
         """
         server, test_spec = slot.task.server, slot.task.document["test"]["spec"]
         lead, *other_hosts = participants(test_spec, server.address)

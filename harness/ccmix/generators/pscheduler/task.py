@@ -215,8 +215,8 @@ def trusting(ca_file: str | None) -> ssl.SSLContext:
 
 
 def wrong_file(path: Path) -> str | None:
-    """Returns what is wrong with a file of certificates to trust (the key `tls-ca`); None if it is
-    usable.
+    """Returns the mistake in a file of certificates to trust (the key `tls-ca`); None if the file
+    is usable.
     """
     try:
         trusting(str(path))
