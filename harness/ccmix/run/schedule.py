@@ -62,11 +62,11 @@ class Budget:
         """Returns the reason why a run must not begin now: with the bytes that it is expected to
         send, its entry would exceed its budget. None if it may begin.
 
-        The expected bytes are the maximum of the entry's runs so far. A run that ended early because
-        its goodput no longer changed counts with its maximum duration. Before the entry's first
-        run, the expected bytes are the maximum that it can send. Runs of pScheduler and the steps
-        that measure a path are expected to send at least this maximum, because they do not end
-        when the budget is used up.
+        The expected bytes are the maximum of the entry's runs so far. A run that ended early
+        because its goodput no longer changed counts with its maximum duration. Before the entry's
+        first run, the expected bytes are the maximum that it can send. Runs of pScheduler and the
+        steps that measure a path are expected to send at least this maximum, because they do not
+        end when the budget is used up.
         """
         budget = run.host_path.rate_budget
         if budget is None:
