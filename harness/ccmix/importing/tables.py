@@ -99,11 +99,11 @@ _ROWS = re.compile(r"\s*\[\s*\[")
 
 
 class Column(NamedTuple):
-    """Says where the values of a role are: the column's index in a line, and the factor that turns
-    its numbers into SI units.
+    """Says where the values of a role are: the position of the column in a line, and the factor
+    that turns its numbers into SI units.
     """
 
-    index: int
+    position: int
     factor: float
 
 
@@ -253,7 +253,7 @@ def _read_line(cells: Sequence[str], columns: Columns, location: str, number: in
         text is empty or the table has no such column.
         """
         column = columns.by_role.get(role)
-        return (cells[column.index].strip() or None) if column else None
+        return (cells[column.position].strip() or None) if column else None
 
     def number_of(role: str, maximum: float | None = None) -> float | None:
         """Returns the number of this line in the column of a role, such as 'goodput', in SI units;
@@ -268,7 +268,7 @@ def _read_line(cells: Sequence[str], columns: Columns, location: str, number: in
             return read_number(text, maximum or _QUANTITIES[role].maximum, column.factor)
         except ValueError as error:
             raise SourceError(
-                f"{location}: {columns.names[column.index]}: '{text[:40]}' {error}: fix it, or "
+                f"{location}: {columns.names[column.position]}: '{text[:40]}' {error}: fix it, or "
                 "leave it empty if it is unknown"
             ) from error
 
@@ -329,7 +329,7 @@ def _possible_settings(line: ForeignLine, columns: Columns) -> dict[str, str]:
     are words, such as 'fq_codel', and those of columns that have names like settings, such as
     'buffer'. Columns with a role, and those of --setting, are left out.
     """
-    known_indexes = {column.index for column in columns.by_role.values()} | set(columns.settings)
+    known_indexes = {column.position for column in columns.by_role.values()} | set(columns.settings)
     return {
         name: text.strip()
         for index, (name, text) in enumerate(zip(columns.names, line.text, strict=True))
