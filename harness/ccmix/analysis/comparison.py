@@ -45,8 +45,8 @@ class Paired:
     """Holds the comparison of a setting's values with the baseline's, over the blocks (iterations)
     that have both. Differences are the value minus the baseline's, in the unit of the values.
 
-    If all blocks have the same values, they are `alike`, as in runs in which nothing is random:
-    then they are a single observation, without an interval and a test.
+    `alike` says that all blocks have the same values, as in runs in which nothing is random. These
+    blocks count as a single observation, so there is no interval and no test.
     """
 
     blocks: int
@@ -60,11 +60,12 @@ class Paired:
     alike: bool = False
 
     def iterations_among(self, comparisons: int) -> int | None:
-        """Returns how many iterations are needed to detect such a difference with POWER if this is
-        one of several comparisons. None if that is not known, or too many.
+        """Returns how many iterations are needed to detect this difference with probability POWER,
+        if it is one of several comparisons. Returns None if there is no effect size, or if too many
+        iterations would be needed.
 
-        Each comparison is then tested at its part of SIGNIFICANCE (Bonferroni). That many
-        iterations are enough for Holm's correction, too.
+        Each comparison is then tested at SIGNIFICANCE / comparisons (Bonferroni). The number is
+        also enough for Holm's correction, which is less strict.
         """
         if self.effect_size is None:
             return None
@@ -114,8 +115,9 @@ def _p_value(differences: Sequence[float]) -> float | None:
     """Returns the two-sided p-value of the hypothesis that the mean difference is 0; None for fewer
     than 3 differences.
 
-    It is that of Student's paired test. From 15 differences on, it is that of a randomisation test:
-    the share of random changes of the signs with a sum that is at least as far from 0.
+    Up to 14 differences, it is the p-value of Student's paired test. From 15 on, it is that of a
+    randomisation test, which gives the differences random signs FLIPS times: the share of the
+    resulting sums that are at least as far from 0 as the actual sum.
     """
     if len(differences) < LEAST_FOR_INTERVAL:
         return None
@@ -143,23 +145,24 @@ def _two_sided(difference: float, error: float, degrees: float) -> float:
 
 
 def _one_sided(excess: float, error: float, degrees: float) -> float:
-    """Returns the p-value of the hypothesis that a value with this standard error is not above 0,
-    by Student's t with these degrees of freedom.
+    """Returns the p-value of a one-sided test by Student's t: a small value says that `excess`, a
+    value with this standard error, is above 0.
     """
     return t_cdf(-excess / error, degrees)
 
 
 def _detectable_errors(degrees: float, confidence: float, power: float) -> float:
-    """Returns how many standard errors a value must be away from a limit, so that a test at this
-    confidence (such as 0.975) detects it with this power (a probability).
+    """Returns how far a value must be from a limit, in standard errors, so that a one-sided test
+    detects it. `confidence` is 1 minus the test's level, such as 0.975; `power` is the probability
+    that the test detects such a value.
     """
     return t_quantile(confidence, degrees) + t_quantile(power, degrees)
 
 
 def _blocks_needed(differences: Sequence[float]) -> int | None:
-    """Returns how many blocks (iterations) are needed to detect such a mean difference with POWER,
-    if further differences vary as these do. None if there are fewer than 2, their mean is 0, or too
-    many would be needed.
+    """Returns how many blocks (iterations) are needed to detect this mean difference with
+    probability POWER, if further differences vary as these do. Returns None if there are fewer than
+    2 differences, if their mean is 0, or if too many blocks would be needed.
     """
     if len(differences) < 2 or not (difference := abs(statistics.fmean(differences))):
         return None
@@ -169,11 +172,11 @@ def _blocks_needed(differences: Sequence[float]) -> int | None:
 
 def _fewest_blocks(size: float, level: float) -> int | None:
     """Returns how many blocks are needed to detect a mean difference of `size` standard deviations
-    with POWER, if it is tested at the significance `level`. None if too many would be needed, or if
-    the randomisation test cannot have a p-value as small as `level`.
+    with probability POWER, in a test at the significance `level`. Returns None if too many would be
+    needed, or if the randomisation test cannot give a p-value as small as `level`.
 
-    Chow, Shao and Wang 2008, Sample Size Calculations in Clinical Research, 3.1.1, with quantiles
-    of Student's t instead of the normal ones.
+    The formula is that of Chow, Shao and Wang 2008, Sample Size Calculations in Clinical Research,
+    3.1.1, with quantiles of Student's t instead of the normal ones.
     """
     count = fewest(
         lambda count: size * math.sqrt(count) >= _detectable_errors(count - 1, 1 - level / 2, POWER)
@@ -183,11 +186,11 @@ def _fewest_blocks(size: float, level: float) -> int | None:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusts p-values for the number of comparisons (Holm 1979). If each adjusted one is compared
-    with a level such as 0.05, the probability of any false positive is at most that level.
+    """Adjusts p-values for the number of comparisons (Holm 1979), and returns them in the same
+    order. If all adjusted p-values are compared with the same level, such as 0.05, the probability
+    of any false positive is at most this level.
 
-    Returns them in the same order. None, for a comparison without a p-value, stays None and is not
-    counted.
+    None stands for a comparison without a p-value: it stays None, and is not counted.
     """
     known = sorted(
         (p_value, index) for index, p_value in enumerate(p_values) if p_value is not None
@@ -201,11 +204,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def corrected(results: Sequence[Paired | None]) -> list[tuple[float | None, int | None]]:
-    """Returns for each comparison its p-value after Holm's correction for all of them, and how many
-    iterations would be needed to make it significant if it is not; None for unknown values.
+    """Returns two values for each comparison: its p-value after Holm's correction for all of them,
+    and how many iterations would make it significant. Each is None if it is not known.
 
-    To become significant, the smallest of the other p-values must be at most SIGNIFICANCE over
-    their number.
+    Holm's correction tests the smallest of n p-values at SIGNIFICANCE / n. So the iterations are
+    those that this level needs, where n is the number of comparisons that are not significant yet.
     """
     adjusted = holm([result.p_value if result else None for result in results])
     not_significant = sum(p is not None and p > SIGNIFICANCE for p in adjusted)
@@ -231,7 +234,7 @@ class MetricSample:
     @functools.cached_property
     def alike(self) -> bool:
         """Returns whether there are several values, and all are equal except for rounding, as in
-        runs in which nothing is random. They then count as a single observation.
+        runs in which nothing is random. Such values count as a single observation.
         """
         return self.count > 1 and max(self.values) - min(self.values) <= ALIKE * abs(self.mean)
 
@@ -259,11 +262,12 @@ class Unpaired:
 
 
 def unpaired(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> Unpaired:
-    """Tests whether the means of two samples differ (Welch), and whether they are the same: whether
-    the ratio of B to A is within 1 ± margin, by two one-sided tests (Schuirmann 1987).
+    """Tests two samples A and B for two things: whether their means differ (Welch), and whether
+    they are the same within the margin, that is, whether the ratio of B to A is between 1 - margin
+    and 1 + margin (two one-sided tests, Schuirmann 1987).
 
-    A limit of the ratio is tested by the mean of B - limit x A, which is 0 at the limit (Sasabuchi
-    1988). The interval of the ratio is found in the same way (Fieller).
+    To test a limit of the ratio, B - limit x A is compared with 0 (Sasabuchi 1988). The interval of
+    the ratio is found in the same way (Fieller).
     """
     if min(a.observations, b.observations) < LEAST_FOR_INTERVAL:
         ratio = b.mean / a.mean if a.count and b.count and a.mean > 0 else None
@@ -277,8 +281,8 @@ def unpaired(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> Unpair
 
 
 def p_above(a: MetricSample, b: MetricSample, limit: float = 1.0) -> float:
-    """Returns the p-value of the one-sided test whether the mean of B is above `limit` times the
-    mean of A (Welch): small if it is.
+    """Returns the p-value of Welch's one-sided test: a small value says that the mean of B is above
+    `limit` times the mean of A.
 
     Both samples need two values or more that are not all alike.
     """
@@ -306,8 +310,9 @@ def _fieller(a: MetricSample, b: MetricSample) -> tuple[float, float] | None:
 
 
 def _least_ratio(a: MetricSample, b: MetricSample) -> float:
-    """Returns the lower end of the confidence interval of the ratio of B's mean to A's: the largest
-    ratio that B's mean significantly exceeds, found by bisection; 0 if it exceeds none.
+    """Returns the lower end of the confidence interval of the ratio of B's mean to A's, found by
+    bisection: the largest ratio r for which B's mean is significantly above r x A's mean. Returns 0
+    if there is none.
     """
     if p_above(a, b, 0.0) > SIGNIFICANCE / 2:
         return 0.0
@@ -322,8 +327,9 @@ def _least_ratio(a: MetricSample, b: MetricSample) -> float:
 
 
 def iterations_to_decide(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> int | None:
-    """Returns how many iterations of each of two settings are needed, so that unpaired() finds with
-    POWER that they differ, or that they are the same within the margin.
+    """Returns how many iterations of each of two settings are needed, so that unpaired() decides
+    between them with probability POWER: that they differ, or that they are the same within the
+    margin.
 
     Assumes that further runs have the means and variances of these samples. Returns None if a
     sample has fewer than 2 values or only equal ones, or if too many iterations would be needed.

@@ -33,10 +33,11 @@ SAME_PORT = 65536
 
 
 def join_flows(connections: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
-    """Adds to the connections of iperf3's flows the group and the port that identify the flow in
-    other tables. Returns FLOW_CONNECTION_COLUMNS.
+    """Adds two columns to the connections of iperf3's flows: the group, and the port by which other
+    tables know the flow. Returns FLOW_CONNECTION_COLUMNS.
 
-    connections: CONNECTION_COLUMNS; flows: host, port and group of each flow
+    connections: CONNECTION_COLUMNS
+    flows: host, port and group of each flow
     """
     identities = flows.select(*FLOW, "group", flow_port="port", reverse=pl.lit(value=False))
     return connections.join(identities, on=FLOW, maintain_order="left")
@@ -60,7 +61,7 @@ def control_connection(run: Run, number: int, server: dict[str, Any]) -> pl.Data
     """Returns the control connection of an iperf3 test as CONNECTION_COLUMNS, with one row, or none
     if the server's JSON does not say which connection it accepted.
 
-    number: of the test in run.traffic.sources; its server listens on iperf3's port + number
+    number: index of the test in run.traffic.sources; its server listens on iperf3's port + number
     server: the JSON of the test's iperf3 server
     """
     host, accepted = run.traffic.sources[number].host, server["start"].get("accepted_connection")
@@ -73,8 +74,9 @@ def control_connection(run: Run, number: int, server: dict[str, Any]) -> pl.Data
 
 
 def is_with_server(run: Run, number: int, source: HttpSource | WorkloadSource) -> pl.Expr:
-    """Returns a polars expression that selects, among samples of sockets, the connections to the
-    server that ccmix runs for an http or workload source. It listens on iperf3's port + `number`.
+    """Returns a polars expression that selects the samples of connections to the server that ccmix
+    runs for an http or workload source. The server listens on iperf3's port + `number`, the index
+    of the source in run.traffic.sources.
 
     An http server runs on the sending host, a workload's on the receiver.
     """
@@ -90,10 +92,10 @@ def is_with_server(run: Run, number: int, source: HttpSource | WorkloadSource) -
 def command_sockets(
     run: Run, sockets: pl.DataFrame, iperf3_connections: pl.DataFrame
 ) -> Iterator[tuple[CommandSource, pl.DataFrame]]:
-    """Yields each source that is a user's command, with the samples of its sockets: those of its
-    host that belong to no other source.
+    """Yields each source that is a user's command, with the samples of its sockets: those on the
+    command's host that belong to no other source.
 
-    iperf3_connections: of all iperf3 tests, control connections included
+    iperf3_connections: the connections of all iperf3 tests, control connections included
 
     If a host has several commands, the first one gets all of the samples, because nothing tells
     which command made a connection.
@@ -120,9 +122,9 @@ def command_sockets(
 
 
 def flow_samples(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
-    """Selects the samples of these connections' sockets, and adds the flow to which each belongs:
-    `group`, and `port` as it identifies the flow. `end` becomes 'sender' or 'receiver', as seen
-    from the flow's data.
+    """Selects the samples of sockets that belong to these connections, and says to which flow each
+    belongs: `group` is added, and `port` becomes the flow's port. `end` becomes 'sender' at the end
+    that sends the flow's data, and 'receiver' at the other end.
 
     sockets: samples of both ends of connections on an emulated path
     connections: FLOW_CONNECTION_COLUMNS
@@ -137,16 +139,17 @@ def flow_samples(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFra
 def flow_samples_between_hosts(
     sockets: pl.DataFrame, flows: pl.DataFrame, reported: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Selects the samples of these flows' sockets between two real hosts, and adds the `group` of
-    each. `end` becomes 'sender' or 'receiver', as seen from the flow's data.
+    """Selects the samples of sockets that belong to these flows between two real hosts, and adds
+    the `group` of each. `end` becomes 'sender' at the end that sends the flow's data, and
+    'receiver' at the other end.
 
     sockets: samples of both ends
     flows: FLOW_COLUMNS
     reported: the connections that iperf3's client reports, as CONNECTION_COLUMNS; samples of
         connections to other ports are left out. None without iperf3's JSON
 
-    Samples of the far end are matched only by the port of host `src`, because address translation
-    may change the other port and the addresses.
+    Both ends of a connection are matched by the port of host `src` only, because address
+    translation may change the other port and the addresses.
     """
     known = flows.select(*FLOW, "group", pl.col("reverse").fill_null(value=False))
     if reported is not None:

@@ -81,8 +81,11 @@ SLOWER_BESIDE_OTHERS = 1.07
 
 @dataclass(frozen=True)
 class Work:
-    """Holds how much work of each kind a run in the lab makes. Its time is the sum of the amounts,
-    each times a constant of GUEST and TABLES, which are in the same order.
+    """Holds how much work of each kind a run in the lab makes.
+
+    The processor time of a run is the sum over the fields of (amount x constant). The constants are
+    in GUEST for the guest, and in TABLES for the tables that ccmix makes, in the order of the
+    fields.
     """
 
     runs: float
@@ -140,6 +143,7 @@ def cost(runs: Sequence[Run], jobs: int, faster: float = 1.0) -> Cost:
     elsewhere_s = sum(run_seconds(run) or 0.0 for run in between_hosts) + pauses_s
     used = heapq.nlargest(jobs, map(used_memory_bytes, emulated))
     largest_files = max((written_bytes(run) or 0 for run in emulated), default=0)
+    # tables are made when the run's guest has ended, while the guests of other runs go on
     making_tables = OF_TABLES_BYTES + OF_TABLES * largest_files
     return Cost(
         runs=len(runs),
@@ -159,8 +163,8 @@ def cost(runs: Sequence[Run], jobs: int, faster: float = 1.0) -> Cost:
 
 def used_memory_bytes(run: Run) -> int:
     """Estimates how much memory the guest (virtual machine) of a run on an emulated path uses: for
-    itself, for its flows, for data in flight and in queues, and for the files that it writes. It
-    cannot use more than its limit.
+    itself, for its flows, for data in flight and in queues, and for the files that it writes. The
+    estimate is at most the guest's memory limit.
     """
     path = run.topology
     in_flight = (JOINED_MEMORY if path.offloads else 1.0) * (path.bdp_bytes + path.buffer_bytes)
@@ -206,8 +210,8 @@ def machine_speed(finished_runs: Iterable[FinishedRun]) -> float:
 
 
 def _with_actual_duration(finished: FinishedRun) -> Run:
-    """Returns the run with the duration that its traffic really had. It differs from the configured
-    one, a maximum, for a run that ends as soon as it has settled.
+    """Returns the run with the actual duration of its traffic. If a run ends as soon as it has
+    settled, this is shorter than the configured duration, which is only a maximum.
     """
     traffic = finished.run.traffic
     measured_s = (
@@ -217,8 +221,9 @@ def _with_actual_duration(finished: FinishedRun) -> Run:
 
 
 def run_seconds(run: Run, in_lab: bool = True) -> float | None:
-    """Estimates how many seconds of real time a run takes: of a processor in the lab, or of its two
-    hosts. Returns None if the duration of its traffic is not known.
+    """Estimates how many seconds of real time a run takes. In the lab, this is processor time;
+    otherwise the run takes as long as its traffic. Returns None if the duration of the traffic is
+    not known.
 
     in_lab: False if a run on an emulated path is made outside the lab, in real time
     """
@@ -230,8 +235,8 @@ def run_seconds(run: Run, in_lab: bool = True) -> float | None:
 
 
 def guest_seconds(run: Run) -> float:
-    """Estimates how many seconds of a processor the lab's guest (virtual machine) needs for a run
-    on an emulated path, without the tables that ccmix makes afterwards.
+    """Estimates the processor time, in seconds, that the lab's guest (virtual machine) needs for a
+    run on an emulated path. The tables that ccmix makes afterwards are not included.
     """
     return _seconds_of_work(GUEST, work(run))
 
@@ -245,8 +250,10 @@ def _seconds_of_work(constants: Sequence[float], run_work: Work) -> float:
 def expected_traffic_s(run: Run) -> float | None:
     """Returns how many seconds the traffic of a run is expected to last; None if not known.
 
-    A run may be told to end once its goodput has settled. Then this is the mean: at each time at
-    which the run is examined, two thirds of those that go on are assumed to have settled.
+    A run may be told to end once its goodput has settled. ccmix then looks several times, at the
+    times that looks_s() yields, whether it has settled. The result is the mean duration, under the
+    assumption that at each look two thirds (SETTLED_AT_A_LOOK) of the runs that still go on have
+    settled.
     """
     if run.traffic.at_most_s is None:
         return run.seconds
@@ -296,11 +303,11 @@ def work(run: Run) -> Work:
 
 
 def _udp_of_steps(run: Run, source: PathSource) -> tuple[float, float]:
-    """Estimates for how many seconds the steps that measure a path (a PathSource) send UDP, and how
-    many packets. Returns both.
+    """Returns how many seconds the steps that measure a path (a PathSource) send UDP, and how many
+    packets they send, as an estimate.
 
-    Assumes that each step is made once. If iperf3 hands several packets to the kernel at once, each
-    counts only in part, because it costs less.
+    Assumes that each step is made once. If iperf3 hands several packets to the kernel at once, a
+    packet takes less processor time, so it counts only in part (TOGETHER).
     """
     path, total_s = run.topology, run.traffic.total_s
     rate_bps = path.policer.rate_bps if path.policer else path.rate_bps
@@ -329,8 +336,9 @@ def _udp_of_steps(run: Run, source: PathSource) -> tuple[float, float]:
 
 
 def _joined_bytes(path: Topology, flow_byte_rate: float) -> float:
-    """Returns how many bytes a flow's TCP hands to the device at once with offloads (TSO): what it
-    sends in 1 ms at this rate in bytes per second, within the limits of the kernel.
+    """Returns how many bytes a flow's TCP hands to the device at once with offloads (TSO): the
+    bytes that the flow sends in 1 ms at this rate (bytes per second), within the limits of the
+    kernel.
     """
     segment_bytes = path.mtu_bytes - HEADERS_BYTES
     return max(LEAST_SEGMENTS * segment_bytes, min(MOST_JOINED_BYTES, flow_byte_rate * JOINED_S))

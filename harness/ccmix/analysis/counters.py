@@ -58,8 +58,8 @@ def root_qdisc(qdiscs: Sequence[QdiscCounters]) -> QdiscCounters:
 def growth(
     samples: pl.DataFrame, begin_s: float, end_s: float, counters: Sequence[str]
 ) -> dict[str, float]:
-    """Returns by how much the counters of a queue grew between two moments of a run, by the name of
-    the counter. If the first sample is later than `begin_s`, the growth counts from that sample on.
+    """Returns by how much each of the `counters` of a queue grew between two moments of a run. If
+    the first sample is later than `begin_s`, the growth counts from that sample on.
 
     samples: of one queue, with the columns time_s and `counters`; values between two samples are
         interpolated linearly
@@ -85,9 +85,10 @@ def _unwrapped(counter: pl.Series) -> Numbers:
 class FlowCounters:
     """Holds samples of the counters of each flow, from which they can be computed at any moment.
 
-    counted_by: for each flow, who counted its received bytes
-    samples: by flow and name of the counter (a key of COUNTERS): the times in seconds and the
-        values of each of the flow's connections, of which it may have several, one after the other
+    counted_by: for each flow, the end that counted its received bytes, or 'generator'
+    samples: for each flow and counter (a key of COUNTERS), one pair of arrays for each of the
+        flow's connections: times in seconds, and the values of the counter at these times. A flow
+        may have several connections, one after the other.
     """
 
     counted_by: Mapping[Flow, CountedBy] = field(default_factory=dict)
@@ -99,8 +100,8 @@ class FlowCounters:
         """Returns the values of one of COUNTERS at these moments, summed over the flow's
         connections; None if it was not counted.
 
-        The value at a moment is that of the sample that was due then, otherwise it is interpolated
-        linearly.
+        If a sample was due at a moment, the sample's value is returned; otherwise values are
+        interpolated linearly between samples.
         """
         samples = self.samples.get((flow, counter))
         return (
@@ -147,18 +148,17 @@ def _interpolated(moments_s: Numbers, times_s: Numbers, values: Numbers) -> Numb
 def count_flows(
     sockets: pl.DataFrame, intervals: pl.DataFrame, begins_s: Mapping[Flow, float | None]
 ) -> FlowCounters:
-    """Collects the counters of each flow from samples of its sockets, or from the generator's
-    report (such as iperf3's) if no socket of the flow was sampled.
+    """Collects the counters of each flow from samples of its sockets. If no socket of a flow was
+    sampled, takes them from the generator's report (such as iperf3's).
 
     sockets: samples of both ends of all connections, with host, port, end, time_s and counters
     intervals: the generator's goodputs, with INTERVAL_COLUMNS
-    begins_s: when each flow begins to send; its counters do not grow between the last sample before
-        that moment and the moment. None if the flow began before the run: it then counts from the
-        first sample of each end. A flow's later connections, and flows that are missing here, begin
-        with their first sample.
+    begins_s: when each flow begins to send: until then its counters do not grow. None for a flow
+        that began before the run: it counts from the first sample of each end. A flow that is
+        missing here begins with its first sample, and so does each later connection of a flow.
 
-    A connection's counters are known to be 0 at a sample of other sockets that does not have it
-    yet, and as long as its sender has sent nothing.
+    A connection's counters are known to be 0 as long as its sender has sent nothing, and at each
+    sample of other sockets that was taken before its first one.
     """
     counted_by: dict[Flow, CountedBy] = {}
     samples: dict[tuple[Flow, str], list[tuple[Numbers, Numbers]]] = defaultdict(list)
@@ -184,8 +184,8 @@ def count_flows(
         for (host, port, *_), rows in end_samples.group_by(connection, maintain_order=True):
             first_sample_s = rows["time_s"][0]
             before_s = first_sample_s - JITTER_S
-            # before this connection's first sample, its counters were 0 at samples of other
-            # sockets, and at samples of a sender without data: the last moment of either kind
+            # the counters were still 0 at the samples of other sockets before this connection's
+            # first sample, and at the samples whose sender had sent nothing: take the last of each
             zero_times_s = (sampled_s, silent_s.get((host, port), sampled_s))
             last_zeros_s = np.concatenate(
                 [times_s[: np.searchsorted(times_s, before_s)][-1:] for times_s in zero_times_s]
@@ -194,38 +194,15 @@ def count_flows(
             begin_s = first_sample_s if flow_begin_s is None else max([flow_begin_s, *last_zeros_s])
             initial_s = begin_s if flow_begin_s is None else begin_s - JITTER_S / 2
             for name, column in counters.items():
-                known = (
-                    rows.select("time_s", column).drop_nulls()
-                    if column in rows.columns
-                    else rows.clear()
-                )
-                if known.is_empty():
-                    continue
-                times_s, values = known["time_s"].to_numpy(), _unwrapped(known[column])
-                initial = values[times_s <= initial_s][-1:]
-                is_later = times_s > begin_s + JITTER_S / 2
-                points = (
-                    np.append(begin_s, times_s[is_later]),
-                    np.append(initial if initial.size else 0.0, values[is_later]),
-                )
-                samples[(host, port), name].append(points)
+                if points := _points_since(rows, column, begin_s, initial_s):
+                    samples[(host, port), name].append(points)
             counted_by.setdefault((host, port), end)
     for (host, port), rows in intervals.sort("time_s", maintain_order=True).group_by(
         FLOW, maintain_order=True
     ):
         if (host, port) not in counted_by:
-            interval_bytes = (rows["goodput_bps"] * rows["seconds"] / 8).fill_null(0.0)
-            bounds_s = (
-                (rows["time_s"] - rows["seconds"]).clip(begins_s.get((host, port))),
-                rows["time_s"],
-            )
-            received = interval_bytes.cum_sum()
-            # two points for each interval: its beginning and its end
-            times_s, values = (
-                np.ravel(np.transpose(pair))
-                for pair in (bounds_s, (received - interval_bytes, received))
-            )
-            samples[(host, port), "received"].append((np.maximum.accumulate(times_s), values))
+            points = _points_of_intervals(rows, begins_s.get((host, port)))
+            samples[(host, port), "received"].append(points)
             counted_by[host, port] = "generator"
     acked = {
         (flow, "received"): samples[flow, "acked"]
@@ -233,6 +210,46 @@ def count_flows(
         if by == "sender"
     }
     return FlowCounters(counted_by, samples | acked)
+
+
+def _points_since(
+    rows: pl.DataFrame, column: str, begin_s: float, initial_s: float
+) -> tuple[Numbers, Numbers] | None:
+    """Returns a connection's counter from `begin_s` on: the times, and the values at these times.
+    Its first value is that of the last sample until `initial_s`, or 0 without such a sample.
+    Returns None if no sample has the counter.
+
+    rows: the samples of one end of the connection, in the order of time
+    column: the name of the counter in the samples
+    """
+    if column not in rows.columns:
+        return None
+    known = rows.select("time_s", column).drop_nulls()
+    if known.is_empty():
+        return None
+    times_s, values = known["time_s"].to_numpy(), _unwrapped(known[column])
+    initial = values[times_s <= initial_s][-1:]
+    is_later = times_s > begin_s + JITTER_S / 2
+    return (
+        np.append(begin_s, times_s[is_later]),
+        np.append(initial if initial.size else 0.0, values[is_later]),
+    )
+
+
+def _points_of_intervals(rows: pl.DataFrame, begin_s: float | None) -> tuple[Numbers, Numbers]:
+    """Returns the received bytes of a flow as the generator reports them: times, and the bytes
+    until then. Each interval has two points, at its beginning and at its end.
+
+    rows: the flow's intervals (INTERVAL_COLUMNS), in the order of time
+    begin_s: when the flow begins to send: no interval begins earlier. None if it is not known
+    """
+    interval_bytes = (rows["goodput_bps"] * rows["seconds"] / 8).fill_null(0.0)
+    bounds_s = (rows["time_s"] - rows["seconds"]).clip(begin_s), rows["time_s"]
+    received = interval_bytes.cum_sum()
+    times_s, values = (
+        np.ravel(np.transpose(pair)) for pair in (bounds_s, (received - interval_bytes, received))
+    )
+    return np.maximum.accumulate(times_s), values
 
 
 def omitted_intervals(traffic: Traffic, interval_s: float) -> int:

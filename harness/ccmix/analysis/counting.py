@@ -50,11 +50,12 @@ def mix(finished: FinishedRun) -> str:
 
 
 def condition_key(finished: FinishedRun, unknown: Collection[str] = ()) -> str:
-    """Returns a text that is the same for runs of a measured path and of its emulated twin that can
-    be compared: the entry, the condition (the swept values), the CCAs and the number of streams.
+    """Returns a text that identifies what was measured: the entry, the condition (the swept
+    values), the CCAs and the number of streams. A run of a real path and a run of its emulated twin
+    can be compared if their texts are equal.
 
-    unknown: swept keys of the twin that stand for properties of the path that were not measured;
-        the measured path does not have them, so they are left out
+    unknown: the twin's swept keys for properties of the path that were not measured. They are left
+        out, because the runs of the real path don't have them.
     """
     run = finished.run
     known = {key: value for key, value in run.condition.items() if key not in unknown}
@@ -62,7 +63,7 @@ def condition_key(finished: FinishedRun, unknown: Collection[str] = ()) -> str:
 
 
 def requested_traffic(finished: FinishedRun) -> Traffic:
-    """Returns the run's traffic as configured, which must be equal for runs that are compared.
+    """Returns the run's traffic as configured. Runs may be compared only if this is equal.
 
     The interval of an imported run is set to 0, because it comes from the times of its samples,
     which differ by milliseconds from log to log.
@@ -111,10 +112,11 @@ def counts(finished: FinishedRun) -> bool:
 
 
 def accept_findings(finished: FinishedRun, kinds: Collection[str]) -> FinishedRun:
-    """Returns the run with its verdict as if its entry had accepted these kinds of findings.
+    """Returns the run with the verdict that it would have if its entry accepted these kinds of
+    findings (--accept-limits).
 
-    A finding says what may have made the run invalid, such as kind 'cpu': a busy processor. Without
-    other findings, the run becomes valid (an imported one: unknown). For --accept-limits.
+    A finding says what may have made the run invalid, such as kind 'cpu': a busy processor. If all
+    findings are accepted, the run becomes valid; the status of an imported run becomes 'unknown'.
     """
     findings = tuple(
         replace(finding, accepted=finding.accepted or finding.kind in kinds)
@@ -148,8 +150,8 @@ class NotValid:
 
 
 def not_valid(runs: Iterable[tuple[FinishedRun, float]]) -> tuple[NotValid, ...]:
-    """Summarises those of the runs that are not valid, one summary for each meaning of their
-    goodput (a key of MEANINGS).
+    """Summarises the runs that are not valid: one summary for each meaning of their goodput (a key
+    of MEANINGS).
 
     runs: each run with its goodput in bit/s; valid ones are ignored
     """
@@ -172,9 +174,9 @@ def not_valid(runs: Iterable[tuple[FinishedRun, float]]) -> tuple[NotValid, ...]
 def meaning_of(finished: FinishedRun) -> str:
     """Returns the meaning of the goodput of a run that is not valid: a key of MEANINGS.
 
-    It is a 'lower bound' if only hosts limited the run; 'not as configured' if anything else did,
-    or if a queue or a window of a host differed from the configuration; 'unknown' if nothing was
-    found except that a probe missed samples.
+    It is 'lower bound' if only hosts limited the run. It is 'not as configured' if anything else
+    limited it, or if a queue or a window of a host differed from the configuration. It is 'unknown'
+    if the only finding is that a probe missed samples.
     """
     limits = [finding for finding in finished.verdict.reasons if finding.kind != PROBE]
     if finished.verdict.status == "unknown" or not limits:
@@ -195,16 +197,16 @@ def _limiting_kinds(runs: Iterable[FinishedRun]) -> tuple[str, ...]:
 
 
 def marked(name: str, finished: FinishedRun) -> str:
-    """Returns the name of a group for charts, which says so if its run is not valid: 'cubic (lower
-    bound)'.
+    """Returns the name of a group for charts. If its run is not valid, the meaning of its goodput
+    is added: 'cubic (lower bound)'.
     """
     return name if counts(finished) else f"{name} ({meaning_of(finished)})"
 
 
 def limit_sentences(runs: Iterable[FinishedRun]) -> Iterator[str]:
-    """Yields which runs are not valid, a sentence for each condition (entry and swept values) and
-    each meaning of their goodput: 'grid rate=100gbit: 2 of 3 runs were limited by the processor:
-    31.2 Gbit/s, a lower bound for this path'.
+    """Yields sentences about runs that are not valid: one for each condition (entry and swept
+    values) and each meaning of their goodput, such as 'grid rate=100gbit: 2 of 3 runs were limited
+    by the processor: 31.2 Gbit/s, a lower bound for this path'.
 
     Runs of the same condition must follow each other.
     """
@@ -270,16 +272,16 @@ def settling_summary(runs: Sequence[FinishedRun]) -> str:
 
 
 def longest_settling(runs: Iterable[FinishedRun]) -> Settling | None:
-    """Returns why the run that needs the longest duration to settle has not settled; None if all
-    runs have settled.
+    """Returns the judgement (with the reasons) of the run that has not settled and needs the
+    longest duration to settle; None if all runs have settled.
     """
     settlings = (finished.metrics.settling for finished in runs if not_settled(finished))
     return max(settlings, key=_needed_s, default=None)
 
 
 def _needed_s(settling: Settling | None) -> tuple[float, float]:
-    """Returns the duration, and the omitted time at the start, that a run would need to settle, as
-    a sort key: 0 if not known.
+    """Returns a sort key for runs that have not settled: the duration that would be enough, then
+    the omitted time at the start that would be enough. Values that are not known count as 0.
     """
     return (settling.enough_s or 0.0, settling.enough_omit_s or 0.0) if settling else (0.0, 0.0)
 
@@ -299,7 +301,7 @@ def _reasons(settling: Settling) -> str:
 
 def needed_duration(settling: Settling) -> str:
     """Returns the settings that would let a run settle: 'omit = 180s, duration = 300s would do'. If
-    its goodput has changed suddenly, no duration is known, and the text asks to find out why.
+    no duration is known because the goodput changed suddenly, returns 'find out what changed'.
     """
     if settling.enough_s is None:
         return "find out what changed"

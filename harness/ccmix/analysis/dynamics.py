@@ -123,15 +123,15 @@ class ActiveTime:
 
 
 def active_flows(run: Run, tables: RunTables) -> pl.DataFrame:
-    """Returns all flows of a run, tables.flows and tables.short_flows, with the time in which each
-    was active. begin_s and end_s are clipped to the measured time (after the omitted start).
+    """Returns all flows of a run (tables.flows and tables.short_flows) with the time in which each
+    was active: begin_s and end_s are clipped to the measured time, which follows the omitted start.
 
     Columns that are added:
     active_s: the time between begin_s and end_s
-    short: whether the row represents all connections of a source of short flows
+    short: whether the row stands for all connections of a source of short flows
     tcp: false for a UDP flow
-    unit: the name of what counts as one flow when fairness is computed: the flow itself, or its
-        traffic source if that is http, a workload or a command, which opens many connections
+    unit: the name of what counts as one flow when fairness is computed. This is the flow itself, or
+        its traffic source if that opens many connections: http, a workload or a command
     """
     flows = pl.concat(
         [tables.flows.with_columns(short=False), tables.short_flows.with_columns(short=True)]
@@ -159,8 +159,9 @@ def active_flows(run: Run, tables: RunTables) -> pl.DataFrame:
 
 
 def common_time(flows: pl.DataFrame) -> ActiveTime | None:
-    """Returns the time in which all TCP flows send at once, because only then can their shares be
-    compared; None if there is no such time. If no flow is TCP, all flows are compared.
+    """Returns the time in which all TCP flows send at once, because their shares can be compared
+    only then. If no flow is TCP, it is the time in which all flows send. Returns None if there is
+    no such time.
 
     flows: a frame as returned by active_flows()
     """
@@ -174,9 +175,9 @@ def common_time(flows: pl.DataFrame) -> ActiveTime | None:
 
 def joins_or_changes(run: Run, flows: pl.DataFrame) -> bool:
     """Returns whether flows begin or end while others go on, or whether the path changes during the
-    run.
+    run. In both cases start-up times and overshoots are not computed, because these events would
+    affect them.
 
-    If so, start-up times and overshoots are not computed, because these events would affect them.
     `flows` is a frame as returned by active_flows().
     """
     if isinstance(run.path, Topology) and any(

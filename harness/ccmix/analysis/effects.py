@@ -31,10 +31,10 @@ _Mix = tuple[
 
 @dataclass(frozen=True)
 class Baseline:
-    """Says with what other settings are compared, such as 'cca=cubic'.
+    """Names the setting with which all other settings are compared, such as 'cca=cubic'.
 
     key: a swept key of the configuration, 'entry', or 'group' to compare the groups within a run
-    value: the value of this key that all others are compared with
+    value: the value of this key that is the baseline
     metric: the name of the metric that is compared
     """
 
@@ -64,7 +64,9 @@ class Comparison:
 
     @property
     def seen(self) -> bool:
-        """Returns whether they differ significantly, after the correction for all comparisons."""
+        """Returns whether the value and the baseline differ significantly, after the correction for
+        all comparisons.
+        """
         return significant(self.p_adjusted)
 
     def to_json(self) -> dict[str, object]:
@@ -89,9 +91,9 @@ def compare_with_baseline(
 
     finished_runs: each run with its campaign (anything hashable that distinguishes campaigns)
 
-    Values are paired by block: an iteration, or a run if its groups are compared. p-values are
-    adjusted for the number of comparisons (Holm). Raises ValueError if no run has the baseline's
-    value, or if nothing can be paired with it.
+    Values are paired by block: an iteration of a campaign, or a single run if its groups are
+    compared. p-values are adjusted for the number of comparisons (Holm). Raises ValueError if no
+    run has the baseline's value, or if no other setting ran in the same conditions.
     """
     campaigns_and_runs = list(finished_runs)
     observations = [
@@ -99,34 +101,28 @@ def compare_with_baseline(
         for campaign, finished in campaigns_and_runs
         for observation in _observations(baseline, campaign, finished)
     ]
-    cells: dict[_Circumstances, dict[str, dict[Hashable, float | None]]] = {}
+    values: dict[_Circumstances, dict[str, dict[Hashable, float | None]]] = {}
     for observation in observations:
-        settings = cells.setdefault(observation.circumstances, {})
-        settings.setdefault(observation.setting, {})[observation.block] = observation.value
-    if not any(baseline.value in settings for settings in cells.values()):
-        keys = dict.fromkeys(
-            [
-                "entry",
-                "group",
-                *(key for _, finished in campaigns_and_runs for key in finished.run.condition),
-            ]
+        values_by_setting = values.setdefault(observation.circumstances, {})
+        blocks = values_by_setting.setdefault(observation.setting, {})
+        blocks[observation.block] = observation.value
+    settings = list(dict.fromkeys(observation.setting for observation in observations))
+    if baseline.value not in settings:
+        condition_keys = (
+            key for _, finished in campaigns_and_runs for key in finished.run.condition
         )
-        available = list(dict.fromkeys(observation.setting for observation in observations))
-        there = format_few(available, MOST_NAMED) or f"no such key, only {', '.join(keys)}"
-        raise ValueError(f"nothing has {baseline.key}={baseline.value}: there is {there}")
+        keys = dict.fromkeys(["entry", "group", *condition_keys])
+        available = format_few(settings, MOST_NAMED) or f"no such key, only {', '.join(keys)}"
+        raise ValueError(f"nothing has {baseline.key}={baseline.value}: there is {available}")
     compared = [
-        (circumstances, setting, *_paired(blocks, settings[baseline.value]))
-        for circumstances, settings in cells.items()
-        if baseline.value in settings
-        for setting, blocks in settings.items()
+        (circumstances, setting, *_paired(blocks, values_by_setting[baseline.value]))
+        for circumstances, values_by_setting in values.items()
+        if baseline.value in values_by_setting
+        for setting, blocks in values_by_setting.items()
         if setting != baseline.value
     ]
     if not compared:
-        others = [
-            setting
-            for setting in dict.fromkeys(observation.setting for observation in observations)
-            if setting != baseline.value
-        ]
+        others = [setting for setting in settings if setting != baseline.value]
         reason = (
             f"{format_few(others, MOST_NAMED)} ran in other conditions"
             if others
@@ -145,8 +141,9 @@ def compare_with_baseline(
 def _paired(
     values: dict[Hashable, float | None], baseline_values: dict[Hashable, float | None]
 ) -> tuple[int, Paired | None]:
-    """Compares two settings, whose values are given by block. Returns how many blocks are left out
-    because they lack a value of either setting, and the comparison over the others.
+    """Compares a setting with the baseline, from the values of each block (an iteration). Returns
+    how many blocks are left out because they lack one of the two values, and the comparison over
+    the other blocks.
     """
     pairs = [(value, baseline_values.get(block)) for block, value in values.items()]
     both = [(value, other) for value, other in pairs if value is not None and other is not None]
@@ -157,8 +154,8 @@ def _paired(
 def _observations(
     baseline: Baseline, campaign: Hashable, finished: FinishedRun
 ) -> Sequence[_Observation]:
-    """Returns the values of a run that can be compared: one for each group if groups are compared,
-    otherwise one, or none if the run does not have the baseline's key.
+    """Returns the values of a run that are compared. If groups are compared, there is one for each
+    group; otherwise there is one, or none if the run does not have the baseline's key.
     """
     run, metrics, valid = finished.run, finished.metrics, counts(finished)
     circumstances = (run.entry, run.dst, tuple(run.condition.items()))
@@ -217,9 +214,9 @@ class Level:
     # 1: significantly more than the baseline or the fair share, and not close to it; -1: less; 0:
     # neither
     side: int
-    change: (
-        Paired | None
-    )  # against the line's first level; None of this one, and without common iterations
+    # from the line's first level to this one; None for the first level itself, and if the two have
+    # no iteration in common
+    change: Paired | None
     p_adjusted: float | None = None  # for all changes of all lines together (Holm)
     iterations_needed: int | None = None  # to decide in spite of this correction
 
@@ -235,8 +232,8 @@ class Level:
 
     @property
     def undecided(self) -> bool:
-        """Returns whether the result would differ significantly only if this were the only
-        comparison, so that more iterations may decide.
+        """Returns whether the result would differ significantly if this were the only comparison,
+        but does not after the correction. More iterations may decide.
         """
         return not self.seen and self.change is not None and significant(self.change.p_value)
 
@@ -257,8 +254,11 @@ class SettingLine:
 
 @dataclass(frozen=True)
 class _PlaceResult:
-    """Holds the results of a subject at one place (a path with its traffic): a value for each
-    block.
+    """Holds the results of a subject at one place (a path with its traffic).
+
+    known: the settings of the place, as text
+    values: a value for each block (iteration)
+    side: 1 if the result is significantly above the baseline or the fair share, -1 if below
     """
 
     subject: Subject
@@ -271,8 +271,10 @@ class _PlaceResult:
 def effects(
     sharing: Sharing, runs: Iterable[tuple[Hashable, FinishedRun]]
 ) -> tuple[SettingLine, ...]:
-    """Returns how each setting changes the results: a line for each setting in which the places of
-    a subject differ, and for each combination of their other settings.
+    """Returns how each setting changes the results, as lines. A line has the results of one subject
+    (such as the goodput of a CCA) at places that differ in only one setting. There is a line for
+    each setting that differs between the subject's places, and for each combination of the other
+    settings.
 
     runs: the runs from which `sharing` was computed, each with its campaign
     """
@@ -298,22 +300,26 @@ def _goodputs(valid: Sequence[tuple[Hashable, FinishedRun]]) -> Iterator[_PlaceR
             values = cells.setdefault((finished.run.entry, place_of(finished), cca), {})
             values[campaign, finished.run.iteration] = goodput_bps(finished)
     for (entry, place, cca), values in cells.items():
-        yield _PlaceResult(Subject("goodput", cca), place, _known(place, entry), values)
+        yield _PlaceResult(Subject("goodput", cca), place, _settings_of(place, entry), values)
 
 
 def _ratios(comparisons: Iterable[Alone]) -> Iterator[_PlaceResult]:
-    """Yields the ratio of the goodput of each CCA that ran without others to the baseline's."""
+    """Yields, for each CCA that ran without others, the ratio of its goodput to that of the
+    baseline.
+    """
     for alone in comparisons:
         subject = Subject("ratio", alone.cca, (alone.baseline,))
-        known = _known(alone.place, "")
-        yield _PlaceResult(subject, alone.place, known, {"all": alone.value}, alone.side)
+        settings = _settings_of(alone.place, "")
+        yield _PlaceResult(subject, alone.place, settings, {"all": alone.value}, alone.side)
 
 
 def _shares(
     comparisons: Iterable[Beside], valid: Sequence[tuple[Hashable, FinishedRun]]
 ) -> Iterator[_PlaceResult]:
-    """Yields the share of each group that competed with others, with its values from the valid runs
-    (each with its campaign) of the first entry that has this mix of groups at the place.
+    """Yields the share of each group that competed with others at a place. Its values are those of
+    the valid runs of one entry: the first that has this mix of groups at the place.
+
+    valid: the valid runs, each with its campaign
     """
     cells: dict[_Mix, dict[Hashable, float]] = {}
     entries: dict[_Mix, str] = {}
@@ -332,17 +338,21 @@ def _shares(
         mix = beside.place, beside.group, beside.streams, beside.others
         other_groups = tuple(name for name, _ in beside.others)
         subject = Subject("share", beside.group, other_groups, beside.equal)
-        known = _known(beside.place, entries[mix])
-        yield _PlaceResult(subject, beside.place, known, cells[mix], beside.side)
+        settings = _settings_of(beside.place, entries[mix])
+        yield _PlaceResult(subject, beside.place, settings, cells[mix], beside.side)
 
 
-def _known(place: SharedPlace, entry: str) -> PlaceSettings:
+def _settings_of(place: SharedPlace, entry: str) -> PlaceSettings:
+    """Returns the settings of a place, as text, to find the places that differ in only one
+    setting.
+    """
     return place_settings(place.path, place.traffic, place.condition, place.dst, entry)
 
 
 def _lines(results: Sequence[_PlaceResult]) -> Iterator[SettingLine]:
-    """Yields a line for each setting, from the results of one subject that differ only in this
-    setting. A result without such a partner is in no line of the setting.
+    """Yields the lines of each setting, from all results of one subject. A line joins the results
+    that differ only in this setting; a result that differs from all others in something else, too,
+    is in no line.
     """
     values_by_path: dict[str, dict[str, set[str]]] = {}
     for result in results:
@@ -361,11 +371,11 @@ def _lines(results: Sequence[_PlaceResult]) -> Iterator[SettingLine]:
 def _line(
     key: str, results: Sequence[_PlaceResult], values_by_path: Mapping[str, Mapping[str, set[str]]]
 ) -> SettingLine:
-    """Makes the line of the setting `key` from results that differ only in it; the others are
-    compared with the first one.
+    """Makes a line of the setting `key` from results that differ only in this setting. Each result
+    is compared with the first one.
 
     values_by_path: all values of each setting, by the name of the emulated path and the setting.
-        The line names only the other settings that have several values.
+        The line names only those other settings that have several values.
     """
     names = {result.place.name for result in results}
     first = results[0]
@@ -403,7 +413,9 @@ def _change(values: Value, first: Value) -> Paired | None:
 
 
 def _adjusted(lines: Sequence[SettingLine]) -> tuple[SettingLine, ...]:
-    """Returns the lines with p-values that are corrected for the number of all their changes."""
+    """Returns the lines with p-values that are corrected for the number of changes in all lines
+    together (Holm).
+    """
     adjusted = iter(corrected([level.change for line in lines for level in line.levels]))
     return tuple(
         replace(line, levels=tuple(level.with_adjusted_p(*next(adjusted)) for level in line.levels))

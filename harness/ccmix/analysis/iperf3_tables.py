@@ -133,9 +133,9 @@ def read_starts(client: dict[str, Any], host: str, planned_s: Sequence[float]) -
 def _ends(stream: dict[str, Any], share_of_udp_received: float | None) -> dict[str, Any]:
     """Returns iperf3's records of a stream as {'sender': ..., 'receiver': ...}.
 
-    A TCP stream has both in its JSON. A UDP stream has only one record, with the sender's rate: the
-    receiver's rate is the given share of it, or without that (None) the share of packets that were
-    not lost.
+    The JSON of a TCP stream has both records. That of a UDP stream has only the sender's, so the
+    receiver's rate is computed: the sender's rate times share_of_udp_received, or if that is None,
+    times the share of packets that were not lost.
     """
     if "sender" in stream:
         return stream
@@ -146,8 +146,8 @@ def _ends(stream: dict[str, Any], share_of_udp_received: float | None) -> dict[s
 
 
 def _share_of_udp_received(client: dict[str, Any]) -> float | None:
-    """Returns the rate at which the receiver got data over the rate at which the client sent it, as
-    a fraction from the sums of the client's JSON. Returns None if the JSON lacks either sum.
+    """Returns the fraction of the UDP data that arrived: the rate of the receiver divided by that
+    of the client, from the sums in the client's JSON. Returns None if the JSON lacks either sum.
     """
     sent, received = (
         client["end"].get(name, {}).get("bits_per_second") for name in ("sum_sent", "sum_received")
@@ -203,11 +203,15 @@ def read_intervals(
 def merge_short_intervals(
     intervals: pl.DataFrame, flows: pl.DataFrame, block_bytes: int = BLOCK_BYTES
 ) -> pl.DataFrame:
-    """Merges successive intervals of slow TCP flows, until each holds FEW_BLOCKS blocks of data.
+    """Merges successive intervals of slow TCP flows, until each holds at least FEW_BLOCKS blocks of
+    data. iperf3 counts only whole blocks of `block_bytes` (128 kB), so the goodput of an interval
+    with few blocks is too coarse.
 
-    iperf3 counts only whole blocks of `block_bytes` (128 kB), so the goodput of an interval with
-    few blocks is too coarse. Intervals left over at the end are merged into the last one; intervals
-    of UDP stay as they are. intervals: INTERVAL_COLUMNS; flows: FLOW_COLUMNS.
+    Intervals that are left over at the end are merged into the last one. Intervals of UDP stay as
+    they are.
+
+    intervals: INTERVAL_COLUMNS
+    flows: FLOW_COLUMNS
     """
     tcp = flows.filter(~pl.col("udp").fill_null(value=False)).select(FLOW)
     tcp_intervals = intervals.join(tcp, on=FLOW, how="semi", maintain_order="left")
@@ -241,11 +245,11 @@ def merge_short_intervals(
 
 def read_reported(client: dict[str, Any], host: str) -> pl.DataFrame:
     """Reads the segments, retransmissions and RTTs of each TCP flow from the JSON of iperf3's
-    client. Returns REPORTED_COLUMNS, a row for each flow. Used if no probe sampled the sockets.
+    client. Used if no probe sampled the sockets. Returns REPORTED_COLUMNS, a row for each flow.
 
-    The number of data segments is estimated from the bytes, as if only the last was not full. The
-    RTTs are the smoothed ones that iperf3 reads from a socket at the end of each interval, without
-    those of the omitted time.
+    The number of data segments is estimated from the bytes, as if all segments except the last were
+    full. The RTTs are the smoothed ones that iperf3 reads from a socket at the end of each
+    interval, without those of the omitted time.
     """
     ports = _ports_by_socket(client, "local_port")
     mss_bytes = client["start"].get("tcp_mss_default")
@@ -295,8 +299,8 @@ def start_s(client: dict[str, Any]) -> float | None:
 
 
 def _ports_by_socket(result: dict[str, Any], key: str) -> dict[int, int]:
-    """Returns a port of each stream by the socket's number, which identifies a stream in iperf3's
-    JSON. `key` is 'local_port' or 'remote_port'.
+    """Returns the local or the remote port of each stream, by the number of its socket, which
+    identifies the stream in iperf3's JSON. `key` is 'local_port' or 'remote_port'.
     """
     return {stream["socket"]: stream[key] for stream in result["start"]["connected"]}
 
@@ -417,10 +421,14 @@ def _share_received(totals: Mapping[str, Any]) -> float:
 def _cca_and_group(
     traffic: Traffic, stream_id: str, ccas: Mapping[str, str]
 ) -> tuple[str | None, int | None]:
-    """Returns a stream's CCA, and the index of its group in traffic.groups; None if not known.
+    """Returns the CCA of a stream in pScheduler's result, and the index of the stream's group in
+    traffic.groups. Each is None if it is not known.
 
-    stream_id: '5', or '5:bbr:2' from iperf3mix: the stream's ID, its CCA, and its group from 1
-    ccas: the CCA of each stream that the result reports, by stream_id or by its first part
+    stream_id: '5', or '5:bbr:2' from iperf3mix: the stream's ID, its CCA, and its group, counted
+        from 1
+    ccas: the CCAs that the result reports, by stream_id ('5:bbr:2') or only by the ID in it ('5')
+
+    A CCA in `ccas` takes precedence over the one in `stream_id`.
     """
     number, cca, group = (*stream_id.split(":"), "", "")[:3]
     cca_used = ccas.get(stream_id) or ccas.get(number) or cca or None
@@ -430,8 +438,8 @@ def _cca_and_group(
 
 
 def _group_of_cca(traffic: Traffic, cca: str | None) -> int | None:
-    """Returns the index of the only group that uses this CCA, or of the only group at all; None if
-    several groups or no group could be meant.
+    """Returns the index of the group that uses this CCA. If there is only one group, it is that
+    group, whatever its CCA. Returns None if several groups use the CCA, or none.
     """
     if len(traffic.groups) == 1:
         return 0

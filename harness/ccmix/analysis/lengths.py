@@ -59,7 +59,7 @@ class Period:
 
     @property
     def enough_s(self) -> float:
-        """Returns the shortest measured time that holds enough of them."""
+        """Returns the shortest measured time in which the period repeats often enough."""
         return self.least * self.seconds
 
 
@@ -74,11 +74,11 @@ class _Flow:
 
 
 def slowest_period(run: Run, groups: Sequence[GroupMetrics] = ()) -> Period | None:
-    """Returns the period that needs the longest measured time, because a run must hold several of
-    each; None if nothing is known about the path.
+    """Returns the period (such as the RTT) that needs the longest measured time, because a run must
+    hold several of each period. Returns None if nothing is known about the path.
 
-    groups: the metrics of the run once it is finished, from which the periods on a real path are
-        estimated
+    groups: the metrics of a finished run, from which the periods on a real path are estimated;
+        empty before the run
     """
     return max(_periods(run, groups), key=lambda period: period.enough_s, default=None)
 
@@ -137,6 +137,7 @@ def _emulated_flows(run: Run, path: Topology) -> Iterator[_Flow]:
 
 
 def _groups(sources: Iterable[Iperf3Source]) -> Iterator[tuple[GroupedSource, Group]]:
+    """Yields each group of these iperf3 tests, with its test."""
     return ((source, group) for source in sources for group in source.groups)
 
 
@@ -181,9 +182,9 @@ def reno_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
 
 
 def changes_by_design(run: Run) -> str | None:
-    """Returns why the goodput of a run must change in the measured time, so that it cannot be
-    judged whether it has settled: traffic that begins late, or a configured change of the path.
-    Returns None if there is no such reason.
+    """Returns why the goodput of a run must change in the measured time: because traffic begins
+    late, or because the path is configured to change. It then cannot be judged whether the run has
+    settled. Returns None if there is no such reason.
     """
     omit_s, total_s = run.traffic.omit_s, run.traffic.total_s
     begins_s = [source.start_s for source in run.traffic.sources]
@@ -201,9 +202,9 @@ def changes_by_design(run: Run) -> str | None:
 
 def too_short(run: Run, period: Period | None) -> Iterator[tuple[str, float]]:
     """Yields each reason why the measured time of a run is too short to judge whether the run has
-    settled, as a clause for a message, with the seconds that would be enough.
+    settled: a clause for a message, and the seconds that would be enough.
 
-    period: the slowest one of the run; None if not known
+    period: the slowest period of the run, of which it must hold several; None if not known
     """
     measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     intervals = round(measured_s / interval_s)
@@ -256,8 +257,8 @@ def rounded_up(seconds: float) -> float:
 
 
 def too_short_warnings(runs: Iterable[Run]) -> Iterator[str]:
-    """Yields a sentence for each entry of the configuration with planned runs that are too short to
-    settle, with the reason of the one that needs the longest duration. Called before a campaign.
+    """Yields warnings before a campaign: a sentence for each entry of the configuration with runs
+    that are too short to settle. Its reason is that of the run which needs the longest duration.
     """
     by_entry: dict[str, dict[str, Run]] = {}
     for run in runs:
@@ -287,9 +288,9 @@ def too_short_warnings(runs: Iterable[Run]) -> Iterator[str]:
 
 
 def looks_s(run: Run) -> Iterator[float]:
-    """Yields the measured times in seconds at which to look whether a run has settled, if it is to
-    end as soon as it has: the first one that may be long enough, and then each twice the one
-    before, below the maximum duration.
+    """Yields the times at which ccmix looks whether a run has settled, if the run is to end as soon
+    as it has. They are measured times in seconds. The first one may be long enough; each other one
+    is twice the one before. All are below the maximum duration.
     """
     period = slowest_period(run)
     least_s = max(
@@ -304,10 +305,11 @@ def looks_s(run: Run) -> Iterator[float]:
 
 
 def is_steady(goodputs: Mapping[str, Sequence[float]]) -> bool:
-    """Returns whether no group's goodput has changed by LEAST_CHANGE (10%) or more over the run,
-    nor the share of any of several groups.
+    """Returns whether the goodput of each group changed by less than LEAST_CHANGE (10%) over the
+    run. If there are several groups, each group's share of the goodput must also have changed by
+    less than that.
 
-    goodputs: by group, its goodput in each interval
+    goodputs: the goodput of each group in each interval, by the group's name
     """
     series = list(goodputs.values())
     if len(series) > 1:
@@ -320,10 +322,11 @@ def is_steady(goodputs: Mapping[str, Sequence[float]]) -> bool:
 
 
 def change(values: Sequence[float]) -> float:
-    """Returns by how much a series has changed, as a fraction of its mean: the mean of the last
-    quarter minus that of the first, over the mean of all; 0 if that is 0.
+    """Returns by how much a series has changed, as a fraction of its mean: (mean of the last
+    quarter - mean of the first quarter) / mean of all. Returns 0 if the mean is 0.
 
-    If the length is not a multiple of 4, a part of a value counts in each quarter.
+    If the number of values is not a multiple of 4, the value at the end of a quarter counts in
+    part.
     """
     sums = [0.0, *accumulate(values)]
     if not sums[-1]:

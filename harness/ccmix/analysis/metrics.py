@@ -114,12 +114,13 @@ def run_metrics(
 
 
 def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
-    """Adds to each flow its rates and its segments in the time in which it was active, and
-    counted_by: whose counters they come from. Returns `flows` (see dynamics.active_flows()) with
-    the columns goodput_bps, throughput_bps, data_segments and retransmitted_segments replaced.
+    """Computes the rates and the segments of each flow in the time in which it was active. Returns
+    `flows` (see dynamics.active_flows()) with new values in goodput_bps, throughput_bps,
+    data_segments and retransmitted_segments, and with the column counted_by: the end whose counters
+    were used, or 'generator'.
 
-    If the sockets were not sampled, the rates are those that iperf3 reports. It reports TCP over
-    the whole measured time, so they are scaled to the flow's active time.
+    If the sockets of a flow were not sampled, its rates are those that iperf3 reports. iperf3
+    reports TCP over the whole measured time, so these rates are scaled to the flow's active time.
     """
     active_s = pl.when(pl.col("active_s") > 0).then("active_s")
     scale: pl.Expr | float = 1.0
@@ -201,8 +202,9 @@ def _with_shares(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFra
 
 
 def _fair_share(tested: pl.DataFrame, compared: pl.DataFrame, group: pl.DataFrame) -> float | None:
-    """Returns the share that a group would get if all flows got the same: its number of flows over
-    that of the test. Returns None if a flow is UDP, or if the flows do not all send at once.
+    """Returns the share that a group would get if all flows got the same: the number of its flows
+    divided by the number of all flows of the test. Returns None if a flow is UDP, or if the flows
+    never send all at once, so that there are no shares.
 
     tested, compared: all flows of the test, without and with their shares
     group: those of `compared` that belong to the group
@@ -231,15 +233,16 @@ def _startups(
 
 
 def _startup(run: Run, intervals: pl.DataFrame, changing: bool) -> StartupMetrics:
-    """Returns the start-up of the flows whose goodputs `intervals` has; without values if flows
-    begin or end while others go on, or if the path changes (`changing`).
+    """Returns the start-up (time and overshoot) of flows, from their goodputs in each interval. If
+    flows begin or end while others go on, or if the path changes (`changing`), it has no values.
     """
     return StartupMetrics() if changing else dynamics.start_up(run, intervals)
 
 
 def _intervals(run: Run, tables: RunTables) -> pl.DataFrame:
-    """Returns the goodput of each flow in each interval, as dynamics.goodputs() does; no rows if
-    the intervals are too long for it, because several were merged, or if the run is made in steps.
+    """Returns the goodput of each flow in each interval, with dynamics.GOODPUT_COLUMNS. There are
+    no rows if the run is made in steps, or if several intervals were merged, so that the goodput of
+    each one is not known.
     """
     longest_s = tables.intervals["seconds"].max() if tables.intervals.width else None
     if (
@@ -283,8 +286,8 @@ def _rtt_probe(run: Run, questions: pl.DataFrame) -> RttProbeMetrics | None:
 
 
 def _bytes_sent(run: Run, tables: RunTables) -> int:
-    """Returns the bytes that all hosts sent in the whole run, omitted time included: those that a
-    flow's socket counted, or those that the generator reports, whichever is more.
+    """Returns how many bytes all hosts sent in the whole run, omitted time included. A flow's bytes
+    are those that its socket counted or those that the generator reports, whichever is more.
 
     If the queue of a host's own device dropped packets, only the bytes that left the device count.
     """
@@ -302,8 +305,8 @@ def _bytes_sent(run: Run, tables: RunTables) -> int:
 
 
 def _retransmission_rate(flows: pl.DataFrame) -> float | None:
-    """Returns retransmitted segments over all data segments that the flows sent, as a fraction;
-    None if no segments are known.
+    """Returns the fraction of the flows' data segments that were retransmissions; None if no
+    segments are known.
     """
     segments, retransmitted = (
         int(flows["data_segments"].sum()),
@@ -315,8 +318,8 @@ def _retransmission_rate(flows: pl.DataFrame) -> float | None:
 def _flow(
     flow: dict[str, Any], share: float | None, startup: StartupMetrics, convergence_s: float | None
 ) -> FlowMetrics:
-    """Returns the metrics of a flow. `flow` is a row of the frame of flows, by column; columns that
-    are named like a metric are that metric.
+    """Returns the metrics of a flow. `flow` is its row in the table of flows: column names and
+    values. Columns with the name of a metric become that metric.
     """
     segments = flow["data_segments"]
     known = {name: flow[name] for name in FlowMetrics.__dataclass_fields__ if name in flow}

@@ -41,10 +41,11 @@ def rtt_samples(
     """Returns the RTT samples of the flows while they are active, with the columns host, port,
     group, time_s, rtt_s and queueing_s.
 
-    rtt_s is the smoothed RTT (tcpi_rtt) of the sender's socket, or if no probe sampled that, the
-    one that iperf3 reports, for which time_s is null. queueing_s is rtt_s minus the base RTT, at
-    least 0. The base RTT is the configured one of the flow's sender at that moment; between real
-    hosts, it is the smallest RTT of any socket or of the pings (ping_rtt_s) before the traffic.
+    rtt_s is the smoothed RTT (tcpi_rtt) of the sender's socket. If no probe sampled the socket, it
+    is the RTT that iperf3 reports, and time_s is null. queueing_s = rtt_s - base RTT, at least 0.
+    On an emulated path, the base RTT is the one configured for the flow's sender at that moment.
+    Between real hosts, it is the smallest RTT of any socket or of the pings before the traffic
+    (ping_rtt_s).
 
     flows: as returned by dynamics.active_flows()
     """
@@ -80,8 +81,8 @@ def rtt_samples(
 
 
 def new_rtts(sockets: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Returns only the socket samples whose RTT is new, because an ACK has arrived since the sample
-    before, and only those within the spans of their flows.
+    """Returns only those socket samples that have a new RTT, because an ACK has arrived since the
+    previous sample of the connection. Samples outside the spans of their flows are left out, too.
 
     sockets: samples of the senders' sockets
     spans: a row for each flow: host, port, begin_s, end_s and other columns, which are added to the
@@ -103,8 +104,9 @@ def new_rtts(sockets: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _configured_base_rtts(path: Topology) -> pl.DataFrame:
-    """Returns the configured base RTTs of each sender as host, time_s and base_s: base_s holds from
-    time_s on. It may change during a run. The first one holds from long before the traffic.
+    """Returns the configured base RTTs of each sender as host, time_s and base_s. The path may
+    change during a run: base_s is valid from time_s until the sender's next row. The first one is
+    valid from long before the traffic.
     """
     rows: list[dict[str, object]] = [
         {"host": sender.name, "time_s": at_s or BEFORE_ALL_S, "base_s": sender.base_rtt_s}
@@ -143,12 +145,12 @@ def left_device(
 
 
 def without_local_drops(flows: pl.DataFrame, left: dict[str, tuple[float, float]]) -> pl.DataFrame:
-    """Corrects data_segments, retransmitted_segments and throughput_bps of the flows of hosts whose
-    own queue dropped packets, so that they count only packets that left the host's device.
+    """Corrects data_segments, retransmitted_segments and throughput_bps of flows whose host's own
+    queue dropped packets, so that they count only packets that left the host's device.
 
-    Acknowledged bytes count as first transmissions. All other packets that left a host count as
-    retransmissions; they are distributed over its flows in proportion to the retransmissions that
-    TCP counted.
+    Acknowledged bytes count as first transmissions. All other packets that left the host count as
+    retransmissions. They are distributed over the host's flows in proportion to the retransmissions
+    that TCP counted.
 
     flows: with the columns sent and acked: the bytes that went to the queue, and those that the
         receiver acknowledged
@@ -178,8 +180,8 @@ def without_local_drops(flows: pl.DataFrame, left: dict[str, tuple[float, float]
 
 
 def mean_rate_bps(run: Run, begin_s: float, end_s: float) -> float:
-    """Returns the configured rate of the bottleneck, averaged over a part of the run. The rate may
-    change: a run's path has phases, each with the moment at which it begins.
+    """Returns the configured rate of the bottleneck, averaged over a part of the run. The
+    configuration may change the rate during a run, which divides the run into phases.
     """
     phases = run.topology.phases
     phase_ends_s = [*(start_s for start_s, _ in phases[1:]), end_s]

@@ -49,6 +49,7 @@ MICROSECONDS = (
 )
 _DELAYS = {"both": "delay", "data": "data-delay", "ack": "ack-delay"}
 BASE_RTT, STREAMS = "base RTT", "streams"
+# Swept keys of an emulated path, and the settings of path_settings() that they change
 OF_KEYS = {
     "rate": "rate",
     "delay": BASE_RTT,
@@ -114,10 +115,14 @@ def most_drawn_delay_us(sender: Sender) -> int:
 
 
 def _starts(source: TrafficSource) -> int:
+    """Returns how many start times are drawn for a source: one for each stream of an iperf3 test,
+    otherwise one.
+    """
     return source.streams if isinstance(source, Iperf3Source) else 1
 
 
 def loss(value: Loss | None) -> str:
+    """Returns a loss as written in an INI file; '0%' for None."""
     return str(value or "0%")
 
 
@@ -141,6 +146,7 @@ def base_rtts(path: Topology) -> str:
 
 
 def losses(path: Topology) -> str:
+    """Returns the random loss of the path as text: '0.1%', or '0% or 0.1%' if senders differ."""
     return " or ".join(dict.fromkeys(loss(sender.loss) for sender in path.senders))
 
 
@@ -176,6 +182,9 @@ def receiver_window(sender: Sender) -> str:
 
 
 def rate(path: Topology) -> str:
+    """Describes the bottleneck's shaper: 'tbf 100 Mbit/s', followed by its burst if one is
+    configured.
+    """
     burst = "" if path.burst_bytes is None else f" burst {format_bytes(path.burst_bytes)}"
     return f"{path.shaper} {format_rate(path.rate_bps)}{burst}"
 
@@ -269,13 +278,10 @@ def traffic_source(source: TrafficSource, hosts: str) -> str:
     return f"{source.name}: {hosts} {description}{start}"
 
 
-"""Swept keys of an emulated path, and the settings that they change."""
-
-
 @dataclass(frozen=True)
 class PlaceSettings:
     """Holds the settings of a place (a path with its traffic), to find places that differ in only
-    one setting.
+    one setting. Places are compared only if `rest` is equal.
     """
 
     settings: tuple[tuple[str, str], ...]  # name and value as text
@@ -355,6 +361,9 @@ def buffer_text(buffer: Buffer, path: Topology) -> str:
 
 
 def _each(texts: Iterable[str]) -> str:
+    """Joins the different texts of several senders: 'fq or fq_codel', or just 'fq' if all are
+    equal.
+    """
     return " or ".join(dict.fromkeys(texts))
 
 
@@ -363,8 +372,8 @@ def _switch(on: bool) -> str:
 
 
 def _without_streams(traffic: Traffic) -> Traffic:
-    """Returns the traffic with all numbers of streams set to 0, to compare places regardless of
-    them: they are a setting of their own.
+    """Returns the traffic with all numbers of streams set to 0. Places are compared by this,
+    because the number of streams is compared as a setting of its own.
     """
     sources = tuple(
         replace(source, streams=0) if isinstance(source, GroupedSource) else source

@@ -22,8 +22,9 @@ UnknownValues = tuple[tuple[str, str], ...]
 def split(
     condition: Mapping[str, str], unknown: Sequence[str]
 ) -> tuple[dict[str, str], UnknownValues]:
-    """Splits a condition (swept keys and their values) into the values of the known keys, which all
-    conditions of a range share, and those of the unknown keys.
+    """Splits a condition (swept keys and their values) into the values of the known keys and those
+    of the unknown keys. An unknown key stands for a property of the real path that was not
+    measured; the conditions that differ only in unknown keys form one range.
     """
     known = {key: value for key, value in condition.items() if key not in unknown}
     return known, tuple((key, value) for key, value in condition.items() if key in unknown)
@@ -84,7 +85,9 @@ class RangeMember:
 
 @dataclass(frozen=True)
 class MetricRange:
-    """Holds a metric over all conditions of a range, in the order of the file."""
+    """Holds a metric over all conditions of a range (which differ only in unknown keys), in the
+    order of the configuration file.
+    """
 
     members: tuple[RangeMember, ...]
     best: UnknownValues  # the best estimate of each unknown key
@@ -92,14 +95,16 @@ class MetricRange:
 
     @property
     def low(self) -> float:
-        """Returns the lower end of the range: the lowest end of the conditions' 95% intervals. A
-        condition without an interval counts with its mean.
+        """Returns the lower end of the range: the smallest lower end of the conditions' 95%
+        intervals. For a condition without an interval, its mean is used.
         """
         return min(member.ends[0] for member in self.members)
 
     @property
     def high(self) -> float:
-        """Returns the upper end of the range: the highest end of the conditions' 95% intervals."""
+        """Returns the upper end of the range: the largest upper end of the conditions' 95%
+        intervals. For a condition without an interval, its mean is used.
+        """
         return max(member.ends[1] for member in self.members)
 
     @property
@@ -121,8 +126,8 @@ class MetricRange:
 
 
 def range_of(values: Mapping[UnknownValues, Sequence[float]]) -> MetricRange | None:
-    """Returns the range of a metric, from its values in the valid runs of each condition, which may
-    be none. Returns None if no condition has a value.
+    """Returns the range of a metric; None if no condition has a value. `values` has the metric's
+    values in the valid runs of each condition; a condition may have no values.
     """
     members = tuple(
         RangeMember(unknown, MetricSample(tuple(sample)))
@@ -135,8 +140,8 @@ def range_of(values: Mapping[UnknownValues, Sequence[float]]) -> MetricRange | N
 
 @dataclass(frozen=True)
 class AgainstRange:
-    """Holds the p-values of two tests of a real path's result against the range of its emulated
-    twin; None for a test that could not be made.
+    """Holds the p-values of two tests: is the result of a real path inside the range of its
+    emulated twin, or outside? None stands for a test that could not be made.
     """
 
     p_inside: float | None  # small: the result is inside the range, within the margin
@@ -145,12 +150,13 @@ class AgainstRange:
 
 def against(real: MetricSample, span: MetricRange, margin: float = MARGIN) -> AgainstRange:
     """Tests whether the mean of a real path's runs lies inside the range of its emulated twin, or
-    outside, by Student's one-sided tests. The ends of the range count as exact.
+    outside, by Student's one-sided tests. The two ends of the range, low and high, count as exact.
 
-    "Inside": above low / (1 + margin) and below high / (1 - margin), so that the ends are within
-    the margin of the mean; the larger p counts. "Outside": above the high end or below the low one;
-    the smaller p counts, doubled for the two sides. "Outside" is not tested if an end may be
-    further out, because a condition has too few runs for an interval, or none.
+    - Inside, within the margin: the mean is above low / (1 + margin) and below high / (1 - margin).
+      p is the larger of the two tests' p-values.
+    - Outside: the mean is above high or below low. p is twice the smaller of the two tests'
+      p-values. This is not tested (None) if a condition of the range has no valid run, or too few
+      for an interval, because an end of the range may then be further out.
     """
     if real.observations < LEAST_FOR_INTERVAL:
         return AgainstRange(None, None)
@@ -165,8 +171,8 @@ def against(real: MetricSample, span: MetricRange, margin: float = MARGIN) -> Ag
 
 
 def _p_above(sample: MetricSample, limit: float) -> float:
-    """Returns the p-value of Student's one-sided test whether the mean is above a limit: small if
-    it is.
+    """Returns the p-value of Student's one-sided test: a small value says that the mean is above
+    the limit.
     """
     return t_cdf(
         (limit - sample.mean) / math.sqrt(sample.variance / sample.count), sample.count - 1
@@ -174,7 +180,9 @@ def _p_above(sample: MetricSample, limit: float) -> float:
 
 
 def _p_below(sample: MetricSample, limit: float) -> float:
-    """Returns the p-value of Student's one-sided test whether the mean is below a limit."""
+    """Returns the p-value of Student's one-sided test: a small value says that the mean is below
+    the limit.
+    """
     return t_cdf(
         (sample.mean - limit) / math.sqrt(sample.variance / sample.count), sample.count - 1
     )
@@ -182,18 +190,18 @@ def _p_below(sample: MetricSample, limit: float) -> float:
 
 @dataclass(frozen=True)
 class KeyEffect:
-    """Says how much an unknown key, such as the buffer, changes a metric: the comparison of the two
-    conditions `low` and `high` that differ only in this key and for which the effect is largest.
-    `low` has the smaller mean.
+    """Says how much an unknown key, such as the buffer, changes a metric. It compares two
+    conditions that differ only in this key: the pair with the largest effect. `low` is the one with
+    the smaller mean.
     """
 
     key: str
     low: RangeMember
     high: RangeMember
     ratio: float | None  # of the two means; None if the smaller one is not above 0
-    explains: (
-        float | None
-    )  # of the range: the logarithm of this ratio over that of all means; None without a ratio
+    # share of the range: log(ratio) / log(largest mean of all conditions / smallest); None without
+    # a ratio
+    explains: float | None
     p: float | None  # of the test, times the number of pairs (Bonferroni); None: too few runs
 
     @property
@@ -239,8 +247,9 @@ def effects(span: MetricRange) -> list[KeyEffect]:
 
 
 def _effect(span: MetricRange, key: str) -> KeyEffect | None:
-    """Returns the largest significant effect of a key, otherwise its largest effect; None if the
-    key has only one value.
+    """Returns the effect of a key: of all pairs of conditions that differ only in this key, the one
+    with the largest significant effect, or if none is significant, with the largest effect. Returns
+    None if there is no such pair.
     """
     by_other_keys: dict[UnknownValues, list[RangeMember]] = {}
     for member in span.members:
@@ -280,8 +289,8 @@ def _in_order(pair: Iterable[RangeMember]) -> tuple[RangeMember, RangeMember]:
 
 
 def _ratio(low: RangeMember, high: RangeMember) -> float | None:
-    """Returns the mean of `high` over that of `low`. If the latter is not above 0: 1 if the former
-    is 0, otherwise None.
+    """Returns the mean of `high` divided by the mean of `low`. If the mean of `low` is not above 0,
+    there is no ratio (None), unless the mean of `high` is 0: then it is 1.
     """
     if low.sample.mean > 0:
         return high.sample.mean / low.sample.mean

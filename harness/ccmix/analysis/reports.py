@@ -51,9 +51,10 @@ class ServiceReport:
     """Holds what is known about the traffic of a source without iperf3 (http, a workload, or a
     command), to compare it with the configuration.
 
-    flows: of a workload: the planned start of each flow that began, in seconds after the start of
-        the source; its actual start, in seconds after the first flow; and its bytes
-    connections: to the source's server, or of a command; 0 if the probe cannot tell sockets apart
+    flows: the flows of a workload that began. Each has its planned start, in seconds after the
+        start of the source; its actual start, in seconds after the first flow; and its bytes
+    connections: the number of connections to the source's server, or of a command; 0 if the probe
+        cannot tell sockets apart
     """
 
     first_s: float | None  # when a socket was first seen to have sent data, by the wall clock
@@ -66,8 +67,9 @@ class ServiceReport:
 
 
 def iperf3_report(client: dict[str, Any]) -> Iperf3TestReport | None:
-    """Reads the JSON of an iperf3 client. Returns None if it lacks the parameters of the test.
-    Raises KeyError, ValueError or TypeError if it is not what iperf3 writes.
+    """Reads what iperf3's client reports about its test, from its JSON. Returns None if the JSON
+    lacks the parameters of the test. Raises KeyError, ValueError or TypeError if it is not what
+    iperf3 writes.
     """
     start, end = client["start"], client["end"]
     test = start.get("test_start")
@@ -150,8 +152,9 @@ def _http(
 
 
 def _workload(source: WorkloadSource, generators: Path, report: ServiceReport) -> ServiceReport:
-    """Adds to the report when each flow that began was to begin and did begin, and its bytes: from
-    the schedule (a line 'seconds bytes' for each flow) and the client's output ('number seconds').
+    """Adds to the report the planned start, the actual start and the bytes of each flow that began.
+    They are read from the schedule (a line 'seconds bytes' for each flow) and from the client's
+    output (a line 'number seconds' for each flow).
     """
     service = run_files.workload(source.label)
     schedule = _read_rows(generators / run_files.schedule(service))

@@ -159,7 +159,7 @@ def recorded(
 
 
 def _ss_files(measurement: Measurement) -> dict[str, str]:
-    """Returns the name of the file with ss's samples of each sending host."""
+    """Returns the name of the file with ss's samples, for each sending host."""
     senders = list((measurement.series.senders or {"": SRC}).values())
     return {
         host: SOCKETS_BY_SS if len(senders) == 1 else f"sockets-{host}.jsonl" for host in senders
@@ -215,8 +215,8 @@ def write_tables(parts: Iterable[Tables], folder: Path) -> None:
 
 
 def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
-    """Yields the samples of all sockets of a run, which may have failed, as tables. Raises OSError
-    or ValueError if the recordings are missing or damaged.
+    """Yields the samples of all sockets of a run as tables. Also reads runs that failed. Raises
+    OSError or ValueError if the recordings are missing or damaged.
     """
     if (stream := logs / run_files.SOCKMON_STREAM).exists():
         yield from (part.sockets for part in stream_parts(stream))
@@ -226,8 +226,8 @@ def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
 
 
 def with_peers(sockets: pl.DataFrame) -> pl.DataFrame:
-    """Adds peer_port and peer_address: those of the end that does not send, whichever end was
-    sampled.
+    """Adds peer_port and peer_address: the port and the address of the receiving end of the
+    connection, whichever end was sampled.
     """
     at_sender = pl.col("end") == "sender"
     port = pl.when(at_sender).then("remote_port").otherwise("local_port")
@@ -261,11 +261,12 @@ def earlier(tables: Tables, by_s: float) -> dict[str, pl.DataFrame]:
 
 
 def _read_sockmon(file: Path, host: str, measurement: Measurement) -> Iterator[Part]:
-    """Yields the parts of a stream of ccmix-sockmon, whose rows name network namespaces, devices
-    and addresses, with what these mean in the run: the columns end, host, port and place.
+    """Yields the parts of a stream of ccmix-sockmon. The stream names network namespaces, devices
+    and addresses; the columns end, host, port and place are added, which say what these names mean
+    in the run.
 
-    `measurement.series` has these meanings, and `measurement.clocks_s` how far the clock of `host`
-    is ahead.
+    `measurement.series` has the meanings, and `measurement.clocks_s` says by how much the clock of
+    `host` is ahead of this machine's.
     """
     at_destination = measurement.series.senders is None and host != SRC
     ends = {
@@ -303,8 +304,8 @@ def _read_sockmon(file: Path, host: str, measurement: Measurement) -> Iterator[P
 
 
 def _read_rtt_probe(logs: Path, ahead_s: float) -> Part:
-    """Reads the RTTs that ccmix-rtt measured, and reports whether it worked to its end. `ahead_s`:
-    how far the clock of its host is ahead.
+    """Reads the RTTs that ccmix-rtt measured, and reports whether it worked to its end. `ahead_s`
+    says by how much the clock of its host is ahead of this machine's.
     """
     stderr_line = last_line(logs / run_files.RTT_ERRORS)
     try:

@@ -56,11 +56,11 @@ Floats = NDArray[np.float64]
 
 
 def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> Settling:
-    """Judges whether a run has settled, that is, whether its goodputs and shares show no trend and
-    it was long enough to show one. Otherwise says why not, and which duration would probably be
+    """Judges whether a run has settled: its goodputs and shares show no trend, and it was long
+    enough to show one. If it has not settled, says why not, and which duration would probably be
     enough.
 
-    `flows`: the goodput of each flow in each interval, from dynamics.goodputs().
+    `flows`: the goodput of each flow in each interval, from dynamics.goodputs()
     """
     if why_not := _not_judged(run, flows):
         return Settling(settled=None, reasons=(why_not,))
@@ -113,11 +113,13 @@ def goodputs_of_groups(run: Run, flows: pl.DataFrame) -> tuple[list[str], Floats
 
 
 def trends_of(names: Sequence[str], series: Floats, measured_s: float = 1.0) -> Iterator[Trend]:
-    """Yields the trend of each group's goodput and, with several groups, of its share; `seen` says
-    whether it is large and significant. `series`: a row for each group, a column for each interval.
+    """Yields the trend of each group's goodput, and if there are several groups, of each group's
+    share. Trend.seen says whether it is large and significant. `series`: a row for each group, a
+    column for each interval.
 
-    For a step, the trend has the time of the step, and the mean after it divided by the mean before
-    it as its factor. Otherwise the factor compares the last quarter with the first.
+    Trend.factor is the mean of the last quarter divided by the mean of the first. For a step (a
+    sudden change), it is the mean after the step divided by the mean before, and the trend has the
+    time of the step.
     """
     goodputs = batch_means(series)
     quantities: list[tuple[Quantity, Floats]] = [("goodput", goodputs)]
@@ -153,9 +155,9 @@ def _outer_quarters(batches: Floats) -> tuple[Floats, Floats]:
 
 
 def steps_seen(batches: Floats, groups: int) -> list[int | None]:
-    """Returns for each row of batch means where it has a significant step: the number of batches
-    before it; None without a step. `groups` is the number of groups whose tests share the error
-    rate.
+    """Returns for each row of batch means how many batches come before its significant step (a
+    sudden change); None for a row without such a step. `groups` is the number of groups that are
+    tested, because more tests need a stricter limit.
     """
     without_step = _log_likelihoods(batches, _fits()[0])
     ratios = np.array([_log_likelihoods(batches, fit) for fit in _step_fits()]) - without_step
@@ -174,7 +176,8 @@ def steps_seen(batches: Floats, groups: int) -> list[int | None]:
 
 def trends_seen(batches: Floats, groups: int) -> NDArray[np.bool_]:
     """Returns for each row of batch means whether it has a trend that is significant and large
-    enough to matter. `groups` is the number of groups whose tests share the error rate.
+    enough to matter. `groups` is the number of groups that are tested, because more tests need a
+    stricter limit.
     """
     return (likelihood_ratios(batches) > critical_value(groups)) & (
         np.abs(changes_of(batches)) >= LEAST_CHANGE
@@ -182,8 +185,8 @@ def trends_seen(batches: Floats, groups: int) -> NDArray[np.bool_]:
 
 
 def changes_of(batches: Floats) -> Floats:
-    """Returns for each row of batch means how much it changed: the mean of the last quarter less
-    that of the first, divided by the mean of all; 0 if that is 0.
+    """Returns for each row of batch means how much it changed: (mean of the last quarter - mean of
+    the first quarter) / mean of all. It is 0 if the mean of all is 0.
     """
     means = batches.mean(axis=1)
     differences = batches[:, -QUARTER:].mean(axis=1) - batches[:, :QUARTER].mean(axis=1)
@@ -192,8 +195,9 @@ def changes_of(batches: Floats) -> Floats:
 
 
 def critical_value(groups: int) -> float:
-    """Returns the value that the likelihood ratio of a trend must exceed to be significant, so that
-    a trend is wrongly seen in at most 5% of runs; more groups need a larger value.
+    """Returns the limit that the likelihood ratio of a trend must exceed to be significant, so that
+    at most 5% of runs without a trend seem to have one. It grows with the number of groups, because
+    each group is tested.
     """
     return CRITICAL + CRITICAL_OF_TWICE_AS_MANY * math.log2(groups)
 
@@ -214,8 +218,8 @@ def batch_means(series: Floats) -> Floats:
 
 
 def likelihood_ratios(batches: Floats) -> Floats:
-    """Returns for each row of batch means twice the logarithm of a likelihood ratio: of the best
-    fitting trend against no trend, both with correlated noise.
+    """Returns for each row of batch means the test statistic of a trend: twice the logarithm of the
+    likelihood ratio of the best fitting trend to no trend, both with correlated noise.
     """
     constant_fit, *trend_fits = _fits()
     without_trend = _log_likelihoods(batches, constant_fit)
@@ -226,8 +230,9 @@ def likelihood_ratios(batches: Floats) -> Floats:
 
 
 def _log_likelihoods(batches: Floats, fit: Sequence[tuple[Floats, float]]) -> Floats:
-    """Returns for each row of batch means twice the logarithm of the likelihood of a fit, at the
-    noise correlation that makes it largest, up to a constant. `fit`: from _fit().
+    """Returns for each row of batch means twice the logarithm of the likelihood of a model, without
+    a constant that is the same for all models. The noise correlation is the one of CORRELATIONS for
+    which the likelihood is largest. `fit`: the model, prepared by _fit().
     """
     smallest = BATCHES * (NO_NOISE * np.abs(batches).mean(axis=1)) ** 2 + np.finfo(float).tiny
     by_correlation = []
@@ -243,8 +248,8 @@ Fit = list[tuple[Floats, float]]
 
 @functools.lru_cache(maxsize=1)
 def _fits() -> list[Fit]:
-    """Returns the fit of a constant, then those of a linear trend and of exponential approaches.
-    Computed once.
+    """Returns the prepared fits (see _fit()) of a constant, of a linear trend, and of exponential
+    approaches, in this order. Computed once.
     """
     times = (np.arange(BATCHES) + 0.5) / BATCHES
     constant = np.ones(BATCHES)
@@ -280,18 +285,18 @@ def _fit(design: Floats) -> Fit:
 
 
 def _has_trend(names: Sequence[str], series: Floats) -> bool:
-    """Returns whether any group has a trend in the rest of the measured time, after the warm-up;
-    True also if the rest is too short to tell.
+    """Returns whether any group has a trend in `series`, the rest of the measured time after the
+    warm-up. Returns True, too, if the rest is too short to tell.
     """
     return series.shape[1] < BATCHES or any(trend.seen for trend in trends_of(names, series))
 
 
 def mser_5(values: Floats) -> int:
-    """Returns how many values at the start of a series are its warm-up, by the method MSER-5.
+    """Returns how many values at the start of a series belong to its warm-up, by the method MSER-5
+    (White 1997; White, Cobb and Spratt 2000).
 
-    It averages the series in batches of 5, and leaves out as many of them at the start, at most
-    half, as make the standard error of the mean of the rest smallest (White 1997; White, Cobb and
-    Spratt 2000).
+    The series is averaged in batches of 5. Then batches at the start are left out, at most half of
+    all: as many as make the standard error of the mean of the rest smallest.
     """
     batch_count = len(values) // MSER_BATCH
     batches = values[: batch_count * MSER_BATCH].reshape(batch_count, MSER_BATCH).mean(axis=1)
@@ -301,12 +306,15 @@ def mser_5(values: Floats) -> int:
 
 def _clauses(trends: Sequence[Trend]) -> Iterator[str]:
     """Yields a clause for each group with a trend, for the report: "cubic's goodput still rises
-    (x1.2 from the first to the last quarter)". A trend of its share is left out if its goodput has
-    one, too.
+    (x1.2 from the first to the last quarter)", or for a sudden change "cubic's goodput steps up
+    after 12 s of the measured time (x1.5)".
+
+    If the goodput and the share of a group both have a trend, only the clause for the goodput is
+    yielded.
     """
-    groups_with_trend = {trend.group for trend in trends if trend.quantity == "goodput"}
+    groups_with_goodput_trend = {trend.group for trend in trends if trend.quantity == "goodput"}
     for trend in trends:
-        if trend.quantity == "goodput" or trend.group not in groups_with_trend:
+        if trend.quantity == "goodput" or trend.group not in groups_with_goodput_trend:
             rises = trend.change > 0 if trend.factor is None else trend.factor > 1
             ratio = "from nothing" if trend.factor is None else f"x{trend.factor:.2g}"
             if trend.step_s is not None:
@@ -322,7 +330,7 @@ def _clauses(trends: Sequence[Trend]) -> Iterator[str]:
 
 def _not_judged(run: Run, flows: pl.DataFrame) -> str | None:
     """Returns why it can't be judged whether a run has settled: its goodput changes by design, or
-    is not known; None if it can be judged.
+    is not known. Returns None if it can be judged.
     """
     if run.traffic.steps:
         return "its steps send one after the other, each otherwise than the one before"

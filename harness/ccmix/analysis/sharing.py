@@ -39,6 +39,7 @@ Standing = Literal[
     "more", "less", "about", "undecided", "no significant difference", "not tested"
 ]  # undecided: significant alone, and not after the correction for all comparisons
 _Valid = tuple[Hashable, FinishedRun]  # a run, with a value that distinguishes its campaign
+_Competitors = tuple[tuple[str, int], ...]  # the groups that compete, each with its streams
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ class Ratio:
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | None:
-    """Returns the ratio of the mean of `values` to that of `baseline`, which has a value of the
-    same block (iteration) at each position; None unless the baseline's mean is above 0.
+    """Returns the ratio of the mean of `values` to the mean of `baseline`; None unless the
+    baseline's mean is above 0. Values at the same position belong to the same block (iteration).
 
-    The interval is Fieller's for paired values (Fieller 1954, with the covariance): all ratios r
-    for which Student's paired test of values - r x baseline, with n-1 degrees of freedom, is not
-    significant at 5%.
+    The interval is Fieller's for paired values (Fieller 1954, with the covariance). It contains
+    each ratio r for which Student's paired test of values - r x baseline, with n-1 degrees of
+    freedom, is not significant at 5%.
     """
     if not values or statistics.fmean(baseline) <= 0:
         return None
@@ -97,8 +98,10 @@ class SharedPlace:
 
 @dataclass(frozen=True)
 class ComparedValue:
-    """A goodput ratio or a share, measured at one place (SharedPlace), with a significance test.
-    `equal` is the value that it would have if no side had more.
+    """A goodput ratio or a share of the goodput, measured at one place (SharedPlace), with a
+    significance test.
+
+    `equal` is the value if both sides get the same: 1 for a ratio, the fair share for a share.
     """
 
     place: SharedPlace
@@ -111,13 +114,13 @@ class ComparedValue:
 
     @property
     def side(self) -> int:
-        """Returns 1 if the value is significantly more than equal, -1 if less, 0 if neither or if
-        it is close.
+        """Returns 1 if the value is significantly above `equal`, and -1 if it is significantly
+        below. Returns 0 if it does not differ significantly, or by less than CLOSE (5%).
         """
-        apart = self.value - self.equal
-        if not significant(self.p_adjusted) or abs(apart) < CLOSE * self.equal:
+        difference = self.value - self.equal
+        if not significant(self.p_adjusted) or abs(difference) < CLOSE * self.equal:
             return 0
-        return 1 if apart > 0 else -1
+        return 1 if difference > 0 else -1
 
     @property
     def standing(self) -> Standing:
@@ -138,9 +141,12 @@ class ComparedValue:
 
     @property
     def strength(self) -> tuple[float, float]:
-        """Returns a sort key for the strongest results: how far the confidence interval, then the
-        value, is from equality, as logarithms of the factor between flows. An interval that
-        includes equality, or is close to it, is 0 from it.
+        """Returns a sort key: stronger results have larger keys. The first part is the distance of
+        the confidence interval from `equal`, the second part that of the value.
+
+        A distance is the logarithm of the factor between the goodputs of two flows. The distance of
+        an interval is that of its nearer end, minus CLOSE; it is 0 if the interval includes
+        `equal`.
         """
         low, high = self.interval or (0.0, math.inf)
         excludes_equal = low > self.equal or high < self.equal
@@ -154,8 +160,9 @@ class ComparedValue:
 
 @dataclass(frozen=True)
 class Alone(ComparedValue):
-    """The goodput of one CCA divided by the baseline's, each in runs of its own at the same place,
-    paired by iteration. Infinite if only the baseline has no goodput.
+    """The goodput of one CCA divided by that of the baseline (another CCA). Each CCA runs without
+    the other, at the same place; runs are paired by iteration. The value is infinite if only the
+    baseline has no goodput.
     """
 
     cca: str
@@ -169,13 +176,13 @@ class Alone(ComparedValue):
 
 @dataclass(frozen=True)
 class Beside(ComparedValue):
-    """The share of a group's flows in the goodput of runs in which it competes with others,
-    compared with its share of the number of flows.
+    """The share of the goodput that a group of flows gets in runs in which it competes with other
+    groups, compared with its fair share: its share of the number of flows.
     """
 
     group: str
     streams: int
-    others: tuple[tuple[str, int], ...]  # groups and their streams
+    others: _Competitors  # without this group
 
     def _apart(self, value: float) -> float:
         """Returns how far a share is from the fair one: the absolute logarithm of how many times
@@ -219,12 +226,13 @@ class Sharing:
 
 
 def sharing(runs: Iterable[_Valid]) -> Sharing:
-    """Compares all CCAs of some campaigns, in separate runs and within runs, and adjusts the
-    p-values for the number of comparisons (Holm).
+    """Compares all CCAs of some campaigns: their goodputs in separate runs, and their shares in the
+    runs in which they compete. Adjusts the p-values for the number of comparisons (Holm).
 
-    `runs`: pairs of a campaign's key and a run. Only runs that count are compared; the others are
-    counted by their first reason. Runs that measure their path are left out: their groups are
-    steps, one after the other.
+    `runs`: each run with a value that distinguishes its campaign. Only runs that count are compared
+    (counting.counts()). Each other run is counted by the first reason why it does not count. Runs
+    that measure their path are left out, because their groups are steps, which send one after the
+    other.
     """
     all_runs = list(runs)
     valid = [(campaign, finished) for campaign, finished in all_runs if counts(finished)]
@@ -255,15 +263,17 @@ def sharing(runs: Iterable[_Valid]) -> Sharing:
 
 
 def _first_reason(finished: FinishedRun) -> str:
-    """Returns the kind of the first finding that makes a run not count, or otherwise its status."""
+    """Returns why a run does not count: the kind of its first finding that the entry does not
+    accept, such as 'cpu'. Returns the run's status if there is no such finding.
+    """
     reasons = finished.verdict.reasons
     return reasons[0].kind if reasons else finished.verdict.status
 
 
 def place_of(finished: FinishedRun) -> SharedPlace:
-    """Returns the properties that a run shares with those it may be compared with: its destination,
-    swept values, path and traffic, without the CCAs of the studied traffic. Cross traffic is a part
-    of the path, so its CCAs stay.
+    """Returns what a run shares with the runs it may be compared with: its destination, swept
+    values, path and traffic, without the CCAs of the studied traffic. Cross traffic counts as a
+    part of the path, so its CCAs are kept.
     """
     run = finished.run
     condition = tuple(item for item in run.condition.items() if item[0] != CCA)
@@ -303,9 +313,9 @@ def only_cca(finished: FinishedRun) -> str | None:
 
 
 def _compare_separate_runs(valid: Sequence[_Valid]) -> list[Alone]:
-    """Compares the goodput of every CCA with that of the baseline (cubic, or else the first CCA) at
-    each place: path, traffic and swept values. Uses only runs with a single CCA, paired by campaign
-    and iteration.
+    """Compares the goodput of every CCA with that of the baseline, at each place (path, traffic and
+    swept values). The baseline is cubic if it is among the CCAs, otherwise the first CCA. Only runs
+    with a single CCA are compared; they are paired by campaign and iteration.
     """
     places: dict[SharedPlace, dict[tuple[str, str], dict[Hashable, float]]] = {}
     for campaign, finished in valid:
@@ -326,17 +336,15 @@ def _compare_separate_runs(valid: Sequence[_Valid]) -> list[Alone]:
             if side[0] == baseline_side[0]:
                 continue
             blocks = [block for block in values if block in baseline]
-            own_bps, baseline_bps = (
-                [values[block] for block in blocks],
-                [baseline[block] for block in blocks],
-            )
-            if result := paired(own_bps, baseline_bps):
-                ratio = paired_ratio(own_bps, baseline_bps)
+            cca_bps = [values[block] for block in blocks]
+            baseline_bps = [baseline[block] for block in blocks]
+            if result := paired(cca_bps, baseline_bps):
+                ratio = paired_ratio(cca_bps, baseline_bps)
                 comparisons.append(
                     Alone(
                         place,
                         result,
-                        value=ratio.value if ratio else math.inf if any(own_bps) else 1.0,
+                        value=ratio.value if ratio else math.inf if any(cca_bps) else 1.0,
                         equal=1.0,
                         interval=ratio.interval if ratio else None,
                         cca=_cca_name(side, sides),
@@ -347,8 +355,8 @@ def _compare_separate_runs(valid: Sequence[_Valid]) -> list[Alone]:
 
 
 def _cca_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
-    """Returns the name of a (CCA, entry) pair: the CCA, with its entry in brackets if several
-    entries have it.
+    """Returns a name for one side of a comparison, a pair (CCA, entry): the CCA, followed by the
+    entry in brackets if several of the `sides` have this CCA.
     """
     cca, entry = side
     return cca if sum(other == cca for other, _ in sides) == 1 else f"{cca} ({entry})"
@@ -356,58 +364,71 @@ def _cca_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
 
 def _compare_within_runs(valid: Sequence[_Valid]) -> list[Beside]:
     """Compares, in runs whose groups compete, the mean share of each group with its fair share: its
-    part of all flows. Runs are pooled if they have the same entry, place (path, traffic, swept
-    values) and groups. Of two groups, only one is reported, because the other share follows.
+    number of flows divided by that of all groups. Of two groups, only one is reported, because its
+    share determines the other's.
     """
-    runs_by_setup: dict[
-        tuple[str, SharedPlace, tuple[tuple[str, int], ...]], list[tuple[GroupMetrics, ...]]
-    ] = {}
+    return [
+        _compare_share(place, competitors, index, runs)
+        for (_, place, competitors), runs in _runs_with_competition(valid).items()
+        for index in range(len(competitors))
+        if len(competitors) != 2 or index == _index_to_report(competitors)
+    ]
+
+
+def _runs_with_competition(
+    valid: Iterable[_Valid],
+) -> dict[tuple[str, SharedPlace, _Competitors], list[tuple[GroupMetrics, ...]]]:
+    """Pools the runs whose groups compete, and returns the groups of each run. Runs are pooled if
+    they have the same key: entry, place (path, traffic, swept values) and competing groups.
+    """
+    pooled: dict[tuple[str, SharedPlace, _Competitors], list[tuple[GroupMetrics, ...]]] = {}
     for _, finished in valid:
         groups = studied_groups(finished)
-        if len(groups) > 1 and all(
-            group.fair_share and group.share is not None for group in groups
-        ):
-            names = tuple((group.group, group.streams) for group in groups)
-            runs_by_setup.setdefault((finished.run.entry, place_of(finished), names), []).append(
-                groups
-            )
-    comparisons = []
-    for (_, place, names), runs in runs_by_setup.items():
-        for index, (group, streams) in enumerate(names):
-            if len(names) == 2 and index != _index_to_report(names):
-                continue
-            shares, fair_share = (
-                [groups[index].share or 0.0 for groups in runs],
-                runs[0][index].fair_share or 0.0,
-            )
-            result = paired(shares, [fair_share] * len(shares))
-            assert result  # of at least one run
-            interval = None if result.alike else confidence_interval(shares)
-            comparisons.append(
-                Beside(
-                    place,
-                    result,
-                    value=fair_share + result.difference,
-                    equal=fair_share,
-                    interval=interval and (max(0.0, interval[0]), min(1.0, interval[1])),
-                    group=group,
-                    streams=streams,
-                    others=tuple(other for other in names if other[0] != group),
-                )
-            )
-    return comparisons
+        all_have_shares = all(group.fair_share and group.share is not None for group in groups)
+        if len(groups) > 1 and all_have_shares:
+            competitors = tuple((group.group, group.streams) for group in groups)
+            key = finished.run.entry, place_of(finished), competitors
+            pooled.setdefault(key, []).append(groups)
+    return pooled
+
+
+def _compare_share(
+    place: SharedPlace,
+    competitors: _Competitors,
+    index: int,
+    runs: Sequence[tuple[GroupMetrics, ...]],
+) -> Beside:
+    """Compares the share of one group, that at `index` in `competitors`, with its fair share.
+    `runs` has the groups of each run, in the order of `competitors`.
+    """
+    group, streams = competitors[index]
+    shares = [groups[index].share or 0.0 for groups in runs]
+    fair_share = runs[0][index].fair_share or 0.0
+    result = paired(shares, [fair_share] * len(shares))
+    assert result  # of at least one run
+    interval = None if result.alike else confidence_interval(shares)
+    return Beside(
+        place,
+        result,
+        value=fair_share + result.difference,  # the mean share
+        equal=fair_share,
+        interval=interval and (max(0.0, interval[0]), min(1.0, interval[1])),
+        group=group,
+        streams=streams,
+        others=tuple(other for other in competitors if other[0] != group),
+    )
 
 
 def _index_to_report(names: Sequence[tuple[str, int]]) -> int:
-    """Returns the index (0 or 1) of the group to report, of two (name, streams) pairs: the one that
-    is not the baseline.
+    """Returns which of two competing groups, given as pairs (name, streams), to report: 0 or 1, the
+    index of the group that is not cubic (FIRST_BASELINE).
     """
     return 0 if names[1][0] == FIRST_BASELINE else 1
 
 
 def _goodputs_of_entries(valid: Sequence[_Valid]) -> Iterable[Single]:
-    """Yields the goodputs of each entry's runs at each place (path, traffic and swept values):
-    mean, deviation and confidence interval.
+    """Yields a summary (mean, deviation, confidence interval) of the goodputs of each entry's runs,
+    one for each place (path, traffic and swept values).
     """
     goodputs_bps: dict[tuple[str, SharedPlace, tuple[str, ...]], list[float]] = {}
     for _, finished in valid:

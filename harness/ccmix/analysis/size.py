@@ -61,8 +61,8 @@ MOST_LOAD = 0.95  # of a workload: with more, its flows pile up
 
 @dataclass(frozen=True)
 class _RecordedAmounts:
-    """How much is recorded about one traffic source; the numbers of sockets and records are means
-    over the run.
+    """Holds how much is recorded about one traffic source. The numbers of sockets and records are
+    means over the run.
     """
 
     sockets: float = 0.0  # of a sending host, in each sample
@@ -71,10 +71,10 @@ class _RecordedAmounts:
 
 
 def written_bytes(run: Run) -> int | None:
-    """Estimates how many bytes a run will write to disk, for the plan; None if its duration is not
-    known.
+    """Estimates how many bytes a run will write to disk, for the plan. Returns None if its duration
+    is not known.
 
-    The packets of a capture are left out, and so are the flows of commands, whose number is not
+    Leaves out the packets of a capture, and the flows of users' commands, whose number is not
     known.
     """
     if run.seconds is None:
@@ -104,8 +104,8 @@ def written_bytes(run: Run) -> int | None:
 
 
 def has_commands(run: Run) -> bool:
-    """Returns whether users' commands make a part of the traffic; their number of flows is not
-    known.
+    """Returns whether users' commands make a part of the traffic, so that the number of flows is
+    not known.
     """
     return any(isinstance(source, CommandSource) for source in run.traffic.sources)
 
@@ -116,8 +116,8 @@ def captured_bytes(run: Run) -> int:
 
 
 def _end_s(run: Run, source: TrafficSource, seconds: float) -> float:
-    """Returns when a source will have finished, in seconds after the traffic begins: HTTP may
-    finish before the run ends, after `seconds`.
+    """Returns when a source will have finished, in seconds after the traffic begins. Only http may
+    finish earlier than the run, which ends after `seconds`.
     """
     if not isinstance(source, HttpSource):
         return seconds
@@ -127,8 +127,8 @@ def _end_s(run: Run, source: TrafficSource, seconds: float) -> float:
 
 
 def _recorded_amounts(run: Run, source: TrafficSource, seconds: float) -> _RecordedAmounts:
-    """Estimates how many sockets, JSON records and bytes are recorded about a source in a run of
-    `seconds`.
+    """Estimates how many sockets, JSON records and bytes are recorded about one source in a run
+    that lasts `seconds`.
     """
     if isinstance(source, HttpSource):
         return _http_amounts(run, source, seconds)
@@ -151,8 +151,8 @@ def _recorded_amounts(run: Run, source: TrafficSource, seconds: float) -> _Recor
 
 
 def _http_amounts(run: Run, source: HttpSource, seconds: float) -> _RecordedAmounts:
-    """Estimates the recordings of an HTTP source: its mean number of open connections, and its
-    requests.
+    """Estimates how much is recorded about an http source, from its mean number of open connections
+    and its number of requests.
     """
     request_s = _request_s(run, source)
     requests = min(source.requests, source.parallel * (seconds - source.start_s) / request_s)
@@ -162,8 +162,8 @@ def _http_amounts(run: Run, source: HttpSource, seconds: float) -> _RecordedAmou
 
 
 def _request_s(run: Run, source: HttpSource) -> float:
-    """Returns how long an HTTP request takes if only the clients of its source use the
-    bottleneck.
+    """Returns how long an http request takes, assuming that only the parallel clients of its source
+    use the bottleneck.
     """
     return (
         _empty_flow_s(run, source) + source.parallel * source.size_bytes * 8 / run.topology.rate_bps
@@ -171,8 +171,9 @@ def _request_s(run: Run, source: HttpSource) -> float:
 
 
 def _workload_amounts(run: Run, source: WorkloadSource, seconds: float) -> _RecordedAmounts:
-    """Estimates the recordings of a workload: its mean number of open flows, and all of its flows.
-    Assumes that each flow gets the rate that the workload leaves free on average.
+    """Estimates how much is recorded about a workload, from its mean number of open flows and the
+    number of all flows. Assumes that each flow gets the rate that the workload leaves free on
+    average.
     """
     rate_bps, size_bytes = run.topology.rate_bps, mean_bytes(source.sizes)
     free_bps = rate_bps * (1 - min(source.offered_bps / rate_bps, MOST_LOAD))
@@ -186,8 +187,8 @@ def _workload_amounts(run: Run, source: WorkloadSource, seconds: float) -> _Reco
 
 
 def _empty_flow_s(run: Run, source: TrafficSource) -> float:
-    """Returns how long a flow without data takes on its sender's path: some RTTs for connection and
-    slow start.
+    """Returns how long a short flow takes on its sender's path in addition to sending its bytes:
+    the round trips for the connection, the request and slow start (SHORT_FLOW_RTTS).
     """
     [sender] = (sender for sender in run.topology.senders if sender.name == source.host)
     return SHORT_FLOW_RTTS * sender.base_rtt_s

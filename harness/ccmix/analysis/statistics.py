@@ -59,7 +59,9 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float | None]) -> "Spread | None":
-        """Computes the statistics of those values that are not None; None if there are none."""
+        """Computes the statistics of the values, leaving out those that are None. Returns None if
+        no value is left.
+        """
         known = [value for value in values if value is not None]
         if not known:
             return None
@@ -102,7 +104,7 @@ class Row:
     @property
     def too_few(self) -> bool:
         """Returns whether there are too few valid runs to know the mean goodput to 5% (half the
-        width of its 95% confidence interval), or too few for an interval.
+        width of its 95% confidence interval), or too few to compute an interval.
         """
         return self.iterations_needed is None or self.iterations_needed > self.runs - self.invalid
 
@@ -131,14 +133,16 @@ def metric(
 
 
 def value_of(metrics: Metrics | GroupMetrics | FlowMetrics, name: str) -> float | None:
-    """Returns a metric by its name, like metric(), but as a float."""
+    """Returns a metric by its name, such as 'goodput_bps' or 'bottleneck.drop_rate', as a float;
+    None if the run does not have it.
+    """
     value = metric(metrics, name)
     return None if value is None else float(value)
 
 
 def rtt_bucket(finished: FinishedRun) -> dict[str, str]:
-    """Returns the run's condition with its base RTT replaced by '< 30ms' or '≥ 30ms', the columns
-    of the tables in Tierney et al. 2021.
+    """Returns the run's condition, with the keys that vary the base RTT replaced by one: its
+    bucket, '< 30ms' or '≥ 30ms'. Tables II and III of Tierney et al. 2021 have these columns.
     """
     rtt_s = base_rtt_s(finished)
     bucket = "unknown" if rtt_s is None else "< 30ms" if rtt_s < SHORT_RTT_S else "≥ 30ms"
@@ -149,10 +153,10 @@ def rtt_bucket(finished: FinishedRun) -> dict[str, str]:
 
 def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
     """Returns the rows of the result table, one for each entry, condition and group, in the order
-    of the plan. Runs that don't count, and those that have not settled, are counted in each row.
+    of the plan. Each row also says how many of its runs don't count, and how many have not settled.
 
-    With rtt_buckets, all destinations and base RTTs of a bucket (< 30 ms, or more) are pooled, as
-    in tables II and III of Tierney et al. 2021.
+    With rtt_buckets, all destinations and base RTTs of a bucket (below 30 ms, or more) are pooled,
+    as in tables II and III of Tierney et al. 2021.
     """
     # runs with the same name may come from different campaigns: only runs that are alike in all but
     # seed and iteration are pooled
@@ -178,8 +182,9 @@ def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
 
 
 def _make_row(members: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
-    """Computes a row of the result table from its runs: tuples of the run as shown (its condition
-    may be pooled), the run, and the metrics of the row's group.
+    """Computes a row of the result table. `members` has three values for each run: the run with the
+    condition that the row shows (several conditions may be pooled), the finished run, and the
+    metrics of the row's group in it.
     """
     run, _, first_group = members[0]
     valid = [(finished.metrics, group) for _, finished, group in members if counts(finished)]
@@ -246,8 +251,8 @@ def shown(metric: str, value: float | None) -> str:
 
 
 def shown_mean(metric: str, spread: Spread) -> str:
-    """Formats a mean with half of its 95% confidence interval, if it has one: '961 Mbit/s ± 12
-    Mbit/s'.
+    """Formats a mean, followed by half the width of its 95% confidence interval if it has an
+    interval: '961 Mbit/s ± 12 Mbit/s'.
     """
     half = f" ± {shown(metric, (spread.ci95[1] - spread.ci95[0]) / 2)}" if spread.ci95 else ""
     return shown(metric, spread.mean) + half

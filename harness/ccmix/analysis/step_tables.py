@@ -51,9 +51,9 @@ STEP_COLUMNS = {
 
 @dataclass(frozen=True)
 class StepResult:
-    """A step that measured a path, with what it found: the JSON of iperf3's both ends, or the
-    results of its packet trains (gaps_of(), bursts_of()). Fields are None if the step has none of
-    this, or failed.
+    """A step that measured a path, with its results. A step with iperf3 has the JSON of both ends;
+    a step with packet trains has `gaps` (see gaps_of()) or `bursts` (see bursts_of()). All are None
+    if the step failed.
     """
 
     step: Step
@@ -85,8 +85,8 @@ def read_steps(generators: Path) -> list[StepResult]:
 
 
 def _read_result(step: Step, generators: Path) -> StepResult:
-    """Reads what a step found, from the file of its kind: packet trains, bursts, or
-    iperf3's JSON.
+    """Reads the results of a step from the file of its kind: packet trains, bursts, or iperf3's
+    JSON. Without results if the step failed.
     """
     if step.failed or not step.label:
         return StepResult(step)
@@ -101,12 +101,12 @@ def _read_result(step: Step, generators: Path) -> StepResult:
 
 
 def gaps_of(output: Path) -> pl.DataFrame:
-    """Reads how far apart the answers to packets of a train arrived, which shows the bottleneck's
-    rate.
+    """Reads the time between the answers to successive packets of a train, which shows the
+    bottleneck's rate.
 
-    Returns a row for each packet whose answer, and whose predecessor's, came: `arrived_s` (since
-    1970) and `gap_s`. The first two packets of a train are left out, because they may pass a token
-    bucket at once. Raises GeneratorError if the file is not ccmix-rtt's.
+    Returns a row for each packet, `arrived_s` (since 1970) and `gap_s`, if the packet and the one
+    before it were both answered. The first two packets of a train are left out, because they may
+    pass a token bucket at once. Raises GeneratorError if the file is not ccmix-rtt's.
     """
     table = _read_trains(output)
     follows_predecessor = pl.col("sequence").diff() == 1
@@ -123,9 +123,14 @@ def bursts_of(output: Path) -> pl.DataFrame:
     """Reads the result of each long train of packets, whose losses show how much a short queue or a
     policer holds.
 
-    Returns a row for each train: `sent_s` (since 1970), `seconds` from the second to the last
-    answer (0 if fewer than three came), `lost`, `before_loss` and `after_loss`: the packets before
-    the first and after the last lost one. Raises GeneratorError if the file is not ccmix-rtt's.
+    Returns a row for each train:
+    sent_s: since 1970
+    seconds: from the second to the last answer; 0 if fewer than three came
+    lost: the number of lost packets
+    before_loss, after_loss: how many packets precede the first lost one and follow the last lost
+        one
+
+    Raises GeneratorError if the file is not ccmix-rtt's.
     """
     table = _read_trains(output)
     lost, position = pl.col("arrived_ns").is_null(), pl.col("sequence") % BURST_PACKETS
@@ -180,43 +185,44 @@ def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
 
 
 def _rows_of_step(result: StepResult, start_s: float) -> pl.DataFrame:
-    """Returns the rows of step_rows() for one step. Values that belong to the whole step are in
-    each row.
+    """Returns the rows of one step in STEP_COLUMNS: one for each interval, or a single row if the
+    step has no intervals. Values that belong to the whole step are in each row. Times begin at
+    `start_s`, by the wall clock.
     """
-    step, server, client = result.step, result.server or {}, result.client or {}
+    step_columns = _columns_of_step(result, start_s)
+    intervals = _intervals_of_step(result, start_s) or [{}]
+    return pl.DataFrame([step_columns | interval for interval in intervals], schema=STEP_COLUMNS)
+
+
+def _columns_of_step(result: StepResult, start_s: float) -> dict[str, object]:
+    """Returns those of STEP_COLUMNS that have the same value in all rows of a step."""
+    step, client, server = result.step, result.client or {}, result.server or {}
     udp_ends = [
         stream["udp"] for stream in server.get("end", {}).get("streams", ()) if "udp" in stream
     ]
-    payload_bytes = step.datagram_bytes
-    step_columns = {
+    out_of_order = sum(stream.get("out_of_order", 0) for stream in udp_ends)
+    return {
         "step": step.name,
         "cca": step.cca,
         "streams": step.streams,
         "offered_bps": _sent_bps(step, client),
-        "packet_bytes": payload_bytes and on_wire_bytes(payload_bytes),
+        "packet_bytes": step.datagram_bytes and on_wire_bytes(step.datagram_bytes),
         "mss_bytes": client.get("start", {}).get("tcp_mss_default"),
-        "out_of_order": sum(stream.get("out_of_order", 0) for stream in udp_ends)
-        if udp_ends
-        else None,
+        "out_of_order": out_of_order if udp_ends else None,
         "begin_s": step.began_s - start_s,
         "asked_s": float(step.seconds),
         "end_s": step.ended_s - start_s,
         "failed": step.failed,
     }
-    totals = [interval["sum"] for interval in server.get("intervals", ())]
-    intervals = [
-        {
-            "time_s": step.began_s - start_s + each["end"],
-            "seconds": each["seconds"],
-            "received_bytes": each["bytes"],
-            "packets": each.get("packets"),
-            "lost_packets": each.get("lost_packets"),
-        }
-        for each in totals
-        if each["seconds"] >= result.interval_s / 2  # the last may be a splinter
-    ]
+
+
+def _intervals_of_step(result: StepResult, start_s: float) -> list[dict[str, object]]:
+    """Returns those of STEP_COLUMNS that belong to an interval, for each interval of a step: a gap
+    between two packets of a train, a whole train (of bursts), or an interval of iperf3's server.
+    """
+    payload_bytes = result.step.datagram_bytes
     if result.gaps is not None:
-        intervals = [
+        return [
             {
                 "time_s": arrived_s - start_s,
                 "seconds": gap_s,
@@ -227,26 +233,35 @@ def _rows_of_step(result: StepResult, start_s: float) -> pl.DataFrame:
             for arrived_s, gap_s in result.gaps.iter_rows()
         ]
     if result.bursts is not None:
-        intervals = [
+        return [
             {
-                "time_s": each["sent_s"] - start_s,
-                "seconds": each["seconds"],
-                "received_bytes": (BURST_PACKETS - each["lost"]) * (payload_bytes or 0),
+                "time_s": train["sent_s"] - start_s,
+                "seconds": train["seconds"],
+                "received_bytes": (BURST_PACKETS - train["lost"]) * (payload_bytes or 0),
                 "packets": BURST_PACKETS,
-                "lost_packets": each["lost"],
-                "before_loss": each["before_loss"],
-                "after_loss": each["after_loss"],
+                "lost_packets": train["lost"],
+                "before_loss": train["before_loss"],
+                "after_loss": train["after_loss"],
             }
-            for each in result.bursts.iter_rows(named=True)
+            for train in result.bursts.iter_rows(named=True)
         ]
-    return pl.DataFrame(
-        [step_columns | interval for interval in intervals or [{}]], schema=STEP_COLUMNS
-    )
+    totals = [interval["sum"] for interval in (result.server or {}).get("intervals", ())]
+    return [
+        {
+            "time_s": result.step.began_s - start_s + total["end"],
+            "seconds": total["seconds"],
+            "received_bytes": total["bytes"],
+            "packets": total.get("packets"),
+            "lost_packets": total.get("lost_packets"),
+        }
+        for total in totals
+        if total["seconds"] >= result.interval_s / 2  # the last may be a splinter
+    ]
 
 
 def _sent_bps(step: Step, client: dict[str, Any]) -> float | None:
-    """Returns the rate, with all headers, at which a UDP step really sent, by iperf3's client; None
-    for TCP. If the client did not count, the rate that was asked for.
+    """Returns the rate, with all headers, at which a UDP step really sent, as iperf3's client
+    counted. If the client did not count, returns the requested rate. Returns None for TCP.
     """
     sent = client.get("end", {}).get("sum_sent", {})
     if not step.offered_bps or not step.datagram_bytes or not sent.get("seconds"):
@@ -258,8 +273,12 @@ def _sent_bps(step: Step, client: dict[str, Any]) -> float | None:
 def flows_and_intervals(
     results: list[StepResult], traffic: Traffic, host: str, start_s: float
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns the flows (FLOW_COLUMNS) and intervals (INTERVAL_COLUMNS) of all steps with iperf3,
-    as for any other test. A flow's rates refer only to the time of its step.
+    """Returns the flows (FLOW_COLUMNS) and the intervals (INTERVAL_COLUMNS) of all steps with
+    iperf3. A flow's rates refer only to the time of its step.
+
+    traffic: the traffic of the whole run
+    host: the sending host
+    start_s: the start of the traffic by the wall clock, from which times count
     """
     tables = list(_tables_of_steps(results, traffic, host, start_s))
     return (

@@ -76,9 +76,9 @@ NO_DATA_BYTES = (
     1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
 )
 _ENDS = ["local_address", "local_port", "remote_address", "remote_port"]
-LEAST_SHARE_OF_A_FLOW = (
-    0.01  # of the largest: a connection that carries less, as a control connection, is not a flow
-)
+# Of the bytes of the largest connection: one that carries less, such as a control connection, is
+# not a flow
+LEAST_SHARE_OF_A_FLOW = 0.01
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,11 @@ class _TestTables:
     """The tables of one iperf3 test. `streams` and `control` are its TCP connections.
 
     Times of flows are those planned for the run. Times of intervals count from the start of the
-    test: `start_s` by the wall clock (None if iperf3 doesn't report it), or `planned_s` after the
-    start of the traffic.
+    test, which was at `start_s` by the wall clock. If iperf3 doesn't report that (None), the test
+    is assumed to have started as planned: `planned_s` after the start of the traffic.
     """
 
+    source: Iperf3Source | UdpSource
     flows: pl.DataFrame
     intervals: pl.DataFrame
     starts: pl.DataFrame
@@ -97,7 +98,11 @@ class _TestTables:
     streams: pl.DataFrame
     control: pl.DataFrame
     start_s: float | None
-    planned_s: float  # from the start of the traffic
+
+    @property
+    def planned_s(self) -> float:
+        """The planned start of the test, in seconds after the start of the traffic."""
+        return self.source.start_s
 
     @property
     def connections(self) -> pl.DataFrame:
@@ -105,11 +110,33 @@ class _TestTables:
         return pl.concat([self.streams, self.control])
 
     def since(self, began_s: float) -> "_TestTables":
-        """Returns the tables with intervals that count from the start of the whole traffic, which
-        was at `began_s` by the wall clock.
+        """Returns the tables with times of intervals that count from the start of the whole traffic
+        instead of the test's. The traffic started at `began_s` by the wall clock.
         """
         offset_s = self.planned_s if self.start_s is None else self.start_s - began_s
         return replace(self, intervals=self.intervals.with_columns(pl.col("time_s") + offset_s))
+
+
+@dataclass(frozen=True)
+class _SourceFlows:
+    """The flows of a traffic source without iperf3 (FLOW_COLUMNS), and the TCP connections that
+    carried them (FLOW_CONNECTION_COLUMNS).
+    """
+
+    flows: pl.DataFrame
+    connections: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class _StepTables:
+    """The results of the steps that measure a path, with the flows, intervals and connections of
+    those steps that used iperf3.
+    """
+
+    results: list[StepResult]
+    flows: pl.DataFrame
+    intervals: pl.DataFrame
+    connections: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -189,11 +216,13 @@ class RunTables:
 
     def queue(self, place: str) -> pl.DataFrame:
         """Returns the samples of the root qdisc at a place, such as 'bottleneck' or 'sender-queue
-        h2'. For a shaper, the backlog is that of the queue below it.
+        h2'. If this qdisc is a shaper with another qdisc below it, each backlog is the smaller of
+        the two qdiscs' backlogs.
 
-        The shaper's own backlog drifts if the queue drops an older packet for a new one of another
-        size, as hhf does: tbf_enqueue() and htb_enqueue() in the kernel's net/sched/ count neither
-        packet, qdisc_tree_reduce_backlog() counts both.
+        The reason is that the shaper's own backlog may drift above the true one. This happens if
+        the qdisc below it, such as hhf, drops an older packet for a new one of another size:
+        tbf_enqueue() and htb_enqueue() in the kernel's net/sched/ count neither packet,
+        qdisc_tree_reduce_backlog() counts both.
         """
         if self.series.queues.is_empty():
             return self.series.queues
@@ -205,10 +234,10 @@ class RunTables:
             leaf.select("time_s", *BACKLOGS),
             on="time_s",
             how="left",
-            suffix="_own",
+            suffix="_of_leaf",
             maintain_order="left",
         )
-        smaller = [pl.min_horizontal(name, f"{name}_own").alias(name) for name in BACKLOGS]
+        smaller = [pl.min_horizontal(name, f"{name}_of_leaf").alias(name) for name in BACKLOGS]
         return with_leaf.with_columns(smaller).select(root.columns)
 
     def write(self, folder: Path) -> None:
@@ -232,9 +261,11 @@ def read_tables(run: Run, folder: Path, measurement: Measurement) -> RunTables:
 
 
 def _read_emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
-    """Reads the tables of a run on an emulated path. Every sampled socket is assigned to one
-    source: an iperf3 test, short flows (HTTP, workload), a command, or a step that measures the
-    path. Sockets of no source are only counted, as `strangers`.
+    """Reads the tables of a run on an emulated path.
+
+    First, each sampled connection is assigned to the one traffic source that made it: an iperf3
+    test, short flows (http or a workload), a user's command, or a step that measures the path. The
+    tables have only these connections; all others are hidden flows (see RunTables.strangers).
     """
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
 
@@ -243,95 +274,61 @@ def _read_emulated(run: Run, folder: Path, measurement: Measurement) -> RunTable
         return recorded(logs, measurement, ("localhost",), None)
 
     series = read_series(parts())
-    iperf3_sources = [
-        source for source in run.traffic.sources if isinstance(source, Iperf3Source | UdpSource)
-    ]
-    tests = [_read_iperf3_test(run, source, generators) for source in iperf3_sources]
-    start_s = _traffic_start_s(measurement, zip(iperf3_sources, tests, strict=True))
-    tests = [test.since(start_s) for test in tests]
-    flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(test.flows for test in tests)])
+    tests, start_s = _read_iperf3_tests(run, generators, measurement)
+    steps = _read_emulated_steps(run, generators, start_s)
     other_sources = list(_sources_with_sockets(run, series.sockets, tests))
-    steps = run.traffic.steps
-    results = read_steps(generators) if steps else []
-    step_flows_and_intervals = flows_and_intervals(
-        results, run.traffic, steps.host if steps else "", start_s
-    )
+    test_flows = _concat(FLOW_COLUMNS, (test.flows for test in tests))
     command_flows = [
-        _command_flows(run, source, source_sockets, flows, start_s)
+        _command_flows(run, source, source_sockets, test_flows, start_s)
         for source, source_sockets in other_sources
         if isinstance(source, CommandSource)
     ]
-    flow_connections = pl.concat(
-        [
-            pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
-            *(connections.join_flows(test.streams, test.flows) for test in tests),
-            connections.join_flows(
-                _connections_of_steps(results, steps.host if steps else ""),
-                step_flows_and_intervals[0],
-            ),
-            *(carrying for _, carrying in command_flows),
-        ]
-    )
-    flows = pl.concat([flows, *(flows for flows, _ in command_flows), step_flows_and_intervals[0]])
     short_flows = [
         _short_flow(run, source, source_sockets, start_s)
         for source, source_sockets in other_sources
         if not isinstance(source, CommandSource)
     ]
+    flow_connections = _concat(
+        connections.FLOW_CONNECTION_COLUMNS,
+        (
+            *(connections.join_flows(test.streams, test.flows) for test in tests),
+            steps.connections,
+            *(command.connections for command in command_flows),
+        ),
+    )
+    short_connections = _concat(
+        connections.FLOW_CONNECTION_COLUMNS, (source.connections for source in short_flows)
+    )
 
     def select_flows(sockets: pl.DataFrame) -> pl.DataFrame:
         """Returns only the sockets of known flows, with their group and port."""
         return connections.flow_samples(sockets, flow_connections)
 
-    sockets = select_flows(series.sockets)
-    short_connections = [
-        pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
-        *(carrying for _, carrying in short_flows),
-    ]
-    short_sockets = earlier(
-        {"sockets": connections.flow_samples(series.sockets, pl.concat(short_connections))}, start_s
-    )["sockets"]
-    # also connections whose server was not sampled, for instance because a SYN was lost
-    to_servers = (
-        series.sockets.filter(connections.is_with_server(run, number, source))
-        for number, source in enumerate(run.traffic.sources)
-        if isinstance(source, HttpSource | WorkloadSource)
-    )
-    connections_by_source = (
-        flow_connections,
-        *short_connections,
-        *to_servers,
-        *(test.connections for test in tests),
-    )
-    all_connections = pl.concat(
-        each.select(connections.CONNECTION) for each in connections_by_source
-    )
-    strangers = series.sockets.join(all_connections, on=connections.CONNECTION, how="anti")
-    test_intervals = (test.intervals for test in tests)
-    intervals = pl.concat(
-        [pl.DataFrame(schema=INTERVAL_COLUMNS), *test_intervals, step_flows_and_intervals[1]]
-    )
     tables = _make_tables(
-        flows, intervals, replace(series, sockets=sockets), parts, start_s, select_flows
+        pl.concat([test_flows, *(command.flows for command in command_flows), steps.flows]),
+        _concat(INTERVAL_COLUMNS, (*(test.intervals for test in tests), steps.intervals)),
+        replace(series, sockets=select_flows(series.sockets)),
+        parts,
+        start_s,
+        select_flows,
     )
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
+    short_sockets = connections.flow_samples(series.sockets, short_connections)
     tables = replace(
         tables,
-        starts=pl.concat([pl.DataFrame(schema=START_COLUMNS), *(test.starts for test in tests)]),
+        starts=_concat(START_COLUMNS, (test.starts for test in tests)),
         completions=read_completions(run, generators),
-        steps=step_rows(results, start_s),
-        short_flows=pl.concat(
-            [pl.DataFrame(schema=FLOW_COLUMNS), *(flow for flow, _ in short_flows)]
+        steps=step_rows(steps.results, start_s),
+        short_flows=_concat(FLOW_COLUMNS, (source.flows for source in short_flows)),
+        short_sockets=earlier({"sockets": short_sockets}, start_s)["sockets"],
+        strangers=_segments_of_strangers(
+            run,
+            series.sockets,
+            (flow_connections, short_connections, *(test.connections for test in tests)),
         ),
-        short_sockets=short_sockets,
-        strangers=strangers["segs_out"].max() or 0,  # type: ignore[arg-type]
         short_flows_seen=not short_flows or (logs / run_files.SOCKMON_STREAM).exists(),
-        tests={
-            source.label: test.report
-            for source, test in zip(iperf3_sources, tests, strict=True)
-            if test.report
-        },
+        tests={test.source.label: test.report for test in tests if test.report},
         services={
             source.label: service_report(
                 source, generators, _command_lines(measurement), source_sockets, NO_DATA_BYTES
@@ -339,22 +336,72 @@ def _read_emulated(run: Run, folder: Path, measurement: Measurement) -> RunTable
             for source, source_sockets in other_sources
         },
     )
-    return (
-        tables
-        if steps
-        else with_counters(run.traffic, tables, tables.series.sockets, run.traffic.total_s)
+    if run.traffic.steps:  # each step keeps the intervals in which iperf3 reported its goodput
+        return tables
+    return with_counters(run.traffic, tables, tables.series.sockets, run.traffic.total_s)
+
+
+def _concat(columns: Mapping[str, Any], tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Puts tables with these columns one below the other; without any table, returns an empty
+    one.
+    """
+    return pl.concat([pl.DataFrame(schema=columns), *tables])
+
+
+def _read_iperf3_tests(
+    run: Run, generators: Path, measurement: Measurement
+) -> tuple[list[_TestTables], float]:
+    """Reads all iperf3 tests of a run, with intervals that count from the start of the traffic.
+    Also returns this start, by the wall clock. `generators` is the folder of iperf3's JSON.
+    """
+    tests = [
+        _read_iperf3_test(run, source, generators)
+        for source in run.traffic.sources
+        if isinstance(source, Iperf3Source | UdpSource)
+    ]
+    start_s = _traffic_start_s(measurement, tests)
+    return [test.since(start_s) for test in tests], start_s
+
+
+def _read_emulated_steps(run: Run, generators: Path, start_s: float) -> _StepTables:
+    """Reads the tables of the steps that measure an emulated path; empty ones if the run has no
+    steps. Times count from `start_s`, by the wall clock.
+    """
+    steps = run.traffic.steps
+    host = steps.host if steps else ""
+    results = read_steps(generators) if steps else []
+    flows, intervals = flows_and_intervals(results, run.traffic, host, start_s)
+    step_connections = connections.join_flows(_connections_of_steps(results, host), flows)
+    return _StepTables(results, flows, intervals, step_connections)
+
+
+def _segments_of_strangers(
+    run: Run, sockets: pl.DataFrame, assigned: Iterable[pl.DataFrame]
+) -> int:
+    """Returns the maximum number of segments that an end sent over a connection that no traffic
+    source made (RunTables.strangers); 0 if there is no such connection.
+
+    `assigned`: tables with the connections of all sources. Connections to ccmix's own servers also
+    belong to a source, even if the server's end was not sampled, for instance because a SYN was
+    lost.
+    """
+    to_servers = (
+        sockets.filter(connections.is_with_server(run, number, source))
+        for number, source in enumerate(run.traffic.sources)
+        if isinstance(source, HttpSource | WorkloadSource)
     )
+    known = pl.concat(each.select(connections.CONNECTION) for each in (*assigned, *to_servers))
+    strangers = sockets.join(known, on=connections.CONNECTION, how="anti")
+    return strangers["segs_out"].max() or 0  # type: ignore[return-value]
 
 
-def _traffic_start_s(
-    measurement: Measurement, tests: Iterable[tuple[TrafficSource, _TestTables]]
-) -> float:
+def _traffic_start_s(measurement: Measurement, tests: Iterable[_TestTables]) -> float:
     """Returns when the traffic began, by the wall clock: as planned, unless every iperf3 test
-    started later. Raises ValueError if the plan is not recorded.
+    started later than planned. Raises ValueError if the plan is not recorded.
     """
     if measurement.began_s is None:
         raise ValueError("the facts don't say when the traffic began")
-    starts_s = [test.start_s - source.start_s for source, test in tests if test.start_s is not None]
+    starts_s = [test.start_s - test.planned_s for test in tests if test.start_s is not None]
     first_s = min(starts_s, default=0.0)
     return first_s if first_s > measurement.began_s + JITTER_S else measurement.began_s
 
@@ -362,10 +409,12 @@ def _traffic_start_s(
 def with_counters(
     traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, end_s: float
 ) -> RunTables:
-    """Adds the counters of all flows at any moment (RunTables.counters), and the intervals computed
-    from them, to the tables.
+    """Adds the counters of all flows (RunTables.counters) to the tables, and replaces the intervals
+    that iperf3 reports by intervals computed from these counters.
 
-    `sockets` are those of the flows, in all states; `end_s` is the end of the traffic after time 0.
+    sockets: the samples of the flows' sockets, in all states
+    end_s: the end of the traffic, in the time of the tables
+
     If no socket was sampled, the intervals that iperf3 reports are kept.
     """
     all_sockets = pl.concat([sockets, tables.short_sockets], how="diagonal")
@@ -405,8 +454,10 @@ def with_counters(
 
 
 def _until_closed(flows: pl.DataFrame, closed: pl.DataFrame) -> pl.DataFrame:
-    """Returns the flows with `end_s` moved to when both of their sockets had closed, if a flow ends
-    before the run does. `closed`: host, port and closed_s.
+    """Returns the flows with a later `end_s` if their sockets closed later than planned. Flows that
+    last until the end of the run (`end_s` is null) stay as they are.
+
+    closed: when both sockets of a flow had closed, as host, port and closed_s
     """
     both = flows.join(closed, on=FLOW, how="left", maintain_order="left")
     end_s = pl.when(pl.col("end_s").is_not_null()).then(pl.max_horizontal("end_s", "closed_s"))
@@ -424,8 +475,11 @@ def _command_lines(measurement: Measurement) -> dict[str, list[str]]:
 def _sources_with_sockets(
     run: Run, sockets: pl.DataFrame, tests: Iterable[_TestTables]
 ) -> Iterator[tuple[TrafficSource, pl.DataFrame]]:
-    """Yields the sources other than iperf3 (HTTP, workload, command), each with the samples of its
-    sockets at the sending end. Commands get the sockets that belong to no other source.
+    """Yields the sources other than iperf3 (http, workload, command), each with the samples of its
+    sockets at the sending end. A command gets the sockets on its host that belong to no other
+    source.
+
+    tests: the iperf3 tests of the run, whose connections belong to no command
     """
     at_sender = sockets.filter(pl.col("end") == "sender")
     for number, source in enumerate(run.traffic.sources):
@@ -440,11 +494,11 @@ def _sources_with_sockets(
 
 def _connection_lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
     """Summarises the samples of each connection in one row: CONNECTION, cookie, begin_s, end_s
-    (null while it lives), cca, bytes_sent and reverse.
+    (null if it was not closed), cca, bytes_sent and reverse.
 
-    If a connection received more than it sent, it is `reverse`, and the received bytes count. It
-    began when a search of the probe first saw it, or before its first sample by the time for which
-    it had been busy, whichever is earlier.
+    If a connection received more than it sent, it is `reverse`, and bytes_sent has the received
+    bytes. It began before its first sample by `age_s` (the time since a search of the probe first
+    saw it) or by the time for which it had been busy (at most `interval_s`), whichever is longer.
     """
     if "age_s" not in sockets.columns:
         sockets = sockets.with_columns(age_s=pl.lit(0.0))
@@ -478,9 +532,12 @@ _FROM_COUNTERS = {
 
 def _short_flow(
     run: Run, source: TrafficSource, sockets: pl.DataFrame, start_s: float
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns the flow of a source of short flows (HTTP, workload), and its connections. However
-    many connections it has, it is one row of FLOW_COLUMNS, whose port is the server's.
+) -> _SourceFlows:
+    """Returns a source of short flows (http or a workload) as one flow, however many connections it
+    has, and these connections. The flow's port is that of the source's server.
+
+    sockets: the samples of the source's sockets
+    start_s: when the traffic began, by the wall clock
     """
     port = iperf3.PORT + run.traffic.sources.index(source)
     lives = _connection_lives(sockets, run.traffic.interval_s)
@@ -505,7 +562,8 @@ def _short_flow(
     flow_connections = lives.select(*connections.CONNECTION, *flow_columns).unique(
         maintain_order=True
     )
-    return row.select(*FLOW_COLUMNS).cast(FLOW_COLUMNS), flow_connections  # type: ignore[arg-type]
+    flow = row.select(*FLOW_COLUMNS).cast(FLOW_COLUMNS)  # type: ignore[arg-type]
+    return _SourceFlows(flow, flow_connections)
 
 
 def _command_flows(
@@ -514,12 +572,16 @@ def _command_flows(
     sockets: pl.DataFrame,
     iperf3_flows: pl.DataFrame,
     start_s: float,
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns the flows of a user's command (FLOW_COLUMNS), one for each of its connections that
-    carried data, and these connections.
+) -> _SourceFlows:
+    """Returns the flows of a user's command, one for each of its connections that carried data, and
+    these connections.
 
-    A connection with less than 1% of the largest one's bytes is not a flow. If an iperf3 flow has
-    the same port, the command's flow gets a number above all ports.
+    A connection with less than 1% of the largest one's bytes is not a flow, because it is probably
+    a control connection. If an iperf3 flow has the same port, the command's flow gets a number
+    above all ports.
+
+    sockets: the samples of the command's sockets
+    start_s: when the traffic began, by the wall clock
     """
     iperf3_ports = iperf3_flows.select(*FLOW, shared=True).unique()
     numbered = (
@@ -552,7 +614,7 @@ def _command_flows(
         port="flow_port",
         cca_used="cca",
     ).select(*FLOW_COLUMNS)
-    return rows.cast(FLOW_COLUMNS), flow_connections  # type: ignore[arg-type]
+    return _SourceFlows(rows.cast(FLOW_COLUMNS), flow_connections)  # type: ignore[arg-type]
 
 
 def _read_iperf3_test(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _TestTables:
@@ -572,6 +634,7 @@ def _read_iperf3_test(run: Run, source: Iperf3Source | UdpSource, generators: Pa
         starts_s[1] - starts_s[0] if starts_s[0] is not None and starts_s[1] is not None else None
     )
     return _TestTables(
+        source,
         flows.with_columns(pl.col("begin_s").fill_null(0.0) + source.start_s),
         read_intervals(traffic, client, server, flows, server_later_s),
         read_starts(client, source.host, asked_starts_s),
@@ -579,7 +642,6 @@ def _read_iperf3_test(run: Run, source: Iperf3Source | UdpSource, generators: Pa
         connections.stream_connections(client, source.host),
         connections.control_connection(run, run.traffic.sources.index(source), server),
         starts_s[0],
-        source.start_s,
     )
 
 
@@ -591,11 +653,11 @@ def _make_tables(
     start_s: float,
     select_flows: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> RunTables:
-    """Makes RunTables from tables by the wall clock: shifts all times so that 0 is `start_s`, the
-    start of the traffic.
+    """Makes RunTables. Times of samples are shifted from the wall clock, so that 0 is `start_s`,
+    the start of the traffic; those of `flows` and `intervals` already count from there.
 
-    `parts` reads all recordings again, in parts; `select_flows` returns the rows of a socket table
-    that belong to the flows.
+    parts: reads all recordings again, in parts
+    select_flows: returns the rows of a socket table that belong to the flows
     """
 
     def shifted_parts() -> Iterator[Tables]:
@@ -613,11 +675,13 @@ def _make_tables(
 
 
 def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
-    """Returns the run with the times that it really had, which may differ from the plan: the
-    measured time of a run that was ended because it had settled, and the omitted time, duration and
-    interval with which a user's command really called iperf3.
+    """Returns the run with its actual times, which may differ from the plan in two cases: the run
+    was ended because it had settled, or a user's command or pScheduler called iperf3 with another
+    omitted time, duration and interval.
 
-    Without its raw files, a run keeps the planned times, but for settled_after_s.
+    settled_after_s: the measured time of a run that was ended because it had settled; otherwise
+        None
+    folder: the run's folder. If it has no raw files, only settled_after_s is applied.
     """
     if settled_after_s is not None:
         run = replace(run, traffic=replace(run.traffic, duration_s=settled_after_s))
@@ -723,9 +787,13 @@ def _start_between_hosts_s(
 ) -> float:
     """Returns when the traffic began, by the clock of this machine.
 
-    The patched iperf3 says when its test started. Otherwise it is estimated from the first sample
-    in which a socket had sent data: that sample's time less the growth of tcpi_busy_time, but not
-    before the previous sample. The earliest socket decides.
+    The patched iperf3 says when its test started. Otherwise the start of each socket is estimated
+    from its first sample with data: it is the time of that sample minus the growth of
+    tcpi_busy_time since the previous sample, but not before the previous sample. The earliest of
+    these starts is returned.
+
+    client: the JSON of iperf3's client; None without iperf3
+    samples: of the senders' established sockets
     """
     if client is not None and (start_s := iperf3_start_s(client)) is not None:
         return start_s - measurement.clocks_s.get(SRC, 0.0)
@@ -785,8 +853,9 @@ def _connections_of_steps(results: Iterable[StepResult], host: str) -> pl.DataFr
 
 
 def _read_result(run: Run, generators: Path) -> GeneratorResult:
-    """Reads what the program that made the traffic between hosts reported: ccmix's iperf3, a user's
-    command, or pScheduler. Raises GeneratorError if its file is missing or damaged.
+    """Reads the results of the program that made the traffic between hosts: ccmix's iperf3, a
+    user's command, or pScheduler. `generators` is the folder of its files. Raises GeneratorError if
+    a file is missing or damaged.
     """
     if run.traffic.command:
         return command.read_src_command_result(generators, run.traffic)
@@ -813,8 +882,8 @@ def bytes_sampled(folder: Path) -> int:
 
 
 def bytes_sent(samples: pl.DataFrame, socket_columns: Sequence[str] = FLOW) -> int:
-    """Returns the sum of the bytes that all sockets in `samples` had sent, each by its last sample.
-    The columns `socket_columns` together identify a socket.
+    """Returns the sum of the bytes that all sockets in `samples` sent: for each socket, its largest
+    counter. The columns `socket_columns` together identify a socket.
     """
     return int(samples.group_by(socket_columns).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
@@ -823,9 +892,9 @@ def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
     """Returns a flow (FLOW_COLUMNS) for each connection that carried data, from samples of sockets,
     for traffic of which no program reports flows.
 
-    Goodput is what the destination acknowledged. All rates are over the time from the first sample
-    of any connection to the last of any, so that flows one after the other don't add up to more
-    than passed.
+    Goodput is the rate at which the destination acknowledged bytes. All rates are averages over the
+    same time: from the first sample of any connection to the last sample of any connection. So the
+    rates of flows that run one after the other don't add up to more than the total rate.
     """
     with_data = (
         samples.sort("time_s")
