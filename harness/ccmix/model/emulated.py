@@ -24,7 +24,9 @@ BUCKET_OF_SUPER_PACKETS_S = 0.001  # at most; the kernel's own TSO joins about a
 
 @dataclass(frozen=True)
 class Buffer:
-    """Describes a bottleneck buffer as requested, in units of `kind`."""
+    """Describes a bottleneck's buffer as configured: an amount in bytes, packets or BDP
+    (`kind`).
+    """
 
     amount: float
     kind: Literal["byte", "packet", "bdp"]
@@ -53,8 +55,8 @@ class Queue:
         return " ".join([self.kind, *self.parameters])
 
     def parameter(self, name: str) -> str | None:
-        """Returns the value that follows a parameter's name: '1000' for 'limit'; None if there is
-        none.
+        """Returns the word that follows a parameter's name: '1000' for 'limit' in ('limit',
+        '1000'). Returns None if the parameter is missing, or if no word follows it.
         """
         index = self.parameters.index(name) if name in self.parameters else -1
         return self.parameters[index + 1] if 0 <= index < len(self.parameters) - 1 else None
@@ -64,7 +66,8 @@ class Queue:
 class AckBottleneck:
     """Describes a second bottleneck, which only ACKs pass: a token bucket, and below it a FIFO.
 
-    The FIFO counts packets of any size if the buffer is given in packets, otherwise bytes.
+    The limit of the FIFO is a number of packets if the buffer is given in packets, otherwise a
+    number of bytes.
     """
 
     rate_bps: float
@@ -76,8 +79,10 @@ class AckBottleneck:
         return self.buffer.kind == "packet"
 
     def limit(self, base_rtt_s: float, packet_bytes: int) -> int:
-        """Returns the size of the FIFO, at least one full packet: in packets if it counts them,
-        otherwise in bytes. A buffer in BDP needs the base RTT of the path; `packet_bytes` is the
+        """Returns the limit of the FIFO, in packets or bytes (see counts_packets). It holds at
+        least one full packet.
+
+        `base_rtt_s`, the base RTT of the path, is needed for a buffer in BDP; `packet_bytes` is the
         size of a full packet.
         """
         if self.counts_packets:
@@ -88,10 +93,10 @@ class AckBottleneck:
 
 @dataclass(frozen=True)
 class Policer:
-    """Describes a token bucket before the bottleneck. It drops data if it has no tokens, and never
-    queues.
+    """Describes a token bucket before the bottleneck. It drops data for which it has no tokens, and
+    never queues.
 
-    Its bytes include the Ethernet header, like those of the bottleneck.
+    It counts a packet's bytes with the Ethernet header, as the bottleneck does.
     """
 
     rate_bps: float
@@ -115,7 +120,7 @@ class Sender:
     ack_delay_s: float | None = None  # None: the same as data
     queue: Queue = Queue("fq")  # of the host's own device
     receiver_window_bytes: int | None = (
-        None  # the largest that the receiver advertises; None: as large as hosts have
+        None  # the largest window that the receiver advertises; None: it is not limited
     )
     drawn_delay_s: float = (
         0.0  # drawn from a run's seed: added to the delay of data, but not part of the base RTT
@@ -123,22 +128,26 @@ class Sender:
 
     @property
     def delay_of_acks_s(self) -> float:
-        """The delay of ACKs in seconds, which is that of data unless it is configured."""
+        """The delay of ACKs in seconds: the delay of data, unless another one is configured."""
         return self.delay_s if self.ack_delay_s is None else self.ack_delay_s
 
     @property
     def delay_of_data_s(self) -> float:
-        """The delay of data in seconds, with the random part that the run drew from its seed."""
+        """The delay of data in seconds, including the small random part that the run drew from its
+        seed.
+        """
         return max(0.0, self.delay_s + self.drawn_delay_s)
 
     @property
     def base_rtt_s(self) -> float:
-        """The RTT of an empty path as configured, without the random part that a run adds."""
+        """The configured RTT over empty queues, without the small random part that a run draws from
+        its seed.
+        """
         return self.delay_s + self.delay_of_acks_s
 
     def delayed(self, data_s: float, acks_s: float) -> "Sender":
-        """Returns the sender with other one-way delays. If they are equal, only one is stored, as
-        in INI files.
+        """Returns the sender with other one-way delays. If both are equal, `ack_delay_s` is None,
+        as if only one had been configured.
         """
         return replace(self, delay_s=data_s, ack_delay_s=None if acks_s == data_s else acks_s)
 
@@ -214,8 +223,9 @@ class Topology:
     kind: Literal["emulated"] = "emulated"
 
     def device_name(self, purpose: str, sender: Sender) -> str:
-        """Returns the name of one of a sender's emulating devices in results: its purpose, such as
-        'data-delay'; with several senders, the sender is added: 'data-delay h2'.
+        """Returns the name that one of a sender's emulating devices has in results: its purpose,
+        such as 'data-delay'. If there are several senders, the sender's name follows: 'data-delay
+        h2'.
         """
         return f"{purpose} {sender.name}" if len(self.senders) > 1 else purpose
 
@@ -226,8 +236,8 @@ class Topology:
 
     @property
     def longest_rtt_s(self) -> float:
-        """The RTT in seconds if all buffers are full, at the lowest rate and the longest delay that
-        the run ever has.
+        """The largest RTT that the run can have, in seconds: with all buffers full, the lowest rate
+        and the longest delay.
         """
         slowest_bps = min(phase.rate_bps for _, phase in self.phases)
         longest_s = (
@@ -242,8 +252,8 @@ class Topology:
 
     @property
     def ack_limit(self) -> int:
-        """The size of the ACK bottleneck's queue, in packets or bytes
-        (AckBottleneck.counts_packets). Raises ValueError if the path has no such bottleneck.
+        """The limit of the ACK bottleneck's queue, in packets or bytes (see
+        AckBottleneck.counts_packets). Raises ValueError if the path has no such bottleneck.
         """
         if self.ack_bottleneck is None:
             raise ValueError("the path has no bottleneck of ACKs")
@@ -251,8 +261,9 @@ class Topology:
 
     @property
     def least_rate_bps(self) -> float:
-        """The lower of the two bottlenecks' rates, for data and for ACKs: the rate at which packets
-        come back if the answers are as large as the requests, as with ping.
+        """The rate at which answers to a train of packets come back if they are as large as the
+        requests, as with ping: the rate of the bottleneck for data or of that for ACKs, whichever
+        is lower.
         """
         return min(
             [self.rate_bps, *([self.ack_bottleneck.rate_bps] if self.ack_bottleneck else [])]
@@ -270,18 +281,19 @@ class Topology:
 
     @property
     def bottleneck_bucket_bytes(self) -> int:
-        """The size of the bottleneck's token bucket: as configured, otherwise bucket_bytes() of its
-        rate.
+        """The size of the bottleneck's token bucket: as configured, otherwise the size that
+        bucket_bytes() returns for its rate.
         """
         return self.bucket_bytes(self.rate_bps) if self.burst_bytes is None else self.burst_bytes
 
     def bucket_bytes(self, rate_bps: float) -> int:
-        """Returns the size of a token bucket for this rate: what it lets pass at once after a
-        pause.
+        """Returns the size of a token bucket for this rate: the bytes that it lets pass at once
+        after a pause.
 
-        This is two packets. With offloads on, it is two super-packets of 64 KiB, if these take at
-        most a millisecond and the buffer holds more: a bucket that can't hold a super-packet splits
-        it (net/sched/sch_tbf.c), which halves the lab's speed.
+        This is the size of two packets. With offloads, it is the size of two super-packets of 64
+        KiB, but at most the bytes of one millisecond and half of the buffer (and at least two
+        packets). A bucket that can't hold a super-packet splits it (net/sched/sch_tbf.c), which
+        halves the lab's speed.
         """
         two_packets_bytes = BUCKET_PACKETS * self.packet_bytes
         if not self.offloads:
@@ -294,8 +306,8 @@ class Topology:
 
     @property
     def buffer_bytes(self) -> int:
-        """The buffer in bytes. It holds at least one packet, because a smaller one would let
-        nothing pass.
+        """The size of the buffer in bytes: at least one packet, because nothing could pass a
+        smaller buffer.
         """
         unit_bytes = {"byte": 1.0, "packet": float(self.packet_bytes), "bdp": self.bdp_bytes}[
             self.buffer.kind
@@ -310,9 +322,10 @@ class Topology:
     @property
     def phases(self) -> tuple[tuple[float, "Topology"], ...]:
         """The path over time: pairs of a time, in seconds after the traffic begins, and the path as
-        it is from then on. Begins with (0.0, self), and has one more for each time of a change.
+        it is from this time on. The first pair is (0.0, self); each time of a change adds one pair.
 
-        Buffers given in BDP or packets keep their first size in bytes.
+        A change of the rate does not change the size of the buffers in bytes, even if they are
+        configured in BDP.
         """
         phases = [(0.0, self)]
         acks = self.ack_bottleneck
@@ -325,7 +338,9 @@ class Topology:
         return tuple(phases)
 
     def _changed(self, changes: Iterable[Change]) -> "Topology":
-        """Returns the path after some changes of its rate, or of its senders' delays and losses."""
+        """Returns the path after these changes of its rate, or of its senders' delays and
+        losses.
+        """
         changed = self
         for change in changes:
             if isinstance(change, RateChange):
@@ -337,7 +352,9 @@ class Topology:
 
 
 def _changed(sender: Sender, change: DelayChange | LossChange) -> Sender:
-    """Returns a sender after a change of delay or loss, which may be meant for another sender."""
+    """Returns a sender after a change of delay or loss. If the change is for another sender, the
+    sender stays as it is.
+    """
     if change.sender not in (None, sender.name):
         return sender
     if isinstance(change, DelayChange):

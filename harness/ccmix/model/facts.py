@@ -16,9 +16,7 @@ class HostFacts:
 
 @dataclass(frozen=True)
 class ProbeReport:
-    """Reports the work of a probe. A probe that ended early could count neither samples nor missed
-    deadlines.
-    """
+    """Reports how a probe worked. The counts are None if it ended early."""
 
     samples: int | None
     missed: int | None  # deadlines that had passed before the sample was taken
@@ -68,7 +66,7 @@ class PschedulerClock:
 
 @dataclass(frozen=True)
 class PschedulerFacts:
-    """Names the run that pScheduler made."""
+    """Identifies the run that pScheduler made."""
 
     lead: str  # HOST[:PORT]
     task: str  # the document that was posted, as JSON
@@ -156,7 +154,7 @@ class Facts:
 
     @property
     def hosts_unseen(self) -> bool:
-        """Whether ccmix has no shell on any host of a run between hosts, so that no probe could run
-        there.
+        """Whether ccmix has no shell on either host of a run between hosts, so that no probe could
+        run there.
         """
         return self.hosts == {}

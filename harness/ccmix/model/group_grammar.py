@@ -58,8 +58,8 @@ class Group:
 
 
 def is_group_list(text: str) -> bool:
-    """Returns whether only the patched iperf3 can read this text: it is more than the name of one
-    CCA.
+    """Returns whether a text is more than the name of one CCA, so that only the patched iperf3 can
+    read it.
     """
     return text == DEFAULT_CCA or any(mark in text for mark in ",:@+")
 
@@ -92,9 +92,9 @@ def format_groups(groups: Iterable[Group]) -> str:
 def streams_of_groups(groups: Sequence[Group], streams: int) -> list[int]:
     """Returns how many of `streams` parallel streams each group gets, in the order of the groups.
 
-    The patched iperf3 distributes streams by smooth weighted round robin: for each stream, every
-    group gets its weight as credit, and the first group with the largest credit gets the stream,
-    and pays the sum of all weights for it.
+    The patched iperf3 distributes streams by smooth weighted round robin. For each stream, every
+    group gets its weight as credit. The group with the largest credit (the first of them) gets the
+    stream, and its credit is reduced by the sum of all weights.
     """
     credits, counts = [0] * len(groups), [0] * len(groups)
     for _ in range(streams):
@@ -106,8 +106,8 @@ def streams_of_groups(groups: Sequence[Group], streams: int) -> list[int]:
 
 
 def _parse_group(text: str, start: int) -> tuple[Group, int]:
-    """Reads the group that begins at a position of the text; returns it and the position
-    after it.
+    """Reads the group that begins at position `start` of the text. Returns the group and the
+    position after it.
     """
     cca, position = _parse_name(text, start)
     weight, pacing_bps, delay_s = 1, None, 0.0
@@ -121,8 +121,8 @@ def _parse_group(text: str, start: int) -> tuple[Group, int]:
 
 
 def _parse_name(text: str, position: int) -> tuple[str, int]:
-    """Reads a CCA's name at a position of the text; returns it and the position after it. Raises
-    GroupGrammarError.
+    """Reads the CCA's name that begins at a position of the text. Returns the name and the position
+    after it. Raises GroupGrammarError.
     """
     match = _NAME.match(text, position)
     if not match or not 1 <= len(match[0].encode(errors="surrogatepass")) <= MOST_NAME_BYTES:
@@ -133,8 +133,8 @@ def _parse_name(text: str, position: int) -> tuple[str, int]:
 
 
 def _parse_weight(text: str, position: int) -> tuple[int, int]:
-    """Reads a weight at a position of the text; returns it and the position after it. Raises
-    GroupGrammarError.
+    """Reads the weight that begins at a position of the text. Returns the weight and the position
+    after it. Raises GroupGrammarError.
     """
     match = _WEIGHT.match(text, position)
     digits = match[1] if match else ""
@@ -146,8 +146,8 @@ def _parse_weight(text: str, position: int) -> tuple[int, int]:
 
 
 def _parse_rate(text: str, position: int) -> tuple[float, int]:
-    """Reads a rate ('10M') at a position of the text; returns it in bits/s, and the position after
-    it. Raises GroupGrammarError.
+    """Reads the rate ('10M') that begins at a position of the text. Returns it in bits/s, and the
+    position after it. Raises GroupGrammarError.
     """
     match = _RATE.match(text, position)
     rate_bps = float(match[1]) * RATE_UNITS_BPS[match[2].upper()] if match else 0.0
@@ -157,8 +157,8 @@ def _parse_rate(text: str, position: int) -> tuple[float, int]:
 
 
 def _parse_delay(text: str, position: int) -> tuple[float, int]:
-    """Reads a delay ('100ms') at a position of the text; returns it in seconds, and the position
-    after it. Raises GroupGrammarError.
+    """Reads the delay ('100ms') that begins at a position of the text. Returns it in seconds, and
+    the position after it. Raises GroupGrammarError.
     """
     match = _DELAY.match(text, position)
     delay_s = float(match[1]) * (1e-3 if match[2] == "ms" else 1.0) if match else 0.0

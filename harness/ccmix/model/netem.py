@@ -8,11 +8,12 @@ from ccmix.units import format_exact_percent
 
 
 def gemodel_parameters(given: Sequence[float]) -> tuple[float, float, float, float]:
-    """Returns all four parameters of netem's Gilbert-Elliott loss model, p, r, 1-h and 1-k, with
-    tc's defaults for those that are not given (tc-netem(8)).
+    """Returns the four parameters p, r, 1-h and 1-k of netem's Gilbert-Elliott loss model. The
+    model has a good and a bad state: p and r are the probabilities of becoming bad and of becoming
+    good; 1-h and 1-k are the probabilities of losing a packet in the bad and in the good state.
 
-    They are the probabilities of becoming bad and of becoming good, and of losing a packet in the
-    bad and in the good state. `given`: the first one to four of them.
+    `given`: the first one to four parameters. Those that are missing get tc's defaults
+    (tc-netem(8)).
     """
     defaults = 1 - given[0], 1.0, 0.0
     to_bad, to_good, loss_in_bad, loss_in_good = *given, *defaults[len(given) - 1 :]
@@ -35,16 +36,16 @@ class Loss:
     """Describes how packets in the data direction are lost (tc-netem(8)). A path without loss has
     None instead.
 
-    `parameters` are fractions: for random, the loss; for gemodel, p and as many of r, 1-h and 1-k
-    as were given.
+    `parameters` are fractions. The model 'random' has one, the loss. The model 'gemodel' has one to
+    four: p, r, 1-h and 1-k (see gemodel_parameters()).
     """
 
     model: Literal["random", "gemodel"]
     parameters: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Raises ValueError for parameters that lose nothing: a path without loss must have
-        None.
+        """Raises ValueError if the parameters lose nothing, because a path without loss must have
+        None instead.
         """
         if not self.mean:
             raise ValueError("a loss of 0 is no loss")
@@ -60,10 +61,10 @@ class Loss:
         return mean_loss(self.model, self.parameters)
 
     def all_lost(self, packets: int) -> float:
-        """Returns the probability that a number of packets in a row is lost, at any time of a long
-        run.
+        """Returns the probability that this number of packets in a row is lost, at any time of a
+        long run.
 
-        That is also the probability of losing a packet and all of its retransmissions, if nothing
+        It is also the probability of losing a packet and all of its retransmissions, if nothing
         else is sent in between. So it says how often a handshake may be lost.
         """
         if self.model == "random":
@@ -83,8 +84,8 @@ class Loss:
 
 @dataclass(frozen=True)
 class Netem:
-    """Describes netem's settings on a device between hosts. None: no loss, a queue that is never
-    full, no rate.
+    """Describes netem's settings on a device between hosts. None stands for no loss, for a queue
+    that is never full, and for no limit of the rate.
     """
 
     delay_s: float = 0.0  # in each direction
@@ -95,8 +96,8 @@ class Netem:
 
 @dataclass(frozen=True)
 class NetemPlace:
-    """Names a host and its devices: data leaves by the first, ACKs by the second (None: netem acts
-    only on data).
+    """Names a host and its devices that have netem: data leaves the host by `data_device`, ACKs by
+    `ack_device`. `ack_device` is None if netem acts only on data.
     """
 
     host: str

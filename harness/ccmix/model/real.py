@@ -10,9 +10,9 @@ from ccmix.model.netem import Netem, NetemPlace
 class Destination:
     """Names the destination of traffic.
 
-    `name` (its alias, or its address) is in folder names and tables, `address` is the address of
-    the traffic and of {dst}, and `host` is where its commands run: 'localhost', 'netns:NAME', or a
-    name for ssh(1), '[USER@]HOST'.
+    - name: in folder names and tables; its alias, or its address
+    - address: where the traffic goes, also in place of {dst} in commands
+    - host: where its commands run: 'localhost', 'netns:NAME', or '[USER@]HOST' for ssh(1)
     """
 
     name: str
@@ -25,9 +25,7 @@ class Destination:
 @dataclass(frozen=True)
 class Commands:
     """Holds the user's shell lines that run in addition to the traffic, with {dst} replaced; None
-    if unset.
-
-    `dst_once`: dst is kept for all runs of the entry.
+    if unset. `dst_once` says that the command `dst` runs on for all runs of the entry.
     """
 
     pre: str | None = None
@@ -45,8 +43,8 @@ class ModuleParameter:
     """Names a parameter below /sys/module, such as 'tcp_bbr2/parameters/loss_thresh', and its value
     for a run.
 
-    `element` counts from 1: only this element of a vector gets the value, and the others keep
-    theirs. None: the whole parameter.
+    If the parameter is a vector, `element`, counted from 1, is the only element that gets the
+    value. None: the whole parameter gets it.
     """
 
     path: str
@@ -69,8 +67,8 @@ class ModuleParameter:
         return self.path.rpartition("/")[2]
 
     def seen_in(self, text: str) -> str | None:
-        """Returns the value to compare from the parameter's whole text: all of it, or one element
-        of '320,240,256'. None if it has no such element.
+        """Returns the part of a parameter's text that is to be compared with `value`: the whole
+        text, or one element of '320,240,256'. Returns None if the text does not have this element.
         """
         if self.element is None:
             return text
@@ -78,8 +76,8 @@ class ModuleParameter:
         return elements[self.element - 1] if self.element <= len(elements) else None
 
     def written(self, former: str) -> str:
-        """Returns the text to write to the parameter: the value, or `former`, its present text,
-        with one element replaced. Raises ValueError if it has no such element.
+        """Returns the text to write to the parameter: `value`, or the present text (`former`) with
+        one element replaced by `value`. Raises ValueError if it does not have this element.
         """
         if self.element is None:
             return self.value

@@ -27,8 +27,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The status is 'limited' if something other than path and CCA limited the run, 'unknown' if no
-    probe could observe it.
+    """The judgement on a run. The status is 'valid', 'limited' if something other than path and CCA
+    limited the run, or 'unknown' if probes did not observe enough to tell.
     """
 
     status: Status
@@ -39,8 +39,8 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[Finding, ...]:
-        """Returns the findings that made the run not valid: those that the entry does not
-        accept.
+        """Returns the findings that make the run not valid: all except those that the entry accepts
+        (its key accept-limits).
         """
         return tuple(finding for finding in self.findings if not finding.accepted)
 
@@ -65,10 +65,8 @@ class Trend:
 
 @dataclass(frozen=True, kw_only=True)
 class Settling:
-    """Says whether goodputs and shares show no trend over a measured time that is long enough to
-    judge.
-
-    `settled` is None if it can't be judged.
+    """Says whether goodputs and shares show no trend, over a measured time that is long enough to
+    tell. `settled` is None if this can't be judged.
     """
 
     settled: bool | None
@@ -99,7 +97,9 @@ class DelayMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class StartupMetrics:
-    """Describes how flows reach their steady goodput; None if they have none."""
+    """Describes how flows reach their steady goodput. The values are None if the flows have no
+    steady goodput, or if other events disturb the start.
+    """
 
     startup_s: float | None = None
     overshoot: float | None = None  # fraction of the steady goodput

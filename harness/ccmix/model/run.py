@@ -16,8 +16,8 @@ def condition_name(condition: dict[str, str]) -> str:
 
 @dataclass(frozen=True)
 class RunSpread:
-    """Holds the values that a run on an emulated path drew from its seed, in seconds, each a whole
-    number of microseconds.
+    """Holds the random values that a run on an emulated path drew from its seed, so that its flows
+    do not stay in step. They are in seconds, in whole microseconds.
     """
 
     phase_s: float  # how much later all traffic begins: less than a tick of the kernel
@@ -32,7 +32,7 @@ class RunSpread:
     """
 
     def applied_to(self, path: Topology) -> Topology:
-        """Returns the path with the random delays that the run drew for its senders."""
+        """Returns the path with the random delays that the run drew for its senders added."""
         senders = zip(path.senders, self.delays_s, strict=True)
         return replace(
             path,
@@ -58,8 +58,8 @@ class Run:
 
     @property
     def topology(self) -> Topology:
-        """The emulated path of a run that has one, with the random delays that the run drew from
-        its seed. Calling it for a run between hosts is a bug.
+        """The emulated path of the run, with the random delays that the run drew from its seed.
+        Calling it for a run between hosts is a bug.
         """
         assert isinstance(self.path, Topology)
         return self.spread.applied_to(self.path) if self.spread else self.path
@@ -71,12 +71,12 @@ class Run:
         return self.path
 
     def group_name(self, source: TrafficSource, group_in_test: str = "") -> str:
-        """Returns the name that a source's flows have in results: 'web', or 'web@h2' if other hosts
-        have the same source, too.
+        """Returns the name that the flows of a source have in results.
 
-        `group_in_test` is the group's name within an iperf3 test, which is added if the test has
-        several groups: 'long@h2 cubic'. It is the whole name of a source without a name:
-        'cubic@h2'.
+        It is the source's name, such as 'web'. If sources on several hosts have this name, the host
+        is added: 'web@h2'. If the source is an iperf3 test with several groups, `group_in_test` is
+        added, the group's name within the test: 'long@h2 cubic'. A source without a name has only
+        `group_in_test` and the host: 'cubic@h2'.
         """
         hosts = {other.host for other in self.traffic.sources if other.name == source.name}
         at_host = f"@{source.host}" if len(hosts) > 1 else ""
@@ -94,15 +94,15 @@ class Run:
 
     @property
     def has_shell(self) -> bool:
-        """Whether ccmix runs commands on the source's host; False only for pScheduler tests on
-        other hosts.
+        """Whether ccmix can run commands on the source's host. False only for pScheduler tests from
+        another host on which ccmix has no shell.
         """
         return self.traffic.task is None or self.traffic.task.observed
 
     @property
     def needs_dst_host(self) -> bool:
-        """Whether a run between hosts runs commands on the destination's host: iperf3's server, or
-        the user's own.
+        """Whether a run between hosts runs commands on the destination's host: to start iperf3's
+        server, or because the user has configured commands for that host.
         """
         path = self.host_path
         starts_server = self.traffic.by_iperf3 and path.server == "ssh"
@@ -128,8 +128,8 @@ class Run:
 
     @property
     def place(self) -> str:
-        """What all iterations of a run have in common in their names, for people: 'ENTRY
-        CONDITION'.
+        """A name for all iterations of a run together, for people: 'ENTRY CONDITION', or between
+        hosts 'ENTRY DESTINATION CONDITION'.
         """
         destination = f" {self.dst}" if isinstance(self.path, HostPath) else ""
         return f"{self.entry}{destination} {self.condition_name}"

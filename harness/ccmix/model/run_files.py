@@ -92,8 +92,10 @@ def workload(label: str) -> str:
 
 
 def client_output(service: str, number: int = 0) -> str:
-    """Returns the name of the file in which a client, counted from 0, lists its flows; `service` is
-    the prefix that http() or workload() returns.
+    """Returns the name of the file in which a client of an http source or a workload lists its
+    flows.
+
+    `service`: the prefix that http() or workload() returns; `number`: of the client, from 0
     """
     return f"{service}-client-{number + 1}.txt"
 
@@ -120,8 +122,8 @@ def server_errors(service: str) -> str:
 
 
 def schedule(service: str) -> str:
-    """Returns the name of the file that lists the flows of a workload before they are sent: times
-    and sizes.
+    """Returns the name of the file that lists the flows of a workload (times and sizes) before they
+    are sent.
     """
     return f"{service}-schedule.txt"
 

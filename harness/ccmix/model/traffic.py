@@ -37,8 +37,8 @@ class PschedulerTask:
 
 @dataclass(frozen=True)
 class RttProbe:
-    """Describes the questions to the receiver that measure RTTs under load: by ICMP echo, or by TCP
-    if there is a port.
+    """Describes the probe that measures RTTs under load. It sends questions to the receiver,
+    `rate_hz` per second: ICMP echo requests, or SYNs to `tcp_port` if that is not None.
     """
 
     rate_hz: int
@@ -51,11 +51,11 @@ class RttProbe:
 
 @dataclass(frozen=True)
 class _Source:
-    """Holds the fields of all traffic sources.
+    """Holds the fields of all traffic sources. The source sends on `host`, from `start_s` after the
+    start of the traffic until the end of the traffic.
 
-    `name` comes from the key flows.NAME; it is '' for a source that the entry's other keys
-    describe. The source sends on `host`, from `start_s` after the start of the traffic until the
-    end of the traffic.
+    A source that is configured by the key flows.NAME has this `name`. A source that the entry's
+    other keys describe has the name ''.
     """
 
     name: str
@@ -64,16 +64,16 @@ class _Source:
 
     @property
     def label(self) -> str:
-        """A name for the source's files, unique within a run: 'HOST' or 'NAME.HOST'. Neither has a
-        dot.
+        """A name for the source's files: 'HOST', or 'NAME.HOST' if the source has a name. It is
+        unique in a run, because neither NAME nor HOST has a dot.
         """
         return f"{self.name}.{self.host}" if self.name else self.host
 
 
 @dataclass(frozen=True)
 class Iperf3Source(_Source):
-    """Describes a test of ccmix's own iperf3. Its streams are given to the groups in turn,
-    according to their weights.
+    """Describes a test of ccmix's own iperf3. Its streams are distributed to the groups according
+    to the groups' weights.
     """
 
     groups: tuple[Group, ...]
@@ -92,8 +92,8 @@ class UdpSource(_Source):
 
 @dataclass(frozen=True)
 class HttpSource(_Source):
-    """Describes files that clients fetch from a server on the sending host, each over its own
-    connection.
+    """Describes clients that fetch files from a server on the sending host. Each file is fetched
+    over a connection of its own.
     """
 
     requests: int
@@ -104,8 +104,8 @@ class HttpSource(_Source):
 
     @property
     def requests_of_clients(self) -> tuple[int, ...]:
-        """How many requests each parallel client makes: as equal as possible, the first ones one
-        more.
+        """How many requests each of the parallel clients makes. If they can't be divided equally,
+        the first clients make one more than the others.
         """
         requests_each, one_more = divmod(self.requests, self.parallel)
         return tuple(requests_each + (number < one_more) for number in range(self.parallel))
@@ -113,11 +113,11 @@ class HttpSource(_Source):
 
 @dataclass(frozen=True)
 class WorkloadSource(_Source):
-    """Describes flows whose sizes are drawn from a distribution, and that arrive as a Poisson
-    process.
+    """Describes flows that arrive at random times (a Poisson process), with sizes drawn from a
+    distribution.
 
-    `distribution` is the name of a distribution or of a file; `sizes` are its points: a number of
-    bytes, and the share of flows that have at most this number.
+    `distribution` is its name, or the name of a file. `sizes` are its points: a number of bytes,
+    and the share of flows that have at most this number.
     """
 
     distribution: str
@@ -129,10 +129,10 @@ class WorkloadSource(_Source):
 
 @dataclass(frozen=True)
 class CommandSource(_Source):
-    """Describes a shell line of the user: a line of flows.NAME, with {dst} as written, or src-cmd,
-    with {dst} replaced.
+    """Describes a shell line of the user. It is a line of the key flows.NAME, as written, or the
+    key src-cmd, with {dst} replaced.
 
-    A `kept` src-cmd continues from run to run.
+    If a src-cmd is `kept`, it runs on from run to run.
     """
 
     line: str
@@ -142,8 +142,8 @@ class CommandSource(_Source):
 
 @dataclass(frozen=True)
 class PathSource(_Source):
-    """Describes the steps that measure a path, one after the other; they never send faster than
-    `most_bps`.
+    """Describes the steps (tests that send in different ways, one after the other) that measure a
+    path. They never send faster than `most_bps`.
     """
 
     most_bps: float
@@ -152,7 +152,7 @@ class PathSource(_Source):
 
 @dataclass(frozen=True)
 class PschedulerSource(_Source):
-    """Describes a throughput test that pScheduler carries out; it gives the streams to the
+    """Describes a throughput test that pScheduler carries out. Its streams are distributed to the
     groups.
     """
 
@@ -164,7 +164,9 @@ class PschedulerSource(_Source):
 
 @dataclass(frozen=True)
 class ImportedSource(_Source):
-    """Describes TCP flows that ccmix did not make, as far as their result reports them."""
+    """Describes TCP flows of an imported run, which ccmix did not make, as far as their result
+    reports them.
+    """
 
     groups: tuple[Group, ...]
     streams: int | None  # None: not reported
@@ -198,7 +200,7 @@ class Traffic:
     duration_s: (
         float | None
     )  # measured time; None: a command, or an import, doesn't say how long it takes
-    omit_s: float  # before that, left out
+    omit_s: float  # time before the measured time, which metrics leave out
     interval_s: float
     pacing_bps: float | None = None  # of each flow, by fq on the sending device
     rtt_probe: RttProbe | None = None
@@ -214,15 +216,15 @@ class Traffic:
 
     @property
     def goodput_interval_s(self) -> float:
-        """The interval for which goodput is computed, in seconds: iperf3 can't report as often as
-        probes sample.
+        """The interval for which goodput is computed, in seconds. It may be longer than the
+        interval of the probes, because iperf3 can't report as often.
         """
         return max(self.interval_s, IPERF3_LEAST_INTERVAL_S)
 
     @property
     def packets_interval_s(self) -> float:
-        """The interval of packets.parquet, at most 0.1 s: a longer one would lose detail of the
-        capture.
+        """The interval of the rows of packets.parquet, in seconds: at most 0.1 s, because a longer
+        one would lose detail of the capture.
         """
         return min(self.interval_s, PACKETS_MOST_INTERVAL_S)
 
@@ -248,22 +250,24 @@ class Traffic:
 
     @property
     def test(self) -> GroupedSource | None:
-        """The source that the entry's own keys (cca, streams) describe, on the first of its
-        senders: the studied traffic. None without these keys.
+        """The source that the entry's own keys (cca, streams) describe: the traffic that the run
+        studies. If there are several senders, it is the source on the first one. None without these
+        keys.
         """
         first = self.sources[0]
         return first if isinstance(first, GroupedSource) and not first.name else None
 
     @property
     def cross_traffic(self) -> tuple[TrafficSource, ...]:
-        """The sources that compete with the test, like other people's traffic on a real path; none
-        without a test.
+        """The sources that compete with the test, like other people's traffic on a real path.
+        Without a test there is no cross traffic.
         """
         return self.named_sources if self.test else ()
 
     def paces(self, host: str) -> bool:
-        """Returns whether fq limits each flow of a sender (emulated path) to `pacing_bps`. Of cross
-        traffic, only that on the host of the test is limited.
+        """Returns whether fq on the device of a sender (emulated path) limits each flow to
+        `pacing_bps`. If there is cross traffic, only the flows on the first source's host are
+        limited.
         """
         return self.pacing_bps is not None and (
             not self.cross_traffic or host == self.sources[0].host
@@ -289,7 +293,9 @@ class Traffic:
 
     @property
     def by_iperf3(self) -> bool:
-        """Whether ccmix's own iperf3 makes the traffic that the entry's own keys describe."""
+        """Whether ccmix's own iperf3 makes the traffic that the entry's own keys describe: a test,
+        or steps that measure the path.
+        """
         return isinstance(self.test, Iperf3Source) or self.steps is not None
 
     @property
@@ -310,14 +316,14 @@ class Traffic:
 
     @property
     def at_the_limit(self) -> "Traffic":
-        """The traffic as it was requested: with the maximum duration, although a run that settles
-        ends earlier.
+        """The traffic as requested. If a run is to end once it has settled, this has the maximum
+        duration, although the traffic was shorter.
         """
         return self if self.at_most_s is None else replace(self, duration_s=self.at_most_s)
 
     def of_source(self, source: Iperf3Source | UdpSource) -> "Traffic":
-        """Returns the traffic as one source's iperf3 sees it: only this source, with times that
-        count from its own start to the end of the run.
+        """Returns the traffic from the point of view of one source's iperf3: only this source,
+        which starts at time 0, with the omitted and the measured time that remain after its start.
         """
         measured_from_s = max(source.start_s, self.omit_s)
         only_source = replace(source, name="", start_s=0.0)
@@ -330,7 +336,9 @@ class Traffic:
 
     @property
     def ccas(self) -> frozenset[str]:
-        """All CCAs that the senders' kernels must have, without the system's default."""
+        """All CCAs that the senders' kernels must have. '-' is left out: it stands for the system's
+        default, which each kernel has.
+        """
         names = {group.cca for group in self.all_groups}
         names |= {
             source.cca for source in self.sources if isinstance(source, HttpSource | WorkloadSource)
@@ -339,13 +347,13 @@ class Traffic:
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """The names of the one test's groups in tables."""
+        """The names of the test's groups in tables; () without a test."""
         return group_names(self.groups)
 
 
 def group_names(groups: Sequence[Group]) -> tuple[str, ...]:
-    """Returns a name for each group in tables: its CCA if no other group has it ('bbr'), otherwise
-    the whole group ('bbr:2'), with a number if several are equal ('bbr:2 #1').
+    """Returns a name for each group in tables. It is the group's CCA if no other group has it
+    ('bbr'), otherwise the whole group as written ('bbr:2'). Equal groups are numbered ('bbr:2 #1').
     """
     ccas = [group.cca for group in groups]
     texts = [str(group) for group in groups]

@@ -26,9 +26,9 @@ Options = Mapping[str, object]
 
 
 def first_of_flows(problems: Problems) -> Problems:
-    """Yields only the first of several similar problems of flows, with "and 3 more flows" added to
-    its detail, so that a fault of all flows gives one line in the report. Yields nothing if there
-    is none.
+    """Yields only the first of several similar problems of flows, with the number of other flows
+    added to its detail: ", and 3 more flows". So a fault of all flows makes one line in the report.
+    Yields nothing if there is no problem.
     """
     found = list(problems)
     for kind, detail in found[:1]:
@@ -36,8 +36,8 @@ def first_of_flows(problems: Problems) -> Problems:
 
 
 def others(flows: int) -> str:
-    """Returns ", and 3 more flows", which follows a clause about the first of 4 `flows`; '' if
-    there is only one.
+    """Returns the end of a clause about the first of some flows: ", and 3 more flows" if `flows` is
+    4, and '' if it is 1.
     """
     return f", and {flows - 1} more flow{'s' if flows > 2 else ''}" if flows > 1 else ""
 
@@ -77,7 +77,9 @@ class AppliedDevice:
 
     @property
     def leaf(self) -> AppliedQdisc | None:
-        """Returns the qdisc below a shaper (tbf, htb); None if it uses its built-in queue."""
+        """Returns the qdisc below a shaper (tbf, htb); None if the shaper has only its built-in
+        queue.
+        """
         return next((qdisc for qdisc in self.qdiscs if qdisc.parent == LEAF_PARENT), None)
 
     @property
@@ -137,9 +139,8 @@ class AppliedPath:
     states: tuple[PathState, ...]
 
     def class_rates_bps(self, device: str) -> list[tuple[float, float]]:
-        """Returns the pairs (rate, ceil) of the htb class on a device, in bits/s: one pair for each
-        of `states`, without those that show no class. `device` is its purpose, such as
-        'bottleneck'.
+        """Returns pairs (rate, ceil) of the htb class on a device, in bits/s: one for each of
+        `states` that shows a class. `device` is the device's purpose, such as 'bottleneck'.
         """
         matches = [_CLASS_RATE.search(state.classes.get(device, "")) for state in self.states]
         return [
@@ -149,22 +150,24 @@ class AppliedPath:
         ]
 
     def class_bursts_bytes(self, device: str) -> list[int]:
-        """Returns the bucket size of the htb class on a device in each of `states`. `device` is its
-        purpose, such as 'bottleneck'.
+        """Returns the bucket size of the htb class on a device: one for each of `states` that shows
+        a class. `device` is the device's purpose, such as 'bottleneck'.
         """
         matches = [_CLASS_BURST.search(state.classes.get(device, "")) for state in self.states]
         return [int(match[1]) * _BYTES[match[2]] for match in matches if match]
 
     def policers(self, device: str) -> list[AppliedPolicer]:
         """Returns all policers of a device in all of `states`: usually one before and one after the
-        traffic.
+        traffic. `device` is the device's purpose, such as 'bottleneck'.
         """
         return [
             policer for state in self.states for policer in _policers(state.filters.get(device, ""))
         ]
 
     def receivers(self, address: str) -> set[str]:
-        """Returns the network namespaces that had an IP address, before or after the traffic."""
+        """Returns the network namespaces in which a device had this IP address, before or after the
+        traffic.
+        """
         return {
             netns_and_device.partition("/")[0]
             for state in self.states
@@ -212,8 +215,8 @@ class FieldComparison:
 
 
 def applied_path(measurement: Measurement) -> AppliedPath:
-    """Parses the outputs of tc and others that a run saved before, during and after the traffic, to
-    the settings that its emulated path had.
+    """Determines the settings that an emulated path really had, from the outputs of tc and other
+    tools that a run saved before, during and after the traffic.
     """
     devices = {}
     for purpose, at_start in measurement.before.qdiscs.items():
@@ -240,8 +243,8 @@ def _device(qdiscs: Sequence[QdiscCounters]) -> AppliedDevice:
 
 
 def _netem(options: Options) -> AppliedNetem:
-    """Parses the options of a netem qdisc in tc's JSON, which leaves out whatever is 0 (iproute2,
-    tc/q_netem.c).
+    """Parses the options of a netem qdisc in tc's JSON, which has no entry for a value of 0
+    (iproute2, tc/q_netem.c).
     """
     model = next((name for name in ("random", "gemodel") if f"loss-{name}" in options), None)
     loss = _part(options, f"loss-{model}")

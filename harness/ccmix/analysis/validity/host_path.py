@@ -37,9 +37,9 @@ BETWEEN_HOSTS = (  # comparisons that ccmix's own iperf3, the sockets and tc als
 
 
 def applied(observed: Observed) -> Problems:
-    """Checks everything that ccmix itself set for a run between hosts (netem, CCA parameters, its
-    own iperf3's options), which may differ from the configuration. Settings of the network between
-    the hosts are not known.
+    """Checks everything that ccmix itself set for a run between hosts against the configuration:
+    netem, CCA parameters, the options of its own iperf3. Settings of the network between the hosts
+    are not known.
     """
     traffic_checks = (check for check in fields.TRAFFIC if check.differences in BETWEEN_HOSTS)
     for check in (*HOST_PATH, *traffic_checks):
@@ -47,8 +47,8 @@ def applied(observed: Observed) -> Problems:
 
 
 def _netem(observed: Observed) -> Problems:
-    """Checks the netem that the entry adds on a host, for data and, if it also has a device for
-    them, for ACKs.
+    """Checks the netem that the entry adds on a host: on the device for data, and on the device for
+    ACKs if the entry names one.
     """
     path, devices = observed.run.host_path, observed.applied.devices
     if path.netem and path.netem_at:
@@ -58,7 +58,7 @@ def _netem(observed: Observed) -> Problems:
 
 
 def _profile(observed: Observed) -> Problems:
-    """Checks the netem of the destination's profile: conditions that imitate the path to that
+    """Checks the netem of the destination's profile, which imitates the path to that
     destination.
     """
     path, devices = observed.run.host_path, observed.applied.devices
@@ -94,7 +94,8 @@ def _netem_of(
     direction: str, configured: Netem, applied_states: Sequence[AppliedDevice]
 ) -> Problems:
     """Checks the delay, loss, rate and queue limit of a netem in each state that was read back:
-    before and after the traffic. `direction` ('data', 'ACKs') is for the messages.
+    before and after the traffic. `direction` is used in the messages: 'data', 'ACKs' or 'data by
+    the profile'.
     """
     for applied in applied_states:
         netem = applied.netem
@@ -127,8 +128,9 @@ def _netem_of(
 
 
 def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Checks that netem really added its delay to ping's RTT, and lost the configured share of
-    packets. The path has an RTT of its own, so pings before and after netem was set are compared.
+    """Checks two effects of netem: that it added its delay to ping's RTT, and that it lost the
+    configured share of packets. The path has an RTT of its own, so the pings before and after netem
+    was set are compared.
     """
     added_s = netem.delay_s * (2 if path.netem_at and path.netem_at.ack_device else 1)
     added_s += path.profile.delay_s if path.profile else 0.0
@@ -159,7 +161,7 @@ def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tu
 
 
 def _lost_and_offered(measurement: Measurement, device_purpose: str) -> tuple[int, int]:
-    """Returns how many packets netem on a device dropped, and how many it received, during the
+    """Returns how many packets a device's netem dropped, and how many it received, during the
     traffic.
     """
     lost = grown_by(measurement, device_purpose, "drops")

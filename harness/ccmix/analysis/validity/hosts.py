@@ -43,9 +43,9 @@ UNLIMITED = "fq"  # holds as much as a sender can send, unless its parameters se
 
 
 def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Yields problems, (kind, detail), if something on the hosts limited the run: windows and
-    socket buffers, TCP's memory, drops in a sender's own queue, or drops of the backlog between
-    device and IP (softnet).
+    """Yields problems (kind, detail) if something on the hosts limited the run: windows and socket
+    buffers, TCP's memory, drops in a sender's own queue, or drops of packets that waited between
+    device and IP (softnet's backlog).
     """
     if not run.traffic.steps:  # steps are there to find such limits
         yield from window_limits(run, tables)
@@ -69,9 +69,9 @@ def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
 
 
 def _drops_as_configured(run: Run, device: str, measurement: Measurement) -> bool:
-    """Returns whether a sender's device may drop packets without making the run invalid: because
-    netem loses packets, the shaper of a real host is the path's bottleneck, or the configured queue
-    has a limit.
+    """Returns whether a sender's device may drop packets without making the run invalid. It may if
+    netem loses packets there, if the shaper of a real host is the path's bottleneck, or if the
+    configured queue has a limit.
 
     `device` is the purpose of the device, such as 'sender-queue h2'.
     """
@@ -88,11 +88,11 @@ def _drops_as_configured(run: Run, device: str, measurement: Measurement) -> boo
 
 def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     """Yields problems if flows were limited by the receiver's window, by the send buffer, or by an
-    application without data, according to the counters of their sockets (tcpi_rwnd_limited,
-    tcpi_sndbuf_limited).
+    application without data, according to counters of their sockets (tcpi_rwnd_limited,
+    tcpi_sndbuf_limited). All flows are judged together, and if they pass, each flow by itself.
 
     A receiver's window is not judged in the first GROWING_S of a flow, because it grows with the
-    data that arrives. All flows are judged together, then each by itself.
+    data that arrives.
     """
     first_s = tables.sockets.group_by(FLOW).agg(first_s=pl.col("time_s").min())
     samples = measured(run, tables.sockets).join(first_s, on=FLOW).sort("time_s")
@@ -153,11 +153,11 @@ def seen_windows(tables: RunTables) -> pl.DataFrame:
 
 
 def _flows_with_full_window(path: Topology, tables: RunTables) -> pl.DataFrame:
-    """Returns the flows (columns host and port) whose window grew to the configured maximum. If
-    that window limits them, the run is still valid.
+    """Returns the flows (columns host and port) whose window grew to the configured maximum. Being
+    limited by that window does not make the run invalid.
 
-    A window is smaller by the data that has just arrived and is not read yet; with offloads, that
-    may be a super-packet of 64 KiB.
+    A window counts as grown even if it lacks the data that has just arrived and was not read yet: a
+    packet, or with offloads a super-packet of 64 KiB.
     """
     windows_bytes = configured_windows(path)
     configured = pl.col("host").replace_strict(windows_bytes, default=None, return_dtype=pl.Int64)
@@ -176,11 +176,12 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
 
     The kernel shows this in two ways. If nothing is in flight, it does not count the time as busy
     (tcp_chrono_start() in net/ipv4/tcp_output.c). And it marks the sample of the delivery rate
-    (tcp_rate_check_app_limited() in net/ipv4/tcp_rate.c), which ss does not show. The mark is not
-    enough: the kernel drops a marked sample that is slower than the one before, and so misses
-    senders that pause. A flow whose data no longer arrives keeps an old mark, so samples with
-    unsent data do not count. A pScheduler test with a bandwidth never sends faster, so it is not
-    judged.
+    (tcp_rate_check_app_limited() in net/ipv4/tcp_rate.c), which ss does not show. The mark alone
+    would miss senders that pause, because the kernel drops a marked sample that is slower than the
+    one before. A flow whose data no longer arrives keeps an old mark, so samples with unsent data
+    do not count.
+
+    A pScheduler test with a bandwidth is not judged, because it is told not to send faster.
     """
     task = run.traffic.task
     if task and "bandwidth" in dict(task.spec):
@@ -214,8 +215,8 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
 
 
 def _flow_limit_drops(tables: RunTables, place: str) -> int:
-    """Returns how many packets fq dropped because one flow had too many in its queue (flow_limit),
-    at a sending device; 0 if tc sampled the queues, because it does not report such drops.
+    """Returns how many packets a sending device's fq dropped because one flow had too many in the
+    queue (flow_limit). Returns 0 if tc sampled the queues, because tc does not report such drops.
     """
     queues = tables.series.queues
     if "flow_limit_drops" not in queues.columns:
@@ -241,9 +242,9 @@ def _softnet_drops(text: str) -> int:
 
 
 def processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields problems for CPUs that may have limited the run: a core that was never idle or that
-    the hypervisor took away, softirqs that always filled some core, a thread that worked all the
-    time.
+    """Yields problems for CPUs that may have limited the run: a core that was never idle, a core
+    that the hypervisor took away, softirqs that filled a core in every second, or a thread that
+    worked all the time.
     """
     if not tables.series.cpu.is_empty():
         yield from _cores(measured(run, tables.series.cpu).sort("time_s"))
@@ -252,9 +253,9 @@ def processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
 
 
 def _cores(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yields problems for cores without idle time, cores that the hypervisor gave to others
-    (steal), and softirqs that always filled one core. `samples`: rows of cpu.parquet, sorted by
-    time.
+    """Yields problems for cores without idle time, for cores that the hypervisor gave to others
+    (steal), and for softirqs that filled one core in every second, even if it was not always the
+    same one. `samples`: rows of cpu.parquet, sorted by time.
     """
     spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)
     cores = _shares(samples.group_by("host", "core", maintain_order=True).agg(spent))
@@ -294,11 +295,11 @@ def _shares(spent: pl.DataFrame) -> pl.DataFrame:
 
 
 def _busiest_softirq(samples: pl.DataFrame) -> pl.DataFrame:
-    """Returns the columns host and softirq: the share of time that interrupts took on the busiest
-    core of each second, averaged over the run.
+    """Returns the columns host and softirq. For each second, softirq is the share of time that
+    interrupts took on the core where they took most; the result is the average over the run.
 
-    irqbalance and packet steering move interrupts between cores, so each core by itself is idle at
-    times.
+    No single core shows this, because irqbalance and packet steering move interrupts between cores:
+    each core is idle at times.
     """
     second = (pl.col("time_s") / SOFTIRQ_WINDOW_S).floor().alias("second")
     last = samples.group_by("host", "core", second, maintain_order=True).agg(
@@ -312,9 +313,11 @@ def _busiest_softirq(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _threads(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yields a problem for each thread, or process with one thread, that existed for most of the
-    run and worked without a pause. `samples`: rows of processes.parquet, sorted by time; a row is a
-    thread if its column `threads` is 0.
+    """Yields a problem for each thread that existed for most of the run and worked without a pause.
+    A process with only one thread counts as a thread.
+
+    `samples`: rows of processes.parquet, sorted by time. A row stands for a thread if its column
+    `threads` is 0, otherwise for a process.
     """
     seconds = pl.col("time_s").last() - pl.col("time_s").first()
     spent_s = pl.col("user_s") + pl.col("system_s")

@@ -40,8 +40,8 @@ FQ_FAST_PATH_PACKETS = 8  # not counted by its limit (net/sched/sch_fq.c, fq_fas
 
 def loss(configured: Loss | None, lost_and_offered: tuple[int, int]) -> Iterator[tuple[str, str]]:
     """Tests whether the number of packets that netem lost fits the configured loss (a binomial
-    test); yields a problem if not. `lost_and_offered`: packets lost, and packets that netem
-    received.
+    test), and yields a problem if it does not. `lost_and_offered`: how many packets netem lost, and
+    how many it received.
     """
     lost, offered = lost_and_offered
     if offered == 0:
@@ -55,11 +55,11 @@ def loss(configured: Loss | None, lost_and_offered: tuple[int, int]) -> Iterator
 
 
 def loss_p_value(configured: Loss | None, lost: int, offered: int) -> float:
-    """Returns the two-sided p-value of a binomial test: how probable it is that a path with the
-    configured loss loses as few, or as many, as `lost` of `offered` packets.
+    """Returns the two-sided p-value of a binomial test: a small value says that a path with the
+    configured loss would hardly lose as few or as many as `lost` of `offered` packets.
 
-    Losses of the gemodel come in bursts, so packets count as a smaller number of independent ones
-    with the same mean loss.
+    Losses of the gemodel come in bursts. So its packets count as a smaller number of independent
+    packets with the same mean loss.
     """
     if configured is None:
         return float(lost == 0)
@@ -99,14 +99,14 @@ def too_few_losses(configured: Loss, offered: int) -> str | None:
 
 def _packets_per_trial(configured: Loss) -> float:
     """Returns how many packets count as one independent trial of the binomial test: 1 for random
-    loss, more for losses in bursts.
+    loss, more if losses come in bursts.
     """
     return 1.0 if configured.model == "random" else BURSTS * _variance_ratio(configured)
 
 
 def _variance_ratio(configured: Loss) -> float:
-    """Returns how much more the number of losses varies than if losses were independent: the ratio
-    of the two variances, at least 1.
+    """Returns (variance of the number of losses) / (variance if losses were independent), at least
+    1. Losses in bursts make the number of losses vary more.
 
     The gemodel is a chain of two states, whose autocorrelation falls by the factor 1 - p - r with
     each packet (Gilbert 1960; Elliott 1963).
@@ -134,10 +134,12 @@ def rtt(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple
 def _rtt_of_sender(
     run: Run, sender: Sender, tables: RunTables, measurement: Measurement
 ) -> Iterator[tuple[str, str]]:
-    """Checks that the smallest RTT of a sender's pings before the traffic, and of its sockets, is
-    the configured base RTT, up to jitter and a tolerance. UDP has no sockets with RTTs.
+    """Checks two RTTs of a sender against the configured base RTT: the smallest of its pings before
+    the traffic, and the smallest of its sockets. Jitter and a tolerance are allowed. UDP has no
+    sockets with RTTs.
 
-    If its flows began after others, they met a filled queue, so their RTT may be too large.
+    If the sender's flows began after other flows, they met a filled queue. Then only an RTT of the
+    sockets that is too small is a problem.
     """
     host = f"{sender.name}: " if len(run.topology.senders) > 1 else ""
     configured_s = sender.base_rtt_s
@@ -201,11 +203,11 @@ def loses(run: Run) -> bool:
 
 
 def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Checks the bottleneck's rate by a train of packets, sent before the traffic: by the time
-    between the first and the last reply that the bottleneck delayed.
+    """Checks the bottleneck's rate by a train of packets that was sent before the traffic: by the
+    time between the first and the last of those replies that the bottleneck delayed.
 
-    If the path of ACKs is slower, the train shows its rate, because replies are as large as the
-    requests.
+    Replies are as large as the requests. So if the path of ACKs is slower than the bottleneck, the
+    train shows the rate of that path, and is compared with it.
     """
     configured_bps = run.topology.least_rate_bps
     shows_bottleneck = configured_bps == run.topology.rate_bps
@@ -238,9 +240,12 @@ def _delayed_replies(
     train_s: Sequence[float], bucket_packets: float, packet_s: float
 ) -> Sequence[float]:
     """Returns the arrival times of those replies to a train of packets that the bottleneck delayed;
-    () if it delayed none. The first packets pass at once, until its token bucket is empty.
+    () if it delayed none. The replies to the first packets are left out, because packets pass at
+    once until the bottleneck's token bucket is empty.
 
-    `train_s`: all arrival times; `packet_s`: the time of one packet at the bottleneck's rate.
+    train_s: the arrival times of all replies
+    bucket_packets: how many packets the token bucket lets pass at once
+    packet_s: the time of one packet at the bottleneck's rate
     """
     for number, arrived_s in enumerate(train_s):
         if number + PACKETS_ON_CREDIT >= bucket_packets + (arrived_s - train_s[0]) / packet_s:
@@ -251,8 +256,8 @@ def _delayed_replies(
 def loss_of_sender(
     topology: Topology, sender: Sender, measurement: Measurement
 ) -> Iterator[tuple[str, str]]:
-    """Tests the losses of a sender's netem, separately for each time between two changes, and that
-    no ACKs were lost.
+    """Tests the losses of a sender's netem, separately for each time between two changes of the
+    path, and checks that netem lost no ACKs.
     """
     for configured, lost, offered in lost_in_spans(topology, sender, measurement):
         yield from loss(configured, (lost, offered))
@@ -262,8 +267,8 @@ def loss_of_sender(
 def lost_in_spans(
     topology: Topology, sender: Sender, measurement: Measurement
 ) -> Iterator[tuple[Loss | None, int, int]]:
-    """Yields for each time between two changes of a sender's netem: the configured loss (None: no
-    loss), the packets lost, and the packets that netem received.
+    """Yields three values for each time between two changes of a sender's netem: the configured
+    loss (None: no loss), how many packets netem lost, and how many it received.
     """
     device = topology.device_name("data-delay", sender)
     counters = [root_qdisc(measurement.before.qdiscs[device])]
@@ -290,8 +295,8 @@ def own_phases(topology: Topology, sender: Sender) -> list[Sender]:
 
 
 def lost_on_return(measurement: Measurement, device: str) -> Iterator[tuple[str, str]]:
-    """Yields a problem if netem dropped ACKs: no loss is configured for them, so its queue was
-    full. `device` is the purpose of the device, such as 'ack-delay h2'.
+    """Yields a problem if netem dropped ACKs. No loss is configured for ACKs, so a drop means that
+    netem's queue was full. `device` is the purpose of the device, such as 'ack-delay h2'.
     """
     if device in measurement.after.qdiscs and (dropped := grown_by(measurement, device, "drops")):
         yield (
@@ -301,8 +306,8 @@ def lost_on_return(measurement: Measurement, device: str) -> Iterator[tuple[str,
 
 
 def backlog(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Checks that the bottleneck's queue never held more bytes than the configured buffer. A packet
-    more is allowed, and the packets of fq's fast path.
+    """Checks that the bottleneck's queue never held more bytes than the configured buffer and one
+    packet. fq may also hold the packets of its fast path, which its limit does not count.
     """
     buffer_bytes, packet_bytes = run.topology.buffer_bytes, run.topology.packet_bytes
     extra_packets = 1 + (FQ_FAST_PATH_PACKETS if run.topology.queue.kind == "fq" else 0)

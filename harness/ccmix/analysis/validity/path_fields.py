@@ -39,12 +39,15 @@ CHANGE_TOLERANCE_S = 0.1  # a thread makes the changes, and tc takes its time on
 def _expected_and_applied(
     configured: Sequence[object], applied_states: Sequence[AppliedDevice]
 ) -> Iterator[tuple[object, AppliedDevice]]:
-    """Pairs the expected settings of a device with its states as read back: when the path had been
-    set up, before each change, and at the end.
+    """Pairs the expected settings of a device with its settings as read back: when the path had
+    been set up, before each change, and at the end.
 
-    `configured` has one value for each phase (the time between two changes); equal neighbours count
-    once, because tc changes nothing then. If the number of states is not the expected one,
-    changes() reports that, and only the first and last ones are paired.
+    configured: the expected settings in each phase of the run (the time between two changes).
+        Successive phases with equal settings count as one, because tc changes nothing between them.
+    applied_states: the settings as read back
+
+    If the numbers don't match, which changes() reports, only the first and the last ones are
+    paired.
     """
     phases = [phase for phase, _ in itertools.groupby(configured)]
     expected_states = [phases[0], *phases]
@@ -58,10 +61,12 @@ def _expected_and_applied(
 
 def _each_netem(observed: Observed) -> Iterator[tuple[str, str, Sender, AppliedNetem]]:
     """Pairs each configured netem with the one that tc reports, for every sender, direction and
-    phase of the path.
+    phase of the path. Yields four values:
 
-    Yields a prefix for messages ('h2: ', or '' with only one sender), 'data' or 'ACKs', a Sender
-    with only the configured values of this direction, and the netem that tc reports.
+    - a prefix for messages: 'h2: ', or '' if there is only one sender
+    - the direction: 'data' or 'ACKs'
+    - the configured settings: a Sender with only the values of this direction
+    - the netem that tc reports
     """
     topology = observed.topology
     for sender in topology.senders:
@@ -158,8 +163,8 @@ def loss_parameters(observed: Observed) -> Problems:
 def loss_difference(
     netem: AppliedNetem, configured: Loss | None, direction: str, host: str = ""
 ) -> Problems:
-    """Yields a problem if the loss model or the parameters of a netem differ from the configured
-    loss. `direction` ('data', 'ACKs') and `host` ('h2: ' or '') are for the message.
+    """Yields a problem if the loss model of a netem, or its parameters, differ from the configured
+    loss. `direction` ('data', 'ACKs') and `host` ('h2: ' or '') are used in the message.
     """
     applied, expected = (netem.loss_model, netem.loss_parameters), _tc_loss(configured)
     same = applied[0] == expected[0] and len(applied[1]) == len(expected[1])
@@ -172,8 +177,8 @@ def loss_difference(
 
 
 def _tc_loss(loss: Loss | None) -> tuple[str | None, tuple[float, ...]]:
-    """Returns a configured loss the way tc reports it: its model and parameters, with the defaults
-    of gemodel filled in (tc-netem(8)). (None, ()) means no loss.
+    """Returns a configured loss in the form in which tc reports it: its model and all parameters,
+    including the defaults of gemodel (tc-netem(8)). (None, ()) means no loss.
     """
     if loss is None:
         return None, ()
@@ -196,8 +201,8 @@ def _loss_text(loss: tuple[str | None, tuple[float, ...]]) -> str:
 
 
 def rate(observed: Observed) -> Problems:
-    """Checks the rate of the bottleneck's shaper (tbf, or htb's class), as the kernel has it in
-    each phase. path.rate() measures the rate itself.
+    """Checks the rate that the kernel has for the bottleneck's shaper (tbf, or htb's class) in each
+    phase. The actual rate of packets is checked by path.rate().
     """
     topology, applied = observed.topology, observed.applied
     rates = [phase.rate_bps for _, phase in topology.phases]
@@ -242,8 +247,8 @@ def sender_rates(observed: Observed) -> Problems:
 
 
 def sender_queues(observed: Observed) -> Problems:
-    """Checks the qdisc of each sender's own device and its options. It is the root, or the qdisc
-    below a token bucket if the device has a rate.
+    """Checks the qdisc of each sender's own device, and its options. This qdisc is the root, or if
+    the device has a rate, the qdisc below the token bucket.
     """
     topology, applied = observed.topology, observed.applied
     for sender in topology.senders:
@@ -306,8 +311,8 @@ def queue_parameters(observed: Observed) -> Problems:
 
 
 def mtu(observed: Observed) -> Problems:
-    """Checks the MTU of every network device of the path. Reports one device and the number of
-    wrong ones.
+    """Checks the MTU of every network device of the path. The problem names one wrong device and
+    the number of wrong ones.
     """
     configured = observed.topology.mtu_bytes
     for state in observed.applied.states:
@@ -360,9 +365,9 @@ def receivers(observed: Observed) -> Problems:
 
 
 def kernel(observed: Observed) -> Problems:
-    """Checks that the guest of the lab ran the configured kernel: by the file that it was started
-    with, and by the release that the guest itself reports. Without the lab, only the stock kernel
-    is right.
+    """Checks that the lab's guest ran the configured kernel: the guest was started with its file,
+    and reports the release of this file. Outside the lab, the configured kernel must be the stock
+    one.
     """
     configured, facts = observed.topology.kernel, observed.measurement.facts
     lab = facts.lab_kernel
@@ -380,7 +385,7 @@ def kernel(observed: Observed) -> Problems:
 
 def host_root(observed: Observed) -> Problems:
     """Checks whether the lab's guest ran on the host's root file system or on the lab's own
-    userland.
+    userland, as configured.
     """
     configured, guest_root = observed.topology.host_root, observed.measurement.facts.guest_root
     if guest_root is not None and configured != (guest_root.userland_sha256 is None):
@@ -390,8 +395,8 @@ def host_root(observed: Observed) -> Problems:
 
 
 def module_parameter(observed: Observed) -> Problems:
-    """Checks the configured parameter of a kernel module in /sys/module, before and after the
-    traffic; without one, that none was set.
+    """Checks that the configured parameter of a kernel module had its value in /sys/module, before
+    and after the traffic. If none is configured, checks that none was set.
     """
     configured = observed.topology.module_parameter
     for state in observed.applied.states:
@@ -411,7 +416,9 @@ def module_parameter(observed: Observed) -> Problems:
 
 
 def ecn(observed: Observed) -> Problems:
-    """Checks the sysctl tcp_ecn of all senders and receivers: 1 asks for ECN, 2 only grants it."""
+    """Checks the sysctl tcp_ecn of all senders and receivers: with 1, a host asks for ECN; with 2,
+    it only agrees to ECN.
+    """
     configured = observed.topology.ecn
     for state in observed.applied.states:
         wrong = [
@@ -425,8 +432,8 @@ def ecn(observed: Observed) -> Problems:
 
 
 def receiver_windows(observed: Observed) -> Problems:
-    """Checks the sysctl tcp_rmem of each receiver, and that no sender saw a window above the
-    configured one.
+    """Checks the sysctl tcp_rmem of each receiver, and that no sender was offered a window above
+    the configured one.
     """
     topology = observed.topology
     any_configured = bool(configured_windows(topology))
@@ -456,7 +463,9 @@ def receiver_windows(observed: Observed) -> Problems:
 
 
 def capture(observed: Observed) -> Problems:
-    """Checks that tcpdump captured packets if, and only if, a capture is configured."""
+    """Checks that tcpdump captured packets if a capture is configured, and did not if none is
+    configured.
+    """
     configured, captured = (
         observed.run.path.capture is not None,
         observed.measurement.facts.capture is not None,
@@ -467,8 +476,8 @@ def capture(observed: Observed) -> Problems:
 
 
 def buffer(observed: Observed) -> Problems:
-    """Checks the limit of the bottleneck's queue against the configured buffer, in bytes or
-    packets, whichever the qdisc counts.
+    """Checks the limit of the bottleneck's queue against the configured buffer, in bytes or in
+    packets, depending on what the qdisc counts.
     """
     topology = observed.topology
     for state in observed.applied.devices[BOTTLENECK]:
@@ -484,8 +493,8 @@ def buffer(observed: Observed) -> Problems:
 
 
 def burst(observed: Observed) -> Problems:
-    """Checks the size of the bottleneck's token bucket, at the start and at the end. tc counts it
-    in whole microseconds at the rate, so some bytes of difference are allowed.
+    """Checks the size of the bottleneck's token bucket, before and after the traffic. tc counts the
+    size as a time in whole microseconds at the rate, so a difference of some bytes is allowed.
     """
     topology, applied = observed.topology, observed.applied
     states = applied.devices[BOTTLENECK]
@@ -507,8 +516,8 @@ def burst(observed: Observed) -> Problems:
 
 
 def policer(observed: Observed) -> Problems:
-    """Checks whether the bottleneck has a policer, its rate and burst, and that it drops packets
-    above the rate.
+    """Checks that the bottleneck has a policer if one is configured, with the configured rate and
+    burst, and that the policer drops packets above the rate.
     """
     configured, applied = observed.topology.policer, observed.applied
     for state in applied.devices[BOTTLENECK]:
@@ -561,8 +570,8 @@ def ack_bottleneck(observed: Observed) -> Problems:
 
 
 def control(observed: Observed) -> Problems:
-    """Checks whether each sender has a separate link for iperf3's control connection, which avoids
-    the bottleneck, and the delays of that link.
+    """Checks that each sender has a separate link for iperf3's control connection, which bypasses
+    the bottleneck, if that is configured; and the delays of this link.
     """
     topology = observed.topology
     for sender in topology.senders:
@@ -587,11 +596,11 @@ def control(observed: Observed) -> Problems:
 
 
 def _tbf_limit_difference(root: AppliedQdisc, configured_bytes: int, host: str = "") -> Problems:
-    """Yields a problem if the limit of tbf's built-in queue is not the configured one.
-
-    tc reports the limit as a latency in whole microseconds, (limit - burst) / rate, which loses
-    some bytes; only a limit below the burst is reported in bytes (iproute2, tc/q_tbf.c). `host`
+    """Yields a problem if the limit of tbf's built-in queue is not the configured one. `host`
     begins the message.
+
+    tc reports the limit as a latency, (limit - burst) / rate, in whole microseconds, so some bytes
+    are lost. Only a limit below the burst is reported in bytes (iproute2, tc/q_tbf.c).
     """
     limit_bytes, latency_us, bytes_per_s, burst_bytes = (
         _number(root.options.get(name)) for name in ("limit", "lat", "rate", "burst")
@@ -643,18 +652,20 @@ def changes(observed: Observed) -> Problems:
                 f"the path was changed after {format_time(round(actual_s, 3))}, configured: "
                 f"{format_time(at_s)}",
             )
-    for device, expected_count in _changed_devices(topology):
+    for device, setting_count in _changed_devices(topology):
         states = observed.applied.devices.get(device, ())
-        if states and len(states) - 2 != expected_count - 1:
+        # one state was read before each change, and two at the start and at the end
+        actual_changes, configured_changes = len(states) - 2, setting_count - 1
+        if states and actual_changes != configured_changes:
             yield (
                 "changes",
-                f"{device} was changed {len(states) - 2} times, configured: {expected_count - 1}",
+                f"{device} was changed {actual_changes} times, configured are {configured_changes}",
             )
 
 
 def _changed_devices(topology: Topology) -> Iterator[tuple[str, int]]:
-    """Yields each device that changes of the path may affect, with the number of different settings
-    that it has one after the other during a run.
+    """Yields each device that changes of the path may affect, and how many different settings it
+    has one after the other in a run: one more than its changes.
     """
     yield BOTTLENECK, _count_runs_of_equal([phase.rate_bps for _, phase in topology.phases])
     for sender in topology.senders:
@@ -670,5 +681,7 @@ def _changed_devices(topology: Topology) -> Iterator[tuple[str, int]]:
 
 
 def _count_runs_of_equal(settings: Sequence[object]) -> int:
-    """Counts runs of equal neighbours: 2 for [5, 5, 7], 3 for [5, 7, 5]."""
+    """Counts settings that differ from the one before, and the first one: 2 for [5, 5, 7], 3 for
+    [5, 7, 5].
+    """
     return len(list(itertools.groupby(settings)))

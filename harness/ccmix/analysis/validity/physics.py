@@ -95,17 +95,18 @@ Values = Mapping[str, Any]
 
 
 def conserved_packets(observed: Observed) -> Problems:
-    """Checks that no packet was lost or added without a count: for each part of the path, the
-    segments that entered it are those that left it, were dropped, or are still queued.
+    """Checks that no packet was lost or added without being counted: for each part of the path
+    (WAYS), as many segments entered it as left it, were dropped in it, or are still queued in it.
+    This finds hidden flows, policers, duplicates and uncounted losses.
 
-    This finds hidden flows, policers, duplicates and uncounted losses. Counters are read one after
-    the other, so packets that pass in between cause small differences; only one that two successive
-    samples have, or that is left after the traffic, is a problem. On a sender, and everywhere with
-    offloads, a packet may contain many segments. In real time (not in the lab), only the last
-    sample is judged, because reading takes longer.
+    Counters are read one after the other, so packets that pass in between cause small differences.
+    A difference is a problem only if two successive samples have it, or if it is left after the
+    traffic. In real time (outside the lab), reading takes longer, so only the last sample is
+    judged. On a sender, and everywhere with offloads, a packet may contain many segments.
 
-    Also checks that nothing was sent that belongs to no configured source, except if commands, the
-    steps that measure a path, or RTT probes by TCP may send anything.
+    Also checks that nothing was sent that belongs to no configured source. This check is left out
+    if the run has sources that may send anything: commands, the steps that measure a path, or RTT
+    probes by TCP.
     """
     topology, traffic, counts = observed.topology, observed.run.traffic, _counts(observed)
     if not counts or any(
@@ -153,13 +154,14 @@ def conserved_packets(observed: Observed) -> Problems:
 
 
 def _counts(observed: Observed) -> Mapping[str, Any]:
-    """Returns how much each counter had grown at each sample, as arrays of equal length; 0 for an
-    unknown name. Empty if the hosts' counters were not sampled.
+    """Returns arrays of equal length, by the name of a counter: how much the counter had grown at
+    each sample. An unknown name has 0. Returns an empty mapping if the hosts' counters were not
+    sampled.
 
     Names are 'passed_END.COUNTER' for the counters of sender and receiver
     ('passed_sender.Tcp.OutSegs'), and 'passed_PLACE' and 'held_PLACE' for queues
-    ('held_bottleneck'). Passed packets left the queue; held ones were dropped there or still wait.
-    The values of several senders are added up.
+    ('held_bottleneck'). Packets have passed a queue if they left it; they are held if they were
+    dropped there or still wait. The values of several senders are added up.
     """
     series, policer = observed.tables.series, observed.topology.policer
     if series.counters.is_empty():
@@ -194,15 +196,16 @@ def _counts(observed: Observed) -> Mapping[str, Any]:
 
 
 def conserved_rate(observed: Observed) -> Problems:
-    """Checks that the bottlenecks never passed more bytes between two samples than their rate and
-    token bucket allow, and no fewer while packets waited all the time.
+    """Checks that each bottleneck never passed more bytes between two samples than its rate and its
+    token bucket allow, and never fewer than its rate while packets waited all the time.
 
-    The kernel tries to pass packets when one arrives, and when its timer says that the next one may
-    go. Each attempt ends with a packet that has to wait, which it counts (overlimits), or with an
-    empty queue (tbf_dequeue() in net/sched/sch_tbf.c, htb_dequeue() in net/sched/sch_htb.c). So the
-    queue was never empty if as many packets had to wait as came and passed. htb counts differently,
-    and joined packets count as one; for these, ccmix-sockmon watches the backlog, which must always
-    have held twice as much as can pass before it looks again.
+    Whether packets waited all the time is judged by counting. The kernel tries to pass packets when
+    one arrives, and when its timer says that the next one may go. Each attempt ends with a packet
+    that has to wait, which it counts (overlimits), or with an empty queue (tbf_dequeue() in
+    net/sched/sch_tbf.c, htb_dequeue() in net/sched/sch_htb.c). So if as many packets had to wait as
+    came and passed, the queue was never empty. This does not work for htb, which counts
+    differently, or for joined packets, which count as one. For these, ccmix-sockmon watches the
+    backlog: it must always have held twice as much as can pass until ccmix-sockmon looks again.
     """
     topology, forever_s = observed.topology, float("inf")
     ends_s = [*(begin_s for begin_s, _ in topology.phases[1:]), forever_s]
@@ -224,10 +227,10 @@ def _check_passed_bytes(
     observed: Observed, place: str, rates: Sequence[tuple[float, float, float]], bucket_bytes: int
 ) -> Problems:
     """Yields a problem if the root qdisc at a place passed too many or too few bytes between two of
-    its samples.
+    its samples (see conserved_rate()).
 
-    `rates` are tuples (begin, end, bits/s), in seconds after the traffic began; at a change, both
-    rates are allowed for a moment.
+    `rates` are tuples (begin, end, bits/s), with times in seconds after the traffic began. They
+    overlap for a moment at a change, when both rates are allowed.
     """
     topology = observed.topology
     time_s, queued = pl.col("time_s"), pl.col("backlog_packets").cast(pl.Int64)
@@ -267,8 +270,9 @@ def _check_passed_bytes(
 
 
 def impossible(observed: Observed, metrics: Metrics) -> Problems:
-    """Yields a problem for each metric that can't be right: negative values, shares above 1, and on
-    an emulated path RTTs below the propagation delay or more goodput than the path can carry.
+    """Yields a problem for each metric that can't be right: a negative value or a share above 1,
+    and on an emulated path also an RTT below the propagation delay or more goodput than the path
+    can carry.
     """
     parts = (metrics, metrics.bottleneck, metrics.policer, metrics.rtt_probe)
     for part in (*filter(None, parts), *metrics.groups, *metrics.flows, *metrics.completions):
@@ -294,8 +298,9 @@ def impossible(observed: Observed, metrics: Metrics) -> Problems:
 
 
 def _least_rtt_s(topology: Topology, values: Values) -> float:
-    """Returns the smallest possible RTT, in seconds, of the host that the metrics belong to, or of
-    any host if they belong to none. `values` maps the names of the metrics to their values.
+    """Returns the smallest possible RTT, in seconds, for some metrics: of the host that they belong
+    to, or of all hosts if they belong to the whole run. `values` maps the names of the metrics, and
+    of fields such as 'host', to their values.
 
     Jitter may shorten each delay, and reordered packets skip the delay of data. TCP measures the
     RTT of retransmissions in whole milliseconds, rounded down.
@@ -313,12 +318,12 @@ def _least_rtt_s(topology: Topology, values: Values) -> float:
 
 
 def _largest_possible(observed: Observed, values: Values) -> dict[str, float]:
-    """Returns the largest possible goodput_bps and utilisation of an emulated path; {} with
-    commands, whose data may flow in the other direction.
+    """Returns the largest possible goodput_bps and utilisation of an emulated path, by name.
+    Returns {} for a run with commands, whose data may flow in the other direction.
 
-    In any time, a token bucket passes its rate and its own size. TCP delivers data when the gap
-    before it is filled. So data that arrived before the measured time may count in it: data that
-    was acknowledged out of order, and data that a full buffer held.
+    In any time, a token bucket passes its rate and its own size. Besides, data that arrived before
+    the measured time may count as delivered in it: data that a full buffer held, and data that was
+    acknowledged out of order, which TCP delivers only when the gap before it is filled.
     """
     traffic, topology, sockets = (
         observed.run.traffic,

@@ -170,12 +170,12 @@ def option_differences(
     options: Mapping[str, object],
     buffer_options: Mapping[str, Value] | None = None,
 ) -> Iterator[str]:
-    """Yields a phrase for each of tc's options that differs from the configured parameter, or from
-    its default if it is not configured: 'target 4999, configured: 10000'.
+    """Yields a phrase for each option that differs in tc's report from the configured parameter:
+    'target 4999, configured is 10000'. If an option is not configured, its default is expected.
 
     - packet_bytes: the size of the device's largest packet, from which tc derives defaults
     - options: the qdisc's options in tc's JSON
-    - buffer_options: options that follow from the configured buffer
+    - buffer_options: the expected options that follow from the configured buffer
     """
     for name, expected in _expected(queue, packet_bytes, buffer_options or {}).items():
         applied = options.get(name, ABSENT)
@@ -220,8 +220,8 @@ def _expected(
 
 
 def _configured(queue: Queue) -> dict[str, Value]:
-    """Converts a queue's configured parameters, tc's words, to what tc's JSON has for them:
-    ('target', '5000us', 'noecn') becomes {"target": 5000, "ecn": False}.
+    """Converts a queue's configured parameters from tc's command line to tc's JSON: ('target',
+    '5000us', 'noecn') becomes {"target": 5000, "ecn": False}.
     """
     words = iter(queue.parameters)
     configured: dict[str, Value] = {}
@@ -248,8 +248,8 @@ def _configured(queue: Queue) -> dict[str, Value]:
 
 
 def _number(name: str, text: str) -> float:
-    """Converts the text of a tc parameter to the number that tc's JSON has: '5000us' to 5000,
-    '8bit' to 1 (bytes/s).
+    """Converts the text of a tc parameter to the number in tc's JSON: '5000us' to 5000
+    (microseconds), '8bit' to 1 (bytes/s).
     """
     if text.endswith("us"):
         microseconds = float(text.removesuffix("us"))
@@ -262,8 +262,8 @@ def _number(name: str, text: str) -> float:
 
 
 def _equal(name: str, applied: object, expected: Value) -> bool:
-    """Returns whether an option that tc reports has the expected value, up to the rounding of tc
-    and the kernel: microseconds, jiffies, or six digits.
+    """Returns whether an option has the expected value in tc's report. Numbers may differ by the
+    rounding of tc and the kernel: microseconds, jiffies, or six digits.
     """
     if name in ("horizon_cap", "horizon_drop"):  # words without a value, null in JSON
         return (applied is None) == bool(expected)

@@ -76,8 +76,8 @@ def _other_reports(observed: Observed) -> Iterator[tuple[TrafficSource, ServiceR
 
 
 def sources(observed: Observed) -> Problems:
-    """Checks that every configured source left a report, with the right protocol, and that nothing
-    else did. Between hosts, a source may lack a report.
+    """Checks that every configured source left a report, that its protocol (TCP or UDP) is right,
+    and that there are no reports of other sources. Between hosts, a source may lack a report.
     """
     tables = observed.tables
     labels = {source.label: source for source in observed.run.traffic.sources}
@@ -108,8 +108,8 @@ def streams(observed: Observed) -> Problems:
 
 
 def groups(observed: Observed) -> Problems:
-    """Checks how many streams of an iperf3 test each group of streams (one CCA each) got. The
-    configured number follows from the group's weight and its position.
+    """Checks how many streams of an iperf3 test each group got, where a group is the streams of one
+    CCA. The configured number follows from the groups' weights and their order.
     """
     for source, test in _iperf3_reports(observed):
         if (
@@ -133,8 +133,8 @@ def groups(observed: Observed) -> Problems:
 def duration(observed: Observed) -> Problems:
     """Checks the duration that iperf3 was asked for, and how long it really sent.
 
-    A run that ends once it has settled (its goodput shows no trend) asks iperf3 for the maximum
-    duration, and is ended earlier.
+    If a run is to end once it has settled (its goodput shows no trend), iperf3 is asked for the
+    maximum duration, and ended earlier.
     """
     traffic = observed.run.traffic
     for source, test in _iperf3_reports(observed):
@@ -169,8 +169,8 @@ def omit(observed: Observed) -> Problems:
 
 
 def interval(observed: Observed) -> Problems:
-    """Checks the interval of iperf3's reports (iperf3 -i), and the time between two samples of the
-    bottleneck's queue.
+    """Checks the interval of iperf3's reports (iperf3 -i), and the interval at which the
+    bottleneck's queue was sampled.
     """
     traffic = observed.run.traffic
     for source, test in _iperf3_reports(observed):
@@ -217,19 +217,23 @@ def _difference(source: TrafficSource, seen: str, configured: object) -> tuple[s
 
 
 def pacing(observed: Observed) -> Problems:
-    """Checks the maxrate of fq on each sending device, to which the entry's pacing limits each
-    flow. A maxrate that belongs to the configured queue is left to path_fields.sender_queues().
+    """Checks the rate to which fq on each sending device limits each flow (its maxrate) against the
+    entry's pacing rate. A device must have no maxrate if the entry does not pace the flows of its
+    host.
+
+    Skips devices for whose fq the configuration itself sets a maxrate: path_fields.sender_queues()
+    checks that.
     """
     traffic, path = observed.run.traffic, observed.run.path
-    has_own_maxrate, unpaced = set[str](), set[str]()
+    configured_elsewhere, unpaced = set[str](), set[str]()  # devices
     for sender in path.senders if isinstance(path, Topology) else ():
         device = observed.topology.device_name("sender-queue", sender)
         if sender.queue.parameter("maxrate"):
-            has_own_maxrate.add(device)
+            configured_elsewhere.add(device)
         if not traffic.paces(sender.name):
             unpaced.add(device)
     for device, states in observed.applied.devices.items():
-        if not device.startswith("sender-queue") or device in has_own_maxrate:
+        if not device.startswith("sender-queue") or device in configured_elsewhere:
             continue
         applied, configured = (
             states[-1].pacing_bps,
@@ -244,15 +248,15 @@ def pacing(observed: Observed) -> Problems:
 
 
 def group_pacing(observed: Observed) -> Problems:
-    """Checks the pacing rate of each socket (SO_MAX_PACING_RATE) against that of its group. Reports
-    one flow.
+    """Checks the pacing rate of each socket (SO_MAX_PACING_RATE) against that of its group. Yields
+    one problem, which names the first wrong flow and the number of others.
     """
     yield from first_of_flows(_pacing_problems(observed))
 
 
 def _pacing_problems(observed: Observed) -> Problems:
-    """Yields a problem for each iperf3 stream whose socket had another maximum pacing rate than its
-    group has. Yields nothing if no probe sampled that rate.
+    """Yields a problem for each iperf3 stream whose socket had another maximum pacing rate than
+    configured for its group. Yields nothing if no probe sampled this rate.
     """
     sockets = observed.tables.sockets
     if "max_pacing_rate_bps" not in sockets.columns:
@@ -328,10 +332,13 @@ def starts(observed: Observed) -> Problems:
 def _check_start(
     observed: Observed, source: TrafficSource, name: str, seen_s: float, configured_s: float
 ) -> Problems:
-    """Yields a problem if the first data of a flow was sent too early or too late; how late it may
-    be depends on handshakes, the sampling interval and lost SYNs.
+    """Yields a problem if the first data of a flow was sent too early or too late. How late it may
+    be depends on the duration of handshakes, on the sampling interval, and on whether SYNs may have
+    been lost.
 
-    `name` is the flow's in the message; both times are in seconds after the traffic began.
+    name: the flow's name in the message
+    seen_s, configured_s: when it sent its first data, and when it was to begin, in seconds after
+        the traffic began
     """
     topology = observed.topology
     sender = next((sender for sender in topology.senders if sender.name == source.host), None)
@@ -368,11 +375,11 @@ def _check_start(
 
 
 def lost_handshakes_s(losses: Sequence[Loss], streams: int) -> float:
-    """Returns how much later streams may start because their handshakes were lost several times, in
-    seconds: about the sum of TCP's timeouts of 1, 2, 4, ... seconds.
+    """Returns how many seconds late streams may start because segments of a handshake were lost
+    several times in a row: about the sum of TCP's timeouts of 1, 2, 4, ... seconds.
 
-    So many losses in a row are allowed that more are improbable for `losses` and this number of
-    streams.
+    The number of losses in a row is the smallest for which one more would be improbable
+    (LOST_SHARE), given the configured `losses` and the number of streams.
     """
     lost_in_a_row = LEAST_LOST
     while lost_in_a_row < MOST_LOST and any(
@@ -393,15 +400,15 @@ def _bottleneck_dropped_before(observed: Observed, seconds: float) -> bool:
 
 
 def relative_starts(observed: Observed) -> Problems:
-    """Checks the starts of one test's streams against each other. Even if the start of the traffic
-    is uncertain, one client starts all streams.
+    """Checks when the streams of one test started, compared with the first of them. This works even
+    if the start of the traffic is uncertain, because one client starts all streams.
     """
     yield from first_of_flows(_start_problems(observed))
 
 
 def _start_problems(observed: Observed) -> Problems:
-    """Yields a problem for each stream that began at another time after its test's first stream
-    than its group's delay says.
+    """Yields a problem for each stream whose start, counted from the start of its test's first
+    stream, does not fit the delay of its group.
     """
     first_s = _first_data_times_s(observed)
     for label in dict.fromkeys(source.label for source, _, _ in _grouped_streams(observed)):
@@ -437,7 +444,7 @@ def udp_rates(observed: Observed) -> Problems:
 
 
 def http(observed: Observed) -> Problems:
-    """Checks the number of HTTP clients and of their requests, and the size of the complete
+    """Checks the number of http clients and of their requests, and the size of the complete
     answers.
     """
     for source, service in _other_reports(observed):
@@ -453,10 +460,9 @@ def http(observed: Observed) -> Problems:
 
 
 def workload(observed: Observed) -> Problems:
-    """Checks that the flows of a workload had the sizes and start times that its seed draws, and
-    that all of them began.
-
-    The draw is repeated here, so a workload that sent anything else is found.
+    """Checks that the flows of a workload had the sizes and start times that follow from the run's
+    seed, and that all of them began. The flows are drawn again here, so a workload that sent
+    anything else is found.
     """
     run = observed.run
     for source, service in _other_reports(observed):
@@ -490,8 +496,8 @@ def workload(observed: Observed) -> Problems:
 
 
 def service_ccas(observed: Observed) -> Problems:
-    """Checks the CCA on the sockets of HTTP and workload sources. '-', the system's default, is not
-    checked.
+    """Checks the CCA on the sockets of http and workload sources, unless it is '-', the system's
+    default.
     """
     for source, service in _other_reports(observed):
         if isinstance(source, HttpSource | WorkloadSource) and source.cca != DEFAULT_CCA:
@@ -504,8 +510,8 @@ def service_ccas(observed: Observed) -> Problems:
 
 
 def rtt_probe(observed: Observed) -> Problems:
-    """Checks whether the RTT probe asked its questions (pings or SYNs) at the configured rate, or
-    not at all.
+    """Checks whether the RTT probe sent its questions (pings or SYNs) at the configured rate, and
+    none if no RTT probe is configured.
     """
     probe, pings = observed.run.traffic.rtt_probe, observed.tables.series.rtt
     if probe is None:
@@ -547,12 +553,12 @@ def negotiated_ecn(observed: Observed) -> Problems:
 
 
 def cca(observed: Observed) -> Problems:
-    """Checks the CCA of each flow: the configured one must be what iperf3 read from the socket, and
-    what the probe saw.
+    """Checks the CCA of each flow: the configured CCA must be the one that iperf3 read from the
+    socket and the one that the probe saw. Without a probe, only iperf3's reading is compared.
 
-    Without a probe, only iperf3's own reading counts. If no CCA was configured, iperf3 and the
-    probe must agree; sockets that sent only iperf3's cookie are ignored, because iperf3 sets the
-    CCA later. DCTCP without ECN becomes 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
+    If no CCA was configured, iperf3 and the probe must agree. Samples taken before a socket had
+    sent more than iperf3's cookie are ignored, because iperf3 sets the CCA after the cookie. DCTCP
+    without ECN becomes 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
     """
     tables, sockets_sampled = observed.tables, not observed.measurement.facts.hosts_unseen
     segments = pl.col("data_segs_out").cast(pl.Int64)
@@ -581,8 +587,8 @@ def cca(observed: Observed) -> Problems:
 
 
 def drawn_starts(observed: Observed) -> Problems:
-    """Checks that iperf3 started each stream at the time drawn from the run's seed. Reports one
-    flow.
+    """Checks that iperf3 started each stream at the time drawn from the run's seed. Yields one
+    problem, which names the first wrong flow and the number of others.
     """
     yield from first_of_flows(_drawn_start_problems(observed.tables))
 

@@ -33,8 +33,8 @@ LEAST_SAMPLES = 2  # of a flow, in the measured time: see unseen()
 
 
 def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Yields a problem for each recording that lacks samples or packets: tcpdump dropped some, a
-    probe failed, or it missed sampling times.
+    """Yields a problem for each recording that is incomplete: tcpdump dropped packets, a probe
+    failed, or a probe missed sampling times.
     """
     if capture := measurement.facts.capture:
         received = capture.packets.get("received by filter", 0)
@@ -57,9 +57,9 @@ def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
 
 
 def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Yields problems for observations that a run on an emulated path lacks: flows without samples,
-    traffic that can't be told apart, settings that were not read back. They make the run's verdict
-    'unknown'.
+    """Yields problems if a run on an emulated path lacks observations: flows without samples,
+    traffic whose sources can't be distinguished, settings that were not read back. Such problems
+    make the run's verdict 'unknown'.
     """
     if tables.flows.is_empty() and not tables.short_flows["bytes_sent"].sum():
         yield "probe", "no flow was seen"
@@ -84,8 +84,8 @@ def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
 
 
 def _indistinguishable_sources(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields a problem for each source whose connections were not seen, or can't be distinguished
-    from those of another source on the same host.
+    """Yields a problem for each source whose connections were not seen, or whose connections can't
+    be distinguished from those of another source on the same host.
     """
     senders = {
         sender.name for sender in run.topology.senders
@@ -117,8 +117,8 @@ def _indistinguishable_sources(run: Run, tables: RunTables) -> Iterator[tuple[st
 def unseen_between_hosts(
     run: Run, tables: RunTables, measurement: Measurement
 ) -> Iterator[tuple[str, str]]:
-    """Yields problems for observations that a run between hosts lacks. Only the two hosts are
-    visible, so this is about their sockets.
+    """Yields problems if a run between hosts lacks observations. Only the two hosts are visible, so
+    these are observations of their sockets.
     """
     if measurement.facts.hosts_unseen:
         yield (
@@ -141,8 +141,9 @@ def unseen_between_hosts(
 
 
 def _expected_sampled_flows(run: Run, tables: RunTables) -> int:
-    """Returns how many flows should have samples of their sockets. UDP flows have none; of flows
-    from the destination, only those count that were sampled, because ccmix may have no shell there.
+    """Returns how many flows should have samples of their sockets. UDP flows have none. Flows that
+    the destination sends count only if they were sampled, because ccmix may have no shell on the
+    destination.
     """
     flows = tables.flows.filter(~pl.col("udp").fill_null(value=False))
     if run.traffic.steps:
@@ -158,7 +159,7 @@ def _expected_sampled_flows(run: Run, tables: RunTables) -> int:
 
 def not_verified(observed: Observed) -> Iterator[str]:
     """Yields a sentence for each setting whose effect no measurement confirms, such as jitter. The
-    run stays valid: tc has confirmed the setting itself.
+    run stays valid, because tc confirms that the setting was made.
     """
     run = observed.run
     if not isinstance(run.path, Topology):
@@ -206,8 +207,8 @@ def judge(run: Run, tables: RunTables, measurement: Measurement, metrics: Metric
     """Returns the verdict on a run: 'limited' if anything but path and CCA limited it, 'unknown' if
     a necessary observation is missing, otherwise 'valid'.
 
-    Problems of a kind that the entry accepts (its key accept-limits) are listed, but leave the run
-    valid.
+    If the entry accepts a kind of problem (its key accept-limits), such problems are listed in the
+    verdict, but leave the run valid.
     """
 
     def findings(problems: Iterator[tuple[str, str]]) -> tuple[Finding, ...]:
