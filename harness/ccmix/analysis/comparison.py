@@ -344,7 +344,7 @@ def iterations_to_decide(a: MetricSample, b: MetricSample, margin: float = MARGI
         return math.sqrt((limit**2 * a.variance + b.variance) / count)
 
     def enough(count: int) -> bool:
-        """Returns whether `count` runs of each setting let either test decide."""
+        """Returns whether one of the two tests decides with `count` runs of each setting."""
         degrees = 2 * (count - 1)
         errors_different = _detectable_errors(degrees, 1 - SIGNIFICANCE / 2, POWER)
         differ = difference > 0 and difference >= errors_different * error(count, 1.0)

@@ -55,8 +55,8 @@ GOODPUT_COLUMNS = {
 def sum_in_order(values: Iterable[float]) -> float:
     """Returns the plain floating-point sum, added from the first value to the last.
 
-    Used instead of sum(), which compensates for rounding errors since Python 3.12: metrics must be
-    the same to the last bit with every version of Python.
+    The built-in sum() compensates for rounding errors since Python 3.12. It is not used, because
+    metrics must be the same to the last bit with every version of Python.
     """
     return functools.reduce(operator.add, values, 0.0)
 

@@ -96,11 +96,12 @@ def chi_square_tail(chi_square: float, degrees: float) -> float:
 
 
 def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
-    """Returns the confidence interval of the mean of a metric over iterations, as (low, high); None
-    for fewer than 3 values.
+    """Returns the confidence interval (low, high) of the mean of a metric over iterations; None for
+    fewer than 3 values.
 
-    It is Student's with n-1 degrees of freedom; from 15 values on, it is a bootstrap interval. The
-    same values always give the same interval.
+    It is Student's interval, with n-1 degrees of freedom. For 15 to 1000 values that differ, it is
+    a bootstrap interval, whose random numbers are the same in each call, so that the same values
+    always give the same interval.
     """
     if len(values) < LEAST_FOR_INTERVAL:
         return None
@@ -121,10 +122,12 @@ def confidence_interval_of_positive(
     """Returns the confidence interval of the mean of a number that cannot be below 0, such as a
     goodput, a time or a ratio; None for fewer than 3 values.
 
-    Below 15 values it is Student's on a logarithmic scale, by the delta method: the logarithm of
-    the mean has the standard error of the mean over the mean. So its limits are above 0, and differ
-    from the mean by the same factor in both directions. If a value is not above 0, it has no
-    logarithm, and the interval is that of confidence_interval().
+    For fewer than 15 values, it is Student's interval on a logarithmic scale, by the delta method:
+    (standard error of the logarithm of the mean) = (standard error of the mean) / mean. So its
+    limits are above 0, and differ from the mean by the same factor in both directions.
+
+    For more values, or if a value is not above 0 and has no logarithm, it is the interval of
+    confidence_interval().
     """
     if not LEAST_FOR_INTERVAL <= len(values) < BOOTSTRAP_FROM or min(values) <= 0:
         return confidence_interval(values, level)
@@ -153,8 +156,8 @@ def iterations_for_precision(values: Sequence[float], precision: float = PRECISI
 
 def fewest(enough: Callable[[int], bool]) -> int | None:
     """Returns the smallest number of iterations, at least 3, for which `enough` returns True; None
-    if it is more than MOST_ITERATIONS. Searches by bisection, so it assumes that all larger numbers
-    are enough, too.
+    if it is more than MOST_ITERATIONS. Searches by bisection, which assumes that every larger
+    number is enough, too.
     """
     low, high = LEAST_FOR_INTERVAL - 1, LEAST_FOR_INTERVAL
     while not enough(high):
@@ -191,8 +194,8 @@ def _bootstrap(values: NDArray[np.float64], level: float) -> tuple[float, float]
 
 @functools.lru_cache(maxsize=8)
 def _resamples(count: int) -> NDArray[np.float64]:
-    """Draws RESAMPLES random resamples of `count` values, always the same ones. Returns a row for
-    each: the weight of each value, so that a row times the values is the mean of the resample.
+    """Draws RESAMPLES random resamples of `count` values, always the same ones. Returns a row of
+    weights for each resample: the row times the values is the mean of the resample.
     """
     times_drawn = np.random.default_rng([SEED, count]).multinomial(
         count, np.full(count, 1 / count), size=RESAMPLES

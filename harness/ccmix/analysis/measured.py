@@ -10,13 +10,13 @@ JITTER_S = 1e-3
 
 
 def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows of a series of samples that lie in the measured time: after the omitted time
-    at the start of the traffic (iperf3's --omit), until the end of the configured duration.
+    """Returns the rows of a series of samples that lie in the measured time: from the end of the
+    omitted time (iperf3's --omit) to the end of the configured duration.
 
     frame: with the column time_s, in seconds from the start of the traffic
 
     If only a user's command between real hosts makes the traffic, all samples after the omitted
-    time count: the measured time lasts as long as the command.
+    time count, because the measured time lasts as long as the command.
     """
     seconds = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else None
     end_s = float("inf") if seconds is None else seconds

@@ -52,7 +52,9 @@ def run_metrics(
     all_bps = _goodput_bps(run, tables, flows)
     tested, cross = _tested(run, flows), run.cross_groups
     compared = _with_shares(run, tables, tested)
-    shares = {(row["host"], row["port"]): row["share"] for row in compared.to_dicts()}
+    shares = {
+        (host, port): share for host, port, share in compared.select(*FLOW, "share").iter_rows()
+    }
     intervals = _intervals(run, tables)
     changing = dynamics.joins_or_changes(run, flows)
     startups = _startups(run, flows, intervals, changing)
@@ -66,28 +68,23 @@ def run_metrics(
         group = _group(run, name, flows.filter(in_group), samples.filter(in_group))
         startup = _startup(run, intervals.filter(in_group), changing)
         group_shares = compared.filter(in_group)
+        shares_known = not group_shares.is_empty() and not group_shares["share"].null_count()
         group = replace(
             group,
             **asdict(startup),
-            share=None
-            if group_shares["share"].null_count() or group_shares.is_empty()
-            else float(group_shares["share"].sum()),
+            share=float(group_shares["share"].sum()) if shares_known else None,
             fair_share=_fair_share(tested, compared, group_shares) if name not in cross else None,
         )
         if name in completions:
             group = replace(group, cca=completions[name].cca, streams=completions[name].completed)
         groups.append(group)
-    tcp_units = (
-        compared.filter("tcp").drop_nulls("share").group_by("unit", "group", maintain_order=True)
-    )
-    unit_shares = tcp_units.agg(pl.col("share").sum())
-    mean_shares = unit_shares.group_by("group", maintain_order=True).agg(pl.col("share").mean())
+    fairness, fairness_of_groups = _fairness(compared)
     return Metrics(
         goodput_bps=_goodput_bps(run, tables, tested) if cross else all_bps,
         utilisation=all_bps / _mean_rate_bps(run) if isinstance(run.path, Topology) else None,
         bytes_sent=_bytes_sent(run, tables),
-        fairness=jain_index(unit_shares["share"].to_list()),
-        fairness_of_groups=jain_index(mean_shares["share"].to_list()),
+        fairness=fairness,
+        fairness_of_groups=fairness_of_groups,
         retransmission_rate=_retransmission_rate(tested),
         **asdict(delays(_tested(run, samples))),
         **asdict(_startup(run, tested_intervals, changing)),
@@ -199,6 +196,21 @@ def _with_shares(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFra
         if total and not received.null_count()
         else without_shares
     )
+
+
+def _fairness(compared: pl.DataFrame) -> tuple[float | None, float | None]:
+    """Returns two of Jain's indices for the TCP flows of a run: over the shares of all flows, and
+    over the groups' mean shares per flow. All connections of a source of short flows, or of a
+    command, count as one flow.
+
+    compared: the flows of the test, as returned by _with_shares()
+    """
+    tcp_units = (
+        compared.filter("tcp").drop_nulls("share").group_by("unit", "group", maintain_order=True)
+    )
+    unit_shares = tcp_units.agg(pl.col("share").sum())
+    mean_shares = unit_shares.group_by("group", maintain_order=True).agg(pl.col("share").mean())
+    return jain_index(unit_shares["share"].to_list()), jain_index(mean_shares["share"].to_list())
 
 
 def _fair_share(tested: pl.DataFrame, compared: pl.DataFrame, group: pl.DataFrame) -> float | None:

@@ -199,8 +199,8 @@ def policer(value: Policer | None) -> str:
 
 
 def ack_bottleneck(path: Topology) -> str:
-    """Describes the bottleneck of the ACKs on their way back: 'tbf 10.0 Mbit/s, buffer 50 packets';
-    '' if they pass none.
+    """Describes the second bottleneck, which only ACKs pass: 'tbf 10.0 Mbit/s, buffer 50 packets'.
+    Returns '' if the path has no such bottleneck.
     """
     acks = path.ack_bottleneck
     if acks is None:
@@ -210,7 +210,7 @@ def ack_bottleneck(path: Topology) -> str:
 
 
 def netem_of_acks(sender: Sender) -> str:
-    """Describes what netem does to the ACKs that a sender gets: 'delay 5 ms ± 1 ms'."""
+    """Describes what netem does to the ACKs for a sender's data: 'delay 5 ms ± 1 ms'."""
     return netem_of_data(Sender(sender.name, sender.delay_of_acks_s, jitter_s=sender.jitter_s))
 
 
@@ -224,8 +224,8 @@ def spread(path: Topology) -> str:
 
 
 def change(path_change: Change) -> str:
-    """Describes a change of the path during the run: 'rate 500 Mbit/s', or for only one sending
-    host 'h2: delay 20 ms'.
+    """Describes a change of the path during the run, such as 'rate 500 Mbit/s'. If it is for only
+    one sending host, the host comes first: 'h2: delay 20 ms'.
     """
     if isinstance(path_change, RateChange):
         return f"rate {format_exact(path_change.rate_bps, 'bps')}"
@@ -250,7 +250,7 @@ def traffic_source(source: TrafficSource, hosts: str) -> str:
     """Describes a traffic source by its name, its hosts, and what it sends: 'short: h1 bbr:1, from
     5 s on' (one flow of BBR).
 
-    hosts: the sending host, or a text for several hosts that have such a source
+    `hosts`: the sending host, or a text for several hosts that have such a source
     """
     match source:
         case (
@@ -295,13 +295,13 @@ def place_settings(
     dst: str,
     entry: str,
 ) -> PlaceSettings:
-    """Returns the settings of a place for the comparison with other places.
+    """Returns the settings of a place (a path with its traffic), to compare it with other places.
 
-    For an emulated path, these are all settings of the path, swept or not. For a real path, or if
-    an unknown key is swept, they are only the swept values; then only places of the same entry and
-    destination can be compared.
+    On an emulated path, these are all settings of the path, swept or not. On a real path, or if a
+    key is swept that is not in OF_KEYS, they are only the swept values; then only places of the
+    same entry and destination can be compared.
 
-    condition: swept keys and their values, as written in the configuration
+    `condition`: swept keys and their values, as written in the configuration
     """
     if isinstance(path, Topology) and all(key in OF_KEYS for key, _ in condition):
         settings = path_settings(path) | {STREAMS: str(traffic.streams)}
@@ -313,8 +313,9 @@ def place_settings(
 
 
 def swept_text(path: Topology | HostPath, key: str, value: str) -> str:
-    """Returns a swept value for people, such as '10 Mbit/s', if the path has a setting for the key;
-    otherwise the value as it is written in the configuration: '10mbit'.
+    """Returns the text of a swept value for people. If the path has a setting for the key, it is
+    the setting with its unit, such as '10 Mbit/s'; otherwise the value as written in the
+    configuration: '10mbit'.
     """
     if isinstance(path, Topology):
         return path_settings(path).get(OF_KEYS.get(key, ""), value)
@@ -368,6 +369,7 @@ def _each(texts: Iterable[str]) -> str:
 
 
 def _switch(on: bool) -> str:
+    """Returns 'on' or 'off'."""
     return "on" if on else "off"
 
 

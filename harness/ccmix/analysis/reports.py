@@ -255,6 +255,7 @@ def _workload_completions(source: WorkloadSource, generators: Path) -> Iterable[
 
 
 def _read_rows(file: Path) -> list[list[str]]:
+    """Returns the words of each line of a file."""
     return [row.split() for row in file.read_text().splitlines()]
 
 

@@ -31,7 +31,7 @@ class Result:
 
     @property
     def outdir(self) -> Path:
-        """Returns the folder of its campaign."""
+        """Returns the folder of the run's campaign."""
         return campaign_folder(self.folder)
 
     @property
@@ -70,10 +70,14 @@ class Results:
 
     @functools.cached_property
     def rows(self) -> list[Row]:
+        """Returns the rows of the result table: a row for each entry, condition and group."""
         return table((result.finished for result in self.runs), self.rtt_buckets)
 
     @functools.cached_property
     def _unknown(self) -> dict[Path, dict[str, tuple[str, ...]]]:
+        """Returns, for each campaign and entry, the swept keys that stand for unknown properties of
+        the path (see unknown_of()).
+        """
         return {campaign.outdir: campaign.plan.unknown for campaign in self.campaigns}
 
     def unknown_of(self, result: Result) -> tuple[str, ...]:
@@ -100,8 +104,8 @@ LARGEST_NUMBER = 1e30  # of any metric: sums of larger squares would not be fini
 
 
 def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
-    """Raises ArchiveError if a metric in a run.json is too large to be a measurement, because the
-    statistics would then fail or mean nothing. `folder` is that of the run.
+    """Raises ArchiveError if a metric in a run.json is too large to be a measurement. Otherwise the
+    statistics would fail, or would mean nothing. `folder` is the run's folder.
     """
     metrics, imported = finished.metrics, finished.facts.imported
     _check_magnitudes_of(metrics, OF_RUN, folder)
@@ -124,8 +128,8 @@ def _check_magnitudes_of(
 def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) -> list[Result]:
     """Loads a campaign's finished runs, in the order of their conditions in the configuration file.
 
-    Runs whose run.json is damaged are left out; the reason is appended to `unread`. With
-    numbers_only, the parts of runs that tables of results don't need are left out.
+    Runs whose run.json is damaged are left out, and the reasons are appended to `unread`. With
+    numbers_only, runs have only the parts that tables of results need.
     """
     positions: dict[tuple[str, str, str], int] = {}
     for run in campaign.runs_in_file_order:
@@ -151,10 +155,10 @@ def load_results(
     outdirs: Sequence[Path], *, numbers_only: bool = False, numbers_of_many: bool = False
 ) -> Results:
     """Loads the finished runs of the campaigns in these folders, for a report or a comparison.
-    Leaves out runs whose run.json is damaged; Results.unread has a sentence for each.
+    Leaves out runs whose run.json is damaged; Results.unread has a sentence for each of them.
 
     numbers_only: load only the parts of runs that tables of results need, which saves memory
-    numbers_of_many: do so only for campaigns of at least MANY_RUNS runs
+    numbers_of_many: the same, but only for campaigns of at least MANY_RUNS runs
 
     Raises ArchiveError if a folder is not a campaign or is named twice, or if no run is finished.
     """

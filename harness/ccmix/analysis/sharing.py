@@ -37,7 +37,7 @@ CLOSE = 0.05  # of the baseline or of the fair share: closer results are said to
 _LEAST_SHARE = 1e-9  # so that a factor between shares of 0 and 1 is a number
 Standing = Literal[
     "more", "less", "about", "undecided", "no significant difference", "not tested"
-]  # undecided: significant alone, and not after the correction for all comparisons
+]  # undecided: significant only without the correction for the number of comparisons
 _Valid = tuple[Hashable, FinishedRun]  # a run, with a value that distinguishes its campaign
 _Competitors = tuple[tuple[str, int], ...]  # the groups that compete, each with its streams
 
@@ -288,6 +288,7 @@ def place_of(finished: FinishedRun) -> SharedPlace:
 
 
 def _groups_without_cca(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Returns the groups with '' instead of their CCAs."""
     return tuple(replace(group, cca="") for group in groups)
 
 

@@ -111,7 +111,7 @@ def has_commands(run: Run) -> bool:
 
 
 def captured_bytes(run: Run) -> int:
-    """Returns the maximum size of a run's capture, before it is compressed."""
+    """Returns the maximum size of a run's capture before it is compressed; 0 without a capture."""
     return run.path.capture.most_bytes if run.path.capture else 0
 
 

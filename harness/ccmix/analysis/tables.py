@@ -709,8 +709,8 @@ def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
 
 
 def as_archived(finished: FinishedRun, folder: Path) -> Run:
-    """Returns as_measured() of a finished run in an archive. Raises ArchiveError if its raw files
-    are damaged.
+    """Returns a finished run of an archive with its actual times, which may differ from the plan:
+    see as_measured(). Raises ArchiveError if its raw files are damaged.
     """
     try:
         return as_measured(finished.run, folder, finished.settled_after_s)
