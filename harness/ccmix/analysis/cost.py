@@ -242,7 +242,9 @@ def guest_seconds(run: Run) -> float:
 
 
 def _seconds_of_work(constants: Sequence[float], run_work: Work) -> float:
-    """Returns the sum of the amounts of work, each times the seconds that one unit of it takes."""
+    """Returns the processor time of a run in seconds: the sum over all kinds of work of (amount x
+    constant). `constants`: GUEST or TABLES
+    """
     amounts: tuple[float, ...] = astuple(run_work)
     return sum(constant * amount for constant, amount in zip(constants, amounts, strict=True))
 

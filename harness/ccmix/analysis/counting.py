@@ -40,12 +40,12 @@ def studied_groups(finished: FinishedRun) -> tuple[GroupMetrics, ...]:
 
 
 def goodput_bps(finished: FinishedRun) -> float:
-    """Returns the run's goodput in bit/s, without that of cross traffic."""
+    """Returns the sum of the goodputs of the studied groups in bit/s; cross traffic is left out."""
     return sum(float(group.goodput_bps) for group in studied_groups(finished))
 
 
 def mix(finished: FinishedRun) -> str:
-    """Returns the CCAs of the run, each once: 'cubic,bbr', without those of cross traffic."""
+    """Returns the CCAs of the studied groups, each once: 'cubic,bbr'. Cross traffic is left out."""
     return ",".join(dict.fromkeys(group.cca for group in studied_groups(finished)))
 
 
@@ -80,10 +80,11 @@ def smallest_ping_s(finished: FinishedRun) -> float | None:
 
 
 def base_rtt_s(finished: FinishedRun) -> float | None:
-    """Returns the path's RTT with empty queues: the configured one of an emulated path (the largest
-    if there are several senders), otherwise the smallest ping.
+    """Returns the path's RTT with empty queues; None if it is not known.
 
-    An imported run without pings has the base RTT that its import states, if any, otherwise None.
+    On an emulated path, it is the configured RTT (the largest if there are several senders). On a
+    real path, it is the smallest ping before the traffic; for an imported run without pings, the
+    base RTT that the import states.
     """
     path = finished.run.path
     if isinstance(path, Topology):

@@ -225,8 +225,8 @@ class Level:
 
     @property
     def seen(self) -> bool:
-        """Returns whether the result differs significantly from that of the first level, after the
-        correction for the number of comparisons.
+        """Returns whether the result differs significantly from the result at the line's first
+        level, after the correction for the number of comparisons.
         """
         return significant(self.p_adjusted)
 
@@ -405,8 +405,8 @@ def _line(
 
 
 def _change(values: Value, first: Value) -> Paired | None:
-    """Compares the values of a level with those of the line's first level, in the blocks that both
-    have; None if there are no such blocks.
+    """Compares a level of a line with its first level, from the values of the blocks (iterations)
+    that both have; None if there are no such blocks.
     """
     blocks = [block for block in values if block in first]
     return paired([values[block] for block in blocks], [first[block] for block in blocks])

@@ -165,8 +165,9 @@ def read_intervals(
     """Joins the goodput that the server received with the client's retransmissions, by interval and
     port. Returns INTERVAL_COLUMNS; times count from the client's start.
 
-    client, server: the JSON of both ends; without the server's (None), goodput is the rate that the
-        client sent, and for UDP the share of it that was received
+    client, server: the JSON of both ends. If the server's is missing (None), goodput is the
+        client's rate; for UDP, it is the client's rate times the fraction of the data that was
+        received.
     flows: as returned by read_flows()
     later_s: how much later than the client the server started, by the same clock. If it is known,
         the shorter interval at the end of the server's results is kept, too.

@@ -153,11 +153,13 @@ def _measured_flows(groups: Sequence[GroupMetrics]) -> Iterator[_Flow]:
 
 
 def cubic_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
-    """Returns the seconds from one reduction of CUBIC's window to the next: K of RFC 9438, section
-    4.2, or the time that growth in the Reno-friendly region takes (section 4.3), whichever is less.
+    """Returns the seconds from one reduction of CUBIC's window to the next. It is the smaller of
+    two times: K of RFC 9438, section 4.2, and the time that growth takes in the Reno-friendly
+    region (section 4.3).
 
-    window_packets: the largest window for which the path has room; random loss (a fraction of
-        packets) keeps it smaller, at the response function of section 5
+    window_packets: the largest window for which the path has room
+    loss: random loss, a fraction of packets; it keeps the window below that, at the response
+        function of section 5
     """
     if loss:
         cubic = (CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA))) ** 0.25 * (
@@ -170,11 +172,12 @@ def cubic_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
 
 
 def reno_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
-    """Returns the seconds from one reduction of Reno's window to the next: the time in which it
-    grows back by the half that it lost, one packet each RTT (RFC 5681).
+    """Returns the seconds from one reduction of Reno's window to the next: the window loses half,
+    and grows back by one packet each RTT (RFC 5681).
 
-    window_packets: the largest window for which the path has room; random loss (a fraction of
-        packets) keeps it at sqrt(3 / (2 loss)) packets (Mathis et al. 1997)
+    window_packets: the largest window for which the path has room
+    loss: random loss, a fraction of packets; it keeps the window below that, at sqrt(3 / (2 loss))
+        packets (Mathis et al. 1997)
     """
     if loss:
         window_packets = min(window_packets, (1.5 / loss) ** 0.5)
@@ -242,8 +245,8 @@ def _periods_in(measured_s: float, period: Period) -> str:
 
 
 def _is_one(text: str) -> bool:
-    """Returns whether a quantity such as '1 s' is 1 of its unit, so that the verb after it must be
-    in the singular.
+    """Returns whether a quantity such as '1 s' is exactly 1, so that the words about it are
+    singular.
     """
     return text.partition(" ")[0] == "1"
 

@@ -39,8 +39,8 @@ def run_metrics(
     ping_rtt_s: the RTTs of pings before the traffic
     measurement: None for a run that was imported
 
-    If the test has cross traffic, the run's own metrics and the shares leave it out; only
-    `utilisation` includes it. A source of short flows (http or a workload) is a group, too, and has
+    If the test has cross traffic, it is left out of the shares and of the metrics of the whole run,
+    except for `utilisation`. A source of short flows (http or a workload) is a group, too, and has
     `completions`. If no probe sampled the sockets, retransmissions and RTTs are those that iperf3
     reports.
     """
@@ -153,8 +153,8 @@ def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _goodput_bps(run: Run, tables: RunTables, flows: pl.DataFrame) -> float:
-    """Returns the sum of the goodputs of `flows` in bit/s, averaged over the whole measured time,
-    although a flow may have been active only in a part of it.
+    """Returns the sum of the goodputs of `flows` in bit/s. They are averaged over the whole
+    measured time, even if a flow was active only in a part of it.
 
     flows: as returned by _rates()
     """
@@ -272,7 +272,7 @@ def _mean_rate_bps(run: Run) -> float:
 
 
 def _tested(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows of all groups except those of cross traffic."""
+    """Returns the rows of the test's groups; those of cross traffic are left out."""
     return (
         rows.filter(~pl.col("group").is_in(sorted(run.cross_groups))) if run.cross_groups else rows
     )
@@ -355,7 +355,7 @@ def _group(run: Run, name: str, flows: pl.DataFrame, samples: pl.DataFrame) -> G
     """Returns the metrics of a group of flows, over the time from the beginning of its first flow
     to the end of its last one. run_metrics() adds the shares and the start-up.
 
-    flows: those of the group, as returned by _rates()
+    flows: the group's flows, as returned by _rates()
     samples: RTT samples of the group, as returned by path_metrics.rtt_samples()
     """
     active = ActiveTime.of(flows)

@@ -204,8 +204,8 @@ class RunTables:
 
     @property
     def policer(self) -> pl.DataFrame:
-        """Returns the samples of clsact at the emulated bottleneck, whose counters are those of its
-        policer.
+        """Returns the samples of the clsact qdisc at the emulated bottleneck, which holds the
+        policer: its counters are the policer's.
         """
         queues = self.series.queues
         if queues.is_empty():
@@ -618,7 +618,9 @@ def _command_flows(
 
 
 def _read_iperf3_test(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _TestTables:
-    """Reads the JSON of both ends of one iperf3 test. `generators` is the folder of these files."""
+    """Reads the tables of one iperf3 test from the JSON of both ends. `generators` is the folder of
+    these files.
+    """
     client = load_json(generators / run_files.iperf3_client(source.label))
     server = load_json(generators / run_files.iperf3_server(source.label))
     traffic = run.traffic.of_source(source)
@@ -723,8 +725,9 @@ def as_archived(finished: FinishedRun, folder: Path) -> Run:
 def _read_between_hosts(
     run: Run, path: HostPath, folder: Path, measurement: Measurement
 ) -> RunTables:
-    """Reads the tables of a run between hosts. Flows are those that iperf3 reports, or pScheduler
-    if no host is visible to ccmix; otherwise the connections of the sampled sockets.
+    """Reads the tables of a run between hosts. The flows are those that iperf3 reports. Without
+    iperf3's report, they are the connections of the sampled sockets, or if ccmix has no shell on
+    the hosts, the flows that pScheduler reports.
 
     Sockets that existed before the run do not count, unless a command runs on from run to run.
     """

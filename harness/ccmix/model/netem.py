@@ -21,8 +21,10 @@ def gemodel_parameters(given: Sequence[float]) -> tuple[float, float, float, flo
 
 
 def mean_loss(model: str, parameters: Sequence[float]) -> float:
-    """Returns the share of all packets that a loss model loses in the long run. `model` and
-    `parameters` are those of Loss.
+    """Returns the share of all packets that a loss model loses in the long run.
+
+    `model` is 'random' or 'gemodel'. `parameters` are fractions: the loss of 'random', or one to
+    four parameters of 'gemodel' (see gemodel_parameters()).
     """
     if model == "random":
         return parameters[0]

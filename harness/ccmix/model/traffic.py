@@ -300,7 +300,7 @@ class Traffic:
 
     @property
     def steps(self) -> PathSource | None:
-        """The steps that measure the path, in a run that measures its path; otherwise None."""
+        """The source whose steps measure the path; None if the run does not measure its path."""
         return next((source for source in self.sources if isinstance(source, PathSource)), None)
 
     @property

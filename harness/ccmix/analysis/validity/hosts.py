@@ -227,8 +227,8 @@ def _flow_limit_drops(tables: RunTables, place: str) -> int:
 
 
 def _netstat(text: str, counter: str) -> int:
-    """Returns a TcpExt counter from the text of /proc/net/netstat, which has a line of names and
-    one of values.
+    """Returns a counter of TcpExt from the text of /proc/net/netstat, where one line has the names
+    of the counters, and the next one their values.
     """
     lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
     return int(dict(zip(*lines, strict=True))[counter])

@@ -202,8 +202,8 @@ def options_of_buffer(topology: Topology) -> dict[str, Value]:
 def _expected(
     queue: Queue, packet_bytes: int, buffer_options: Mapping[str, Value]
 ) -> dict[str, Value]:
-    """Returns all options that tc should report for a queue: the kernel's defaults, replaced by
-    those of the buffer and by the configured ones.
+    """Returns all options that tc should report for a queue: the kernel's defaults, replaced by the
+    options that follow from the buffer, and by the configured ones.
     """
     expected = dict(_DEFAULTS.get(queue.kind, {}))
     if queue.kind in ("fq_codel", "fq_pie", "sfq", "hhf"):

@@ -390,8 +390,8 @@ def lost_handshakes_s(losses: Sequence[Loss], streams: int) -> float:
 
 
 def _bottleneck_dropped_before(observed: Observed, seconds: float) -> bool:
-    """Returns whether the bottleneck dropped any packet in the first `seconds` of the traffic: it
-    may have been one of a handshake.
+    """Returns whether the bottleneck dropped any packet in the first `seconds` of the traffic,
+    which may have been a packet of a handshake.
     """
     drops_at_start = root_qdisc(observed.measurement.before.qdiscs[BOTTLENECK]).drops
     offset_s = (observed.measurement.began_s or 0.0) - observed.tables.began_s
@@ -535,8 +535,8 @@ def rtt_probe(observed: Observed) -> Problems:
 
 
 def negotiated_ecn(observed: Observed) -> Problems:
-    """Checks whether the sockets negotiated ECN as configured. A CCA such as DCTCP asks for it in
-    any case.
+    """Checks whether the sockets negotiated ECN as configured. Sockets with DCTCP are left out,
+    because this CCA always asks for ECN.
     """
     sockets = observed.tables.sockets
     if not isinstance(observed.run.path, Topology) or "ecn" not in sockets.columns:
