@@ -271,9 +271,9 @@ def _first_reason(finished: FinishedRun) -> str:
 
 
 def place_of(finished: FinishedRun) -> SharedPlace:
-    """Returns what a run shares with the runs it may be compared with: its destination, swept
-    values, path and traffic, without the CCAs of the studied traffic. Cross traffic counts as a
-    part of the path, so its CCAs are kept.
+    """Returns the properties that a run shares with the runs it may be compared with: its
+    destination, swept values, path and traffic, without the CCAs of the studied traffic. Cross
+    traffic counts as a part of the path, so its CCAs are kept.
     """
     run = finished.run
     condition = tuple(item for item in run.condition.items() if item[0] != CCA)
@@ -421,8 +421,8 @@ def _compare_share(
 
 
 def _index_to_report(names: Sequence[tuple[str, int]]) -> int:
-    """Returns which of two competing groups, given as pairs (name, streams), to report: 0 or 1, the
-    index of the group that is not cubic (FIRST_BASELINE).
+    """Returns the index (0 or 1) of the group to report, of two competing groups given as pairs
+    (name, streams): the group that is not cubic (FIRST_BASELINE).
     """
     return 0 if names[1][0] == FIRST_BASELINE else 1
 
