@@ -183,7 +183,7 @@ def meaning_of(finished: FinishedRun) -> str:
     if finished.verdict.status == "unknown" or not limits:
         return "unknown"
     caused_by_host = (
-        finding.kind in REMEDIES and ", configured " not in finding.detail for finding in limits
+        finding.kind in REMEDIES and ", configured" not in finding.detail for finding in limits
     )
     return "lower bound" if all(caused_by_host) else "not as configured"
 

@@ -324,8 +324,8 @@ def mtu(observed: Observed) -> Problems:
         for name, mtu_bytes in list(wrong.items())[:1]:
             yield (
                 "path",
-                f"the MTU of {len(wrong)} devices, such as {name}, was {mtu_bytes}, configured "
-                f"is {configured}",
+                f"the MTU of {len(wrong)} devices, such as {name}, was {mtu_bytes}, "
+                f"configured: {configured}",
             )
 
 
@@ -447,8 +447,8 @@ def receiver_windows(observed: Observed) -> Problems:
             if actual != configured.split():
                 yield (
                     "receiver-window",
-                    f"tcp_rmem of {pair.sender.name}'s receiver was {' '.join(actual)}, configured "
-                    f"are {configured}",
+                    f"tcp_rmem of {pair.sender.name}'s receiver was {' '.join(actual)}, "
+                    f"configured: {configured}",
                 )
     for host, seen_bytes in (
         seen_windows(observed.tables).group_by("host").agg(pl.col("window_bytes").max()).rows()
@@ -581,8 +581,8 @@ def control(observed: Observed) -> Problems:
             if bool(states) != (topology.control == "beside"):
                 yield (
                     "path",
-                    f"{sender.name} had {'a' if states else 'no'} link beside the path, configured "
-                    f"is control = {topology.control}",
+                    f"{sender.name} had {'a' if states else 'no'} link beside the path, "
+                    f"configured: control = {topology.control}",
                 )
                 break
             for state in states:
@@ -590,8 +590,8 @@ def control(observed: Observed) -> Problems:
                 if differs(applied_s, delay_s, DELAY_STEP_S):
                     yield (
                         "rtt",
-                        f"{sender.name}: tc delays control by {format_time(applied_s)}, configured "
-                        f"are {format_time(delay_s)}",
+                        f"{sender.name}: tc delays control by {format_time(applied_s)}, "
+                        f"configured: {format_time(delay_s)}",
                     )
 
 
@@ -659,7 +659,7 @@ def changes(observed: Observed) -> Problems:
         if states and actual_changes != configured_changes:
             yield (
                 "changes",
-                f"{device} was changed {actual_changes} times, configured are {configured_changes}",
+                f"{device} was changed {actual_changes} times, configured: {configured_changes}",
             )
 
 
