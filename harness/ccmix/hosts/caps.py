@@ -26,28 +26,28 @@ class Cap:
 MESSAGE = Cap(
     "a message of the agent",
     LONGEST_MESSAGE,
-    "a part of an output has 66 kB; the longest other messages are the command lines of a host's "
-    "processes",
+    "a part of a command's output has up to 66 kB; the longest other message is the list of a "
+    "host's processes with their command lines",
 )
 LOGIN = Cap(
     "the output of a login before the agent's first message",
     100_000,
-    "a message of the day has some lines",
+    "a login prints at most some lines, such as a message of the day",
 )
 LOGIN_ERRORS = Cap(
     "the standard error of a connection",
     1_000_000,
-    "OpenSSH prints banners and warnings there; ccmix shows the last line",
+    "OpenSSH prints banners and warnings to it; ccmix shows the last line",
 )
 ANSWER = Cap(
     "the output of a command that ccmix reads at once",
     4_000_000,
-    "ss prints 700 bytes per connection: enough for 5,000 connections to one destination",
+    "ss prints 700 bytes per connection, so the limit allows 5,000 connections to one destination",
 )
 ANSWER_ERRORS = Cap(
     "the standard error of such a command",
     1_000_000,
-    "ccmix shows the last three lines",
+    "ccmix shows only the last three lines",
 )
 FILE = Cap(
     "a file that ccmix reads at once",
@@ -57,34 +57,35 @@ FILE = Cap(
 OUTPUT = Cap(
     "each output of a traffic source or of another command, in one run",
     16_000_000,
-    "the tables that ccmix makes of ccmix-sockmon's output take up to 10 times its size; long "
-    "runs may have more",
+    "the tables that ccmix makes of ccmix-sockmon's output take up to 10 times the size of this "
+    "output; the next row allows more for long runs",
 )
 OUTPUT_OF_INTERVAL = Cap(
-    "the same, for each interval of the run",
+    "in addition to the row above, for each interval of the run",
     500_000,
-    "ccmix-sockmon writes 300 bytes per socket: enough for 1,700 sockets",
+    "ccmix-sockmon writes 300 bytes per socket, so the limit allows 1,700 sockets",
 )
 PROCESSORS = Cap(
     "the samples of /proc/stat in one run, if ccmix-sockmon doesn't start",
     4_000_000,
-    "the table of processors that ccmix makes of them takes up to 20 times their size",
+    "the table of processors that ccmix makes of these samples takes up to 20 times their size",
 )
 PROCESSORS_OF_INTERVAL = Cap(
-    "the same, for each interval of the run",
+    "in addition to the row above, for each interval of the run",
     100_000,
-    "/proc/stat has up to 100 bytes per processor, and 2 per interrupt",
+    "/proc/stat has up to 100 bytes per processor, and 2 bytes per interrupt",
 )
 KEPT_OUTPUT = Cap(
     "each output of a command that lasts for an entry",
     1_000_000_000,
-    "it goes to a file of the campaign, and the number of runs is not known in advance",
+    "ccmix writes the output to a file of the campaign, and does not know in advance how many runs "
+    "the command serves",
 )
 CAPTURE = Cap(
     "a compressed capture, beyond tcpdump-size",
     1_000_000,
-    "zstd makes data that can't be compressed a little longer: less than 1 % of tcpdump-size, "
-    "and this",
+    "zstd makes data that can't be compressed a little longer, so ccmix accepts tcpdump-size + 1 % "
+    "+ 1 MB",
 )
 RESULT = Cap(
     "a result of iperf3 or pScheduler",
@@ -92,14 +93,15 @@ RESULT = Cap(
     "ccmix reads the whole result into memory; the next row allows more for runs with many streams",
 )
 RESULT_OF_INTERVAL = Cap(
-    "the same, for each stream and interval of the run",
+    "in addition to the row above, for each stream and interval of the run",
     2_000,
-    "iperf3 writes 400 bytes; pScheduler repeats that for both ends, and adds its own result",
+    "iperf3 writes 400 bytes; pScheduler repeats these bytes for both ends, and adds its own "
+    "result",
 )
 REST_ANSWER = Cap(
     "another answer of pScheduler",
     4_000_000,
-    "a task and a list of runs have some kB; results have the cap above",
+    "a task or a list of runs has some kB; results have the limit above",
 )
 CAPS = (
     MESSAGE,
