@@ -53,8 +53,8 @@ def test_drawn_sizes_and_arrivals_are_those_asked_for(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "the last line is not 1"),
-        ("1000 0.5", "the last line is not 1"),
+        ("", "the last line must have the share 1"),
+        ("1000 0.5", "the last line must have the share 1"),
         ("1000", "line 1 is not BYTES SHARE"),
         ("1000 0.5\nx 1", "line 2 is not BYTES SHARE"),
         ("0 0.5\n1 1", "line 1: sizes are at least 1"),

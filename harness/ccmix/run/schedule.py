@@ -85,9 +85,9 @@ class Budget:
         if sent_so_far < most_bytes and sent_so_far + expected_bytes <= most_bytes:
             return None
         return (
-            f"rate-budget: {format_bytes(sent_so_far)} were sent in the period and a run sends "
-            f"{format_bytes(expected_bytes)}: "
-            f"together more than {format_bytes(most_bytes)}"
+            f"rate-budget: {format_bytes(sent_so_far)} were sent in the period, and a run is "
+            f"expected to send {format_bytes(expected_bytes)}: "
+            f"together more than the budget of {format_bytes(most_bytes)}"
         )
 
     def cap_bytes(self, run: Run, now_s: float) -> int | None:
