@@ -16,7 +16,7 @@ from ccmix.analysis.comparison import MARGIN
 from ccmix.compare.groups import WHOLE
 from support.commands import Ccmix
 
-pytestmark = [pytest.mark.lab, pytest.mark.namespaces, pytest.mark.deep, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.namespaces, pytest.mark.long, pytest.mark.timeout(600)]
 
 RATE_BPS, BUFFER_BYTES = 20e6, 60_000
 NAMES = ("near", "router", "far")
