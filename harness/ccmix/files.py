@@ -204,9 +204,11 @@ def _is_same_file(file: Path, opened_status: os.stat_result) -> bool:
 
 
 def write_whole(file: Path, text: str, *, sync: bool = True) -> None:
-    """Writes a text into a file, completely or not at all, as replacing() does.
+    """Writes a text into a file, completely or not at all: into a temporary file, which then
+    replaces `file`. With `sync`, the text is on the disk at the end.
 
-    Raises ArchiveError and OSError.
+    Raises OSError, and ArchiveError if `file` is something other than a file or link, or if another
+    process begins to write it at the same time.
     """
     with replacing(file, sync=sync) as out:
         out.write(text.encode())

@@ -67,7 +67,8 @@ class PackedPart:
 
 @functools.cache
 def parts() -> tuple[PackedPart, ...]:
-    """Returns the parts that the package's manifest lists; () in a clone, which has no manifest.
+    """Returns the parts (archives of programs, such as the lab's kernel) that the package's
+    manifest lists. In a clone, which has no manifest, there are none: ().
 
     Raises PayloadError if the manifest can't be read.
     """

@@ -111,8 +111,8 @@ def _parse_message(line: bytes) -> ControllerMessage:
 
 
 def _limit_reply(message: AgentMessage | CommandMessage) -> AgentMessage | CommandMessage:
-    """Returns the message, but an error in its place if it is a reply that is longer than the
-    controller accepts.
+    """Returns the message. If the message is a reply that is too long for the controller, returns
+    an error reply to the same request instead.
     """
     if "reply" in message and len(json.dumps(message)) >= LONGEST_MESSAGE:
         error = f"its answer is longer than {LONGEST_MESSAGE} bytes"

@@ -284,9 +284,10 @@ def remove_begun(folder: Path, pattern: str) -> None:
 
 
 def is_of_this_boot(lines: Sequence[JournalLine]) -> bool:
-    """Returns whether a journal may have been written since the last boot. An older journal has
-    nothing to undo, because the boot has undone all changes. If a journal lacks its first line,
-    which has the boot id, it may be new.
+    """Returns whether a journal was written since the last boot, by the boot id in its first line.
+    An older journal has nothing to undo, because the boot has undone all changes.
+
+    Also returns True if the journal has no readable lines: its age is then unknown.
     """
     return not lines or lines[0].get("boot_id") == boot_id()
 
@@ -426,11 +427,11 @@ def _is_journal_line(line: object) -> TypeGuard[JournalLine]:
     """
     if not isinstance(line, dict):
         return False
-    if "boot_id" in line:
+    if "boot_id" in line:  # a head
         return True
     if not isinstance(line.get("number"), int):
         return False
-    if not {"what", "undo"} & line.keys():
+    if not {"what", "undo"} & line.keys():  # a note, which has neither key of a change
         return True
     undo = line.get("undo")
     return (

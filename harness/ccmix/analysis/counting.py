@@ -151,10 +151,11 @@ class NotValid:
 
 
 def not_valid(runs: Iterable[tuple[FinishedRun, float]]) -> tuple[NotValid, ...]:
-    """Summarises the runs that are not valid: one summary for each meaning of their goodput (a key
-    of MEANINGS).
+    """Summarises the runs that do not count in results. Their goodputs differ in what they say
+    about the path: for example, the goodput is a 'lower bound' if a host limited the run. MEANINGS
+    lists these meanings; there is one summary for each meaning that a run has.
 
-    runs: each run with its goodput in bit/s; valid ones are ignored
+    runs: each run with its goodput in bit/s; runs that count are ignored
     """
     by_meaning: dict[str, list[tuple[FinishedRun, float]]] = {meaning: [] for meaning in MEANINGS}
     for finished, run_bps in runs:
@@ -189,8 +190,9 @@ def meaning_of(finished: FinishedRun) -> str:
 
 
 def _limiting_kinds(runs: Iterable[FinishedRun]) -> tuple[str, ...]:
-    """Returns the kinds of findings that make these runs invalid: first 'cpu', which may cause the
-    others, then the others by how many runs have them.
+    """Returns the kinds of findings that make these runs invalid, such as 'rate'. 'cpu' is first,
+    because a busy processor may cause the other findings. The others follow, the most frequent
+    first. A kind counts once per run, even if the run has several findings of this kind.
     """
     kinds_of_runs = (dict.fromkeys(finding.kind for finding in run.verdict.reasons) for run in runs)
     run_counts = Counter(itertools.chain.from_iterable(kinds_of_runs))

@@ -214,12 +214,16 @@ def _fairness(compared: pl.DataFrame) -> tuple[float | None, float | None]:
 
 
 def _fair_share(tested: pl.DataFrame, compared: pl.DataFrame, group: pl.DataFrame) -> float | None:
-    """Returns the share that a group would get if all flows got the same: the number of its flows
-    divided by the number of all flows of the test. Returns None if a flow is UDP, or if the flows
-    never send all at once, so that there are no shares.
+    """Returns the share that a group would get if all flows got the same: the number of the group's
+    flows divided by the number of all flows of the test. All connections of a source of short
+    flows, or of a command, count as one flow.
 
-    tested, compared: all flows of the test, without and with their shares
-    group: those of `compared` that belong to the group
+    Returns None if the group has no flows, if any flow is UDP, or if the share of any flow is not
+    known, for example because there is no time in which all flows send.
+
+    tested: all flows of the test
+    compared: the same flows with the column share, as returned by _with_shares()
+    group: the rows of `compared` that belong to the group
     """
     if not tested["tcp"].all() or compared["share"].null_count() or group.is_empty():
         return None

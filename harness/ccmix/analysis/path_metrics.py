@@ -193,10 +193,12 @@ def mean_rate_bps(run: Run, begin_s: float, end_s: float) -> float:
 
 
 def netem_loss(run: Run, measurement: Measurement | None) -> float | None:
-    """Returns the fraction of packets that netem dropped in the data direction during the traffic,
-    by its own counters. It should be close to the configured random loss.
+    """Returns the fraction of the data packets that netem dropped during the traffic, which should
+    be close to the configured random loss. The numbers come from netem's counters on the devices
+    that delay data; the names of these devices begin with 'data-delay'.
 
-    Returns None if there is no netem, or if it counts several segments as one packet (offloads).
+    Returns None if there is no netem, or if offloads are on: netem then counts several segments as
+    one packet.
     """
     if measurement is None:
         return None

@@ -162,8 +162,9 @@ def _http_amounts(run: Run, source: HttpSource, seconds: float) -> _RecordedAmou
 
 
 def _request_s(run: Run, source: HttpSource) -> float:
-    """Returns how long an http request takes, assuming that only the parallel clients of its source
-    use the bottleneck.
+    """Returns how long an http request takes. Assumes that only the source's parallel clients use
+    the bottleneck, so that each gets an equal share of the rate. The bytes of a request then take
+    parallel * size / rate, in addition to the round trips of a short flow (_empty_flow_s).
     """
     return (
         _empty_flow_s(run, source) + source.parallel * source.size_bytes * 8 / run.topology.rate_bps

@@ -201,9 +201,9 @@ def _gain_tables(runs: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
 def _gains_over_baseline(
     means: pl.DataFrame, where: list[str]
 ) -> Iterator[tuple[tuple[str, str], pl.DataFrame]]:
-    """Yields for each CCA its pair with the baseline (CUBIC, or the first CCA if CUBIC is missing),
-    and a table of its goodput gains. The table has the columns `where`, which identify a cell, and
-    value (1.0 is 100%).
+    """Yields for each CCA other than the baseline: the pair (CCA, baseline), and a table of the
+    CCA's goodput gains over the baseline. The baseline is CUBIC, or the first CCA if CUBIC is
+    missing. The table has the columns `where`, which identify a cell, and value (1.0 is 100%).
 
     means: a row per CCA and cell: cca, the columns `where`, goodput_bps
     """

@@ -153,7 +153,9 @@ def _program_version(name: str, description: str) -> ProgramVersion:
 
 
 def _printed_version(file: Path) -> str | None:
-    """Returns the first line that the program prints for --version; None if it prints nothing."""
+    """Returns the first line that the program prints for --version. Returns None if the program
+    prints nothing, fails, or takes longer than PRINTS_WITHIN_S.
+    """
     try:
         done = subprocess.run(
             [file, "--version"],

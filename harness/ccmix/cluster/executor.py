@@ -218,7 +218,12 @@ class SchedulerConnection:
         self._waits_for_worker = not known
 
     def _refusal(self, address: str, worker: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
-        """Returns why a worker may not make runs. `worker` is the scheduler's description of it."""
+        """Returns why a worker may not make runs.
+
+        `worker` is the scheduler's description of the worker. ABOUT is its key for the information
+        that ccmix has added, with the version or hash of each part that results depend on. A worker
+        that was started without PRELOAD, or by an older ccmix, lacks this key.
+        """
         if ABOUT in worker and (differing := differences(self.needed, worker[ABOUT]["parts"])):
             return (
                 f"worker {address} is refused, because its results could differ: it has {differing}"

@@ -174,8 +174,8 @@ def markdown(compared: Compared) -> str:
 def html_page(compared: Compared, name_a: str, name_b: str, *charts: str) -> str:
     """Returns the comparison as an HTML page.
 
-    `charts` are SVG texts: that of the ranges, only if there are any, and then that of the
-    conditions.
+    `charts` are SVG texts, in this order: the chart of the ranges, if `compared` has any ranges,
+    and the chart of the conditions, if there is one.
     """
     remaining = list(charts)
     ranges = (

@@ -34,8 +34,9 @@ NONE = "–"
 
 
 def lines(ranges: Sequence[ComparedRange]) -> list[tuple[str, ...]]:
-    """Returns the rows of a table with the columns HEADINGS, for each condition, group and
-    metric.
+    """Returns the rows of the table of ranges, with the columns HEADINGS. There is a row for each
+    condition of A, and in it for each metric of a group (or of the whole run) that was tested
+    against the range of B.
     """
     return [_metric_row(compared, tested) for compared in ranges for tested in compared.tested]
 

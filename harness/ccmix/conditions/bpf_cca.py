@@ -194,9 +194,10 @@ def check_allowing(host: str, as_root: Callable[[Sequence[str]], str]) -> None:
 
 
 def cca_with(host: RealHost, parameter: ModuleParameter) -> str | None:
-    """Returns ccmix's CCA to which a module parameter belongs, if a BPF program must provide it,
-    because the host has no kernel module with this parameter. None if the host has such a module,
-    or if no CCA of ccmix has this parameter.
+    """Finds the CCA of ccmix whose BPF program must be loaded for a host to have a parameter.
+
+    Returns None if the host has a kernel module with this parameter, which needs no BPF program, or
+    if ccmix has no CCA for the parameter's module.
     """
     cca = MODULES.get(parameter.module)
     return cca if cca and not _can_read(host, f"{FOLDER}/{parameter.path}") else None

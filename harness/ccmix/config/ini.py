@@ -170,8 +170,10 @@ class _Parser(configparser.ConfigParser):
                 yield line
 
     def number(self, counted: int) -> int:
-        """Returns the line number in the file of the n-th line that configparser got from
-        counted().
+        """Translates a line number of configparser into a line number of the file. The two differ
+        because configparser reads the lines that counted() yields, which has left out the comments.
+
+        counted: the line's number among the yielded lines; the first one has number 1
         """
         return self._numbers[counted - 1]
 

@@ -503,8 +503,9 @@ def _check_ack_bottleneck(path: Topology) -> None:
 
 
 def check_pacing(path: Topology, traffic: Traffic) -> None:
-    """Checks that each sender that the key pacing limits has the queue discipline fq, which paces,
-    and no second limit of a flow's rate. Raises Contradiction.
+    """Checks each sender whose flows the key `pacing` limits. Its queue discipline must be fq with
+    pacing on, because fq does the pacing. fq must not have a `maxrate`, which would be a second
+    limit of a flow's rate. Raises Contradiction.
     """
     for sender in path.senders:
         if not traffic.paces(sender.name):

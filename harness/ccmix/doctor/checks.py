@@ -448,11 +448,14 @@ class HostChecks:
                 report.check("irqbalance", partial(resources.look_at_irqbalance, host, nic))
 
     def _check_programs(self, host: Host) -> None:
-        """Checks that the programs that runs start on this host are installed and new enough.
+        """Checks that all programs needed on this host are installed and new enough.
 
-        The programs in the entries' own shell commands are checked, too.
+        The planned runs start these programs themselves or in the shell commands of their entries.
+        If the doctor has no INI file, there are no planned runs: only TOPOLOGY_TOOLS are checked,
+        and a missing program is not a failure. check_controller() checks PATCHED_IPERF3.
         """
         needs = self._needs
+        # for each program, the part of the configuration that needs it
         used_by = {name: use for name, use in needs.tools.items() if name != PATCHED_IPERF3}
         if self._in_namespaces:
             used_by |= dict.fromkeys(TOPOLOGY_TOOLS, "a topology without --lab")

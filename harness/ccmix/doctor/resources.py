@@ -347,8 +347,11 @@ def read_programs(host: Host, names: Iterable[str]) -> list[Program]:
 def programs_of(output: str, names: Sequence[str]) -> list[Program]:
     """Reads paths and versions of programs from the output of the shell program _WHERE.
 
-    `names` are the programs that it has looked for, in this order. Raises ValueError if the output
-    does not have a line for each of them.
+    The output has a line for each program: name, path and version, separated by tabs. The version
+    is the first line that the program prints, so it may contain more tabs.
+
+    `names` are the programs that _WHERE has looked for, in this order. Raises ValueError if the
+    output does not have a line for each of these programs.
     """
     lines = [row.split("\t") for row in output.splitlines()]
     if [row[0] for row in lines] != list(names) or any(len(row) < 3 for row in lines):

@@ -44,11 +44,12 @@ def may_queue_s(command: str) -> float:
 
 def prints_a_result(command: str) -> bool:
     """Returns whether a shell line has a `pscheduler` command that prints its result as JSON to the
-    standard output, and not into a file. If the output of such a line is empty, there was no
+    standard output, and not into a file. If such a line has printed nothing, the test had no
     result.
     """
     for _, words in _simple_commands(command):
         program, arguments = _program(words)
+        # pairs that may be an option and its value: '--format json' and '--format=json'
         formats = [
             *itertools.pairwise(arguments),
             *(tuple(word.split("=", 1)) for word in arguments),

@@ -72,8 +72,10 @@ class AgentProcess:
     def __init__(
         self, host: "AgentHost", number: int, argv: Sequence[str], stdout: Output, stderr: Output
     ) -> None:
-        """Takes the number by which the agent's messages name the command `argv`, and the files for
-        its outputs. Starts nothing: AgentHost asks the agent to start the command.
+        """Only stores its arguments; AgentHost asks the agent to start the command.
+
+        number: identifies the command `argv` in the messages to and from the agent
+        stdout, stderr: the files for the command's outputs
         """
         self._host = host
         self._number = number
@@ -81,7 +83,7 @@ class AgentProcess:
         self._outputs = {"stdout": stdout, "stderr": stderr}
         self._status: int | None = None
         self._failed: str | None = (
-            None  # why it could not be started, or its outputs not be written
+            None  # why it could not be started, or why its outputs could not be written
         )
         self._is_gone = False  # no process of it is left
         self._unended: list[int] = []  # processes that could not be ended

@@ -20,6 +20,7 @@ class CommandError(Failure):
         self.host = host
         self.argv = tuple(argv)
         self.reason = reason
+        # split() and join() put a command with line breaks into one line
         command = [" ".join(" ".join(argv).split())] if argv else []
         super().__init__(": ".join([host, *command, shortened(reason)]))
 

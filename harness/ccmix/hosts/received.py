@@ -86,8 +86,9 @@ def _is_list_of(check: Check) -> Check:
 
 
 def _is_change(value: object) -> bool:
-    """Returns whether the value is a pair: the description of a change of the host, and the reason
-    why it was not undone, or None.
+    """Returns whether the value describes a change of the host that the agent was to undo. It is a
+    list of two items: the change's description; and the reason why the change could not be undone,
+    or None if it was undone.
     """
     return (
         isinstance(value, list)

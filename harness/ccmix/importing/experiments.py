@@ -331,8 +331,10 @@ def _with_simultaneous_tests(
 def _test_name(reference: _TimedRun, test: _TimedRun) -> str:
     """Names a test that ran at the same time as the test `reference`: 'cubic,bbr:8 to dtn2 +5s'.
 
-    The name has the CCAs, the number of streams, the destination if `reference` has another one,
-    and how many seconds later than `reference` the test began, if more than TOGETHER_S.
+    The name has the CCAs ('udp' for a UDP test) and the number of streams. If the two tests have
+    different destinations, the name also has the destination of `test`. If they began more than
+    TOGETHER_S apart, the name says how many seconds `test` began after `reference` (+5s) or before
+    `reference` (-5s).
     """
     ccas = ",".join(
         dict.fromkeys(

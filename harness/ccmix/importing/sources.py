@@ -240,8 +240,10 @@ def listing(paths: Sequence[Path], kind: str | None) -> Listing:
 
 
 def _files_in_folder(top: Path, kind: str | None) -> Iterator[ForeignFile | LeftOut]:
-    """Yields the files below a folder in order, and the reason for each that can't be imported. A
-    job's folder of the ESnet harness is one item.
+    """Yields the files below a folder in order, and for a file that can't be imported the reason. A
+    job's folder of the ESnet harness is one item, without its files; its subfolders are searched.
+
+    kind: the format of all files, if the user has named it; None: each file's content shows it
     """
     for name, folders, files in os.walk(top):
         folders.sort()
@@ -383,7 +385,8 @@ class NamePattern:
 
 def name_pattern(text: str) -> NamePattern:
     """Turns the text of --name-pattern, such as '{rate}_{rtt}_{iteration}_{cca}.json', into a
-    pattern. Raises SourceError if it is wrong.
+    pattern. A field named IGNORED matches any text, which is not kept. Raises SourceError if the
+    text is not a valid pattern.
     """
 
     def error(reason: str) -> SourceError:
@@ -412,6 +415,7 @@ def name_pattern(text: str) -> NamePattern:
     expression = re.escape(literals[0])
     for name, literal in zip(names, literals[1:], strict=True):
         expression += ("[^/]+?" if name == IGNORED else "([^/]+?)") + re.escape(literal)
+    # The pattern describes as many of the last parts of a path as it has parts itself
     return NamePattern(text, re.compile(expression), kept_names, text.count("/") + 1)
 
 

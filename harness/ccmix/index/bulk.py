@@ -239,9 +239,12 @@ def chosen(run: Run, entries: Sequence[str]) -> bool:
 
 
 def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[BulkDocuments]:
-    """Yields all documents of a run, in the form of a bulk request; `owner` is the run's id.
+    """Yields all documents of a run, in the form of a bulk request.
 
-    Raises ArchiveError at the end if a part of the run can't be read.
+    If a part of the run (the summaries or the samples) can't be read, the documents of the other
+    part are yielded, and ArchiveError is raised at the end.
+
+    owner: the run's id, by which all of its documents can be found
     """
     unread: list[str] = []
     summaries = document_lines(owner, run_documents(campaign, result))

@@ -265,7 +265,9 @@ def field_table() -> str:
 
 
 def main() -> None:
-    """Writes the templates and the table of fields into the repository, the working folder."""
+    """Writes the index templates of Elasticsearch, and the documentation's table of fields, into
+    the repository. The working folder must be the top folder of the repository.
+    """
     for name, content in template_files().items():
         file = TEMPLATES / name
         file.parent.mkdir(parents=True, exist_ok=True)

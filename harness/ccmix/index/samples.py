@@ -143,7 +143,9 @@ def _flow_cca(finished: FinishedRun) -> pl.Expr:
 
 
 def _interval_columns(finished: FinishedRun, host: pl.Expr) -> Columns:
-    """Returns the fields of iperf3's intervals; `host` gives the sender's name to show."""
+    """Returns the fields of the documents that describe iperf3's intervals. The expression `host`
+    gives the name that the documents have for the sender of a row.
+    """
     return {
         "ccmix.group.name": pl.col("group"),
         "ccmix.cca": _flow_cca(finished),

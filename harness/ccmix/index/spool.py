@@ -67,7 +67,9 @@ class Spool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Releases the subfolder for other processes, and removes it if it is empty."""
+        """Removes the spool's subfolder if no item is left in it, and then closes the lock, so that
+        another process may take over the subfolder and its items.
+        """
         if not self._files():
             with contextlib.suppress(OSError):
                 (self._folder / "lock").unlink()

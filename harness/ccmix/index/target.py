@@ -234,8 +234,9 @@ def _start_sender(
 ) -> _SenderProcess:
     """Starts the process that sends entries of a campaign to one URL: `ccmix index --follow`.
 
-    Its messages go to the file `stderr`. A value of PATIENCE in the user's environment wins over
-    PATIENCE_S.
+    The process writes its messages to the file `stderr`. After the last run, it waits up to
+    PATIENCE_S for a server that accepts nothing. If the user has set another time in the
+    environment variable that PATIENCE names, that time is used instead.
     """
     only = [word for entry in entries for word in ("--only", entry)]
     command = ("index", outdir, "--url", url, *only, "--follow")

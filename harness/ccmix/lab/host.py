@@ -103,9 +103,11 @@ def locked_folder(parent: Path, what: str) -> Iterator[Path]:
 
 
 def launch_parent() -> Path:
-    """Returns the folder in which launch folders are made: the temporary folder, or one in memory
-    if that is mounted noexec, because the guest executes a script there. Raises GuestError("start")
-    if none is suitable.
+    """Returns the folder in which launch folders are made. A launch folder has the files with which
+    a guest starts, among them a script that the guest executes.
+
+    Returns the first of three folders that is writable and not mounted noexec: the temporary
+    folder, /dev/shm (in memory) and the cache folder. Raises GuestError("start") if none is.
     """
     folders = (_temporary_folder(), Path("/dev/shm"), cache_folder())
     for folder in folders:
@@ -154,7 +156,8 @@ def _copy_init(folder: Path) -> None:
 
 def _init_script(argv: Sequence[str], environment: Mapping[str, str]) -> str:
     """Returns the shell lines by which lab/init gets the command and its environment. Raises
-    GuestError("start") if a shell can't represent them.
+    GuestError("start") if the command is empty, or if a shell can't represent the command or the
+    environment.
     """
     if not argv:
         raise GuestError("start", "give the lab a command to run")

@@ -350,8 +350,11 @@ def _range(figure: Maps, row: MapRow, values: Sequence[float]) -> str:
 def paper_table(figure: PaperTable, data: FigureData) -> TableCells:
     """Returns a table in the layout of the paper. Each cell has the published number and the lab's:
     'published / lab'.
+
+    If a cell was measured only in part, it has a mark such as 'a'. The result maps the text of each
+    footnote, which says what was measured, to its mark.
     """
-    in_part: dict[str, str] = {}
+    in_part: dict[str, str] = {}  # mark by footnote; _cell() adds to it
     rows = [
         [*line.heads, *(_cell(line, column, data, in_part) for column in figure.columns)]
         for line in figure.lines

@@ -226,9 +226,14 @@ def _choices(value: object) -> list[object]:
 
 
 def _bound(table: Table, shared: _Shared, place: str) -> Bound:
-    """Reads a bound: limits of a number, from a TOML table. Its key `kind` says whether the number
-    is one of the runs or a ratio of two. Raises PaperError if the table has neither 'least' nor
-    'most'. `place` is the table's name in error messages.
+    """Reads a bound from a TOML table: a number of the runs, and its limits 'least' and 'most'.
+
+    The table's key `kind` says whether the number was measured ("number", the default) or is a
+    ratio ("ratio", "ratio of means"). The other keys describe the number. Raises PaperError if the
+    table has neither 'least' nor 'most'.
+
+    shared: has the entry that is used if the table names none
+    place: the table's name in error messages
     """
     kind = _known(KINDS, table.pop("kind", "number"), f"{place}.kind")
     limits = {key: table.pop(key) for key in ("least", "most") if key in table}

@@ -215,8 +215,12 @@ class _Scorer:
         )
 
     def tried_scores(self, cells: Sequence[CellPair]) -> Iterator[TriedScore]:
-        """Yields a score for the runs of each other setting that was tried, provided that it was
-        measured in all of the cells: a score over fewer cells could not be compared.
+        """Yields a score for each other setting that was tried, to explain why the lab's numbers
+        differ from the paper's. A setting is left out if its runs don't have all of the cells: its
+        score could not be compared.
+
+        Such a score has only the likeness: no cells measured in part, none missing, and neither the
+        trivial prediction nor the ceilings.
         """
         without_tries = replace(self, comparison=replace(self.comparison, tried=()))
         for tried in self.comparison.tried:

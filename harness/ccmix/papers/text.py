@@ -98,8 +98,9 @@ def _buffer(least: float, below: float) -> str:
 
 
 def _whose(number: RunNumber) -> str:
-    """Returns the words for the flows that a number is about: ' of bbr', ' of the flows of h1' or "
-    of bbr's flows of h1"; '' if it is about all flows.
+    """Returns the words for the flows that a number is about; '' if it is about all flows.
+
+    Examples: ' of bbr', ' of the flows of h1', " of bbr's flows of h1".
     """
     cca, host = number.cca, number.host
     if host is None:

@@ -139,7 +139,10 @@ class Connections:
 
     @property
     def shortened(self) -> tuple[str, ...]:
-        """Says which packets are not in the tables because of the conversion's limits."""
+        """Returns sentences on the packets that are not in the tables because of the conversion's
+        limits: the packets after the one at which a limit ended the conversion (`cut`), and the
+        packets of connections beyond the maximum number (`others`). Empty if the tables have all.
+        """
         reasons = [self.cut] if self.cut else []
         if self.others.packets:
             reasons.append(

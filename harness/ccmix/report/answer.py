@@ -84,7 +84,12 @@ class _PlaceNames:
         return phrases(_swept_settings(place), **self._path_or_destination(place))
 
     def _path_or_destination(self, place: SharedPlace) -> dict[str, str]:
-        """Returns the arguments of phrases() that name the path or the destination, if needed."""
+        """Returns the keyword arguments `path` and `dst` for phrases(), which writes the names.
+
+        `path` is the path's name if the campaign has several paths. `dst` is the destination if the
+        campaign has several and the path is real; on an emulated path, it is not named. A name that
+        is not needed is ''.
+        """
         emulated = isinstance(place.path, Topology)
         return {
             "path": place.name if self._several_paths else "",
@@ -194,9 +199,9 @@ def _by_standing(comparisons: Sequence[Comparison]) -> list[tuple[Standing, list
 
 
 def _standing_counts(comparisons: Sequence[Comparison]) -> str:
-    """Counts comparisons by the result of their test: 'undecided in 2, not tested in 4'.
+    """Counts comparisons by standing, the result of their test: 'undecided in 2, not tested in 4'.
 
-    If all have the same result, there is no number: 'undecided'.
+    If all comparisons have the same standing, there is no number: 'undecided'.
     """
     kinds = _by_standing(comparisons)
     return ", ".join(
@@ -301,8 +306,8 @@ def _effect_text(comparison: Comparison, with_p: bool = False) -> str:
 def _test_text(comparison: Comparison, with_p: bool) -> str:
     """Returns a clause on the test, such as 'not tested: 2 iterations'.
 
-    If the result is decided ('more', 'less', 'about'), it is '' unless `with_p` asks for the
-    p-value.
+    If `with_p` is given, the clause of a tested comparison includes the p-value. Without it, the
+    clause is '' if the standing (the test's result) is decided: 'more', 'less' or 'about'.
     """
     p_adjusted, standing = comparison.p_adjusted, comparison.standing
     iterations = format_count(comparison.result.blocks, "iteration")

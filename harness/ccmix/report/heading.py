@@ -124,7 +124,11 @@ class Origin:
 
     @property
     def config(self) -> str:
-        """Returns the name of the INI file."""
+        """Returns the name of the INI file to show in the commands that repeat the campaign.
+
+        For `ccmix demo`, it is the name of the demo's file. Otherwise it is the first word of the
+        recorded command line that ends with .ini, or campaign.ini if there is none.
+        """
         if self._of_demo:
             return "demo-quick.ini" if "--quick" in self._words else "demo.ini"
         return next(
@@ -296,8 +300,8 @@ def _three_digits(rtt_s: float) -> str:
 
 
 def _values_text(texts: Sequence[str]) -> str:
-    """Lists different values, 'a, b or c'; of more than MOST_VALUES, only the first and the
-    last.
+    """Lists the different values: 'a, b or c'. If there are more than MOST_VALUES, names only the
+    first and the last, with the number of values: 'a to f (6 values)'.
     """
     values = list(dict.fromkeys(texts))
     if len(values) > MOST_VALUES:

@@ -290,8 +290,9 @@ def refused(host: RealHost, command: Sequence[str]) -> bool:
 
 
 def _fallback_commands(role: str, watched: Watched) -> dict[str, Sequence[str]]:
-    """Returns the commands that sample a host which can't run ccmix-sockmon: ss for the source's
-    sockets, and a command that reads /proc/stat. They are given by the name of their output file.
+    """Returns the commands that sample a host which can't run ccmix-sockmon: ss for the sockets, if
+    the host is the source, and a command that reads /proc/stat. The keys are the names of the files
+    for the commands' outputs.
     """
     of_sockets = {"sockets": sockets.command_to(watched.addresses["src"])} if role == "src" else {}
     return {**of_sockets, f"processors-{role}": sampler.PROC_STAT}

@@ -112,9 +112,9 @@ class TrafficSources:
             generator.serve(started)
 
     def schedule(self) -> None:
-        """Decides when the traffic begins, and sets `began_s` to this time: as early as possible,
-        but late enough for the probes to start, and for the source that needs the most time to
-        connect.
+        """Decides when the traffic will begin, and sets `began_s` to this time: as early as
+        possible, but late enough for the probes to start, and for the source that needs the most
+        time to connect. The run's random phase (less than a tick of the kernel) is added.
         """
         lead_s = (
             max(generator.lead_s for *_, generator in self._sources)

@@ -84,10 +84,12 @@ def cannot_be_told(
 def best(estimates: Sequence[Estimate]) -> Estimate:
     """Joins the estimates of the same quantity from several runs into one.
 
-    If runs have a value, the result is the median of the values, with an interval that covers the
-    intervals of all of them, because the path may have changed between the runs. If no run has a
-    value, the result is the largest lower bound. A word, such as 'fifo', is taken from the first
-    run that has one.
+    If runs have a value, the result is the median of the values (the lower of the two middle ones
+    if their number is even). Its interval covers the intervals of all values, because the path may
+    have changed between the runs.
+
+    If no run has a value, the result is the first estimate that has a word, such as 'fifo'. If no
+    run has a word either, the result is the estimate with the largest lower bound.
     """
     with_value = [each for each in estimates if each.value is not None]
     if with_value:

@@ -272,8 +272,9 @@ def _read_if_there(file: Path) -> pl.DataFrame:
 
 
 def _sockets_of_flows(sockets: pl.DataFrame, host: str | None) -> pl.DataFrame:
-    """Returns the samples of the sending sockets of the run's flows while they were established,
-    with SOCKET_COLUMNS. With `host`, only the flows that this host sends are included.
+    """Selects samples of sockets: the socket sends, is established, and belongs to a flow of the
+    run (its group is known). The result has those of SOCKET_COLUMNS that were recorded. If `host`
+    is given, only samples of the flows that this host sends are selected.
     """
     if not sockets.width:
         return sockets

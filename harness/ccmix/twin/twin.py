@@ -298,10 +298,15 @@ def _finished_runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun,
 def _twin_of_path(
     name: str, sender: str, runs: Sequence[tuple[FinishedRun, PathRun]]
 ) -> Twin | None:
-    """Joins the estimates of all runs over one path into one Twin. If some runs measured the path
-    in steps, only these are used. If the runs have no series, as in an imported table, their
-    results are used. Returns None if no run shows anything of the path.
+    """Joins the estimates of all runs over one path into one Twin.
 
+    If some runs measured the path in steps (a test that has steps of its own, `type = path`), only
+    the estimates of these runs are joined. Other runs have an ordinary iperf3 test, which counts as
+    a single step. If no run has a step and all runs are imported, as from a table, the estimates
+    come from the results of the runs. Returns None if no run shows anything of the path.
+
+    name: the name that the twin gets
+    sender: the host that sends over the path; BETWEEN_HOSTS on a path between real hosts
     runs: each finished run with what it shows of the sender's path
     """
     usable = [each for _, each in runs if each.steps]
@@ -452,8 +457,10 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
 
 
 def _retransmitted_when_full(observed: PathRun) -> float | None:
-    """Returns the share of segments that TCP retransmitted in the step that fills the buffer,
-    without the first third, when slow start overshoots; None if the run does not have this step.
+    """Returns the share of segments that TCP retransmitted in the step that fills the buffer. If
+    there are several such steps, the first one in which segments were sent is used. The first third
+    of the step (START_SHARE) is left out, because slow start overshoots then. Returns None if the
+    run has no such step.
     """
     for step in observed.steps_of_kind(FILL):
         begin_s = step.begin_s + (step.end_s - step.begin_s) * START_SHARE

@@ -273,10 +273,11 @@ def _variance_of_losses(rows: pl.DataFrame, sent: int, lost: int) -> _LossVarian
 
 def _gilbert_correlation(dispersion: float, packets: float) -> float:
     """Returns the correlation between the losses of neighbouring packets in a Gilbert model (0:
-    losses are independent). It is found by bisection: the correlation for which _variance_ratio()
-    equals `dispersion`.
+    losses are independent). Bisection finds the correlation for which _variance_ratio(), the
+    dispersion in the model, equals `dispersion`.
 
-    dispersion: variance of the number of losses in an interval / variance of independent losses
+    dispersion: the variance of the number of losses in an interval, divided by the variance that
+        this number would have if losses were independent
     packets: mean number of packets in an interval
     """
     low, high = 0.0, 0.999

@@ -95,7 +95,7 @@ class AppliedDevice:
     @property
     def pacing_bps(self) -> float | None:
         """Returns the rate to which fq limits each flow (its maxrate, in bits/s); None if it has no
-        limit.
+        limit. If the device has several fq, returns the lowest of their rates.
         """
         maxrates = [qdisc.options.get("maxrate") for qdisc in self.qdiscs if qdisc.kind == "fq"]
         limits_bps = [

@@ -403,8 +403,10 @@ def clock_of(server: PschedulerServer) -> dict[str, Any]:
 
 
 def _clock_of_other(server: PschedulerServer, name: str) -> dict[str, Any]:
-    """Returns pScheduler's report on the clock of another participant, the host `name`, as
-    clock_of() does. If the name is not valid, the result only has `error`, the reason.
+    """Asks the pScheduler of the host `name`, another participant of the task, about its clock.
+
+    `server` is the pScheduler at which the task was posted. The result has the form that
+    clock_of() describes. If the name is not valid, the result only has `error`, the reason.
     """
     try:
         return clock_of(server.another(name))

@@ -191,7 +191,13 @@ class IdentityList(Generic[Identity]):
         self._layout = form.packed(declaration)
 
     def add(self, data: Bytes, offset: int, length: int) -> None:
-        """Reads an identity from its record. Raises ValueError unless it has the next number."""
+        """Reads an identity (the description of a socket, queue, counter or process) from its
+        record, and appends it to `known`. Raises ValueError unless the record has a possible length
+        and the identity has the next number.
+
+        offset, length: the position and the size in bytes of the whole record in `data`
+        """
+        # ccmix-sockmon pads each record to a multiple of 8 bytes
         if not self._layout.size <= length - RECORD.size < self._layout.size + 8:
             raise ValueError(
                 f"offset {offset}: an identity of type {self.kind} can't be {length} bytes long"
