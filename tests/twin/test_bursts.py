@@ -184,6 +184,14 @@ def test_what_a_policer_drops_of_a_train_says_nothing_of_a_queue() -> None:
     assert estimates["buffer"].unknown == "the policer drops before a queue is full"
 
 
+def test_cross_traffic_at_a_policer_is_not_told() -> None:
+    came = list(range(12))
+    seen = measured(Truth(rate_bps=RATE_BPS, buffer_bytes=5e3, cross_bps=10e6))
+    estimates = estimates_in(that_never_waits(with_bursts(seen, came, came, packet_s=PACKET_S / 4)))
+    assert estimates["policer's burst"].value is not None
+    assert estimates["cross traffic"].unknown.startswith("nothing waits at a policer")
+
+
 def test_a_queue_that_overload_keeps_shorter_than_a_train_does_is_managed() -> None:
     came = through_tail_drop(50)
     estimates = estimates_in(with_bursts(measured(Truth(buffer_bytes=40e3)), came, came))

@@ -400,9 +400,9 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     rate_estimates[CROSS] = widen_by_idle_bursts(
         rate_estimates[CROSS], rate_estimates[RATE], late_answers
     )
-    if policer_burst.value is not None and not rate_estimates[CROSS].value:
+    if policer_burst.value is not None:
         rate_estimates[CROSS] = cannot_be_told(
-            CROSS, "nothing waits at a policer, so cross traffic that reacts does not show"
+            CROSS, "nothing waits at a policer, so cross traffic does not show there"
         )
     # the buffer and the kind of the queue
     because = "the policer drops before a queue is full"
