@@ -11,7 +11,6 @@ namespaces take turns, once a round. Prints the nanoseconds of the hook that han
 small hook min_tso_segs shows, is subtracted.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -25,8 +24,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.cca_flows import linked, run, transfer
-from ccmix.tools import cache_folder, find
+from bench.cca_flows import linked, options_of_turns, run, transfer
+from ccmix.tools import cache_folder
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CCAS = {"bench_bbr": "bbr", "bbr2": "bbr2", "bbr3": "bbr3"}  # and the names in the table
@@ -170,16 +169,7 @@ def show(path: CostPath, costs: Mapping[str, Sequence[Cost]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=5, help="rounds in which each CCA has a turn (default: 5)"
-    )
-    parser.add_argument("--seconds", type=int, default=3, help="duration of a turn (default: 3)")
-    parser.add_argument("--loader", type=Path, help="another ccmix-cca than this checkout's")
-    options = parser.parse_args()
-    loader = options.loader or find("ccmix-cca", "CCMIX_CCA", "ccmix-cca")
+    options = options_of_turns(__doc__, seconds=3)
     print(
         f"{options.rounds} rounds; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} "
         "processors\n"
@@ -190,7 +180,7 @@ def main() -> None:
         counted(Path(folder)) as counts,
     ):
         for path in PATHS:
-            show(path, measured(counts, loader, path, options.rounds, options.seconds))
+            show(path, measured(counts, options.loader, path, options.rounds, options.seconds))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ times as long. Prints medians of the rounds: goodput with its minimum and maximu
 retransmitted segments, and the RTT that TCP measures.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -23,8 +22,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.cca_flows import ADDRESSES, RECEIVER, SENDER, linked, routed, run, transfer
-from ccmix.tools import find
+from bench.cca_flows import (
+    ADDRESSES,
+    RECEIVER,
+    SENDER,
+    linked,
+    options_of_turns,
+    routed,
+    run,
+    transfer,
+)
 
 LOADED = ("bbr2", "bbr3")
 CCAS = ("cubic", "bbr", *LOADED)
@@ -114,16 +121,8 @@ def rtt(flows: Sequence[Flow]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=5, help="rounds in which each CCA has a turn (default: 5)"
-    )
-    parser.add_argument("--seconds", type=int, default=4, help="duration of a turn (default: 4)")
-    parser.add_argument("--loader", type=Path, help="another ccmix-cca than this checkout's")
-    options = parser.parse_args()
-    with loaded(options.loader or find("ccmix-cca", "CCMIX_CCA", "ccmix-cca")):
+    options = options_of_turns(__doc__, seconds=4)
+    with loaded(options.loader):
         print(
             f"{options.rounds} rounds; Linux {os.uname().release}; load average "
             f"{os.getloadavg()[0]:.1f}\n"

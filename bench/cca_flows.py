@@ -2,14 +2,16 @@
 as BPF programs.
 """
 
+import argparse
 import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
-from ccmix.tools import find_iperf3
+from ccmix.tools import find, find_iperf3
 
 SENDER, ROUTER, RECEIVER = (f"ccmix-bench-{role}{os.getpid()}" for role in ("s", "x", "r"))
 ADDRESSES = {SENDER: "10.89.0.1", RECEIVER: "10.89.0.2"}
@@ -21,13 +23,17 @@ def run(*argv: str) -> None:
     subprocess.run(argv, check=True)
 
 
+def ip(line: str) -> None:
+    run("ip", *line.split())
+
+
 @contextmanager
 def namespaces(*names: str) -> Iterator[None]:
     with ExitStack() as stack:
         for name in names:
-            run("ip", "netns", "add", name)
-            stack.callback(run, "ip", "netns", "del", name)
-            run("ip", "-n", name, "link", "set", "lo", "up")
+            ip(f"netns add {name}")
+            stack.callback(ip, f"netns del {name}")
+            ip(f"-n {name} link set lo up")
         yield
 
 
@@ -36,26 +42,12 @@ def linked(*queue: str) -> Iterator[None]:
     """Makes the namespaces, with a veth between them. With a queue, a packet holds at most one
     segment.
     """
-    whole = ("gso_max_segs", "1") if queue else ()
+    whole = "gso_max_segs 1" if queue else ""
     with namespaces(*ADDRESSES):
-        run(
-            "ip",
-            "link",
-            "add",
-            "v",
-            "netns",
-            SENDER,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "v",
-            "netns",
-            RECEIVER,
-        )
+        ip(f"link add v netns {SENDER} type veth peer name v netns {RECEIVER}")
         for name, address in ADDRESSES.items():
-            run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "v")
-            run("ip", "-n", name, "link", "set", "v", "up", *whole)
+            ip(f"-n {name} addr add {address}/24 dev v")
+            ip(f"-n {name} link set v up {whole}")
         if queue:
             run("tc", "-n", SENDER, "qdisc", "add", "dev", "v", "root", *queue)
         yield
@@ -69,41 +61,35 @@ def routed(*queue: str) -> Iterator[None]:
     with namespaces(*ADDRESSES, ROUTER):
         run("ip", "netns", "exec", ROUTER, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         for name, (link, network) in LINKS.items():
-            run(
-                "ip",
-                "link",
-                "add",
-                "v",
-                "netns",
-                name,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                link,
-                "netns",
-                ROUTER,
-            )
-            run("ip", "-n", name, "addr", "add", f"{network}.2/24", "dev", "v")
-            run("ip", "-n", name, "addr", "add", f"{ADDRESSES[name]}/32", "dev", "lo")
-            run("ip", "-n", name, "link", "set", "v", "up", "gso_max_segs", "1")
-            run(
-                "ip",
-                "-n",
-                name,
-                "route",
-                "add",
-                "default",
-                "via",
-                f"{network}.1",
-                "src",
-                ADDRESSES[name],
-            )
-            run("ip", "-n", ROUTER, "addr", "add", f"{network}.1/24", "dev", link)
-            run("ip", "-n", ROUTER, "link", "set", link, "up")
-            run("ip", "-n", ROUTER, "route", "add", ADDRESSES[name], "via", f"{network}.2")
+            ip(f"link add v netns {name} type veth peer name {link} netns {ROUTER}")
+            ip(f"-n {name} addr add {network}.2/24 dev v")
+            ip(f"-n {name} addr add {ADDRESSES[name]}/32 dev lo")
+            ip(f"-n {name} link set v up gso_max_segs 1")
+            ip(f"-n {name} route add default via {network}.1 src {ADDRESSES[name]}")
+            ip(f"-n {ROUTER} addr add {network}.1/24 dev {link}")
+            ip(f"-n {ROUTER} link set {link} up")
+            ip(f"-n {ROUTER} route add {ADDRESSES[name]} via {network}.2")
         run("tc", "-n", ROUTER, "qdisc", "add", "dev", LINKS[RECEIVER][0], "root", *queue)
         yield
+
+
+def options_of_turns(description: str | None, seconds: int) -> argparse.Namespace:
+    """Parses the options of a bench in which CCAs have turns: rounds, seconds, and loader, the path
+    of ccmix-cca. `seconds` is the default duration of a turn.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="rounds in which each CCA has a turn (default: 5)"
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=seconds, help=f"duration of a turn (default: {seconds})"
+    )
+    parser.add_argument("--loader", type=Path, help="another ccmix-cca than this checkout's")
+    options = parser.parse_args()
+    options.loader = options.loader or find("ccmix-cca", "CCMIX_CCA", "ccmix-cca")
+    return options
 
 
 def transfer(
