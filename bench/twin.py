@@ -18,7 +18,7 @@ change. Fresh seeds for a later change are 401 and on. Exit status: 1 if less th
 intervals cover the truth.
 
 Seeds from 3000 on draw paths of 10 to 500 Mbit/s and 5 to 150 ms, also with pie and red, a slow way
-back, and cross traffic by UDP, by HTTP or in bursts of TCP flows; 3700 and on are fresh.
+back, and cross traffic by UDP, by HTTP or in bursts of TCP flows; 3736 and on are fresh.
 
 To keep the time of a path to seconds, the data in flight and in its buffer is at most 60 MB, its
 MTU is 9000 above 1 Gbit/s, and it is measured for 30 s instead of 60 above 160 Mbit/s, unless its
