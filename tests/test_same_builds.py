@@ -1,5 +1,5 @@
-"""Tests that programs that are built elsewhere, by another user and on other releases of Debian,
-have the same bytes as here.
+"""Tests that a program's bytes do not depend on who builds it, where, and on which release of
+Debian.
 """
 
 import hashlib

@@ -3,9 +3,9 @@
  * BBRv2 and BBRv3: the interface of the core, and its state.
  *
  * The names are those of the drafts, in the kernel's spelling. [v2] 4.2 is section 4.2 of
- * draft-cardwell-iccrg-bbr-congestion-control-02, [v3] 5.2 section 5.2 of draft-ietf-ccwg-bbr-06. What is called
- * inflight_hi, inflight_lo and bw_lo here, as in [v2], is called inflight_longterm, inflight_shortterm and bw_shortterm
- * in [v3].
+ * draft-cardwell-iccrg-bbr-congestion-control-02, [v3] 5.2 section 5.2 of draft-ietf-ccwg-bbr-06. Here,
+ * inflight_hi, inflight_lo and bw_lo have their names of [v2]. [v3] calls them inflight_longterm, inflight_shortterm
+ * and bw_shortterm.
  *
  * Units: data is in packets of one SMSS, time in microseconds, and bandwidth in packets per microsecond times 2^24.
  */
@@ -31,7 +31,7 @@ enum bbr_ack_phase {
 
 enum bbr_recovery { BBR_NO_RECOVERY, BBR_FAST_RECOVERY, BBR_RTO_RECOVERY };
 
-/* What the transport knows at an ACK: C and RS of the drafts. The core adds the last three members. */
+/* The transport's input at an ACK: C and RS of the drafts. The core adds the last three members. */
 struct bbr_ack {
 	u64 now_us;
 	u32 delivered;			/* C.delivered */
@@ -101,7 +101,7 @@ struct bbr {
 	u32 last_delivered_ce;		/* C.delivered_ce at the last ACK */
 	u32 marks_lost;			/* marks that counted as lost packets */
 
-	/* What the transport takes after each call */
+	/* The output, which the transport reads after each call */
 	u32 cwnd BBR_CACHE_ALIGNED;
 	bool mark_app_limited;		/* [v3] 4.1.2.4: it shall do MarkConnectionAppLimited() */
 	u8 state;			/* enum bbr_state */
@@ -145,7 +145,7 @@ struct bbr {
 	u64 cycle_stamp_us;
 	u32 bw_probe_wait_us;
 
-	/* What the pacing rate and the quantum were computed of: they are computed anew when these change */
+	/* The inputs of the pacing rate and the quantum, which are computed again when these change */
 	u32 paced_bw;
 	u32 paced_mss;
 	u16 paced_gain;

@@ -3,7 +3,7 @@
  * Constants of BBRv2 and BBRv3: what differs between the two as data.
  *
  * [v2] is draft-cardwell-iccrg-bbr-congestion-control-02, [v3] is draft-ietf-ccwg-bbr-06, [G] is section 2.5 of Gomez et
- * al. 2024, which lists the constants of the deployed BBRv2 where they differ from its draft.
+ * al. 2024, which lists the constants of the deployed BBRv2 if they differ from its draft.
  */
 #ifndef BBR_CONSTANTS_H
 #define BBR_CONSTANTS_H
@@ -27,7 +27,7 @@ enum bbr_state {
 
 /*
  * Every setting: its name, which is the module parameter's, its value in each of the sets above, its bounds, and what it
- * means. Names and units are those of the original harness where it has the setting.
+ * means. If the original harness has the setting, its name and unit are the same here.
  */
 #define BBR_SETTINGS(SETTING)                                                                                          \
 	/* Pacing gains, in 1/256: [v2] 2.5, 4.3.1 to 4.3.3; [v3] 2.5, 5.6.1; [G] */                                    \
@@ -121,7 +121,7 @@ struct bbr_constants {
 
 _Static_assert(__builtin_offsetof(struct bbr_constants, version) <= BBR_CACHE_LINE, "what most ACKs need is too large");
 
-/* A program that has one version alone defines BBR_VERSION, and the compiler leaves out what the other one does. */
+/* A program that has only one version defines BBR_VERSION, and the compiler leaves out what the other one does. */
 static inline u32 bbr_version(const struct bbr_constants *constants)
 {
 #ifdef BBR_VERSION

@@ -81,7 +81,7 @@ static void bbr_update_max_inflight(struct bbr *bbr, const struct bbr_constants 
 }
 
 /*
- * Entering and leaving loss recovery: [v2] 4.6.4.4; [v3] 5.6.4.4. Of this the [v2] draft alone has packet conservation,
+ * Entering and leaving loss recovery: [v2] 4.6.4.4; [v3] 5.6.4.4. Of this, only the [v2] draft has packet conservation
  * and ModulateCwndForRecovery(). Returns whether packets are conserved.
  */
 static bool bbr_modulate_cwnd_for_recovery(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
 /*
- * What was in flight, and what was lost so far, when a packet was sent.
+ * The data in flight, and the data lost so far, at the time when a packet was sent.
  *
  * The drafts keep this with each packet (P.tx_in_flight, P.lost), for which mainline's TCP has no room. The ring has an
  * entry for each ACK instead: all packets that are sent between two ACKs know the same C.delivered, by which the rate

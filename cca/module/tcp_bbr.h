@@ -44,7 +44,7 @@ struct bbr_block {
 	struct bbr bbr;
 };
 
-/* What a socket keeps in its 104 bytes. */
+/* The state of a socket, in its 104 bytes. */
 struct bbr_private {
 	struct bbr_block *block;
 	const struct bbr_sent *expected;	/* what the next ACK will look for: only to be fetched */
@@ -71,7 +71,7 @@ static struct bbr_block *bbr_block_of(const struct sock *sk)
 #include "tcp_bbr_parameters.h"
 #include "tcp_bbr_proc.h"
 
-/* What the core wants to know of the transport beside an ACK. */
+/* The transport's state that the core needs in addition to an ACK. */
 static void bbr_describe(const struct sock *sk, struct bbr_ack *ack)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

@@ -64,7 +64,7 @@ LIMITS = {
 
 PROBE = "probe"  # the limit that says that something was not seen, not that it limited the run
 
-# What a user can do about each limit of a host, and about a probe that lost samples
+# The user's remedy for each limit of a host, and for a probe that lost samples
 REMEDIES = {
     "cpu": "larger packets (MTU) and offloads, streams on more cores, and no other programs on the "
     "hosts; 'ccmix doctor' checks both hosts",

@@ -34,7 +34,7 @@ def test_a_campaign_keeps_what_its_file_names_unknown(ccmix: Ccmix) -> None:
         )
         assert done.returncode == 0, done.stderr
     said = ccmix("report", outdirs[-1]).stderr
-    assert "one: buffer is not known, so conditions that differ in it alone are one range" in said
+    assert "one: buffer is not known, so conditions that differ only in it are one range" in said
     found = json.loads(ccmix("compare", *outdirs, "--format", "json").stdout)
     [one] = found["ranges"]
     assert (one["unknown"], one["verdict"], found["conditions"]) == (["buffer"], "in the range", [])

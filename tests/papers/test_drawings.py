@@ -69,7 +69,7 @@ def test_a_row_of_which_nothing_was_measured_is_left_out() -> None:
         "published, kernel 5.13: bbr2",
         "lab, entry entry: bbr2",
         "published, kernel 4.15: bbr2",
-        "lab, entry entry: bbr2, beside kernel 4.15",
+        "lab, entry entry: bbr2, next to kernel 4.15",
     ]
 
 

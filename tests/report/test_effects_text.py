@@ -109,7 +109,7 @@ def test_what_no_test_has_shown_is_no_change() -> None:
             level("3 BDP", 5e7, p=0.2),
         )
     )
-    assert "shows no significant change where it was tested: 30.0 Mbit/s (1 BDP), 60.0" in both
+    assert "shows no significant change in the tested cases: 30.0 Mbit/s (1 BDP), 60.0" in both
 
 
 def test_a_change_that_the_correction_leaves_undecided_has_its_interval() -> None:

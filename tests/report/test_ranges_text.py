@@ -17,7 +17,7 @@ from support.model import TOPOLOGY, add_sources, iperf3_traffic
 
 TRAFFIC = iperf3_traffic((Group("cubic"),), 1, 10.0, 0.0, 1.0)
 OF_BUFFER = (
-    "twin: buffer is not known, so conditions that differ in it alone are one range: the goodput "
+    "twin: buffer is not known, so conditions that differ only in it are one range: the goodput "
     "of cubic is somewhere from 40.0 Mbit/s to 90.0 Mbit/s (2 conditions)."
 )
 
@@ -85,7 +85,7 @@ def test_a_range_for_each_condition_that_is_known(tmp_path: Path) -> None:
     ]
     [sentence] = range_sentences(campaign(tmp_path, unknown, *conditions))
     assert sentence == (
-        "twin: buffer and loss are not known, so conditions that differ in these alone are one "
+        "twin: buffer and loss are not known, so conditions that differ only in these are one "
         "range: the goodput of cubic at streams=1 is somewhere from 10.0 Mbit/s to 20.0 Mbit/s (2 "
         "conditions); the goodput of cubic at streams=4 is somewhere from 30.0 Mbit/s to 30.0 "
         "Mbit/s (1 condition)."

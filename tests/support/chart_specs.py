@@ -249,7 +249,7 @@ def specs() -> dict[str, dict[str, Any]]:
         "heat-map-log": heat_map(CELLS, DELAYS, RATES, losses),
         "heat-map-gain": gain_map(CELLS, DELAYS, RATES, ("bbr", "cubic"), gain),
         "heat-map-gain-log": gain_map(CELLS, DELAYS, RATES, ("bbr", "cubic"), gain, "log"),
-        "heat-map-beside": heat_map(
+        "heat-map-columns": heat_map(
             CELLS,
             DELAYS,
             RATES,
@@ -257,13 +257,13 @@ def specs() -> dict[str, dict[str, Any]]:
             "linear",
             MapLayout(columns=2, cell_width=40, cell_height=20, panels=("bbr", "not measured")),
         ),
-        "beside-lines": published_next_to_lab(
+        "published-lines": published_next_to_lab(
             BESIDE,
             BUFFERS.channel(),
             [share],
             SideBySide(("alone", "mixed"), columns=2, dashed=("near", "far")),
         ),
-        "beside-bars": published_next_to_lab(
+        "published-bars": published_next_to_lab(
             BESIDE,
             evenly_spaced_axis("buffer (BDP)"),
             [share],

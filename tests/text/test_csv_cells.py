@@ -1,5 +1,5 @@
-"""Tests that names of entries, hosts and CCAs, which may come from others, are no formulas in a
-spreadsheet.
+"""Tests that names of entries, hosts and CCAs, which strangers may choose, are not formulas
+in a spreadsheet.
 """
 
 import csv

@@ -27,7 +27,7 @@ dark page, and if all values are so close that only the median is seen.
 def boxes_by(
     source: ChartSource,
     x: Part,
-    beside: Part,
+    next_to: Part,
     y: Part,
     channels: Part,
     size: int = WIDEST,
@@ -37,7 +37,7 @@ def boxes_by(
     whiskers and outliers. Reports and Kibana use it with their own data (`source`).
 
     x, y: the channels of both axes
-    beside: the channel that puts the boxes of several groups next to each other
+    next_to: the channel that puts the boxes of several groups next to each other
     channels: the channels of the colour
     size: width of a box in pixels
     parts: the styles of the parts of a box plot; None: a black median
@@ -51,7 +51,7 @@ def boxes_by(
                 "outliers": {"size": 12, "filled": True},
                 **(parts or {"median": {"color": "black"}}),
             },
-            "encoding": {"x": x, "xOffset": beside, "y": y, **channels},
+            "encoding": {"x": x, "xOffset": next_to, "y": y, **channels},
         }
     )
 
@@ -88,7 +88,7 @@ def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
             "scale": {"domain": x_names},
             "axis": {"labelAngle": 0, "labelOverlap": True},
         }
-        beside = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
+        next_to = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
         source = inline(panel_rows.select("x", "group", "cca", field))
         channels = {
             "color": colour,
@@ -96,7 +96,7 @@ def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
             **encodings.lighter_if_not_valid(groups),
         }
         box_view = boxes_by(
-            source, x, beside, y, channels, max(NARROWEST, WIDEST // len(groups)), PALE
+            source, x, next_to, y, channels, max(NARROWEST, WIDEST // len(groups)), PALE
         )
         panels.append(
             {

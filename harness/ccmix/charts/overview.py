@@ -166,7 +166,7 @@ def _gain_tables(runs: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
     """Returns the goodput gains of each CCA over a baseline (CUBIC, or the first CCA if CUBIC is
     missing): for each pair of a CCA and the baseline a table with panel, x, y, value (1.0 is 100%).
 
-    The gains are calculated for cases in which each CCA is alone, if these have different CCAs, and
+    The gains are calculated for cases in which no CCAs compete, if these have different CCAs, and
     for cases in which several CCAs compete. In the second kind, goodputs per flow are compared.
 
     runs: the table Family.groups with three more columns: x and y (the labels of the settings), and

@@ -30,7 +30,7 @@ def executor(runs: Sequence[Run], given: RunOptions, kernels: Mapping[str, Path]
     """Returns the object that makes the runs of `ccmix run --executor` on a Dask cluster.
 
     Connects to a running cluster or starts one, and waits until its scheduler answers. `kernels`
-    has the files of the lab's kernels that the runs use, by name.
+    maps names to the files of the lab's kernels that the runs use.
 
     Raises UsageError for options that can't be combined, ConfigError for mistakes in the file of
     hosts, ToolError, and ClusterError if no worker can be used.

@@ -273,8 +273,8 @@ def _metric_row(tested: Tested) -> tuple[str, ...]:
 def _verdict_text(tested: Tested) -> str:
     """Returns the verdict: 'same', or "can't tell: above all of A".
 
-    The second part is there if a campaign has only one observation: it says where this observation
-    lies among those of the other campaign.
+    The second part is there if a campaign has only one observation: the place of this
+    observation among those of the other campaign.
     """
     return tested.verdict + (f": {tested.single}" if tested.single else "")
 

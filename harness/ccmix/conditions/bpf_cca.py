@@ -46,7 +46,7 @@ _UNDO_AND_REMOVE = ("sh", "-c", 'kept=$1; shift; "$kept" "$@" && rm -f -- "$kept
 
 @dataclass(frozen=True)
 class CcaProgram:
-    """Runs ccmix-cca on a host, the program that loads CCAs as BPF programs; `path` is where it is
+    """Runs ccmix-cca on a host, the program that loads CCAs as BPF programs; `path` is its path
     there.
     """
 

@@ -198,8 +198,8 @@ def read_sender(text: str) -> dict[str, Any]:
     100'.
 
     Returns values by the names of the fields of model.Sender, with `delays` as Delays. sender-qdisc
-    must come last: all words after it belong to the queue discipline, because its parameters may
-    have the same names as settings.
+    must come last: all words after it belong to the queue discipline, because its parameters
+    and the settings may have the same names.
     """
     words = text.split()
     queue_index = words.index(_QUEUE_WORD) if _QUEUE_WORD in words else len(words)
@@ -271,8 +271,8 @@ def _read_change(words: list[str]) -> Change:
     fields = _read_sender_fields(words, known)
     if len(fields) != 1:
         raise ValueError(
-            "has a part that is not one change: write for instance rate 500mbit, h2 delay 20ms, "
-            "with commas between changes"
+            "has a part that is not a single change: write for instance rate 500mbit, h2 delay "
+            "20ms, with commas between changes"
         )
     [(field, value)] = fields.items()
     if field in ("delay", "rtt"):

@@ -219,7 +219,7 @@ class HostChecks:
     def _check_kernel(self, host: Host) -> None:
         """Checks that the kernel has the parts for pacing and emulation: fq, netem, tbf, a policer.
 
-        Without an INI file, all of these parts are checked, but it is no failure if one is missing.
+        Without an INI file, all of these parts are checked, but a missing one is only a warning.
         """
         needs = self._needs
         paced = any(sending.paced for sending in needs.sendings)

@@ -193,7 +193,7 @@ def _socket_columns(known: Collection[str], finished: FinishedRun, host: pl.Expr
     """Returns the fields of a sample of a socket; `known` are the columns of the file.
 
     The file has only few columns if ss sampled the sockets instead of ccmix-sockmon. A value that
-    only matters at the sender is left out for the receiver's socket, and the other way round.
+    only matters at the sender is left out for the receiver's socket, and vice versa.
     """
     sending = pl.col("end") == "sender"
     sampled = ~pl.col("final")

@@ -296,8 +296,8 @@ def _path_fields(run: Run) -> Document:
 def _finding_kinds(finished: FinishedRun, *, accepted: bool) -> list[str] | None:
     """Returns the kinds of a run's findings (reasons why it may not be valid), each once.
 
-    If `accepted`, these are the findings that the user has accepted, otherwise those that the user
-    has not accepted. Returns None if there are none.
+    If `accepted`, these are the findings that the user has accepted, otherwise the others. Returns
+    None if there are none.
     """
     findings = finished.verdict.findings
     return (

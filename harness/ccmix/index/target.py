@@ -89,7 +89,7 @@ def find_target(
     )
     if bool(secrets.user) != bool(secrets.password):
         raise TargetError(
-            f"a user needs a password, and the other way round: {file or f'{USER} and {PASSWORD}'}"
+            f"a user needs a password, and a password a user: {file or f'{USER} and {PASSWORD}'}"
         )
     if secrets.api_key and secrets.user:
         raise TargetError(

@@ -105,7 +105,7 @@ def kernel_command(kernel: Path, spec: GuestSpec, kernel_arguments: Sequence[str
 
 def environment(memory: Path) -> dict[str, str]:
     """Returns the environment of the kernel's process, which the guest does not see: HOME and
-    TMPDIR are where it keeps its pid file and its memory file. HOME is its working directory, the
+    TMPDIR are the folders of its pid file and its memory file. HOME is its working directory, the
     launch folder.
     """
     return {"HOME": ".", "TMPDIR": str(memory), "PATH": os.defpath}

@@ -213,7 +213,7 @@ def _map_frame(
     for row in rows:
         ccas = f"{row.cca} over {row.over}" if row.over else row.cca
         lab = f"lab, entry {row.entry}: {ccas}"
-        lab = f"{lab}, beside {row.series}" if lab in panels else lab
+        lab = f"{lab}, next to {row.series}" if lab in panels else lab
         for panel, published in ((f"published, {row.series}: {ccas}", True), (lab, False)):
             panels.append(panel)
             cells += [

@@ -48,8 +48,8 @@ class MapCell:
 
 @dataclass(frozen=True)
 class PlottedPoint:
-    """Holds a mean with its 95% interval (`low` to `high`), and where it is drawn: its panel, the
-    name of the quantity (`number`), its place on the x axis (`setting`), and its line.
+    """Holds a mean with its 95% interval (`low` to `high`), and its place in a chart: its panel,
+    the name of the quantity (`number`), its place on the x axis (`setting`), and its line.
 
     `published` is False for a number that the lab measured.
     """

@@ -116,7 +116,8 @@ def _clauses(
     """Yields the clauses of the sentence on one setting.
 
     The subjects (a CCA's goodput, or its share next to others) that change most get a clause each,
-    those that hardly change share one. The last clauses tell where one CCA overtakes another.
+    those that hardly change share one. The last clauses tell at which value one CCA overtakes
+    another.
     """
     measured = [line for line in lines if line.subject.kind != "ratio"]
     by_subject: dict[tuple[Subject, int | None], list[SettingLine]] = {}
@@ -237,7 +238,7 @@ def _change_clause(line: SettingLine, held_settings: str) -> str:
         return f"is {numbers} (not tested)"
     if not any(level.seen or level.undecided for level in levels):
         all_tested = all(level.p_adjusted is not None for level in levels[1:])
-        tested = "" if all_tested else " where it was tested"
+        tested = "" if all_tested else " in the tested cases"
         return f"shows no significant change{tested}: {numbers}"
     steps = [after.mean - before.mean for before, after in pairwise(levels)]
     if not any(level.seen for level in levels):
@@ -363,7 +364,7 @@ def _range_sentence(
 ) -> str:
     """Returns the sentence on one entry, from the range of each condition, destination and group.
 
-    Example: 'twin: buffer is not known, so conditions that differ in it alone are one range: the
+    Example: 'twin: buffer is not known, so conditions that differ only in it are one range: the
     goodput of cubic is somewhere from 343 Mbit/s to 919 Mbit/s (3 conditions)'.
     """
     several_places = len({(known, dst) for known, dst, _ in spans}) > 1
@@ -377,8 +378,8 @@ def _range_sentence(
     are, them = ("is", "it") if len(unknown) == 1 else ("are", "these")
     of_goodput = "; ".join([*parts[:MOST_NAMED], *more]) or "no run of them is valid"
     return (
-        f"{entry}: {' and '.join(unknown)} {are} not known, so conditions that differ in {them} "
-        f"alone are one range: {of_goodput}."
+        f"{entry}: {' and '.join(unknown)} {are} not known, so conditions that differ only in "
+        f"{them} are one range: {of_goodput}."
     )
 
 

@@ -453,8 +453,8 @@ class _Probes:
 
 @contextmanager
 def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport | None]:
-    """Captures packets until the context ends, if the run asks for it; they are captured where they
-    arrive at the router that delays them. Yields the report on the capture; None if the run asks
+    """Captures packets until the context ends, if the run asks for it, at their
+    arrival at the router that delays them. Yields the report on the capture; None if the run asks
     for none. The file is written into `folder`.
     """
     if run.topology.capture is None:

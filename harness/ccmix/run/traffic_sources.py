@@ -203,7 +203,7 @@ def _generator(
     sender, receiver, address = path.sender(pair), path.receiver(pair), pair.receiver_address
     ends = iperf3.Iperf3Ends(sender, iperf3_path, receiver, iperf3_path, address, port)
     seconds = run.traffic.total_s - source.start_s
-    beside = run.topology.control == "beside"
+    separate_control = run.topology.control == "beside"
     pid_file = (
         None if run.traffic.at_most_s is None else str(folder / run_files.iperf3_pid(source.label))
     )
@@ -227,7 +227,7 @@ def _generator(
                 longest_s,
                 lead_s,
                 pid_file=pid_file,
-                beside=beside,
+                separate_control=separate_control,
             )
         case UdpSource() as udp:
             arguments = [
@@ -244,7 +244,7 @@ def _generator(
                 iperf3.ENDS_WITHIN_S,
                 lead_s,
                 pid_file=pid_file,
-                beside=beside,
+                separate_control=separate_control,
             )
         case HttpSource() as http:
             server = python_module(
@@ -336,7 +336,7 @@ def python_module(module: str, *arguments: object) -> list[str]:
 
 
 class _Iperf3(iperf3.Iperf3Test):
-    """Runs an iperf3 test on the emulated path, with its control connection on it or beside it."""
+    """Runs an iperf3 test on the emulated path, with its control connection on it or next to it."""
 
     def __init__(
         self,
@@ -349,13 +349,13 @@ class _Iperf3(iperf3.Iperf3Test):
         lead_s: float,
         *,
         pid_file: str | None,
-        beside: bool,
+        separate_control: bool,
     ) -> None:
         """Prepares the test.
 
         longest_s: seconds after the planned end of the traffic by which the test must have ended
         lead_s: seconds from the client's start until its streams send data
-        beside: whether the control connection uses a link of its own instead of the emulated path
+        separate_control: whether the control connection has a link of its own
 
         The other arguments are those of Iperf3Test.
         """
@@ -369,7 +369,7 @@ class _Iperf3(iperf3.Iperf3Test):
                 (ends.sender, ["dport", server_port, "sport", kernel_ports]),
                 (ends.receiver, ["sport", server_port, "dport", kernel_ports]),
             ]
-            if beside
+            if separate_control
             else []
         )
 

@@ -64,7 +64,7 @@ class Estimate:
 
     @property
     def known(self) -> bool:
-        """Returns whether the estimate has a value or a word. A bound alone does not count."""
+        """Returns whether the estimate has a value or a word. Only a bound does not count."""
         return self.value is not None or self.word is not None
 
     def to_json(self) -> dict[str, str | float | None]:

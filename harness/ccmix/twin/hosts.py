@@ -31,7 +31,10 @@ def window(observed: PathRun) -> Estimate:
         return Estimate(WINDOW, float(largest), low, high, origin=origin)
     because = "it did not limit the flows"
     return cannot_be_told(
-        WINDOW, because, low=float(largest), origin="the largest that the receiver advertised"
+        WINDOW,
+        because,
+        low=float(largest),
+        origin="the largest window that the receiver advertised",
     )
 
 

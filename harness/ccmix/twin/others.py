@@ -179,8 +179,8 @@ def share_of_late_answers(
 
     The error is calculated from the shares in 12 parts of the step (BATCHES), because a burst of
     cross traffic delays several packets in a row. On real hosts, or if noise hides the time of a
-    packet, an answer counts as late only if no host alone would delay it as much: by 1 ms and by 3
-    packets.
+    packet, an answer counts as late only if it is later than hosts without cross traffic would
+    make it: by 1 ms and by 3 packets.
     """
     packet_s = packet_time_s(overloaded)
     rtts_s, late_s = _idle_rtts_and_late_wait(observed, packet_s)

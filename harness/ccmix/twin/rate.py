@@ -221,7 +221,11 @@ def _rates_of_shared_queue(
         if left_bps is None or left_bps > (1 - HIDDEN_SHARE) * most_bps:
             high_bps = max(most_bps + margin - (left_bps or cross_traffic.by_tcp_bps), margin)
             cross = Estimate(
-                CROSS, 0.0, 0.0, high_bps, origin=origin + "as much arrives, whatever is offered"
+                CROSS,
+                0.0,
+                0.0,
+                high_bps,
+                origin=origin + "the same rate arrives, whatever is offered",
             )
             if not two_offered_rates and left_bps is None:
                 because = "only one step offered more than the path's rate, and two are needed"
@@ -351,7 +355,7 @@ def _rates_by_topp(
     """
     low_bps, rate_bps = (1 - MEASURED_SHARE) * most_bps, _topp_rate_bps(first, last)
     if rate_bps is None or rate_bps < low_bps:
-        because = "less arrived of a higher rate, so packets are not only lost in a full queue"
+        because = "at a higher rate less arrived, so packets are lost not only in a full queue"
         return [
             Estimate(RATE, most_bps, low_bps, None, origin=origin + "the highest rate received"),
             cannot_be_told(CROSS, because),

@@ -81,7 +81,7 @@ PATH = (
     ),
     FieldComparison(
         ("Topology.control",),
-        "tc: the devices of a link beside the path, and the delay of their netem",
+        "tc: the devices of a link next to the path, and the delay of their netem",
         "1 us",
         path_fields.control,
     ),
@@ -283,8 +283,8 @@ NOT_COMPARED: Mapping[str, str] = {
     "command that ran",
     "CommandSource.kept": "applies to a command between hosts, which no emulated path has",
     "CommandSource.start_s": "a command may begin to send at any time",
-    "RttProbe.tcp_port": "the probe's answers do not show how it asked, and facts.json does not "
-    "have its command",
+    "RttProbe.tcp_port": "the probe's answers do not show how it was configured, and facts.json "
+    "does not have its command",
     **{
         f"{source}.{field}": "belongs to a run between hosts or to an imported run, which is "
         "judged only by its sockets"

@@ -176,7 +176,7 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
 
     The kernel shows this in two ways. If nothing is in flight, it does not count the time as busy
     (tcp_chrono_start() in net/ipv4/tcp_output.c). And it marks the sample of the delivery rate
-    (tcp_rate_check_app_limited() in net/ipv4/tcp_rate.c), which ss does not show. The mark alone
+    (tcp_rate_check_app_limited() in net/ipv4/tcp_rate.c), which ss does not show. Only the mark
     would miss senders that pause, because the kernel drops a marked sample that is slower than the
     one before. A flow whose data no longer arrives keeps an old mark, so samples with unsent data
     do not count.
@@ -227,8 +227,8 @@ def _flow_limit_drops(tables: RunTables, place: str) -> int:
 
 
 def _netstat(text: str, counter: str) -> int:
-    """Returns a counter of TcpExt from the text of /proc/net/netstat, where one line has the names
-    of the counters, and the next one their values.
+    """Returns a counter of TcpExt from the text of /proc/net/netstat: one line has the names of the
+    counters, and the next one their values.
     """
     lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
     return int(dict(zip(*lines, strict=True))[counter])
@@ -296,7 +296,7 @@ def _shares(spent: pl.DataFrame) -> pl.DataFrame:
 
 def _busiest_softirq(samples: pl.DataFrame) -> pl.DataFrame:
     """Returns the columns host and softirq. For each second, softirq is the share of time that
-    interrupts took on the core where they took most; the result is the average over the run.
+    interrupts took on the core with the largest share; the result is the average over the run.
 
     No single core shows this, because irqbalance and packet steering move interrupts between cores:
     each core is idle at times.

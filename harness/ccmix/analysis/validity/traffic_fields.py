@@ -190,7 +190,7 @@ def interval(observed: Observed) -> Problems:
         ):
             yield (
                 "traffic",
-                f"queues were sampled each {format_time(round(sample_distance_s, 6))}, "
+                f"queues were sampled every {format_time(round(sample_distance_s, 6))}, "
                 f"configured: {format_time(traffic.interval_s)}",
             )
 
@@ -249,7 +249,7 @@ def pacing(observed: Observed) -> Problems:
 
 def group_pacing(observed: Observed) -> Problems:
     """Checks the pacing rate of each socket (SO_MAX_PACING_RATE) against that of its group. Yields
-    one problem, which names the first wrong flow and the number of others.
+    one problem, which names the first wrong flow, and the number of further ones.
     """
     yield from first_of_flows(_pacing_problems(observed))
 
@@ -588,7 +588,7 @@ def cca(observed: Observed) -> Problems:
 
 def drawn_starts(observed: Observed) -> Problems:
     """Checks that iperf3 started each stream at the time drawn from the run's seed. Yields one
-    problem, which names the first wrong flow and the number of others.
+    problem, which names the first wrong flow, and the number of further ones.
     """
     yield from first_of_flows(_drawn_start_problems(observed.tables))
 
