@@ -6,7 +6,16 @@ As in figures 11 and 12 of Gomez et al. 2024.
 import polars as pl
 
 from ccmix.charts import encodings
-from ccmix.charts.encodings import ChartSource, Part, inline, names_in_order, quantity
+from ccmix.charts.encodings import (
+    ChartSource,
+    Part,
+    evenly_spread,
+    inline,
+    names_in_order,
+    ordered_names,
+    quantity,
+    side_by_side,
+)
 
 STEP, LEAST_WIDTH, BOX_HEIGHT, BOX_COLUMNS = 70, 140, 180, 3
 NARROWEST, WIDEST = 4, 32  # pixels of a box
@@ -76,19 +85,12 @@ def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
             "zero": False,
         }
     }
-    panels = []
+    panels = {}
     for panel in names_in_order(without_nulls, "panel"):
         panel_rows = without_nulls.filter(pl.col("panel") == panel)
         x_names, groups = names_in_order(panel_rows, "x"), names_in_order(panel_rows, "group")
-        x: Part = {
-            "field": "x",
-            "type": "ordinal",
-            "title": x_title,
-            "sort": None,
-            "scale": {"domain": x_names},
-            "axis": {"labelAngle": 0, "labelOverlap": True},
-        }
-        next_to = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
+        x = ordered_names("x", x_title, x_names, axis={"labelAngle": 0, "labelOverlap": True})
+        beside = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
         source = inline(panel_rows.select("x", "group", "cca", field))
         channels = {
             "color": colour,
@@ -98,15 +100,9 @@ def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
         box_view = boxes_by(
             source, x, next_to, y, channels, max(NARROWEST, WIDEST // len(groups)), PALE
         )
-        panels.append(
-            {
-                "title": panel,
-                "width": max(LEAST_WIDTH, STEP * len(x_names)),
-                "height": BOX_HEIGHT,
-                **box_view,
-            }
-        )
-    return {"concat": panels, "columns": BOX_COLUMNS, "spacing": 24}
+        width = max(LEAST_WIDTH, STEP * len(x_names))
+        panels[panel] = {"width": width, "height": BOX_HEIGHT, **box_view}
+    return side_by_side(panels, BOX_COLUMNS)
 
 
 WIDTH, HEIGHT, COLUMNS = 260, 170, 3
@@ -151,16 +147,12 @@ def distributions(times: pl.DataFrame, what: str) -> Part:
     times = times.with_columns(
         pl.col("time").clip(scale["domain"][0])
     )  # 0 has no place on a logarithmic axis
-    panels = [
-        {
-            "title": panel,
-            "width": WIDTH,
-            "height": HEIGHT,
-            **distribution(inline(steps(times.filter(pl.col("panel") == panel))), x, channels),
-        }
-        for panel in names_in_order(times, "panel")
-    ]
-    return {"concat": panels, "columns": COLUMNS, "spacing": 24}
+    panels = {}
+    for panel in names_in_order(times, "panel"):
+        source = inline(steps(times.filter(pl.col("panel") == panel)))
+        view = distribution(source, x, channels)
+        panels[panel] = {"width": WIDTH, "height": HEIGHT, **view}
+    return side_by_side(panels, COLUMNS)
 
 
 def _time_scale(times: pl.Series) -> Part:
@@ -185,7 +177,7 @@ def steps(times: pl.DataFrame) -> pl.DataFrame:
     for (series, cca), series_rows in times.group_by("series", "cca", maintain_order=True):
         values = series_rows["time"].sort()
         count = values.len()
-        ranks = pl.Series(range(count)) if count <= MOST_POINTS else _even_ranks(count)
+        ranks = pl.Series(evenly_spread(range(count), MOST_POINTS))
         line = pl.DataFrame(
             {"time": values.gather(ranks).round_sig_figs(4), "share": (ranks + 1) / count}
         )
@@ -196,10 +188,3 @@ def steps(times: pl.DataFrame) -> pl.DataFrame:
             )
         )
     return pl.concat(distributions_of_series)
-
-
-def _even_ranks(count: int) -> pl.Series:
-    """Returns 100 evenly spaced ranks (MOST_POINTS): positions among `count` sorted values,
-    including the first and the last.
-    """
-    return pl.Series([round(at * (count - 1) / (MOST_POINTS - 1)) for at in range(MOST_POINTS)])

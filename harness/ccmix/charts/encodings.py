@@ -8,14 +8,12 @@ goodput_bps     of a group, bit/s
 cca, group      names
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import polars as pl
 
@@ -23,10 +21,7 @@ from ccmix.analysis.counting import MARK
 from ccmix.analysis.results import Result
 from ccmix.archive.campaign import file_name
 
-if TYPE_CHECKING:
-    import polars as pl  # `ccmix --help` imports this module
-
-
+T = TypeVar("T")
 Part = dict[str, Any]  # a Vega-Lite specification, or a part of one
 
 
@@ -149,6 +144,19 @@ def name(field: str, title: str | None = None, **more: Any) -> Part:
     return {"field": field, "type": "nominal", "title": title, **more}
 
 
+def ordered_names(field: str, title: str | None, order: Sequence[str], **more: Any) -> Part:
+    """Returns the channel of an axis of names that has all of them in this order. `more` are
+    further Vega-Lite parameters of the channel.
+    """
+    scale = {"domain": order}
+    return {"field": field, "type": "ordinal", "title": title, "sort": None, "scale": scale, **more}
+
+
+def without_labels(x: Part) -> Part:
+    """Returns the channel of the x axis for a plot above another one that has the same axis."""
+    return x | {"title": None, "axis": x.get("axis", {}) | {"labels": False}}
+
+
 def time(**scale: Any) -> Part:
     """Returns the channel of the column time_s, with parameters of its scale."""
     return quantity("time_s", "time since the traffic began (s)", **scale)
@@ -230,6 +238,17 @@ def names_in_order(frame: pl.DataFrame, column: str) -> list[Any]:
     return frame[column].unique(maintain_order=True).to_list()
 
 
+def evenly_spread(items: Sequence[T], most: int | None) -> Sequence[T]:
+    """Returns at most `most` of the items. They are evenly spaced, and include the first and the
+    last. If `most` is None, all items are returned.
+    """
+    if most is None or len(items) <= most:
+        return items
+    if most <= 1:
+        return items[:most]
+    return [items[round(at * (len(items) - 1) / (most - 1))] for at in range(most)]
+
+
 def largest(frame: pl.DataFrame, *columns: str) -> float:
     """Returns the largest number in these columns, at which an axis can end; 1 if no number is
     above 0.
@@ -258,6 +277,12 @@ class ChartSource:
 def inline(frame: pl.DataFrame) -> ChartSource:
     """Returns a table as data that is stored in the chart itself."""
     return ChartSource(rows(frame))
+
+
+def side_by_side(panels: Mapping[str, Part], columns: int) -> Part:
+    """Returns a drawing of several panels, by their titles, with this many in a row."""
+    titled_panels = [{"title": title, **panel} for title, panel in panels.items()]
+    return {"concat": titled_panels, "columns": columns, "spacing": 24}
 
 
 # as wide everywhere as vl-convert's own, by which it places

@@ -10,7 +10,7 @@ import polars as pl
 
 from ccmix.analysis.counting import marked, studied_groups
 from ccmix.analysis.results import Result
-from ccmix.charts.encodings import Part
+from ccmix.charts.encodings import Part, quantity
 from ccmix.model import Topology
 from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S
 
@@ -62,19 +62,10 @@ class SweptAxis:
         axis: Part = AXIS | {"values": numbers}
         if self.spacing == "even":
             return evenly_spaced_axis(self.title) | {"axis": axis | {"labelAngle": 0}}
-        scale = {
-            "type": self.spacing,
-            "domain": [numbers[0], numbers[-1]],
-            "nice": False,
-            "zero": False,
-        }
-        return {
-            "field": "setting",
-            "type": "quantitative",
-            "title": self.title,
-            "axis": axis,
-            "scale": scale,
-        }
+        domain = [numbers[0], numbers[-1]]
+        return quantity(
+            "setting", self.title, axis, type=self.spacing, domain=domain, nice=False, zero=False
+        )
 
     def label(self, text: str) -> str:
         """Returns the label of a value on an axis of names: '10' for the text '10mbit' in the INI
@@ -253,6 +244,11 @@ class Family:
             ]
         settings: dict[str, type[pl.DataType]] = {SETTING + key: pl.String for key in self.keys}
         return pl.DataFrame(rows, schema={"case": pl.String} | COLUMNS | settings)
+
+
+def entry_names(results: Sequence[Result]) -> str:
+    """Returns the names of the runs' entries, joined by commas, for the name of a chart."""
+    return ",".join(dict.fromkeys(result.run.entry for result in results))
 
 
 def families(results: Sequence[Result]) -> list[Family]:

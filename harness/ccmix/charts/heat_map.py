@@ -20,6 +20,8 @@ from ccmix.charts.encodings import (
     inline,
     largest,
     names_in_order,
+    ordered_names,
+    side_by_side,
 )
 from ccmix.charts.frames import SweptAxis
 
@@ -207,16 +209,12 @@ def _panels(
     """
     x_channel = _axis_of_names("x", x, x.labels, labelAngle=0)
     y_channel = _axis_of_names("y", y, y.labels[::-1])
-    size = {
-        "width": layout.cell_width * len(x.values),
-        "height": layout.cell_height * len(y.values),
-    }
-
-    def cells_of(panel: str) -> Part:
-        """Returns the view of the cells of one panel."""
-        own = inline(with_value.filter(pl.col("panel") == panel).drop("panel"))
-        return cells(
-            own,
+    width, height = layout.cell_width * len(x.values), layout.cell_height * len(y.values)
+    panels = {}
+    for panel in layout.panels or names_in_order(with_value, "panel"):
+        source = inline(with_value.filter(pl.col("panel") == panel).drop("panel"))
+        view = cells(
+            source,
             x_channel,
             y_channel,
             "value",
@@ -226,13 +224,8 @@ def _panels(
             steps,
             measure.ticks,
         )
-
-    panels = layout.panels or names_in_order(with_value, "panel")
-    return {
-        "columns": layout.columns,
-        "spacing": 24,
-        "concat": [{"title": panel, **size, **cells_of(panel)} for panel in panels],
-    }
+        panels[panel] = {"width": width, "height": height, **view}
+    return side_by_side(panels, layout.columns)
 
 
 def _axis_of_names(field: str, sweep: SweptAxis, order: list[str], **axis: Any) -> Part:
@@ -240,14 +233,7 @@ def _axis_of_names(field: str, sweep: SweptAxis, order: list[str], **axis: Any) 
     are Vega-Lite's parameters of the axis.
     """
     scale = {"domain": order, "paddingInner": 0.03}
-    return {
-        "field": field,
-        "type": "ordinal",
-        "title": sweep.title,
-        "axis": axis,
-        "scale": scale,
-        "sort": None,
-    }
+    return ordered_names(field, sweep.title, order, scale=scale, axis=axis)
 
 
 TABLE_CELL_WIDTH, TABLE_CELL_HEIGHT, LETTER_WIDTH = 64, 24, 7.5
@@ -276,39 +262,21 @@ def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> 
     with_goodput = means.drop_nulls("goodput_bps").with_columns(
         pl.col("goodput_bps").round_sig_figs(DIGITS)
     )
-    column_labels = [_label_lines(column) for column in columns]
+    column_labels = [column.split(",") for column in columns]
     width = max(
         TABLE_CELL_WIDTH,
         *(round(len(line) * LETTER_WIDTH) for label in column_labels for line in label),
     )
     # Vega puts a label's first line at the place of a single line, and the others below it
     padding = LABEL_PADDING + LINE_HEIGHT * (max(map(len, column_labels)) - 1)
-    x: Part = {
-        "field": "column",
-        "type": "nominal",
-        "title": None,
-        "sort": None,
-        "scale": {"domain": columns},
-        "axis": {
-            "labelExpr": "split(datum.label, ',')",
-            "labelLimit": 400,
-            "labelLineHeight": LINE_HEIGHT,
-            "labelPadding": padding,
-        },
+    column_axis = {
+        "labelExpr": "split(datum.label, ',')",
+        "labelLimit": 400,
+        "labelLineHeight": LINE_HEIGHT,
+        "labelPadding": padding,
     }
-    y: Part = {
-        "field": "row",
-        "type": "nominal",
-        "title": None,
-        "sort": None,
-        "scale": {"domain": names},
-        "axis": {"labelLimit": 300},
-    }
+    x = ordered_names("column", None, columns, type="nominal", axis=column_axis)
+    y = ordered_names("row", None, names, type="nominal", axis={"labelLimit": 300})
     source = inline(with_goodput.select("row", "column", "goodput_bps"))
     cells_view = goodput_cells(source, x, y, domain=[0, largest(with_goodput, "goodput_bps")])
     return {"width": width * len(columns), "height": TABLE_CELL_HEIGHT * len(names), **cells_view}
-
-
-def _label_lines(column: str) -> list[str]:
-    """Returns a condition as the lines of a column's label: 'rate=10mbit,loss=1%' has two lines."""
-    return column.split(",")

@@ -25,6 +25,8 @@ from ccmix.charts.encodings import (
     names_in_order,
     plain,
     quantity,
+    side_by_side,
+    without_labels,
 )
 
 WIDTH, STRIP_HEIGHT, HEIGHT = 640, 18, 110
@@ -188,7 +190,7 @@ def state_over_time(samples: pl.DataFrame) -> Part:
         min_rtt_ms=(pl.col("bbr_min_rtt_s") * 1e3).round_sig_figs(4),
     )
     time = encodings.time(domain=[0, end_s], nice=False)
-    time_without_labels = time | {"title": None, "axis": {"labels": False}}
+    time_without_labels = without_labels(time)
 
     def set_columns(columns: Lines) -> Lines:
         """Returns the columns without those of BOUNDS that the flow never set."""
@@ -384,7 +386,7 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
         retransmits={"domain": [0, largest(mean, "retransmits")]},
         height="childHeight",
     )
-    panels = []
+    panels = {}
     for entry in names_in_order(series, "entry"):
         is_entry = pl.col("entry") == entry
         source = inline(
@@ -396,8 +398,8 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
             scales=scales,
             each=_lines_of_iterations(series.filter(is_entry), channels, scales),
         )
-        panels.append({"title": entry, "width": PANEL_WIDTH, "height": PANEL_HEIGHT, **panel_view})
-    return {"concat": panels, "columns": COLUMNS, "spacing": 24}
+        panels[entry] = {"width": PANEL_WIDTH, "height": PANEL_HEIGHT, **panel_view}
+    return side_by_side(panels, COLUMNS)
 
 
 def _lines_of_iterations(series: pl.DataFrame, channels: Part, scales: Scales) -> Part | None:

@@ -9,8 +9,16 @@ import polars as pl
 
 from ccmix.analysis.statistics import shown
 from ccmix.charts import distributions, heat_map
-from ccmix.charts.encodings import Chart, Kind, Part, finished, first_phrases, goodput
-from ccmix.charts.frames import SETTING, Family, SweptAxis, cubic_first, panels
+from ccmix.charts.encodings import (
+    Chart,
+    Kind,
+    Part,
+    finished,
+    first_phrases,
+    goodput,
+    names_in_order,
+)
+from ccmix.charts.frames import SETTING, Family, SweptAxis, cubic_first, entry_names, panels
 from ccmix.charts.heat_map import Choice, Measure, goodput_table
 from ccmix.charts.settings import against_setting, in_common, share_against_fair_share
 from ccmix.units import format_percent
@@ -24,6 +32,7 @@ MOST_CONDITIONS_OF_TABLE = 8
 MOST_ROWS, MOST_COLUMNS = 40, 16
 MOST_PANELS = 12
 BASELINE = "cubic"
+GAIN = Measure("goodput gain", "+.0%")
 
 
 def settings_charts(family: Family) -> Iterator[Chart | str]:
@@ -39,8 +48,8 @@ def settings_charts(family: Family) -> Iterator[Chart | str]:
     if runs.is_empty():
         return
     title = f"Goodput, retransmissions and fairness by {sweep.title}"
-    if (count := runs["panel"].n_unique()) > MOST_PANELS:
-        yield too_large(title, family, f"{count} panels", MOST_PANELS)
+    if sentence := too_large(title, family, (runs["panel"].n_unique(), "panels", MOST_PANELS)):
+        yield sentence
         return
     means = runs.group_by("panel", "group", "setting", maintain_order=True).agg(
         pl.col("goodput_bps").mean()
@@ -56,7 +65,7 @@ def settings_charts(family: Family) -> Iterator[Chart | str]:
     yield _chart(
         family,
         "setting",
-        f"by {sweep.key} {_entry_names(family)}",
+        f"by {sweep.key}",
         title,
         f"Lines with 95% bands over {sweep.title}. Goodput: {first_phrases(descriptions)}.",
         against_setting(runs, sweep),
@@ -87,18 +96,10 @@ def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
         y=pl.col(SETTING + y.key).replace_strict({text: y.label(text) for text in y.values}),
         rest=_further_settings([sweep.key for sweep in other_sweeps]),
     )
-    by_settings = f"by {x.title} and {y.title}"
-    gains = _gain_tables(runs)
-    for (cca, baseline), frame in gains.items():
-        title = f"Goodput gain of {cca} over {baseline} {by_settings}"
-        measure = Measure("goodput gain", "+.0%")
-        if (count := frame["panel"].n_unique()) > MOST_PANELS:
-            yield too_large(title, family, f"{count} panels", MOST_PANELS)
-        else:
-            drawing = heat_map.gain_map(frame, x, y, (cca, baseline), measure, steps)
-            yield _map_chart(
-                family, f"gain of {cca} over {baseline}", title, frame, measure, drawing
-            )
+    maps: list[tuple[str, pl.DataFrame, Measure, tuple[str, str] | None]] = [
+        (f"Goodput gain of {cca} over {baseline}", frame, GAIN, (cca, baseline))
+        for (cca, baseline), frame in _gain_tables(runs).items()
+    ]
     rows_of_runs = runs.unique(["case", "condition", "iteration"], maintain_order=True)
     case_name = pl.concat_str("case", "rest")
     group_name = (
@@ -111,12 +112,19 @@ def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
         (runs, group_name, "retransmission_rate", Measure("retransmission rate", ".2~p")),
     ):
         frame = rows.with_columns(panel=panel).drop_nulls(column)
-        frame = frame.group_by("panel", "x", "y", maintain_order=True).agg(
-            value=pl.col(column).mean()
-        )
-        title = f"{measure.title.capitalize()} {by_settings}"
-        if (count := frame["panel"].n_unique()) > MOST_PANELS:
-            yield too_large(title, family, f"{count} panels", MOST_PANELS)
+        cells = frame.group_by("panel", "x", "y", maintain_order=True)
+        means = cells.agg(value=pl.col(column).mean())
+        maps.append((measure.title.capitalize(), means, measure, None))
+    for subject, frame, measure, ccas in maps:
+        title = f"{subject} by {x.title} and {y.title}"
+        count = frame["panel"].n_unique()
+        if sentence := too_large(title, family, (count, "panels", MOST_PANELS)):
+            yield sentence
+        elif ccas:
+            drawing = heat_map.gain_map(frame, x, y, ccas, measure, steps)
+            yield _map_chart(
+                family, f"gain of {' over '.join(ccas)}", title, frame, measure, drawing
+            )
         elif count:
             drawing = heat_map.heat_map(frame, x, y, measure, "linear" if measure.limits else steps)
             yield _map_chart(family, measure.title, title, frame, measure, drawing)
@@ -143,9 +151,7 @@ def _map_chart(
         )
     text = f"Heat map of the {measure.title}, mean over iterations. {first_phrases(descriptions)}."
     count = min(heat_map.COLUMNS, frame["panel"].n_unique())
-    return _chart(
-        family, "heat-map", f"{name} {_entry_names(family)}", title, text, drawing, panels=count
-    )
+    return _chart(family, "heat-map", name, title, text, drawing, panels=count)
 
 
 def format_share(value: float) -> str:
@@ -207,7 +213,7 @@ def _gains_over_baseline(
 
     means: a row per CCA and cell: cca, the columns `where`, goodput_bps
     """
-    ccas = means["cca"].unique(maintain_order=True).to_list()
+    ccas = names_in_order(means, "cca")
     baseline = BASELINE if BASELINE in ccas else ccas[0]
     of_baseline = means.filter(pl.col("cca") == baseline).select(*where, base="goodput_bps")
     for cca in ccas:
@@ -225,7 +231,7 @@ def share_charts(family: Family) -> Iterator[Chart]:
     """
     shared = family.groups.filter(pl.col("fair_share").is_not_null())
     for (mix,), mix_rows in shared.group_by("mix", maintain_order=True):
-        ccas = mix_rows["cca"].unique(maintain_order=True).to_list()
+        ccas = names_in_order(mix_rows, "cca")
         if len(ccas) != 2:
             continue
         first, second = sorted(ccas, key=cubic_first)
@@ -262,7 +268,7 @@ def share_charts(family: Family) -> Iterator[Chart]:
         yield _chart(
             family,
             "share",
-            f"share {mix} {_entry_names(family)}",
+            f"share {mix}",
             title,
             f"Share of {second}. {first_phrases(descriptions)}.",
             share_against_fair_share(shares, f"flows of {first} : {second}"),
@@ -281,13 +287,14 @@ def box_charts(family: Family) -> Iterator[Chart | str]:
     # each combination of swept numbers is a place on the x axis
     labelled = _labelled_by_settings(runs, family.sweeps)
     title = f"Goodput in {iterations} iterations"
-    for count, most, what in (
-        (labelled["x"].n_unique(), MOST_BOXES, "places for boxes"),
-        (labelled["panel"].n_unique(), MOST_PANELS, "panels"),
+    if sentence := too_large(
+        title,
+        family,
+        (labelled["x"].n_unique(), "places for boxes", MOST_BOXES),
+        (labelled["panel"].n_unique(), "panels", MOST_PANELS),
     ):
-        if count > most:
-            yield too_large(title, family, f"{count} {what}", most)
-            return
+        yield sentence
+        return
     medians = labelled.group_by("panel", "x", "group", maintain_order=True).agg(
         median=pl.col("goodput_bps").median(),
         least=pl.col("goodput_bps").min(),
@@ -302,7 +309,7 @@ def box_charts(family: Family) -> Iterator[Chart | str]:
     yield _chart(
         family,
         "box",
-        f"boxes {_entry_names(family)}",
+        "boxes",
         title,
         f"Box plots of the goodput. {first_phrases(descriptions)}.",
         distributions.boxes(labelled, x_title, goodput()),
@@ -356,22 +363,18 @@ def table_charts(family: Family) -> Iterator[Chart | str]:
         .otherwise(pl.format(": {}", "group"))
     )
     in_order = _labelled_by_settings(groups, sweeps)
-    columns = (
-        in_order.select(column.alias("column"))["column"].unique(maintain_order=True).to_list()
-    )
+    columns = names_in_order(in_order.select(column=column), "column")
     named = groups.with_columns(row=pl.concat_str("case", row_settings, group_text), column=column)
     means = named.group_by("row", "column", maintain_order=True).agg(pl.col("goodput_bps").mean())
-    rows = means["row"].unique(maintain_order=True)
-    if means.height < 4 or rows.len() < 2 or len(columns) < 2:
+    rows = names_in_order(means, "row")
+    if means.height < 4 or len(rows) < 2 or len(columns) < 2:
         return
     title = "Goodput by entry and condition"
-    for count, most, what in (
-        (rows.len(), MOST_ROWS, "rows"),
-        (len(columns), MOST_COLUMNS, "columns"),
+    if sentence := too_large(
+        title, family, (len(rows), "rows", MOST_ROWS), (len(columns), "columns", MOST_COLUMNS)
     ):
-        if count > most:
-            yield too_large(title, family, f"{count} {what}", most)
-            return
+        yield sentence
+        return
     descriptions = [
         f"{row}: "
         + ", ".join(
@@ -383,22 +386,26 @@ def table_charts(family: Family) -> Iterator[Chart | str]:
     yield _chart(
         family,
         "table",
-        f"table {_entry_names(family)}",
+        "table",
         title,
         f"Table of mean goodputs. {first_phrases(descriptions)}.",
-        goodput_table(means, rows.to_list(), columns),
+        goodput_table(means, rows, columns),
         panels=2,
     )
 
 
-def too_large(title: str, family: Family, size: str, most: int) -> str:
-    """Returns the sentence that replaces a chart that would be too large to read. `size` is the
-    chart's size in words, such as '40 panels', and `most` is the largest readable number.
+def too_large(title: str, family: Family, *sizes: tuple[int, str, int]) -> str | None:
+    """Returns the sentence that replaces a chart that would be too large to read; None if it is not
+    too large. Each of `sizes` is a number, of what in words, such as 'panels', and the largest
+    readable number.
     """
-    return (
-        f"Not drawn: “{title}” of {_entry_names(family)}, which would have {size}: more than "
-        f"{most} can't be read."
-    )
+    for count, what, most in sizes:
+        if count > most:
+            return (
+                f"Not drawn: “{title}” of {entry_names(family.results)}, which would have "
+                f"{count} {what}: more than {most} can't be read."
+            )
+    return None
 
 
 def _settings_text(keys: list[str], separator: str) -> pl.Expr:
@@ -410,20 +417,16 @@ def _settings_text(keys: list[str], separator: str) -> pl.Expr:
     )
 
 
-def _entry_names(family: Family) -> str:
-    """Returns the names of the family's entries, joined by commas, for the name of a chart."""
-    return ",".join(dict.fromkeys(result.run.entry for result in family.results))
-
-
 def _chart(
     family: Family, kind: Kind, name: str, title: str, text: str, drawing: Part, panels: int
 ) -> Chart:
-    """Returns the finished chart of a family's runs. `text` is the alternative text, and `panels`
-    the number of panels side by side.
+    """Returns the finished chart of a family's runs. `name` begins the chart's name, which ends
+    with the names of the entries. `text` is the alternative text, and `panels` the number of panels
+    side by side.
     """
     return finished(
         kind,
-        name,
+        f"{name} {entry_names(family.results)}",
         title,
         in_common(family.results),
         text,

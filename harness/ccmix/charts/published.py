@@ -16,6 +16,9 @@ from ccmix.charts.encodings import (
     largest,
     name,
     plain,
+    quantity,
+    side_by_side,
+    without_labels,
 )
 
 PANEL_WIDTH, HEIGHT = 280, 130
@@ -81,30 +84,21 @@ def published_next_to_lab(
     numbers_in_frame = frame["number"].unique().to_list()
     drawn_numbers = [number for number in numbers if number.name in numbers_in_frame]
     channels = _colour_channel(frame) | _offset_channel(frame, x)
-    panels = []
+    panels = {}
     for panel in layout.panels:
         panel_rows = frame.filter(pl.col("panel") == panel)
         plots = []
         for number in drawn_numbers:
             of_number = pl.col("number") == number.name
-            y = _y_channel(number, largest(frame.filter(of_number), "mean", "high"))
-            clipped = pl.col("mean", "low", "high").clip(*y["scale"]["domain"])
-            x_of_plot = (
-                x
-                if number is drawn_numbers[-1]
-                else x | {"title": None, "axis": x["axis"] | {"labels": False}}
-            )
-            plots.append(
-                _plot(
-                    panel_rows.filter(of_number).with_columns(clipped),
-                    x_of_plot,
-                    y,
-                    channels,
-                    layout,
-                )
-            )
-        panels.append({"title": panel, "spacing": 6, "vconcat": plots})
-    return {"concat": panels, "columns": layout.columns, "spacing": 24}
+            most = largest(frame.filter(of_number), "mean", "high")
+            scale = {"domain": [0, most], "nice": False} | number.scale
+            y = quantity("mean", number.title, number.axis, **scale)
+            clipped = pl.col("mean", "low", "high").clip(*scale["domain"])
+            rows = panel_rows.filter(of_number).with_columns(clipped)
+            x_of_plot = x if number is drawn_numbers[-1] else without_labels(x)
+            plots.append(_plot(rows, x_of_plot, y, channels, layout))
+        panels[panel] = {"spacing": 6, "vconcat": plots}
+    return side_by_side(panels, layout.columns)
 
 
 def _colour_channel(frame: pl.DataFrame) -> Part:
@@ -133,20 +127,6 @@ def _offset_channel(frame: pl.DataFrame, x: Part) -> Part:
         if several_lines and x["type"] == "ordinal"
         else {}
     )
-
-
-def _y_channel(number: PlottedNumber, most: float) -> Part:
-    """Returns the y channel of a measure. If the measure has no domain (range of its axis) of its
-    own, the axis goes from 0 to `most`.
-    """
-    scale = {"domain": [0, most], "nice": False} | number.scale
-    return {
-        "field": "mean",
-        "type": "quantitative",
-        "title": number.title,
-        "axis": number.axis,
-        "scale": scale,
-    }
 
 
 def _plot(rows: pl.DataFrame, x: Part, y: Part, channels: Part, layout: SideBySide) -> Part:

@@ -4,8 +4,7 @@ Distributions are of the times of short flows, of RTTs, and of BBR's bandwidth e
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -13,15 +12,21 @@ from ccmix.analysis.results import Result, Results
 from ccmix.analysis.statistics import shown
 from ccmix.charts import series
 from ccmix.charts.distributions import boxes, distributions
-from ccmix.charts.encodings import RATE_AXIS, Chart, finished, first_phrases, quantity
-from ccmix.charts.frames import Family
+from ccmix.charts.encodings import (
+    RATE_AXIS,
+    Chart,
+    evenly_spread,
+    finished,
+    first_phrases,
+    names_in_order,
+    quantity,
+)
+from ccmix.charts.frames import Family, entry_names
 from ccmix.charts.over_time import state_over_time, time_series
 from ccmix.charts.overview import MOST_BOXES, too_large
 from ccmix.charts.settings import describe, in_common
 from ccmix.terms import BBRS
 from ccmix.units import format_percent, format_rate
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,17 +64,6 @@ def conditions_of(results: Results, also_not_valid: bool = False) -> Iterator[Co
                 )
 
 
-def evenly_spread(items: Sequence[T], most: int | None) -> Sequence[T]:
-    """Returns at most `most` of the items. They are evenly spaced, and include the first and the
-    last. If `most` is None, all items are returned.
-    """
-    if most is None or len(items) <= most:
-        return items
-    if most <= 1:
-        return items[:most]
-    return [items[round(at * (len(items) - 1) / (most - 1))] for at in range(most)]
-
-
 def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
     """Returns a chart of goodput over time for each condition (combination of swept values), but
     for at most `most` conditions, which are evenly spaced. If there are more, the second part is a
@@ -79,7 +73,7 @@ def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart],
     for condition in conditions_of(results, also_not_valid=True):
         with_intervals = tuple(filter(series.has_intervals, condition.results))
         if with_intervals:
-            drawable.append(ConditionRuns(condition.name, condition.settings, with_intervals))
+            drawable.append(replace(condition, results=with_intervals))
     drawn = evenly_spread(drawable, most)
     return [_time_series_chart(condition) for condition in drawn], conditions_left_out(
         "time-series", len(drawn), len(drawable)
@@ -104,7 +98,7 @@ def _time_series_chart(condition: ConditionRuns) -> Chart:
     panel for each entry.
     """
     frame = series.over_time(condition.results)
-    entries = frame["entry"].unique(maintain_order=True).to_list()
+    entries = names_in_order(frame, "entry")
     omit_s = {
         entry: max(
             series.omit_s(result) for result in condition.results if result.run.entry == entry
@@ -167,21 +161,14 @@ def bbr_state_charts(results: Results, most: int | None) -> tuple[list[Chart], s
             (result for result in condition.results if series.may_have_bbr(result)), None
         )
         if with_bbr:
-            drawable.append(ConditionRuns(condition.name, condition.settings, (with_bbr,)))
+            drawable.append(replace(condition, results=(with_bbr,)))
     drawn = drawable if most is None else drawable[-1:]
-    charts = [chart for condition in drawn for chart in _charts_of_bbr_flows(condition)]
-    return charts, conditions_left_out("bbr-state", len(drawn), len(drawable))
-
-
-def _charts_of_bbr_flows(condition: ConditionRuns) -> list[Chart]:
-    """Returns charts of the state over time, one for a flow of each version of BBR in the
-    condition's only run.
-    """
-    [result] = condition.results
-    return [
+    charts = [
         _chart_of_bbr_flow(condition, BBRS[cca], flow)
-        for cca, flow in series.bbr_flows(result).items()
+        for condition in drawn
+        for cca, flow in series.bbr_flows(condition.results[0]).items()
     ]
+    return charts, conditions_left_out("bbr-state", len(drawn), len(drawable))
 
 
 def _chart_of_bbr_flow(condition: ConditionRuns, version: str, flow: pl.DataFrame) -> Chart:
@@ -258,10 +245,8 @@ def distribution_charts(family: Family) -> Iterator[Chart | str]:
     all_times = pl.concat(frames)
     if all_times.is_empty():
         return
-    entries = ",".join(dict.fromkeys(result.run.entry for result in drawn))
-    title = f"Distribution of the {times_name}" + (
-        "s of short flows" if has_short_flows else "s of all flows"
-    )
+    entries = entry_names(drawn)
+    title = f"Distribution of the {times_name}s of {'short' if has_short_flows else 'all'} flows"
     yield finished(
         "distribution",
         f"distribution {entries}",
@@ -288,9 +273,9 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
         return
     [sweep] = family.sweeps
     title = f"BBR's bandwidth estimate of a flow by {sweep.title}"
-    if len(sweep.values) > MOST_BOXES:
+    if sentence := too_large(title, family, (len(sweep.values), "places for boxes", MOST_BOXES)):
         if any(map(series.may_have_bbr, family.results)):
-            yield too_large(title, family, f"{len(sweep.values)} places for boxes", MOST_BOXES)
+            yield sentence
         return
     case_columns = ("entry", "dst", "condition")
     cases = {
@@ -321,7 +306,7 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
     ]
     yield finished(
         "box",
-        f"bandwidth estimate {','.join(dict.fromkeys(result.run.entry for result in drawn))}",
+        f"bandwidth estimate {entry_names(drawn)}",
         title,
         in_common(drawn),
         f"Box plots. Medians: {first_phrases(medians_text)}.",

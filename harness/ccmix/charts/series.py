@@ -204,7 +204,8 @@ def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
     ):
         return None
     of_bbr = pl.col("cca").is_in(BBRS) & (pl.col("bbr_bandwidth_bps") > 0)
-    estimates = _in_measured_time(result, sockets).filter(of_bbr)
+    run = as_archived(result.finished, result.folder)
+    estimates = measured(run, sockets).filter(of_bbr)
     ranked = estimates.select("group", "cca", bandwidth_bps="bbr_bandwidth_bps").sort(
         "group", "bandwidth_bps"
     )
@@ -218,11 +219,6 @@ def omit_s(result: Result) -> float:
     of the entry, because a user's src-cmd may set another time.
     """
     return as_archived(result.finished, result.folder).traffic.omit_s
-
-
-def _in_measured_time(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows of a table that are in the measured time, which follows the omitted time."""
-    return measured(as_archived(result.finished, result.folder), frame)
 
 
 def completions(result: Result) -> pl.DataFrame | None:

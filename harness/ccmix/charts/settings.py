@@ -21,8 +21,11 @@ from ccmix.charts.encodings import (
     inline,
     largest,
     names_in_order,
+    ordered_names,
     plain,
     quantity,
+    side_by_side,
+    without_labels,
 )
 from ccmix.charts.frames import SweptAxis
 from ccmix.model import HostPath, Queue
@@ -180,7 +183,7 @@ def against_setting(runs: pl.DataFrame, sweep: SweptAxis) -> Part:
         spread(runs, metric, by_group) for metric in ("goodput_bps", "retransmission_rate")
     )
     runs_with_fairness = runs.filter(pl.col("flows") > 1, pl.col("fairness").is_not_null())
-    plots = []
+    panels = {}
     for panel in names_in_order(runs, "panel"):
         of_panel = pl.col("panel") == panel
         several_groups_per_cca = (
@@ -204,12 +207,10 @@ def against_setting(runs: pl.DataFrame, sweep: SweptAxis) -> Part:
                 (losses, retransmissions_axis(domain=[0, largest(losses, "high")])),
             )
         ]
-        plots_of_panel = [
-            _plot(*plot, _x_channel(sweep, labelled=number == len(plot_parts)))
-            for number, plot in enumerate(plot_parts, 1)
-        ]
-        plots.append({"title": panel, "spacing": 6, "vconcat": plots_of_panel})
-    return {"concat": plots, "columns": COLUMNS, "spacing": 24}
+        x = sweep.channel()
+        plots = [_plot(*plot, without_labels(x)) for plot in plot_parts[:-1]]
+        panels[panel] = {"spacing": 6, "vconcat": [*plots, _plot(*plot_parts[-1], x)]}
+    return side_by_side(panels, COLUMNS)
 
 
 Plot = tuple[
@@ -244,14 +245,6 @@ def _plot(means: pl.DataFrame, y: Part, channels: Part, apart: list[str], x: Par
         "height": HEIGHT,
         **banded_lines(inline(means), x, y, channels, apart),
     }
-
-
-def _x_channel(sweep: SweptAxis, *, labelled: bool) -> Part:
-    """Returns the x axis for a plot against a swept setting. Of plots that are one above the other,
-    only the last one is `labelled`.
-    """
-    x = sweep.channel()
-    return x if labelled else x | {"title": None, "axis": x["axis"] | {"labels": False}}
 
 
 STEP, LEAST_WIDTH, SHARE_HEIGHT, SHARE_COLUMNS = 60, 240, 200, 2
@@ -304,18 +297,11 @@ def share_against_fair_share(runs: pl.DataFrame, x_title: str) -> Part:
         order of the axis), cca, share and fair_share (fractions of the run's goodput)
     """
     channels = encodings.colour_by_cca(runs["cca"].unique())
-    panels = []
+    panels = {}
     for panel in names_in_order(runs, "panel"):
         panel_rows = runs.filter(pl.col("panel") == panel)
         order = names_in_order(panel_rows, "flows_of")
-        x: Part = {
-            "field": "flows_of",
-            "type": "ordinal",
-            "title": x_title,
-            "sort": None,
-            "scale": {"domain": order},
-            "axis": {"labelAngle": 0},
-        }
+        x = ordered_names("flows_of", x_title, order, axis={"labelAngle": 0})
         key_columns = ["flows_of", "cca"]
         fair = panel_rows.group_by(key_columns, maintain_order=True).agg(
             pl.col("fair_share").first()
@@ -324,12 +310,6 @@ def share_against_fair_share(runs: pl.DataFrame, x_title: str) -> Part:
             fair, on=key_columns, maintain_order="left"
         )
         width = max(LEAST_WIDTH, STEP * len(order))
-        panels.append(
-            {
-                "title": panel,
-                "width": width,
-                "height": SHARE_HEIGHT,
-                **shares(inline(means), x, channels),
-            }
-        )
-    return {"concat": panels, "columns": SHARE_COLUMNS, "spacing": 24}
+        view = shares(inline(means), x, channels)
+        panels[panel] = {"width": width, "height": SHARE_HEIGHT, **view}
+    return side_by_side(panels, SHARE_COLUMNS)
