@@ -9,6 +9,11 @@ from ccmix.model import Run, Topology
 JITTER_S = 1e-3
 
 
+def increase(name: str) -> pl.Expr:
+    """Returns an expression for the difference between the last and the first value of a column."""
+    return pl.col(name).last() - pl.col(name).first()
+
+
 def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
     """Returns the rows of a series of samples that lie in the measured time: from the end of the
     omitted time (iperf3's --omit) to the end of the configured duration.

@@ -12,7 +12,7 @@ import polars as pl
 from ccmix.analysis.counters import growth, root_qdisc
 from ccmix.analysis.dynamics import sum_in_order
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.analysis.measured import JITTER_S, measured
+from ccmix.analysis.measured import JITTER_S, increase, measured
 from ccmix.analysis.series import SRC
 from ccmix.analysis.tables import RunTables
 from ccmix.model import Measurement, PingRtts, Run, Topology
@@ -317,7 +317,7 @@ def receiver_window_limited(run: Run, tables: RunTables) -> float | None:
         return None
     by_flow = measured(run, tables.sockets).sort("time_s").group_by(FLOW, maintain_order=True)
     names = ("busy_s", "receiver_window_limited_s")
-    times = by_flow.agg(pl.col(name).last() - pl.col(name).first() for name in names)
+    times = by_flow.agg(map(increase, names))
     busy_s, limited_s = (float(times[name].sum()) for name in names)
     return limited_s / busy_s if busy_s else None
 
@@ -333,10 +333,8 @@ def cpu_s_per_gbit(run: Run, tables: RunTables, goodput_bps: float) -> dict[str,
     if tables.series.cpu.is_empty() or not goodput_bps:
         return {}
     cores = measured(run, tables.series.cpu).sort("time_s")
-    time_in_states = [pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES]
-    length_s = pl.col("time_s").last() - pl.col("time_s").first()
     per_core = cores.group_by("host", "core", maintain_order=True).agg(
-        *time_in_states, length_s=length_s
+        *map(increase, CORE_TIMES), length_s=increase("time_s")
     )
     busy_s = pl.sum_horizontal(CORE_TIMES) - pl.col("idle_s") - pl.col("iowait_s")
     hosts = per_core.group_by("host", maintain_order=True).agg(

@@ -22,7 +22,7 @@ from ccmix.analysis.iperf3_tables import (
     with_udp_goodput,
 )
 from ccmix.analysis.iperf3_tables import start_s as iperf3_start_s
-from ccmix.analysis.measured import JITTER_S
+from ccmix.analysis.measured import JITTER_S, increase
 from ccmix.analysis.reports import (
     Iperf3TestReport,
     ServiceReport,
@@ -903,12 +903,12 @@ def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
         samples.sort("time_s")
         .group_by(FLOW, maintain_order=True)
         .agg(
-            acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
-            sent=pl.col("bytes_sent").last() - pl.col("bytes_sent").first(),
+            acked=increase("bytes_acked"),
+            sent=increase("bytes_sent"),
             begin_s=pl.col("time_s").first(),
             end_s=pl.col("time_s").last(),
             cca=pl.col("cca").last(),
-            retransmits=pl.col("retransmits").last() - pl.col("retransmits").first(),
+            retransmits=increase("retransmits"),
             bytes_sent=pl.col("bytes_sent").last(),
         )
         .filter((pl.col("end_s") > pl.col("begin_s")) & (pl.col("acked") > 0))

@@ -42,6 +42,24 @@ def others(flows: int) -> str:
     return f", and {flows - 1} more flow{'s' if flows > 2 else ''}" if flows > 1 else ""
 
 
+def difference(
+    kind: str,
+    sentence: str,
+    applied: float,
+    configured: float,
+    tolerance: float,
+    text: Callable[[float], str] | None = None,
+) -> Problems:
+    """Yields a problem of this kind if an applied number differs from the configured one by more
+    than the tolerance. In `sentence`, {} stands for the applied number. `text` formats both; None:
+    as they are.
+    """
+    if abs(applied - configured) > tolerance:
+        seen = text(applied) if text else applied
+        wanted = text(configured) if text else configured
+        yield kind, f"{sentence.format(seen)}, configured: {wanted}"
+
+
 @dataclass(frozen=True)
 class AppliedQdisc:
     """A queue discipline (qdisc) of a device as tc reports it, with all of its options."""

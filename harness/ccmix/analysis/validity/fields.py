@@ -6,7 +6,7 @@ this list.
 
 from collections.abc import Mapping
 
-from ccmix.analysis.validity import path_fields, traffic_fields
+from ccmix.analysis.validity import netem_fields, path_fields, queue_fields, traffic_fields
 from ccmix.analysis.validity.applied import FieldComparison
 
 EXACT = "equal"
@@ -30,75 +30,75 @@ PATH = (
         "tc: delay of netem, separately for data and ACKs; also pings and the sockets' smallest "
         "RTT",
         "1 us; pings 1%, at least 0.2 ms",
-        path_fields.delays,
+        netem_fields.delays,
     ),
-    FieldComparison(("Sender.jitter_s",), "tc: jitter of netem", "10 us", path_fields.jitter),
+    FieldComparison(("Sender.jitter_s",), "tc: jitter of netem", "10 us", netem_fields.jitter),
     FieldComparison(
-        ("Sender.reorder",), "tc: reorder of netem", "six digits", path_fields.reordering
+        ("Sender.reorder",), "tc: reorder of netem", "six digits", netem_fields.reordering
     ),
     FieldComparison(
         ("Sender.loss", "Loss.model", "Loss.parameters", "LossChange.loss", "LossChange.sender"),
         "tc: loss of netem, its model and all parameters; also netem's count of lost packets",
         "six digits; the count by a binomial test, p < 1e-6",
-        path_fields.loss_parameters,
+        netem_fields.loss_parameters,
     ),
     FieldComparison(
         ("Topology.rate_bps", "RateChange.rate_bps"),
         "tc: rate of tbf, or rate and ceil of htb's class; also a train of packets and the "
         "bottleneck's bytes",
         "1%",
-        path_fields.rate,
+        queue_fields.rate,
     ),
     FieldComparison(
         ("Sender.rate_bps",),
         "tc: rate of tbf on the sender's device",
         "1%",
-        path_fields.sender_rates,
+        queue_fields.sender_rates,
     ),
     FieldComparison(
         ("Sender.queue",),
         "tc: qdisc of the sender's device, and its options",
         "as for the bottleneck's queue",
-        path_fields.sender_queues,
+        queue_fields.sender_queues,
     ),
     FieldComparison(
         ("Topology.burst_bytes",),
         "tc: burst of tbf, or of htb's class",
         "2 us at the rate, and 1%",
-        path_fields.burst,
+        queue_fields.burst,
     ),
     FieldComparison(
         ("Topology.policer", "Policer.rate_bps", "Policer.burst_bytes"),
         "tc: whether the bottleneck's device has a policer, and its action",
         "rate 1%; burst 2 us at the rate, and 1%",
-        path_fields.policer,
+        queue_fields.policer,
     ),
     FieldComparison(
         ("Topology.ack_bottleneck", "AckBottleneck.rate_bps", "AckBottleneck.buffer"),
         "tc: rate of tbf on the device that ACKs pass, and the limit of its queue",
         "1%; the limit as for the bottleneck",
-        path_fields.ack_bottleneck,
+        queue_fields.ack_bottleneck,
     ),
     FieldComparison(
         ("Topology.control",),
         "tc: the devices of a link next to the path, and the delay of their netem",
         "1 us",
-        path_fields.control,
+        netem_fields.control,
     ),
     FieldComparison(
-        ("Topology.shaper",), "tc: the bottleneck's root qdisc", EXACT, path_fields.shaper
+        ("Topology.shaper",), "tc: the bottleneck's root qdisc", EXACT, queue_fields.shaper
     ),
     FieldComparison(
         ("Topology.queue", "Queue.kind"),
         "tc: the qdisc below the shaper",
         EXACT,
-        path_fields.queue_kind,
+        queue_fields.queue_kind,
     ),
     FieldComparison(
         ("Queue.parameters",),
         "tc: options of that qdisc; those that are not configured must have their defaults",
         "2 us, a jiffy of 4 ms if the kernel counts in jiffies, six digits",
-        path_fields.queue_parameters,
+        queue_fields.queue_parameters,
     ),
     FieldComparison(("Topology.mtu_bytes",), "MTU of every device", EXACT, path_fields.mtu),
     FieldComparison(
@@ -147,13 +147,13 @@ PATH = (
         ("Topology.changes", "RateChange.at_s", "DelayChange.at_s", "LossChange.at_s"),
         "the clock when tc made each change, and tc's options before it",
         "0.1 s",
-        path_fields.changes,
+        netem_fields.changes,
     ),
     FieldComparison(
         ("Topology.buffer", "Buffer.amount", "Buffer.kind"),
         "tc: limit of the bottleneck's queue; also its largest backlog",
         "a packet if it counts packets, otherwise a byte; tbf's built-in queue 2 us at the rate",
-        path_fields.buffer,
+        queue_fields.buffer,
     ),
 )
 

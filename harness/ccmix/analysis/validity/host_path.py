@@ -4,7 +4,7 @@ A test compares the list with the dataclasses of ccmix.model, and docs/explanati
 the list.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ccmix.analysis.counters import grown_by
 from ccmix.analysis.series import SRC
@@ -14,11 +14,13 @@ from ccmix.analysis.validity.applied import (
     FieldComparison,
     Observed,
     Problems,
+    difference,
 )
+from ccmix.analysis.validity.netem_fields import delay_difference, loss_difference
 from ccmix.analysis.validity.path import RATE_FRACTION, RTT_FRACTION, loss, lost_on_return
-from ccmix.analysis.validity.path_fields import DELAY_STEP_S, capture, differs, loss_difference
+from ccmix.analysis.validity.path_fields import capture
 from ccmix.conditions.qdisc import NEVER_FULL_PACKETS
-from ccmix.model import HostPath, Measurement, Netem
+from ccmix.model import Netem
 from ccmix.units import format_rate, format_time
 
 PATH_RTT_LEAST_S = (
@@ -102,36 +104,33 @@ def _netem_of(
         if netem is None:
             yield "path", f"there was no netem for {direction}"
             continue
-        if differs(netem.delay_s, configured.delay_s, DELAY_STEP_S):
-            yield (
-                "rtt",
-                f"tc delays {direction} by {format_time(netem.delay_s)}, "
-                f"configured: {format_time(configured.delay_s)}",
-            )
-        yield from loss_difference(netem, configured.loss, direction)
-        applied_bps, rate_bps = netem.rate_bps or 0.0, configured.rate_bps or 0.0
-        if abs(applied_bps - rate_bps) > RATE_FRACTION * rate_bps:
-            yield (
-                "rate",
-                f"netem has {format_rate(applied_bps)} for {direction}, configured: "
-                f"{format_rate(rate_bps)}",
-            )
+        yield from delay_difference(f"tc delays {direction}", netem, configured.delay_s)
+        yield from loss_difference("tc loses", netem, configured.loss, direction)
+        rate_bps = configured.rate_bps or 0.0
+        yield from difference(
+            "rate",
+            f"netem has {{}} for {direction}",
+            netem.rate_bps or 0.0,
+            rate_bps,
+            RATE_FRACTION * rate_bps,
+            format_rate,
+        )
         limit_packets = (
             NEVER_FULL_PACKETS if configured.limit_packets is None else configured.limit_packets
         )
-        if netem.limit_packets != limit_packets:
-            yield (
-                "buffer",
-                f"netem holds {netem.limit_packets} packets of {direction}, configured: "
-                f"{limit_packets}",
-            )
+        sentence = f"netem holds {{}} packets of {direction}"
+        yield from difference("buffer", sentence, netem.limit_packets, limit_packets, 0.0)
 
 
-def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Checks two effects of netem: that it added its delay to ping's RTT, and that it lost the
-    configured share of packets. The path has an RTT of its own, so the pings before and after netem
-    was set are compared.
+def netem(observed: Observed) -> Problems:
+    """Checks two effects of the entry's netem: that it added its delay to ping's RTT, and that it
+    lost the configured share of packets. The path has an RTT of its own, so the pings before and
+    after netem was set are compared.
     """
+    path, measurement = observed.run.host_path, observed.measurement
+    netem = path.netem
+    if netem is None:
+        return
     added_s = netem.delay_s * (2 if path.netem_at and path.netem_at.ack_device else 1)
     added_s += path.profile.delay_s if path.profile else 0.0
     before_s, after_s = (
@@ -156,16 +155,10 @@ def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tu
         elif (
             netem.loss.model == "random" and netem.limit_packets is None
         ):  # otherwise a full queue drops too
-            yield from loss(netem.loss, _lost_and_offered(measurement, "data-delay"))
+            lost = grown_by(measurement, "data-delay", "drops")
+            offered = grown_by(measurement, "data-delay", "packets") + lost
+            yield from loss(netem.loss, lost, offered)
             yield from lost_on_return(measurement, "ack-delay")
-
-
-def _lost_and_offered(measurement: Measurement, device_purpose: str) -> tuple[int, int]:
-    """Returns how many packets a device's netem dropped, and how many it received, during the
-    traffic.
-    """
-    lost = grown_by(measurement, device_purpose, "drops")
-    return lost, grown_by(measurement, device_purpose, "packets") + lost
 
 
 HOST_PATH = (

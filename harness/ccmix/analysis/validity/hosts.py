@@ -1,14 +1,12 @@
 """Judges whether hosts limited a run: by windows, buffers, memory, their own queues, or CPUs."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from ccmix.analysis.counters import grown_by, root_qdisc
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.analysis.measured import JITTER_S, measured
+from ccmix.analysis.measured import JITTER_S, increase, measured
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity.applied import others
+from ccmix.analysis.validity.applied import Observed, Problems, others
 from ccmix.model import HostPath, Measurement, Run, Topology
 from ccmix.model.emulated import SUPER_PACKET_BYTES
 from ccmix.probes.stream.format import CORE_TIMES
@@ -42,18 +40,17 @@ SHAPERS = (
 UNLIMITED = "fq"  # holds as much as a sender can send, unless its parameters set a limit
 
 
-def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Yields problems (kind, detail) if something on the hosts limited the run: windows and socket
-    buffers, TCP's memory, drops in a sender's own queue, or drops of packets that waited between
-    device and IP (softnet's backlog).
+def limits(observed: Observed) -> Problems:
+    """Yields problems if something on the hosts limited the run: windows and socket buffers, TCP's
+    memory, drops in a sender's own queue, or drops of packets that waited between device and IP
+    (softnet's backlog).
     """
+    run, tables, measurement = observed.run, observed.tables, observed.measurement
     if not run.traffic.steps:  # steps are there to find such limits
         yield from window_limits(run, tables)
     for host, text in measurement.after.netstat.items():
         before = measurement.before.netstat[host]
-        if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(
-            before, "TCPMemoryPressures"
-        ):
+        if pressures := _memory_pressures(text) - _memory_pressures(before):
             yield "tcp-memory", f"{host} came under memory pressure {pressures} times"
     for device in measurement.after.qdiscs:
         may_drop = not device.startswith("sender-queue") or _drops_as_configured(
@@ -86,7 +83,7 @@ def _drops_as_configured(run: Run, device: str, measurement: Measurement) -> boo
     return queue.kind != UNLIMITED or not {"limit", "flow_limit"}.isdisjoint(queue.parameters)
 
 
-def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+def window_limits(run: Run, tables: RunTables) -> Problems:
     """Yields problems if flows were limited by the receiver's window, by the send buffer, or by an
     application without data, according to counters of their sockets (tcpi_rwnd_limited,
     tcpi_sndbuf_limited). All flows are judged together, and if they pass, each flow by itself.
@@ -170,7 +167,7 @@ def _flows_with_full_window(path: Topology, tables: RunTables) -> pl.DataFrame:
     )
 
 
-def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+def _app_limited(run: Run, tables: RunTables) -> Problems:
     """Yields a problem if a sender of iperf3 had nothing to send for more than 10% of a flow's
     time, although it should send as fast as the path allows.
 
@@ -200,9 +197,9 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
         if {"app_limited", "unsent_bytes"} <= set(samples.columns)
         else pl.lit(None)
     )
-    busy_s, lasted_s = (pl.col(name).last() - pl.col(name).first() for name in ("busy_s", "time_s"))
+    lasted_s = increase("time_s")
     flows = samples.group_by(FLOW).agg(
-        lasted_s.alias("seconds"), idle=1 - busy_s / lasted_s, marked=marks.mean()
+        seconds=lasted_s, idle=1 - increase("busy_s") / lasted_s, marked=marks.mean()
     )
     shares = flows.select(*FLOW, "seconds", share=pl.max_horizontal("idle", "marked"))
     limited = shares.filter(pl.col("seconds") > 0, pl.col("share") > APP_LIMITED_FRACTION)
@@ -221,17 +218,16 @@ def _flow_limit_drops(tables: RunTables, place: str) -> int:
     queues = tables.series.queues
     if "flow_limit_drops" not in queues.columns:
         return 0
-    counter = pl.col("flow_limit_drops")
     fq_samples = queues.filter(pl.col("place") == place).sort("time_s").group_by("queue")
-    return int(fq_samples.agg(counter.last() - counter.first())["flow_limit_drops"].sum())
+    return int(fq_samples.agg(increase("flow_limit_drops"))["flow_limit_drops"].sum())
 
 
-def _netstat(text: str, counter: str) -> int:
-    """Returns a counter of TcpExt from the text of /proc/net/netstat: one line has the names of the
-    counters, and the next one their values.
+def _memory_pressures(text: str) -> int:
+    """Returns how often TCP came under memory pressure, from the text of /proc/net/netstat, where
+    one line has the names of the counters of TcpExt, and the next one their values.
     """
     lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
-    return int(dict(zip(*lines, strict=True))[counter])
+    return int(dict(zip(*lines, strict=True))["TCPMemoryPressures"])
 
 
 def _softnet_drops(text: str) -> int:
@@ -241,27 +237,27 @@ def _softnet_drops(text: str) -> int:
     return sum(int(line.split()[1], 16) for line in text.splitlines())
 
 
-def processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+def processors(observed: Observed) -> Problems:
     """Yields problems for CPUs that may have limited the run: a core that was never idle, a core
     that the hypervisor took away, softirqs that filled a core in every second, or a thread that
     worked all the time.
     """
-    if not tables.series.cpu.is_empty():
-        yield from _cores(measured(run, tables.series.cpu).sort("time_s"))
-    if not tables.series.processes.is_empty():
-        yield from _threads(measured(run, tables.series.processes).sort("time_s"))
+    series = observed.tables.series
+    if not series.cpu.is_empty():
+        yield from _cores(measured(observed.run, series.cpu).sort("time_s"))
+    if not series.processes.is_empty():
+        yield from _threads(measured(observed.run, series.processes).sort("time_s"))
 
 
-def _cores(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
+def _cores(samples: pl.DataFrame) -> Problems:
     """Yields problems for cores without idle time, for cores that the hypervisor gave to others
     (steal), and for softirqs that filled one core in every second, even if it was not always the
     same one. `samples`: rows of cpu.parquet, sorted by time.
     """
-    spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)
+    spent = map(increase, CORE_TIMES)
     cores = _shares(samples.group_by("host", "core", maintain_order=True).agg(spent))
-    for host, core, idle in (
-        cores.filter(pl.col("idle") < LEAST_IDLE).select("host", "core", "idle").iter_rows()
-    ):
+    without_idle_time = cores.filter(pl.col("idle") < LEAST_IDLE)
+    for host, core, idle in without_idle_time.select("host", "core", "idle").iter_rows():
         yield "cpu", f"core {core} of {host} was idle {format_percent(idle)} of the time"
     for host, core, steal in (
         cores.filter(pl.col("steal") > MOST_STEAL).select("host", "core", "steal").iter_rows()
@@ -271,11 +267,8 @@ def _cores(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
             f"the hypervisor gave core {core} of {host} to others for "
             f"{format_percent(steal)} of the time",
         )
-    hosts_reported = set(cores.filter(pl.col("idle") < LEAST_IDLE)["host"])
-    for host, share in (
-        _busiest_softirq(samples).filter(pl.col("softirq") > 1 - LEAST_IDLE).iter_rows()
-    ):
-        if host not in hosts_reported:
+    for host, share in _busiest_softirq(samples).iter_rows():
+        if share > 1 - LEAST_IDLE and host not in without_idle_time["host"]:
             yield (
                 "cpu",
                 f"softirqs took {format_percent(share)} of the busiest core of {host} each second",
@@ -312,20 +305,19 @@ def _busiest_softirq(samples: pl.DataFrame) -> pl.DataFrame:
     return busiest.group_by("host", maintain_order=True).agg(pl.col("softirq").mean())
 
 
-def _threads(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
+def _threads(samples: pl.DataFrame) -> Problems:
     """Yields a problem for each thread that existed for most of the run and worked without a pause.
     A process with only one thread counts as a thread.
 
     `samples`: rows of processes.parquet, sorted by time. A row stands for a thread if its column
     `threads` is 0, otherwise for a process.
     """
-    seconds = pl.col("time_s").last() - pl.col("time_s").first()
-    spent_s = pl.col("user_s") + pl.col("system_s")
+    seconds = increase("time_s")
     identity = ["host", "pid", "parent_pid", "started_s", pl.col("threads") == 0]
     tasks = samples.group_by(identity, maintain_order=True).agg(
         pl.col("name").last(),
         most=pl.col("threads").max(),
-        spent_s=spent_s.last() - spent_s.first(),
+        spent_s=increase("user_s") + increase("system_s"),
         lived_s=seconds,
     )
     processes_by_thread = tasks.filter("threads").select("host", pid="parent_pid")

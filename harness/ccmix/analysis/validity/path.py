@@ -9,7 +9,7 @@ import polars as pl
 
 from ccmix.analysis.counters import grown_by, root_qdisc
 from ccmix.analysis.intervals import binomial_cdf, binomial_tail
-from ccmix.analysis.tables import RunTables
+from ccmix.analysis.validity.applied import Observed, Problems
 from ccmix.model import Loss, Measurement, Run, Sender, Topology
 from ccmix.model.emulated import BUCKET_PACKETS
 from ccmix.model.netem import gemodel_parameters
@@ -38,12 +38,12 @@ TRAIN_JITTER_S = 20e-6  # of the replies to a train, on a machine in real time
 FQ_FAST_PATH_PACKETS = 8  # not counted by its limit (net/sched/sch_fq.c, fq_fastpath_check())
 
 
-def loss(configured: Loss | None, lost_and_offered: tuple[int, int]) -> Iterator[tuple[str, str]]:
+def loss(configured: Loss | None, lost: int, offered: int) -> Problems:
     """Tests whether the number of packets that netem lost fits the configured loss (a binomial
-    test), and yields a problem if it does not. `lost_and_offered`: how many packets netem lost, and
-    how many it received.
+    test), and yields a problem if it does not.
+
+    lost, offered: how many packets netem lost, and how many it received
     """
-    lost, offered = lost_and_offered
     if offered == 0:
         yield "loss", "no packet passed netem"
     elif loss_p_value(configured, lost, offered) < LOSS_P_VALUE:
@@ -64,15 +64,9 @@ def loss_p_value(configured: Loss | None, lost: int, offered: int) -> float:
     if configured is None:
         return float(lost == 0)
     packets_per_trial = _packets_per_trial(configured)
-    trials = max(1, round(offered / packets_per_trial))
-    lost_at_most, lost_at_least = (
-        min(trials, math.ceil(lost / packets_per_trial)),
-        min(trials, math.floor(lost / packets_per_trial)),
-    )
-    p_fewer, p_more = (
-        binomial_cdf(lost_at_most, trials, configured.mean),
-        binomial_tail(lost_at_least, trials, configured.mean),
-    )
+    trials, lost_trials = max(1, round(offered / packets_per_trial)), lost / packets_per_trial
+    p_fewer = binomial_cdf(min(trials, math.ceil(lost_trials)), trials, configured.mean)
+    p_more = binomial_tail(min(trials, math.floor(lost_trials)), trials, configured.mean)
     return min(1.0, 2 * min(p_fewer, p_more))
 
 
@@ -89,10 +83,8 @@ def too_few_losses(configured: Loss, offered: int) -> str | None:
     usually_lost = bisect.bisect_left(
         range(trials), POWER, key=lambda losses: binomial_cdf(losses, trials, wrong_loss)
     )
-    if (
-        loss_p_value(configured, math.floor(usually_lost * packets_per_trial), offered)
-        < LOSS_P_VALUE
-    ):
+    lost = math.floor(usually_lost * packets_per_trial)
+    if loss_p_value(configured, lost, offered) < LOSS_P_VALUE:
         return None
     return f"loss not verifiable in this run: {configured.mean * offered:.3g} losses expected"
 
@@ -123,17 +115,15 @@ def _variance_ratio(configured: Loss) -> float:
     )
 
 
-def rtt(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+def rtt(observed: Observed) -> Problems:
     """Checks the base RTT of each sender, by pings before the traffic and by the RTTs of its
     sockets.
     """
-    for sender in run.topology.senders:
-        yield from _rtt_of_sender(run, sender, tables, measurement)
+    for sender in observed.topology.senders:
+        yield from _rtt_of_sender(observed, sender)
 
 
-def _rtt_of_sender(
-    run: Run, sender: Sender, tables: RunTables, measurement: Measurement
-) -> Iterator[tuple[str, str]]:
+def _rtt_of_sender(observed: Observed, sender: Sender) -> Problems:
     """Checks two RTTs of a sender against the configured base RTT: the smallest of its pings before
     the traffic, and the smallest of its sockets. Jitter and a tolerance are allowed. UDP has no
     sockets with RTTs.
@@ -141,11 +131,12 @@ def _rtt_of_sender(
     If the sender's flows began after other flows, they met a filled queue. Then only an RTT of the
     sockets that is too small is a problem.
     """
-    host = f"{sender.name}: " if len(run.topology.senders) > 1 else ""
+    topology, tables = observed.topology, observed.tables
+    host = f"{sender.name}: " if len(topology.senders) > 1 else ""
     configured_s = sender.base_rtt_s
     tolerance_s = max(RTT_LEAST_S, RTT_FRACTION * configured_s)
     shortened_s = 2 * sender.jitter_s + (sender.delay_s if sender.reorder else 0.0)
-    ping_s = min(measurement.ping_rtt_s[sender.name], default=float("inf"))
+    ping_s = min(observed.measurement.ping_rtt_s[sender.name], default=math.inf)
     if not -tolerance_s - shortened_s <= ping_s - configured_s <= tolerance_s + 2 * sender.jitter_s:
         yield (
             "rtt",
@@ -160,17 +151,11 @@ def _rtt_of_sender(
     meets_empty_queue = any(
         host == sender.name and begin_s <= first_s + sender.base_rtt_s for host, begin_s in begins
     )
-    if not meets_empty_queue:  # its flows met queues of earlier flows, so pings decide
-        socket_s = (
-            min(socket_s, base_rtts_s(run.topology, sender)[1])
-            if isinstance(socket_s, float)
-            else None
-        )
-    least_s, most_s = base_rtts_s(run.topology, sender)
-    queueing_s = (
-        SOCKET_RTT_PACKETS * run.topology.packet_bytes * 8 / _least_rate_bps(run.topology, sender)
-    )
+    least_s, most_s = base_rtts_s(topology, sender)
+    queueing_s = SOCKET_RTT_PACKETS * topology.packet_bytes * 8 / _least_rate_bps(topology, sender)
     assert isinstance(socket_s, float | None)
+    if socket_s is not None and not meets_empty_queue:
+        socket_s = min(socket_s, most_s)  # its flows met queues of earlier flows, so pings decide
     if socket_s is not None and round(socket_s * 1e6) % TIMESTAMP_US == 0:
         shortened_s += TIMESTAMP_US / 1e6
     if (
@@ -202,33 +187,28 @@ def loses(run: Run) -> bool:
     return any(sender.loss for _, phase in run.topology.phases for sender in phase.senders)
 
 
-def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+def rate(observed: Observed) -> Problems:
     """Checks the bottleneck's rate by a train of packets that was sent before the traffic: by the
     time between the first and the last of those replies that the bottleneck delayed.
 
     Replies are as large as the requests. So if the path of ACKs is slower than the bottleneck, the
     train shows the rate of that path, and is compared with it.
     """
-    configured_bps = run.topology.least_rate_bps
-    shows_bottleneck = configured_bps == run.topology.rate_bps
-    packet_s = run.topology.packet_bytes * 8 / configured_bps
-    bucket_bytes = (
-        run.topology.bottleneck_bucket_bytes
-        if shows_bottleneck
-        else BUCKET_PACKETS * run.topology.packet_bytes
-    )
-    arrivals_s = _delayed_replies(
-        measurement.train_s, bucket_bytes / run.topology.packet_bytes, packet_s
-    )
-    paced = run.topology.queue.kind == "fq" and run.topology.queue.parameter(
-        "maxrate"
-    )  # then a train shows this rate instead
+    topology = observed.topology
+    configured_bps = topology.least_rate_bps
+    packet_s = topology.packet_bytes * 8 / configured_bps
+    bucket_packets: float = BUCKET_PACKETS
+    if configured_bps == topology.rate_bps:  # otherwise the train shows the path of ACKs
+        bucket_packets = topology.bottleneck_bucket_bytes / topology.packet_bytes
+    arrivals_s = _delayed_replies(observed.measurement.train_s, bucket_packets, packet_s)
+    # then a train shows this rate instead
+    paced = topology.queue.kind == "fq" and topology.queue.parameter("maxrate")
     if len(arrivals_s) > 1 and not paced:
         took_s, expected_s = arrivals_s[-1] - arrivals_s[0], (len(arrivals_s) - 1) * packet_s
         slowest_s = (len(arrivals_s) - 1) * max(packet_s, TRAIN_READING_S)
         tolerance_s = RATE_FRACTION * slowest_s + TRAIN_JITTER_S
         if not expected_s - tolerance_s <= took_s <= slowest_s + tolerance_s:
-            passed_bps = configured_bps * expected_s / took_s if took_s else float("inf")
+            passed_bps = configured_bps * expected_s / took_s if took_s else math.inf
             yield (
                 "rate",
                 f"a train passed at {format_rate(passed_bps)}, configured: "
@@ -253,15 +233,20 @@ def _delayed_replies(
     return ()
 
 
-def loss_of_sender(
-    topology: Topology, sender: Sender, measurement: Measurement
-) -> Iterator[tuple[str, str]]:
-    """Tests the losses of a sender's netem, separately for each time between two changes of the
-    path, and checks that netem lost no ACKs.
+def losses(observed: Observed) -> Problems:
+    """Tests the losses of the netem of each sender that has traffic, separately for each time
+    between two changes of the path, and checks that netem lost no ACKs. With offloads, netem counts
+    joined packets, so verdict.unseen() reports losses instead.
     """
-    for configured, lost, offered in lost_in_spans(topology, sender, measurement):
-        yield from loss(configured, (lost, offered))
-    yield from lost_on_return(measurement, topology.device_name("ack-delay", sender))
+    topology, measurement = observed.topology, observed.measurement
+    if topology.offloads and loses(observed.run):
+        return
+    sending_hosts = {source.host for source in observed.run.traffic.sources}
+    for sender in topology.senders:
+        if sender.name in sending_hosts:
+            for configured, lost, offered in lost_in_spans(topology, sender, measurement):
+                yield from loss(configured, lost, offered)
+            yield from lost_on_return(measurement, topology.device_name("ack-delay", sender))
 
 
 def lost_in_spans(
@@ -294,7 +279,7 @@ def own_phases(topology: Topology, sender: Sender) -> list[Sender]:
     ]
 
 
-def lost_on_return(measurement: Measurement, device: str) -> Iterator[tuple[str, str]]:
+def lost_on_return(measurement: Measurement, device: str) -> Problems:
     """Yields a problem if netem dropped ACKs. No loss is configured for ACKs, so a drop means that
     netem's queue was full. `device` is the purpose of the device, such as 'ack-delay h2'.
     """
@@ -305,14 +290,15 @@ def lost_on_return(measurement: Measurement, device: str) -> Iterator[tuple[str,
         )
 
 
-def backlog(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+def backlog(observed: Observed) -> Problems:
     """Checks that the bottleneck's queue never held more bytes than the configured buffer and one
     packet. fq may also hold the packets of its fast path, which its limit does not count.
     """
-    buffer_bytes, packet_bytes = run.topology.buffer_bytes, run.topology.packet_bytes
-    extra_packets = 1 + (FQ_FAST_PATH_PACKETS if run.topology.queue.kind == "fq" else 0)
-    most_bytes = tables.bottleneck["backlog_bytes"].max()
-    if isinstance(most_bytes, int) and most_bytes > buffer_bytes + extra_packets * packet_bytes:
+    topology, buffer_bytes = observed.topology, observed.topology.buffer_bytes
+    extra_packets = 1 + (FQ_FAST_PATH_PACKETS if topology.queue.kind == "fq" else 0)
+    most_bytes = observed.tables.bottleneck["backlog_bytes"].max()
+    assert isinstance(most_bytes, int | None)
+    if most_bytes and most_bytes > buffer_bytes + extra_packets * topology.packet_bytes:
         yield (
             "buffer",
             f"{format_bytes(most_bytes)} were queued, configured: {format_bytes(buffer_bytes)}",

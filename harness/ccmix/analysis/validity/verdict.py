@@ -11,7 +11,7 @@ import polars as pl
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import fields, host_path, hosts, path, physics, traffic_fields
-from ccmix.analysis.validity.applied import Observed
+from ccmix.analysis.validity.applied import Observed, Problems
 from ccmix.analysis.validity.path import loses, lost_in_spans, too_few_losses
 from ccmix.analysis.validity.queue_options import unreported
 from ccmix.analysis.validity.traffic_fields import flows_with_samples
@@ -32,35 +32,33 @@ LOST_BY_TCPDUMP = ("dropped by kernel", "dropped by interface")
 LEAST_SAMPLES = 2  # of a flow, in the measured time: see unseen()
 
 
-def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
+def lost_samples(observed: Observed) -> Problems:
     """Yields a problem for each recording that is incomplete: tcpdump dropped packets, a probe
     failed, or a probe missed sampling times.
     """
-    if capture := measurement.facts.capture:
+    facts = observed.measurement.facts
+    if capture := facts.capture:
         received = capture.packets.get("received by filter", 0)
         for counter in LOST_BY_TCPDUMP:
             if lost := capture.packets.get(counter):
                 yield "probe", f"tcpdump: {lost} of {received} packets {counter}"
         for reason in capture.shortened:
             yield "probe", f"tables of the capture: {reason}"
-    for name, report in measurement.facts.probes.items():
+    for name, report in facts.probes.items():
         if report.failed:
             yield "probe", f"{name}: {report.failed}"
-        elif report.missed and not name.startswith(
-            "processors"
-        ):  # whose shares refer to the time that really passed
-            yield (
-                "probe",
-                f"{name}: {report.missed} of {(report.samples or 0) + report.missed} samples "
-                "missed",
-            )
+        # shares of processors refer to the time that really passed
+        elif report.missed and not name.startswith("processors"):
+            expected = (report.samples or 0) + report.missed
+            yield "probe", f"{name}: {report.missed} of {expected} samples missed"
 
 
-def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+def unseen(observed: Observed) -> Problems:
     """Yields problems if a run on an emulated path lacks observations: flows without samples,
     traffic whose sources can't be distinguished, settings that were not read back. Such problems
     make the run's verdict 'unknown'.
     """
+    run, tables, measurement = observed.run, observed.tables, observed.measurement
     if tables.flows.is_empty() and not tables.short_flows["bytes_sent"].sum():
         yield "probe", "no flow was seen"
     else:
@@ -83,7 +81,7 @@ def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
         )
 
 
-def _indistinguishable_sources(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+def _indistinguishable_sources(run: Run, tables: RunTables) -> Problems:
     """Yields a problem for each source whose connections were not seen, or whose connections can't
     be distinguished from those of another source on the same host.
     """
@@ -114,13 +112,12 @@ def _indistinguishable_sources(run: Run, tables: RunTables) -> Iterator[tuple[st
                 yield "probe", f"no connection of {source.label} carried data"
 
 
-def unseen_between_hosts(
-    run: Run, tables: RunTables, measurement: Measurement
-) -> Iterator[tuple[str, str]]:
+def unseen_between_hosts(observed: Observed) -> Problems:
     """Yields problems if a run between hosts lacks observations. Only the two hosts are visible, so
     these are observations of their sockets.
     """
-    if measurement.facts.hosts_unseen:
+    run, tables = observed.run, observed.tables
+    if observed.measurement.facts.hosts_unseen:
         yield (
             "probe",
             f"no probe sampled the sockets of {run.host_path.src}: ccmix has no shell there",
@@ -203,6 +200,26 @@ def unknown_for_sure(runs: Iterable[Run]) -> Iterator[str]:
         )
 
 
+_CHECKS_OF_HOSTS = (hosts.limits, hosts.processors, lost_samples)
+CHECKS_OF_EMULATED_PATHS = (
+    *(comparison.differences for comparison in (*fields.TRAFFIC, *fields.PATH)),
+    path.rtt,
+    path.rate,
+    path.losses,
+    path.backlog,
+    physics.conserved_packets,
+    physics.conserved_rate,
+    *_CHECKS_OF_HOSTS,
+)
+# The path itself is not known, so only CCAs, ccmix's own settings, hosts and probes are checked
+CHECKS_BETWEEN_HOSTS = (
+    traffic_fields.cca,
+    host_path.applied,
+    host_path.netem,
+    *_CHECKS_OF_HOSTS,
+)
+
+
 def judge(run: Run, tables: RunTables, measurement: Measurement, metrics: Metrics) -> Verdict:
     """Returns the verdict on a run: 'limited' if anything but path and CCA limited it, 'unknown' if
     a necessary observation is missing, otherwise 'valid'.
@@ -211,7 +228,7 @@ def judge(run: Run, tables: RunTables, measurement: Measurement, metrics: Metric
     verdict, but leave the run valid.
     """
 
-    def findings(problems: Iterator[tuple[str, str]]) -> tuple[Finding, ...]:
+    def findings(problems: Problems) -> tuple[Finding, ...]:
         """Converts problems (kind, detail) to findings, without repetitions."""
         return tuple(
             Finding(kind, f"{LIMITS[kind]}: {detail}", kind in run.accept_limits)
@@ -220,11 +237,10 @@ def judge(run: Run, tables: RunTables, measurement: Measurement, metrics: Metric
 
     observed = Observed(run, tables, measurement)
     if isinstance(run.path, HostPath):
-        limits = findings(_problems_between_hosts(observed, run.path))
-        unobserved = findings(unseen_between_hosts(run, tables, measurement))
+        checks, unobserved = CHECKS_BETWEEN_HOSTS, findings(unseen_between_hosts(observed))
     else:
-        limits = findings(_problems_on_emulated_path(observed))
-        unobserved = findings(unseen(run, tables, measurement))
+        checks, unobserved = CHECKS_OF_EMULATED_PATHS, findings(unseen(observed))
+    limits = findings(problem for check in checks for problem in check(observed))
     limits += findings(physics.impossible(observed, metrics))
     status: Status = "valid"
     if not all(finding.accepted for finding in unobserved):
@@ -232,36 +248,3 @@ def judge(run: Run, tables: RunTables, measurement: Measurement, metrics: Metric
     if not all(finding.accepted for finding in limits):
         status = "limited"
     return Verdict(status, limits + unobserved, tuple(not_verified(observed)))
-
-
-def _problems_on_emulated_path(observed: Observed) -> Iterator[tuple[str, str]]:
-    """Yields all problems of a run on an emulated path, from all modules of this package."""
-    run, tables, measurement = observed.run, observed.tables, observed.measurement
-    for comparison in (*fields.TRAFFIC, *fields.PATH):
-        yield from comparison.differences(observed)
-    yield from path.rtt(run, tables, measurement)
-    yield from path.rate(run, tables, measurement)
-    if not (run.topology.offloads and path.loses(run)):  # otherwise see unseen()
-        sending_hosts = {source.host for source in run.traffic.sources}
-        for sender in (sender for sender in run.topology.senders if sender.name in sending_hosts):
-            yield from path.loss_of_sender(run.topology, sender, measurement)
-    yield from path.backlog(run, tables)
-    yield from physics.conserved_packets(observed)
-    yield from physics.conserved_rate(observed)
-    yield from hosts.limits(run, tables, measurement)
-    yield from hosts.processors(run, tables)
-    yield from lost_samples(measurement)
-
-
-def _problems_between_hosts(observed: Observed, real_path: HostPath) -> Iterator[tuple[str, str]]:
-    """Yields all problems of a run between hosts. The path itself is not known, so only CCAs,
-    ccmix's own settings, hosts and probes are checked.
-    """
-    run, tables, measurement = observed.run, observed.tables, observed.measurement
-    yield from traffic_fields.cca(observed)
-    yield from host_path.applied(observed)
-    if real_path.netem:
-        yield from host_path.netem(real_path, real_path.netem, measurement)
-    yield from hosts.limits(run, tables, measurement)
-    yield from hosts.processors(run, tables)
-    yield from lost_samples(measurement)
