@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.metrics import run_metrics
-from ccmix.analysis.tables import RunTables, as_measured, read_tables
+from ccmix.analysis.raw_files import as_measured, read_tables
+from ccmix.analysis.tables import RunTables
 from ccmix.model import (
     Capture,
     CaptureFacts,

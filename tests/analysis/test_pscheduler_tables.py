@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ccmix.analysis.iperf3_tables import pscheduler_flows, pscheduler_intervals
+from ccmix.analysis.pscheduler_tables import pscheduler_flows, pscheduler_intervals
 from ccmix.model import Group
 from support.model import iperf3_traffic
 

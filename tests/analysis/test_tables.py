@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ccmix.analysis.tables import read_tables
+from ccmix.analysis.raw_files import read_tables
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Buffer, Facts, Group, Measurement, Run, SeriesNames
 from support.model import iperf3_traffic, one_sender

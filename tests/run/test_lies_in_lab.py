@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.analysis.metrics import run_metrics
-from ccmix.analysis.tables import read_tables
+from ccmix.analysis.raw_files import read_tables
 from ccmix.analysis.validity import judge
 from ccmix.archive.codec import MEASUREMENT
 from ccmix.generators.results import GeneratorError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ccmix.analysis.metrics import run_metrics
-from ccmix.analysis.tables import read_tables
+from ccmix.analysis.raw_files import read_tables
 from ccmix.analysis.validity import judge
 from ccmix.archive.codec import FINISHED_RUN, MEASUREMENT, read
 from ccmix.model import Run

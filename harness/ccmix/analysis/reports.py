@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.generators.http_requests import is_whole, read_answers
-from ccmix.model import HttpSource, Run, TrafficSource, WorkloadSource, run_files
+from ccmix.model import Command, HttpSource, Run, TrafficSource, WorkloadSource, run_files
 from ccmix.model.results import CompletionMetrics
 
 _URLS = re.compile(r"/\[1-(\d+)\]")  # as generators.http_requests.curl() asks for
@@ -103,7 +103,7 @@ def iperf3_report(client: dict[str, Any]) -> Iperf3TestReport | None:
 def service_report(
     source: TrafficSource,
     generators: Path,
-    commands: Mapping[str, list[str]],
+    commands: Iterable[Command],
     sockets: pl.DataFrame,
     idle_bytes: int,
 ) -> ServiceReport:
@@ -111,7 +111,7 @@ def service_report(
     sockets and the files of its programs.
 
     generators: the folder of these files
-    commands: the command lines of the run, by their role, such as 'web clients'
+    commands: the commands that were run, with their roles, such as 'web clients'
     sockets: samples of the source's sockets
     idle_bytes: a socket that has sent no more than this has not sent any data
 
@@ -132,7 +132,10 @@ def service_report(
 
 
 def _http(
-    source: HttpSource, generators: Path, commands: Mapping[str, list[str]], report: ServiceReport
+    source: HttpSource,
+    generators: Path,
+    commands: Iterable[Command],
+    report: ServiceReport,
 ) -> ServiceReport:
     """Adds to the report how many curl clients ran, how many requests their command lines ask for,
     and the sizes of the answers with status 200.
@@ -140,7 +143,7 @@ def _http(
     service = run_files.http(source.label)
     outputs = sorted(generators.glob(f"{service}-client-*.txt"))
     answers = [answer for output in outputs for answer in read_answers(output)]
-    lines = commands.get(f"{source.label} clients", [])
+    lines = [executed.line for executed in commands if executed.role == f"{source.label} clients"]
     return replace(
         report,
         clients=len(outputs),

@@ -11,7 +11,14 @@ from typing import Any
 import polars as pl
 
 from ccmix import foreign_json
-from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
+from ccmix.analysis.connections import CONNECTION_COLUMNS, stream_connections
+from ccmix.analysis.iperf3_tables import (
+    FLOW_COLUMNS,
+    INTERVAL_COLUMNS,
+    join_tables,
+    read_flows,
+    read_intervals,
+)
 from ccmix.generators.path_steps import (
     BURST_PACKETS,
     BURSTS,
@@ -179,9 +186,7 @@ def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
     Packet trains have a row for each gap of gaps_of(), at the arrival of its answer; bursts have a
     row for each train of bursts_of(), at the time when it was sent.
     """
-    return pl.concat(
-        [pl.DataFrame(schema=STEP_COLUMNS), *(_rows_of_step(result, start_s) for result in results)]
-    )
+    return join_tables(STEP_COLUMNS, (_rows_of_step(result, start_s) for result in results))
 
 
 def _rows_of_step(result: StepResult, start_s: float) -> pl.DataFrame:
@@ -282,8 +287,8 @@ def flows_and_intervals(
     """
     tables = list(_tables_of_steps(results, traffic, host, start_s))
     return (
-        pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in tables)]),
-        pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals in tables)]),
+        join_tables(FLOW_COLUMNS, (flows for flows, _ in tables)),
+        join_tables(INTERVAL_COLUMNS, (intervals for _, intervals in tables)),
     )
 
 
@@ -321,3 +326,9 @@ def _traffic_of_step(result: StepResult, traffic: Traffic, host: str) -> Traffic
         omit_s=0.0,
         interval_s=result.interval_s,
     )
+
+
+def connections_of_steps(results: list[StepResult], host: str) -> pl.DataFrame:
+    """Returns the TCP connections of all steps as CONNECTION_COLUMNS. `host` is the sender."""
+    by_step = (stream_connections(result.client, host) for result in results if result.client)
+    return join_tables(CONNECTION_COLUMNS, by_step).unique(maintain_order=True)

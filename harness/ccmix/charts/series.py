@@ -9,8 +9,8 @@ import polars as pl
 from ccmix.analysis.counting import marked
 from ccmix.analysis.measured import measured
 from ccmix.analysis.path_metrics import new_rtts
+from ccmix.analysis.raw_files import as_archived
 from ccmix.analysis.results import Result
-from ccmix.analysis.tables import as_archived
 from ccmix.archive import parquet
 from ccmix.charts.over_time import BOUNDS, phase
 from ccmix.model import run_files

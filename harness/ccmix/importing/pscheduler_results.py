@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import polars as pl
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from ccmix.analysis.iperf3_tables import REPORTED_COLUMNS, pscheduler_flows, pscheduler_intervals
+from ccmix.analysis.iperf3_tables import REPORTED_COLUMNS
+from ccmix.analysis.pscheduler_tables import pscheduler_flows, pscheduler_intervals
 from ccmix.analysis.series import SRC, read_series
 from ccmix.analysis.tables import RunTables
 from ccmix.generators.pscheduler import task

@@ -11,10 +11,10 @@ import polars as pl
 from ccmix.analysis.counting import counts, meaning_of, smallest_ping_s
 from ccmix.analysis.measured import measured
 from ccmix.analysis.ranges import best_estimates, planned_ranges, split
+from ccmix.analysis.raw_files import as_measured
 from ccmix.analysis.results import Result
 from ccmix.analysis.series import SRC
 from ccmix.analysis.statistics import metric, table
-from ccmix.analysis.tables import as_measured
 from ccmix.archive import Campaign, parquet
 from ccmix.index import context
 from ccmix.index.context import milliseconds

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ccmix.analysis import path_text
 from ccmix.analysis.counting import imported, settling_sentence
+from ccmix.analysis.raw_files import as_archived
 from ccmix.analysis.results import Result
 from ccmix.analysis.statistics import shown, value_of
-from ccmix.analysis.tables import as_archived
 from ccmix.archive import ArchiveError
 from ccmix.charts.encodings import OTHER_COLOURS, all_colours
 from ccmix.flattening import flattened

@@ -8,7 +8,7 @@ from polars.exceptions import PolarsError
 
 from ccmix import archive
 from ccmix.analysis.metrics import run_metrics
-from ccmix.analysis.tables import as_measured, read_tables
+from ccmix.analysis.raw_files import as_measured, read_tables
 from ccmix.analysis.validity import judge
 from ccmix.archive.codec import MEASUREMENT
 from ccmix.files import write_whole

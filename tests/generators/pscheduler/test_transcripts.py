@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.metrics import run_metrics
-from ccmix.analysis.tables import RunTables, as_measured, read_tables
+from ccmix.analysis.raw_files import as_measured, read_tables
+from ccmix.analysis.tables import RunTables
 from ccmix.config.flows import GROUPS
 from ccmix.generators.pscheduler import rest
 from ccmix.generators.pscheduler.rest import PschedulerError
