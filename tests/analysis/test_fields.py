@@ -6,7 +6,7 @@ import dataclasses
 from typing import get_args
 
 from ccmix.analysis.validity import fields, host_path
-from ccmix.analysis.validity.traffic_fields import lost_handshakes_s
+from ccmix.analysis.validity.flow_starts import lost_handshakes_s
 from ccmix.model import (
     AckBottleneck,
     Buffer,

@@ -144,7 +144,7 @@ def _two_sided(difference: float, error: float, degrees: float) -> float:
     return 2 * t_cdf(-abs(difference) / error, degrees)
 
 
-def _one_sided(excess: float, error: float, degrees: float) -> float:
+def one_sided(excess: float, error: float, degrees: float) -> float:
     """Returns the p-value of a one-sided test by Student's t: a small value says that `excess`, a
     value with this standard error, is above 0.
     """
@@ -275,7 +275,7 @@ def unpaired(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> Unpair
     p_different = _two_sided(b.mean - a.mean, *_error(a, b, 1.0))
     if a.mean <= 0:
         return Unpaired(None, None, p_different, None)
-    below = _one_sided((1 + margin) * a.mean - b.mean, *_error(a, b, 1 + margin))
+    below = one_sided((1 + margin) * a.mean - b.mean, *_error(a, b, 1 + margin))
     p_same = max(p_above(a, b, 1 - margin), below)
     return Unpaired(b.mean / a.mean, _fieller(a, b), p_different, p_same)
 
@@ -286,7 +286,7 @@ def p_above(a: MetricSample, b: MetricSample, limit: float = 1.0) -> float:
 
     Both samples need two values or more that are not all alike.
     """
-    return _one_sided(b.mean - limit * a.mean, *_error(a, b, limit))
+    return one_sided(b.mean - limit * a.mean, *_error(a, b, limit))
 
 
 def _error(a: MetricSample, b: MetricSample, limit: float) -> tuple[float, float]:

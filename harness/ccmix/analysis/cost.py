@@ -46,35 +46,25 @@ from ccmix.model import (
 from ccmix.model.results import FinishedRun
 from ccmix.terms import BBRS
 
-LEAST_SEGMENTS, MOST_JOINED_BYTES = (
-    2,
-    65536,
-)  # limits of the size that TCP sends at once with offloads (net/ipv4/tcp_output.c)
+# limits of the size that TCP sends at once with offloads (net/ipv4/tcp_output.c)
+LEAST_SEGMENTS, MOST_JOINED_BYTES = 2, 65536
 JOINED_S = 0.001  # a flow sends at once as much as its rate gives in this time
 HEADERS_BYTES = 66  # of Ethernet, IP and TCP with timestamps
-RENO_WINDOW, CUBIC_WINDOW = (
-    1.22,
-    1.054,
-)  # constants of the mean window in packets: Mathis et al. 1997; RFC 9438, section 5.1
-SETTLED_AT_A_LOOK = (
-    2 / 3
-)  # of the runs that have not yet settled: eight of twelve, and two of four, in the demo
+# constants of the mean window in packets: Mathis et al. 1997; RFC 9438, section 5.1
+RENO_WINDOW, CUBIC_WINDOW = 1.22, 1.054
+# of the runs that have not yet settled: eight of twelve, and two of four, in the demo
+SETTLED_AT_A_LOOK = 2 / 3
 TOGETHER = 0.5  # of the time for a single UDP packet, if iperf3 hands over several at once
 OF_IPERF3 = 0.5  # of a sample, which is taken when iperf3 reports
 
 OUTSIDE_LAB_S = 2.0  # beginning and end of a run that is made in real time
-COMMAND_S, OF_REPORT_S = (
-    2.5,
-    0.007,
-)  # the start of `ccmix run` with its report, and a run's part of it
+# the start of `ccmix run` with its report, and a run's part of it
+COMMAND_S, OF_REPORT_S = 2.5, 0.007
 # Of ten runs, by the blocks of the guest's memory file and the Pss of ccmix's processes: 1 to 100
 # flows, 10 Mbit/s to 10 Gbit/s with 1 to 4 BDP, 0.2 to 81 MB of files
 OF_GUEST_BYTES, OF_FLOW_BYTES, CACHED, JOINED_MEMORY = 42e6, 0.5e6, 1.3, 0.4
-OF_COMMAND_BYTES, OF_TABLES_BYTES, OF_TABLES = (
-    100e6,
-    235e6,
-    2.6,
-)  # in addition to guests; OF_TABLES times the size of the files that tables are made from
+# in addition to guests; OF_TABLES times the size of the files that tables are made from
+OF_COMMAND_BYTES, OF_TABLES_BYTES, OF_TABLES = 100e6, 235e6, 2.6
 # A run on a machine of two processors with a run on the other (bench/lab.py --only parallel)
 SLOWER_BESIDE_OTHERS = 1.07
 
@@ -99,17 +89,8 @@ class Work:
     datagrams: float  # of UDP, which iperf3 sends and receives one by one
 
 
-GUEST = (
-    0.315,
-    0.00113,
-    0.00072,
-    3.79e-05,
-    0.00131,
-    2.47e-06,
-    6.08e-06,
-    0.0282,
-    5.56e-05,
-)  # seconds of a processor
+# seconds of a processor
+GUEST = (0.315, 0.00113, 0.00072, 3.79e-05, 0.00131, 2.47e-06, 6.08e-06, 0.0282, 5.56e-05)
 TABLES = (0.0424, 0.000174, 1.97e-05, 8.79e-06, 0.00111, 0.0, 1.48e-08, 0.0, 0.0)
 
 

@@ -162,9 +162,8 @@ def count_flows(
     """
     counted_by: dict[Flow, CountedBy] = {}
     samples: dict[tuple[Flow, str], list[tuple[Numbers, Numbers]]] = defaultdict(list)
-    connection = (
-        [*FLOW, "cookie"] if "cookie" in sockets.columns else FLOW
-    )  # the kernel never gives a cookie twice
+    # the kernel never gives a cookie twice
+    connection = [*FLOW, "cookie"] if "cookie" in sockets.columns else FLOW
     ordered = sockets.sort("time_s", maintain_order=True)
     silent = (
         ordered.filter(pl.col("bytes_sent") == 0, pl.col("end") == "sender")

@@ -11,17 +11,15 @@ import functools
 import operator
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
 from ccmix.analysis.counters import omitted_intervals
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.analysis.lengths import LEAST_INTERVALS
+from ccmix.analysis.lengths import LEAST_INTERVALS, starts_s
 from ccmix.analysis.tables import RunTables
 from ccmix.model import (
     CommandSource,
-    GroupedSource,
     HttpSource,
     Run,
     Topology,
@@ -32,15 +30,15 @@ from ccmix.model.results import StartupMetrics
 from ccmix.terms import BBRS
 
 HIGH_GAIN = 2.5  # above PROBE_BW's gain of cwnd, 2, and below that of STARTUP and DRAIN, 2 / ln 2
-STARTED_SHARE = (
-    0.9  # of the steady goodput, at which a start-up ends; a rise time of control theory
-)
+# of the steady goodput, at which a start-up ends; a rise time of control theory
+STARTED_SHARE = 0.9
 DELTA = 0.2  # of delta-fairness
 FAIR_INDEX = 1 / (
     1 + DELTA**2
 )  # Jain's index of two flows with shares (1 + delta) / 2 and (1 - delta) / 2
 CONVERGED_FOR_S = 2.0  # flows are fair if their means over this time are
 Flow = tuple[str, int]  # host and port
+_SPAN = (pl.col("begin_s").min(), pl.col("end_s").max())
 GOODPUT_COLUMNS = {
     "interval": pl.Int64,
     "host": pl.String,
@@ -105,23 +103,6 @@ def _state_by_gains() -> pl.Expr:
     )
 
 
-@dataclass(frozen=True)
-class ActiveTime:
-    """Holds a span of time of a run, in seconds from the start of its traffic."""
-
-    begin_s: float
-    end_s: float
-
-    @classmethod
-    def of(cls, flows: pl.DataFrame) -> "ActiveTime":
-        """Returns the time from the beginning of the first flow to the end of the last one."""
-        return cls(float(flows["begin_s"].min()), float(flows["end_s"].max()))  # type: ignore[arg-type]
-
-    @property
-    def seconds(self) -> float:
-        return max(0.0, self.end_s - self.begin_s)
-
-
 def active_flows(run: Run, tables: RunTables) -> pl.DataFrame:
     """Returns all flows of a run (tables.flows and tables.short_flows) with the time in which each
     was active: begin_s and end_s are clipped to the measured time, which follows the omitted start.
@@ -158,19 +139,19 @@ def active_flows(run: Run, tables: RunTables) -> pl.DataFrame:
     ).with_columns(active_s=pl.col("end_s") - pl.col("begin_s"))
 
 
-def common_time(flows: pl.DataFrame) -> ActiveTime | None:
+def common_time(flows: pl.DataFrame) -> tuple[float, float] | None:
     """Returns the time in which all TCP flows send at once, because their shares can be compared
-    only then. If no flow is TCP, it is the time in which all flows send. Returns None if there is
-    no such time.
+    only then: its begin and its end in seconds from the start of the traffic. If no flow is TCP, it
+    is the time in which all flows send. Returns None if there is no such time.
 
     flows: a frame as returned by active_flows()
     """
     compared = flows.filter("tcp") if flows["tcp"].any() else flows
-    units = compared.group_by("unit").agg(pl.col("begin_s").min(), pl.col("end_s").max())
+    units = compared.group_by("unit").agg(_SPAN)
     if units.is_empty():
         return None
-    common = ActiveTime(float(units["begin_s"].max()), float(units["end_s"].min()))  # type: ignore[arg-type]
-    return common if common.seconds else None
+    begin_s, end_s = float(units["begin_s"].max()), float(units["end_s"].min())  # type: ignore[arg-type]
+    return (begin_s, end_s) if begin_s < end_s else None
 
 
 def joins_or_changes(run: Run, flows: pl.DataFrame) -> bool:
@@ -186,12 +167,9 @@ def joins_or_changes(run: Run, flows: pl.DataFrame) -> bool:
         return True
     if run.traffic.duration_s is None or flows.is_empty():
         return False
-    grouped = [source for source in run.traffic.sources if isinstance(source, GroupedSource)]
-    starts_s = [source.start_s for source in run.traffic.sources]
-    starts_s += [source.start_s + group.delay_s for source in grouped for group in source.groups]
     tolerance_s = run.traffic.measured_s / LEAST_INTERVALS
-    units = flows.group_by("unit").agg(pl.col("begin_s").min(), pl.col("end_s").max())
-    events_s = (starts_s, units["begin_s"].to_list(), units["end_s"].to_list())
+    units = flows.group_by("unit").agg(_SPAN)
+    events_s = (starts_s(run.traffic), units["begin_s"].to_list(), units["end_s"].to_list())
     return any(max(times_s) - min(times_s) > tolerance_s for times_s in events_s)
 
 
@@ -226,7 +204,7 @@ def sum_by_unit(goodputs: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
     """
     with_unit = goodputs.join(flows.select(*FLOW, "unit"), on=FLOW, maintain_order="left")
     return with_unit.group_by("interval", "unit", maintain_order=True).agg(
-        pl.col("begin_s").min(), pl.col("end_s").max(), pl.col("goodput_bps").sum()
+        *_SPAN, pl.col("goodput_bps").sum()
     )
 
 
@@ -245,7 +223,7 @@ def start_up(run: Run, goodputs: pl.DataFrame) -> StartupMetrics:
     """
     together = (
         goodputs.group_by("interval", maintain_order=True)
-        .agg(pl.col("begin_s").min(), pl.col("end_s").max(), pl.col("goodput_bps").sum())
+        .agg(*_SPAN, pl.col("goodput_bps").sum())
         .sort("interval")
     )
     first_interval = together.filter(pl.col("goodput_bps") > 0)["interval"].min()
@@ -332,7 +310,7 @@ def _sliding_means(
     last_start = first["interval"].max()
     assert isinstance(last_start, int)
     window = max(1, round(CONVERGED_FOR_S / run.traffic.goodput_interval_s))
-    times = unit_goodputs.group_by("interval").agg(pl.col("begin_s").min(), pl.col("end_s").max())
+    times = unit_goodputs.group_by("interval").agg(_SPAN)
     competing = (
         wide.join(times, on="interval")
         .filter(pl.col("interval") >= last_start)

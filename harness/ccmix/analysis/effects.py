@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal, Self
 
 from ccmix.analysis.comparison import Paired, corrected, holm, paired, significant
-from ccmix.analysis.counting import counts, goodput_bps, studied_groups
+from ccmix.analysis.counting import counts, goodput_bps
 from ccmix.analysis.path_text import PlaceSettings, place_settings
 from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, only_cca, place_of
 from ccmix.analysis.statistics import OF_GROUP, OF_RUN, value_of
 from ccmix.model import condition_name
-from ccmix.model.results import FinishedRun
+from ccmix.model.results import FinishedRun, GroupMetrics, Metrics
 from ccmix.units import format_few
 
 MOST_NAMED = 4  # settings in a message
@@ -24,9 +24,6 @@ ENTRY, GROUP = "entry", "group"  # keys that no condition has
 Value = Mapping[Hashable, float]  # of each block, which is an iteration of a campaign
 _Circumstances = tuple[str, str, tuple[tuple[str, str], ...]]
 """Entry, destination, and the condition without the baseline's key: what compared runs share."""
-_Mix = tuple[
-    SharedPlace, str, int, tuple[tuple[str, int], ...]
-]  # with a group, its streams, and the other groups
 
 
 @dataclass(frozen=True)
@@ -153,36 +150,22 @@ def _paired(
 
 def _observations(
     baseline: Baseline, campaign: Hashable, finished: FinishedRun
-) -> Sequence[_Observation]:
-    """Returns the values of a run that are compared. If groups are compared, there is one for each
+) -> Iterator[_Observation]:
+    """Yields the values of a run that are compared. If groups are compared, there is one for each
     group; otherwise there is one, or none if the run does not have the baseline's key.
     """
-    run, metrics, valid = finished.run, finished.metrics, counts(finished)
-    circumstances = (run.entry, run.dst, tuple(run.condition.items()))
+    run, settings = finished.run, finished.run.condition | {ENTRY: finished.run.entry}
+    compared: list[tuple[str, Metrics | GroupMetrics]] = []
     if baseline.key == GROUP:
-        return [
-            _Observation(
-                group.group,
-                circumstances,
-                (campaign, run.iteration),
-                value_of(group, baseline.metric) if valid else None,
-            )
-            for group in metrics.groups
-        ]
-    value = value_of(metrics, baseline.metric) if valid else None
-    if baseline.key == ENTRY:
-        return [_Observation(run.entry, ("", *circumstances[1:]), (campaign, run.iteration), value)]
-    if baseline.key not in run.condition:
-        return []
+        compared = [(group.group, group) for group in finished.metrics.groups]
+    elif baseline.key in settings:
+        compared = [(settings[baseline.key], finished.metrics)]
+    entry = "" if baseline.key == ENTRY else run.entry
     other_keys = tuple(item for item in run.condition.items() if item[0] != baseline.key)
-    return [
-        _Observation(
-            run.condition[baseline.key],
-            (run.entry, run.dst, other_keys),
-            (campaign, run.iteration),
-            value,
-        )
-    ]
+    for setting, metrics in compared:
+        value = value_of(metrics, baseline.metric) if counts(finished) else None
+        circumstances = entry, run.dst, other_keys
+        yield _Observation(setting, circumstances, (campaign, run.iteration), value)
 
 
 def comparison_name(comparison: Comparison) -> str:
@@ -279,7 +262,7 @@ def effects(
     runs: the runs from which `sharing` was computed, each with its campaign
     """
     valid = [(campaign, finished) for campaign, finished in runs if counts(finished)]
-    results = [*_goodputs(valid), *_ratios(sharing.alone), *_shares(sharing.beside, valid)]
+    results = [*_goodputs(valid), *_ratios(sharing.alone), *_shares(sharing.beside)]
     by_subject: dict[Hashable, dict[PlaceSettings, _PlaceResult]] = {}
     for result in results:
         comparable = by_subject.setdefault((result.subject, result.known.rest), {})
@@ -313,33 +296,19 @@ def _ratios(comparisons: Iterable[Alone]) -> Iterator[_PlaceResult]:
         yield _PlaceResult(subject, alone.place, settings, {"all": alone.value}, alone.side)
 
 
-def _shares(
-    comparisons: Iterable[Beside], valid: Sequence[tuple[Hashable, FinishedRun]]
-) -> Iterator[_PlaceResult]:
-    """Yields the share of each group that competed with others at a place. Its values are those of
-    the valid runs of one entry: the first that has this mix of groups at the place.
-
-    valid: the valid runs, each with its campaign
+def _shares(comparisons: Iterable[Beside]) -> Iterator[_PlaceResult]:
+    """Yields the share of each group that competed with others at a place. If several entries have
+    the same mix of groups at the place, only the first of them counts.
     """
-    cells: dict[_Mix, dict[Hashable, float]] = {}
-    entries: dict[_Mix, str] = {}
-    for campaign, finished in valid:
-        groups = studied_groups(finished)
-        for group in groups:
-            others = tuple(
-                (other.group, other.streams) for other in groups if other.group != group.group
-            )
-            mix = place_of(finished), group.group, group.streams, others
-            if group.share is None:
-                continue
-            if entries.setdefault(mix, finished.run.entry) == finished.run.entry:
-                cells.setdefault(mix, {})[campaign, finished.run.iteration] = group.share
+    first_entries: dict[Hashable, Beside] = {}
     for beside in comparisons:
         mix = beside.place, beside.group, beside.streams, beside.others
+        first_entries.setdefault(mix, beside)
+    for beside in first_entries.values():
         other_groups = tuple(name for name, _ in beside.others)
         subject = Subject("share", beside.group, other_groups, beside.equal)
-        settings = _settings_of(beside.place, entries[mix])
-        yield _PlaceResult(subject, beside.place, settings, cells[mix], beside.side)
+        settings = _settings_of(beside.place, beside.entry)
+        yield _PlaceResult(subject, beside.place, settings, beside.shares, beside.side)
 
 
 def _settings_of(place: SharedPlace, entry: str) -> PlaceSettings:

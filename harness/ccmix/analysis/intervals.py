@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 _NORMAL = statistics.NormalDist()
 
 LEAST_FOR_INTERVAL = 3  # iterations; with fewer, an interval is too wide to be useful
-BOOTSTRAP_FROM, BOOTSTRAP_TO = (
-    15,
-    1000,
-)  # iterations; beyond, both intervals agree, and resamples would be too many
+# iterations; beyond, both intervals agree, and resamples would be too many
+BOOTSTRAP_FROM, BOOTSTRAP_TO = 15, 1000
 RESAMPLES = 5000
 SEED = 10
 PRECISION = 0.05  # of the mean: half of an interval that is narrow enough to be useful

@@ -29,9 +29,8 @@ FLOW_COLUMNS = {
     "reverse": pl.Boolean,
     "udp": pl.Boolean,
 }
-BLOCK_BYTES = (
-    128 * 1024
-)  # which iperf3 sends, and waits for, at a time, unless --length says otherwise
+# which iperf3 sends, and waits for, at a time, unless --length says otherwise
+BLOCK_BYTES = 128 * 1024
 FEW_BLOCKS = 10
 UDP_GROUP = "udp"  # of a test whose group is not known
 REPORTED_COLUMNS: dict[str, Any] = {
@@ -59,6 +58,11 @@ def join_tables(columns: Mapping[str, Any], tables: Iterable[pl.DataFrame]) -> p
     one.
     """
     return pl.concat([pl.DataFrame(schema=columns), *tables])
+
+
+def by_flow(table: pl.DataFrame, column: str) -> dict[tuple[str, int], Any]:
+    """Returns the values of a column by the flow of each row: its host and its port."""
+    return {(host, port): value for host, port, value in table.select(*FLOW, column).iter_rows()}
 
 
 def read_flows(

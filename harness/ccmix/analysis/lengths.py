@@ -5,10 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ccmix.model import ETHERNET_HEADER_BYTES, Group, GroupedSource, Iperf3Source, Run, Topology
+from ccmix.model import (
+    ETHERNET_HEADER_BYTES,
+    GroupedSource,
+    Iperf3Source,
+    Run,
+    Topology,
+    Traffic,
+)
 from ccmix.model.results import GroupMetrics
 from ccmix.terms import BBRS
-from ccmix.units import format_time
+from ccmix.units import format_count, format_time
 
 LEAST_RTTS = 100  # with a full queue
 LEAST_CYCLES = 5  # of anything slower
@@ -21,9 +28,8 @@ BBR_CYCLE_S = 10.0
 
 CUBIC_C = 0.4  # RFC 9438, section 5
 CUBIC_BETA = 0.7  # RFC 9438, section 4.6
-CUBIC_ALPHA = (
-    3 * (1 - CUBIC_BETA) / (1 + CUBIC_BETA)
-)  # of the Reno-friendly region, RFC 9438, section 4.3
+# of the Reno-friendly region, RFC 9438, section 4.3
+CUBIC_ALPHA = 3 * (1 - CUBIC_BETA) / (1 + CUBIC_BETA)
 RENO_BETA = 0.5  # RFC 5681, section 3.1
 SHORT_QUEUES = frozenset(
     {"codel", "fq_codel", "pie", "fq_pie", "cake"}
@@ -31,19 +37,8 @@ SHORT_QUEUES = frozenset(
 
 LEAST_INTERVALS = 20  # one for each batch of the trend test
 LEAST_CHANGE = 0.1  # of the mean, from the first quarter to the last: less does not matter
-DURATIONS_S = (
-    10,
-    20,
-    30,
-    60,
-    120,
-    180,
-    300,
-    600,
-    1200,
-    1800,
-    3600,
-)  # recommended durations; longer ones are whole hours
+# recommended durations; longer ones are whole hours
+DURATIONS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)
 LEAST_LOOK_S = 10.0
 
 
@@ -91,31 +86,23 @@ def _periods(run: Run, groups: Sequence[GroupMetrics]) -> Iterator[Period]:
     used = {cca for group in groups for cca in group.cca.split(",")}
     if BBRS.keys() & (configured | used):
         yield Period("BBR cycles", BBR_CYCLE_S, LEAST_CYCLES)
-    flows = list(
-        _emulated_flows(run, run.path)
-        if isinstance(run.path, Topology)
-        else _measured_flows(groups)
-    )
-    for flow in flows:
+    emulated = isinstance(run.path, Topology)
+    for flow in _emulated_flows(run) if emulated else _measured_flows(groups):
         yield Period("RTTs", flow.rtt_s, LEAST_RTTS)
-        if flow.cca == "cubic":
-            yield Period(
-                "CUBIC periods",
-                cubic_period_s(flow.window_packets, flow.rtt_s, flow.loss),
-                LEAST_CYCLES,
-            )
-        elif flow.cca == "reno":
-            yield Period(
-                "Reno periods",
-                reno_period_s(flow.window_packets, flow.rtt_s, flow.loss),
-                LEAST_CYCLES,
-            )
+        for cca, name, period_s in (
+            ("cubic", "CUBIC periods", cubic_period_s),
+            ("reno", "Reno periods", reno_period_s),
+        ):
+            if flow.cca == cca:
+                seconds = period_s(flow.window_packets, flow.rtt_s, flow.loss)
+                yield Period(name, seconds, LEAST_CYCLES)
 
 
-def _emulated_flows(run: Run, path: Topology) -> Iterator[_Flow]:
+def _emulated_flows(run: Run) -> Iterator[_Flow]:
     """Yields a typical flow for each group of an emulated path, from the path's configuration.
     Assumes that all flows have the same share of the BDP and the buffer.
     """
+    path = run.topology
     queue_bytes = (
         min(path.buffer_bytes, path.bdp_bytes)
         if path.queue.kind in SHORT_QUEUES
@@ -126,19 +113,11 @@ def _emulated_flows(run: Run, path: Topology) -> Iterator[_Flow]:
     flows = sum(source.streams for source in sources)
     losses = {sender.name: sender.loss.mean if sender.loss else 0.0 for sender in path.senders}
     packet_bytes = path.packet_bytes - ETHERNET_HEADER_BYTES - HEADER_BYTES
-    for source, group in _groups(sources):
-        flow_bps = min(
-            rate
-            for rate in (group.pacing_bps, run.traffic.pacing_bps, path.rate_bps / flows)
-            if rate
-        )
-        window = flow_bps * rtt_s / 8 / packet_bytes
-        yield _Flow(group.cca, window, rtt_s, losses.get(source.host, 0.0))
-
-
-def _groups(sources: Iterable[Iperf3Source]) -> Iterator[tuple[GroupedSource, Group]]:
-    """Yields each group of these iperf3 tests, with its test."""
-    return ((source, group) for source in sources for group in source.groups)
+    for source in sources:
+        for group in source.groups:
+            rates_bps = (group.pacing_bps, run.traffic.pacing_bps, path.rate_bps / flows)
+            window = min(filter(None, rates_bps)) * rtt_s / 8 / packet_bytes
+            yield _Flow(group.cca, window, rtt_s, losses.get(source.host, 0.0))
 
 
 def _measured_flows(groups: Sequence[GroupMetrics]) -> Iterator[_Flow]:
@@ -184,16 +163,24 @@ def reno_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
     return (1 - RENO_BETA) * window_packets * rtt_s
 
 
+def starts_s(traffic: Traffic) -> list[float]:
+    """Returns the times at which sources and their groups are to start, in seconds after the
+    traffic begins. A group's delay counts from the start of its source.
+    """
+    grouped = [source for source in traffic.sources if isinstance(source, GroupedSource)]
+    return [
+        *(source.start_s for source in traffic.sources),
+        *(source.start_s + group.delay_s for source in grouped for group in source.groups),
+    ]
+
+
 def changes_by_design(run: Run) -> str | None:
     """Returns why the goodput of a run must change in the measured time: because traffic begins
     late, or because the path is configured to change. It then cannot be judged whether the run has
     settled. Returns None if there is no such reason.
     """
     omit_s, total_s = run.traffic.omit_s, run.traffic.total_s
-    begins_s = [source.start_s for source in run.traffic.sources]
-    grouped = [source for source in run.traffic.sources if isinstance(source, GroupedSource)]
-    begins_s += [source.start_s + group.delay_s for source in grouped for group in source.groups]
-    if (last_s := max(begins_s)) > omit_s + run.traffic.measured_s / LEAST_INTERVALS:
+    if (last_s := max(starts_s(run.traffic))) > omit_s + run.traffic.measured_s / LEAST_INTERVALS:
         return f"traffic begins after {format_time(last_s)}, so goodput changes"
     changes_s = (
         [change.at_s for change in run.path.changes] if isinstance(run.path, Topology) else []
@@ -212,11 +199,10 @@ def too_short(run: Run, period: Period | None) -> Iterator[tuple[str, float]]:
     measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     intervals = round(measured_s / interval_s)
     if intervals < LEAST_INTERVALS:
-        count = "1 interval" if intervals == 1 else f"{intervals} intervals"
         verb = "is" if intervals == 1 else "are"
-        needed = f"{LEAST_INTERVALS} are needed"
         yield (
-            f"{count} of {format_time(interval_s)} {verb} too few to tell: {needed}",
+            f"{format_count(intervals, 'interval')} of {format_time(interval_s)} {verb} too few to "
+            f"tell: {LEAST_INTERVALS} are needed",
             LEAST_INTERVALS * interval_s,
         )
     if period and measured_s < period.enough_s:

@@ -1,5 +1,7 @@
 """Selects the samples in the measured time of a run, which follows the omitted time."""
 
+from typing import Any
+
 import polars as pl
 
 from ccmix.model import Run, Topology
@@ -12,6 +14,16 @@ JITTER_S = 1e-3
 def increase(name: str) -> pl.Expr:
     """Returns an expression for the difference between the last and the first value of a column."""
     return pl.col(name).last() - pl.col(name).first()
+
+
+def percentiles(values: pl.Expr | pl.Series, name: str) -> dict[str, Any]:
+    """Returns the percentiles of values that metrics have, interpolated linearly, by their names.
+    `name` has {} for that of the percentile: 'rtt_{}_s'.
+    """
+    return {
+        name.format(percentile): values.quantile(share, "linear")
+        for percentile, share in (("median", 0.5), ("p95", 0.95), ("p99", 0.99))
+    }
 
 
 def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:

@@ -11,12 +11,11 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis import dynamics, path_metrics
-from ccmix.analysis.dynamics import ActiveTime, jain_index, sum_in_order
-from ccmix.analysis.iperf3_tables import FLOW, REPORTED_COLUMNS
-from ccmix.analysis.measured import measured
+from ccmix.analysis.dynamics import jain_index, sum_in_order
+from ccmix.analysis.iperf3_tables import FLOW, REPORTED_COLUMNS, by_flow
+from ccmix.analysis.measured import measured, percentiles
 from ccmix.analysis.path_metrics import (
     DELAYS,
-    PERCENTILES,
     delays,
     left_device,
     rtt_samples,
@@ -52,9 +51,7 @@ def run_metrics(
     all_bps = _goodput_bps(run, tables, flows)
     tested, cross = _tested(run, flows), run.cross_groups
     compared = _with_shares(run, tables, tested)
-    shares = {
-        (host, port): share for host, port, share in compared.select(*FLOW, "share").iter_rows()
-    }
+    shares = by_flow(compared, "share")
     intervals = _intervals(run, tables)
     changing = dynamics.joins_or_changes(run, flows)
     startups = _startups(run, flows, intervals, changing)
@@ -81,7 +78,10 @@ def run_metrics(
     fairness, fairness_of_groups = _fairness(compared)
     return Metrics(
         goodput_bps=_goodput_bps(run, tables, tested) if cross else all_bps,
-        utilisation=all_bps / _mean_rate_bps(run) if isinstance(run.path, Topology) else None,
+        utilisation=all_bps
+        / path_metrics.mean_rate_bps(run, run.traffic.omit_s, run.traffic.total_s)
+        if isinstance(run.path, Topology)
+        else None,
         bytes_sent=_bytes_sent(run, tables),
         fairness=fairness,
         fairness_of_groups=fairness_of_groups,
@@ -185,7 +185,8 @@ def _with_shares(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFra
     without_shares = flows.with_columns(share=pl.lit(None, pl.Float64))
     if common is None or run.traffic.steps:
         return without_shares
-    spans = flows.select(*FLOW, begin_s=pl.lit(common.begin_s), end_s=pl.lit(common.end_s))
+    begin_s, end_s = common
+    spans = flows.select(*FLOW, begin_s=begin_s, end_s=end_s)
     if spans.equals(flows.select(spans.columns)):
         received = flows["goodput_bps"]
     else:
@@ -239,11 +240,9 @@ def _startups(
     changing: whether flows begin or end while others go on, or the path changes; then no start-up
         is computed
     """
-    by_flow = {
-        (host, port): rows for (host, port), rows in intervals.group_by(FLOW, maintain_order=True)
-    }
+    rows = intervals.partition_by(FLOW, as_dict=True)
     return {
-        flow: _startup(run, by_flow.get(flow, intervals.clear()), changing)
+        flow: _startup(run, rows.get(flow, intervals.clear()), changing)
         for flow in flows.select(FLOW).iter_rows()
     }
 
@@ -270,11 +269,6 @@ def _intervals(run: Run, tables: RunTables) -> pl.DataFrame:
     return dynamics.goodputs(run, tables.intervals)
 
 
-def _mean_rate_bps(run: Run) -> float:
-    """Returns the configured rate of the bottleneck in bit/s, averaged over the measured time."""
-    return path_metrics.mean_rate_bps(run, run.traffic.omit_s, run.traffic.total_s)
-
-
 def _tested(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """Returns the rows of the test's groups; those of cross traffic are left out."""
     return (
@@ -291,13 +285,10 @@ def _rtt_probe(run: Run, questions: pl.DataFrame) -> RttProbeMetrics | None:
     if questions.is_empty():
         return None
     rtts_s = measured(run, questions)["rtt_s"]
-    percentiles = {
-        f"{name}_s": rtts_s.quantile(share, "linear") for name, share in PERCENTILES.items()
-    }
     return RttProbeMetrics(
         questions=rtts_s.len(),
         unanswered=rtts_s.null_count() / rtts_s.len() if rtts_s.len() else None,
-        **percentiles,
+        **percentiles(rtts_s, "{}_s"),
     )
 
 
@@ -362,8 +353,7 @@ def _group(run: Run, name: str, flows: pl.DataFrame, samples: pl.DataFrame) -> G
     flows: the group's flows, as returned by _rates()
     samples: RTT samples of the group, as returned by path_metrics.rtt_samples()
     """
-    active = ActiveTime.of(flows)
-    active_s = active.seconds
+    active_s = max(0.0, float(flows["end_s"].max()) - float(flows["begin_s"].min()))  # type: ignore[arg-type]
     bits, sent_bits = (
         sum_in_order((flows[rate].fill_null(0.0) * flows["active_s"]).to_list())
         for rate in ("goodput_bps", "throughput_bps")

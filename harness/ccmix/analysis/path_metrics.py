@@ -5,30 +5,22 @@ packets that left the sender's own queue, and processor time.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import polars as pl
 
 from ccmix.analysis.counters import growth, root_qdisc
 from ccmix.analysis.dynamics import sum_in_order
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.analysis.measured import JITTER_S, increase, measured
+from ccmix.analysis.measured import JITTER_S, increase, measured, percentiles
 from ccmix.analysis.series import SRC
 from ccmix.analysis.tables import RunTables
 from ccmix.model import Measurement, PingRtts, Run, Topology
 from ccmix.model.results import BottleneckMetrics, DelayMetrics, PolicerMetrics
 from ccmix.probes.stream.format import CORE_TIMES
 
-PERCENTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99}
 DELAYS = {
-    **{
-        f"rtt_{name}_s": pl.col("rtt_s").quantile(share, "linear")
-        for name, share in PERCENTILES.items()
-    },
-    **{
-        f"queueing_delay_{name}_s": pl.col("queueing_s").quantile(share, "linear")
-        for name, share in PERCENTILES.items()
-    },
+    **percentiles(pl.col("rtt_s"), "rtt_{}_s"),
+    **percentiles(pl.col("queueing_s"), "queueing_delay_{}_s"),
 }
 BEFORE_ALL_S = -1e9
 _COUNTERS = ("packets", "bytes", "drops")
@@ -237,13 +229,9 @@ def bottleneck(run: Run, tables: RunTables) -> BottleneckMetrics | None:
     offered = changes["packets"] + changes["drops"]
     mean_bytes = backlog.mean()
     assert isinstance(mean_bytes, float)
-    percentiles: dict[str, Any] = {
-        f"backlog_{name}_bytes": backlog.quantile(share, "linear")
-        for name, share in PERCENTILES.items()
-    }
     return BottleneckMetrics(
         backlog_mean_bytes=mean_bytes,
-        **percentiles,
+        **percentiles(backlog, "backlog_{}_bytes"),
         backlog_max_bytes=int(backlog.max()),  # type: ignore[arg-type]
         occupancy_mean=mean_bytes / run.path.buffer_bytes,
         drops=round(changes["drops"]),

@@ -38,15 +38,12 @@ from ccmix.model import (
 from ccmix.model.group_grammar import format_groups
 from ccmix.units import format_bytes, format_exact, format_percent, format_rate, format_time
 
-TICK_S = (
-    0.001  # of the lab's kernel (CONFIG_HZ_1000 of lab/kernel.config), in which TCP's timers count
-)
-DELAY_SHARE = (
-    0.0005  # of the base RTT, at most: no goodput that falls as 1 / RTT then changes by more
-)
-MICROSECONDS = (
-    1_000_000  # in a second; tc takes no smaller unit for netem, and iperf3 none for a start
-)
+# of the lab's kernel (CONFIG_HZ_1000 of lab/kernel.config), in which TCP's timers count
+TICK_S = 0.001
+# of the base RTT, at most: no goodput that falls as 1 / RTT then changes by more
+DELAY_SHARE = 0.0005
+# in a second; tc takes no smaller unit for netem, and iperf3 none for a start
+MICROSECONDS = 1_000_000
 _DELAYS = {"both": "delay", "data": "data-delay", "ack": "ack-delay"}
 BASE_RTT, STREAMS = "base RTT", "streams"
 # Swept keys of an emulated path, and the settings of path_settings() that they change

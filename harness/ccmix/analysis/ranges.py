@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, MetricSample, p_above
-from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, t_cdf
+from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, MetricSample, one_sided, p_above
+from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.statistics import Spread
 from ccmix.archive import Campaign
 from ccmix.model import condition_name
@@ -160,32 +160,16 @@ def against(real: MetricSample, span: MetricRange, margin: float = MARGIN) -> Ag
     """
     if real.observations < LEAST_FOR_INTERVAL:
         return AgainstRange(None, None)
+    error, degrees = math.sqrt(real.variance / real.count), real.count - 1
     p_inside = max(
-        _p_above(real, span.low / (1 + margin)), _p_below(real, span.high / (1 - margin))
+        one_sided(real.mean - span.low / (1 + margin), error, degrees),
+        one_sided(span.high / (1 - margin) - real.mean, error, degrees),
     )
     if span.missing or not all(member.testable for member in span.members):
         return AgainstRange(p_inside, None)
-    return AgainstRange(
-        p_inside, min(1.0, 2 * min(_p_above(real, span.high), _p_below(real, span.low)))
-    )
-
-
-def _p_above(sample: MetricSample, limit: float) -> float:
-    """Returns the p-value of Student's one-sided test: a small value says that the mean is above
-    the limit.
-    """
-    return t_cdf(
-        (limit - sample.mean) / math.sqrt(sample.variance / sample.count), sample.count - 1
-    )
-
-
-def _p_below(sample: MetricSample, limit: float) -> float:
-    """Returns the p-value of Student's one-sided test: a small value says that the mean is below
-    the limit.
-    """
-    return t_cdf(
-        (sample.mean - limit) / math.sqrt(sample.variance / sample.count), sample.count - 1
-    )
+    p_higher = one_sided(real.mean - span.high, error, degrees)
+    p_lower = one_sided(span.low - real.mean, error, degrees)
+    return AgainstRange(p_inside, min(1.0, 2 * min(p_higher, p_lower)))
 
 
 @dataclass(frozen=True)

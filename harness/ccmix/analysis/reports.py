@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis.measured import percentiles
 from ccmix.generators.http_requests import is_whole, read_answers
 from ccmix.model import Command, HttpSource, Run, TrafficSource, WorkloadSource, run_files
 from ccmix.model.results import CompletionMetrics
@@ -283,9 +284,7 @@ def completion_metrics(run: Run, completions: pl.DataFrame) -> tuple[CompletionM
                 begun=flows.height,
                 completed=seconds.len(),
                 mean_s=mean_s if isinstance(mean_s, float) else None,
-                median_s=seconds.quantile(0.5, "linear"),
-                p95_s=seconds.quantile(0.95, "linear"),
-                p99_s=seconds.quantile(0.99, "linear"),
+                **percentiles(seconds, "{}_s"),
             )
         )
     return tuple(metrics)

@@ -107,22 +107,17 @@ def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
     """Raises ArchiveError if a metric in a run.json is too large to be a measurement. Otherwise the
     statistics would fail, or would mean nothing. `folder` is the run's folder.
     """
-    metrics, imported = finished.metrics, finished.facts.imported
-    _check_magnitudes_of(metrics, OF_RUN, folder)
-    for group in metrics.groups:
-        _check_magnitudes_of(group, (*OF_GROUP, "fair_share"), folder)
-    if imported:
-        _check_magnitudes_of(imported, ("base_rtt_s", "rate_bps"), folder)
-
-
-def _check_magnitudes_of(
-    numbers: Metrics | GroupMetrics | ImportFacts, names: Sequence[str], folder: Path
-) -> None:
-    """Raises ArchiveError if one of the named metrics is above LARGEST_NUMBER."""
-    for name in names:
-        value = metric(numbers, name)
-        if value is not None and abs(value) > LARGEST_NUMBER:
-            raise ArchiveError(f"{folder}: run.json has no plausible {name}: {value:g}")
+    numbers: list[tuple[Metrics | GroupMetrics | ImportFacts, Sequence[str]]] = [
+        (finished.metrics, OF_RUN),
+        *((group, (*OF_GROUP, "fair_share")) for group in finished.metrics.groups),
+    ]
+    if finished.facts.imported:
+        numbers.append((finished.facts.imported, ("base_rtt_s", "rate_bps")))
+    for owner, names in numbers:
+        for name in names:
+            value = metric(owner, name)
+            if value is not None and abs(value) > LARGEST_NUMBER:
+                raise ArchiveError(f"{folder}: run.json has no plausible {name}: {value:g}")
 
 
 def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) -> list[Result]:

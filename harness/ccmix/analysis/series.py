@@ -26,10 +26,8 @@ from ccmix.probes.stream.socket_columns import SOCKET_COLUMNS
 from ccmix.terms import CCAS
 
 SRC = "src"  # the sending host of a path between hosts
-SOCKETS_BY_SS, QUEUES_BY_TC = (
-    "sockets.jsonl",
-    "queues.jsonl",
-)  # of several senders 'sockets-NAME.jsonl'
+# of several senders 'sockets-NAME.jsonl'
+SOCKETS_BY_SS, QUEUES_BY_TC = "sockets.jsonl", "queues.jsonl"
 _SS_COLUMNS: dict[str, Any] = {
     part.name: pl.Int64 if part.type is int else pl.String if part.type is str else pl.Float64
     for part in fields(sockets.Socket)

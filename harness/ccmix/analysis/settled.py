@@ -37,13 +37,8 @@ QUARTER = BATCHES // 4
 # test_the_critical_values_are_those_of_a_simulation
 CRITICAL = 10.0
 CRITICAL_OF_TWICE_AS_MANY = 1.75
-CORRELATIONS = (
-    *np.arange(0.0, 0.9, 0.05),
-    0.9,
-    0.93,
-    0.95,
-    0.97,
-)  # of neighbouring batches, that are tried
+# of neighbouring batches, that are tried
+CORRELATIONS = (*np.arange(0.0, 0.9, 0.05), 0.9, 0.93, 0.95, 0.97)
 APPROACHES = (0.05, 0.3)  # of the measured time: time constants of the exponential approach
 # As CRITICAL, for a step, in 1% of runs: test_the_critical_value_of_a_step_is_that_of_a_simulation
 CRITICAL_OF_STEP = 17.0
@@ -127,17 +122,10 @@ def trends_of(names: Sequence[str], series: Floats, measured_s: float = 1.0) -> 
         total = goodputs.sum(axis=0)
         quantities.append(("share", goodputs / np.where(total > 0, total, 1.0)))
     for quantity, batches in quantities:
-        changes, seen, steps = (
-            changes_of(batches),
-            trends_seen(batches, len(names)),
-            steps_seen(batches, len(names)),
-        )
+        changes, seen = changes_of(batches), trends_seen(batches, len(names))
+        steps = steps_seen(batches, len(names))
         for row, (name, step) in enumerate(zip(names, steps, strict=True)):
-            before, after = (
-                (batches[row, :step], batches[row, step:])
-                if step
-                else _outer_quarters(batches[row])
-            )
+            before, after = batches[row, : step or QUARTER], batches[row, step or -QUARTER :]
             start = float(before.mean())
             yield Trend(
                 name,
@@ -147,11 +135,6 @@ def trends_of(names: Sequence[str], series: Floats, measured_s: float = 1.0) -> 
                 bool(seen[row]) or step is not None,
                 None if step is None else step * measured_s / BATCHES,
             )
-
-
-def _outer_quarters(batches: Floats) -> tuple[Floats, Floats]:
-    """Returns the first and the last quarter of a series of batch means."""
-    return batches[:QUARTER], batches[-QUARTER:]
 
 
 def steps_seen(batches: Floats, groups: int) -> list[int | None]:

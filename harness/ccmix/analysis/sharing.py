@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
@@ -40,6 +40,7 @@ Standing = Literal[
 ]  # undecided: significant only without the correction for the number of comparisons
 _Valid = tuple[Hashable, FinishedRun]  # a run, with a value that distinguishes its campaign
 _Competitors = tuple[tuple[str, int], ...]  # the groups that compete, each with its streams
+_GroupsOfRuns = dict[Hashable, tuple[GroupMetrics, ...]]  # by block: an iteration of a campaign
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,9 @@ class Beside(ComparedValue):
     group: str
     streams: int
     others: _Competitors  # without this group
+    entry: str = field(default="", compare=False, kw_only=True)
+    # the share in each block: an iteration of a campaign
+    shares: Mapping[Hashable, float] = field(default_factory=dict, compare=False, kw_only=True)
 
     def _apart(self, value: float) -> float:
         """Returns how far a share is from the fair one: the absolute logarithm of how many times
@@ -369,8 +373,8 @@ def _compare_within_runs(valid: Sequence[_Valid]) -> list[Beside]:
     share determines the other's.
     """
     return [
-        _compare_share(place, competitors, index, runs)
-        for (_, place, competitors), runs in _runs_with_competition(valid).items()
+        _compare_share(entry, place, competitors, index, runs)
+        for (entry, place, competitors), runs in _runs_with_competition(valid).items()
         for index in range(len(competitors))
         if len(competitors) != 2 or index == _index_to_report(competitors)
     ]
@@ -378,33 +382,31 @@ def _compare_within_runs(valid: Sequence[_Valid]) -> list[Beside]:
 
 def _runs_with_competition(
     valid: Iterable[_Valid],
-) -> dict[tuple[str, SharedPlace, _Competitors], list[tuple[GroupMetrics, ...]]]:
+) -> dict[tuple[str, SharedPlace, _Competitors], _GroupsOfRuns]:
     """Pools the runs whose groups compete, and returns the groups of each run. Runs are pooled if
     they have the same key: entry, place (path, traffic, swept values) and competing groups.
     """
-    pooled: dict[tuple[str, SharedPlace, _Competitors], list[tuple[GroupMetrics, ...]]] = {}
-    for _, finished in valid:
+    pooled: dict[tuple[str, SharedPlace, _Competitors], _GroupsOfRuns] = {}
+    for campaign, finished in valid:
         groups = studied_groups(finished)
         all_have_shares = all(group.fair_share and group.share is not None for group in groups)
         if len(groups) > 1 and all_have_shares:
             competitors = tuple((group.group, group.streams) for group in groups)
             key = finished.run.entry, place_of(finished), competitors
-            pooled.setdefault(key, []).append(groups)
+            pooled.setdefault(key, {})[campaign, finished.run.iteration] = groups
     return pooled
 
 
 def _compare_share(
-    place: SharedPlace,
-    competitors: _Competitors,
-    index: int,
-    runs: Sequence[tuple[GroupMetrics, ...]],
+    entry: str, place: SharedPlace, competitors: _Competitors, index: int, runs: _GroupsOfRuns
 ) -> Beside:
     """Compares the share of one group, that at `index` in `competitors`, with its fair share.
     `runs` has the groups of each run, in the order of `competitors`.
     """
     group, streams = competitors[index]
-    shares = [groups[index].share or 0.0 for groups in runs]
-    fair_share = runs[0][index].fair_share or 0.0
+    shares_by_block = {block: groups[index].share or 0.0 for block, groups in runs.items()}
+    shares = list(shares_by_block.values())
+    fair_share = next(iter(runs.values()))[index].fair_share or 0.0
     result = paired(shares, [fair_share] * len(shares))
     assert result  # of at least one run
     interval = None if result.alike else confidence_interval(shares)
@@ -417,6 +419,8 @@ def _compare_share(
         group=group,
         streams=streams,
         others=tuple(other for other in competitors if other[0] != group),
+        entry=entry,
+        shares=shares_by_block,
     )
 
 

@@ -39,21 +39,17 @@ QUEUES_BYTES = 300  # of a sample of the bottleneck's qdiscs and the sender's
 SLOW_BYTES = 2400  # of a sample of counters, cores and processes
 RUN_BYTES = 100_000  # run.json, logs, headers and footers of tables
 HOST_BYTES = 20_000  # facts of each sender but the first
-FLOW_BYTES = (
-    7000  # of a flow of iperf3: the beginning and the end of its JSON, and its part of run.json
-)
+# of a flow of iperf3: the beginning and the end of its JSON, and its part of run.json
+FLOW_BYTES = 7000
 RTT_BYTES = 45  # of a question for the RTT
 PACKETS_BYTES = 20  # of a connection's direction in an interval of packets.parquet
-JSON_BYTES = (
-    740  # of a flow, a group or a sum in an interval: in the client's JSON, and in the server's
-)
+# of a flow, a group or a sum in an interval: in the client's JSON, and in the server's
+JSON_BYTES = 740
 UDP_JSON = 0.6  # of that: a stream of UDP
-SHORT_FLOW_BYTES = (
-    1060  # of a flow of http or a workload: its last counters at both ends, and its completion
-)
-UDP_SHARE = (
-    1 - IDLE_SHARE - REACH_SHARE - TRAINS_SHARE - BURSTS_SHARE - FILL_SHARE
-)  # of the time of steps
+# of a flow of http or a workload: its last counters at both ends, and its completion
+SHORT_FLOW_BYTES = 1060
+# of the time of steps
+UDP_SHARE = 1 - IDLE_SHARE - REACH_SHARE - TRAINS_SHARE - BURSTS_SHARE - FILL_SHARE
 
 SHORT_FLOW_RTTS = 3  # of a short flow, in addition to its bytes: connection, request, slow start
 MOST_LOAD = 0.95  # of a workload: with more, its flows pile up
@@ -86,9 +82,8 @@ def written_bytes(run: Run) -> int | None:
         sum(each.json_records for each in amounts),
     )
     hosts = len(run.path.senders) if isinstance(run.path, Topology) else 1
-    sampled_ends = (
-        2 if isinstance(run.path, Topology) else 1
-    )  # on an emulated path the receiver's sockets are sampled too
+    # on an emulated path the receiver's sockets are sampled too
+    sampled_ends = 2 if isinstance(run.path, Topology) else 1
     samples_per_s = 1 / run.traffic.interval_s
     bytes_per_s = (sockets * sampled_ends * SOCKET_BYTES + hosts * QUEUES_BYTES) * samples_per_s
     bytes_per_s += json_records * JSON_BYTES / run.traffic.goodput_interval_s

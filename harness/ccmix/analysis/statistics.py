@@ -33,14 +33,8 @@ _OF_RUN = (
 )
 OF_RUN = tuple(_OF_RUN.split())
 SHORT_RTT_S = 0.030  # the limit between the columns of tables II and III of Tierney et al. 2021
-RTT_KEYS = (
-    "delay",
-    "rtt",
-    "data-delay",
-    "ack-delay",
-    "lat-sweep",
-    "netem-lat",
-)  # whose sweeps vary the base RTT
+# whose sweeps vary the base RTT
+RTT_KEYS = ("delay", "rtt", "data-delay", "ack-delay", "lat-sweep", "netem-lat")
 BUCKET = "base RTT"
 FRACTIONS = ("rate", "loss", "utilisation", "share", "occupancy_mean", "overshoot")
 

@@ -3,7 +3,6 @@
 Each step becomes a group of flows with the step's name.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -186,17 +185,12 @@ def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
     Packet trains have a row for each gap of gaps_of(), at the arrival of its answer; bursts have a
     row for each train of bursts_of(), at the time when it was sent.
     """
-    return join_tables(STEP_COLUMNS, (_rows_of_step(result, start_s) for result in results))
-
-
-def _rows_of_step(result: StepResult, start_s: float) -> pl.DataFrame:
-    """Returns the rows of one step in STEP_COLUMNS: one for each interval, or a single row if the
-    step has no intervals. Values that belong to the whole step are in each row. Times begin at
-    `start_s`, by the wall clock.
-    """
-    step_columns = _columns_of_step(result, start_s)
-    intervals = _intervals_of_step(result, start_s) or [{}]
-    return pl.DataFrame([step_columns | interval for interval in intervals], schema=STEP_COLUMNS)
+    rows = [
+        _columns_of_step(result, start_s) | interval
+        for result in results
+        for interval in _intervals_of_step(result, start_s) or [{}]
+    ]
+    return pl.DataFrame(rows, schema=STEP_COLUMNS)
 
 
 def _columns_of_step(result: StepResult, start_s: float) -> dict[str, object]:
@@ -285,19 +279,7 @@ def flows_and_intervals(
     host: the sending host
     start_s: the start of the traffic by the wall clock, from which times count
     """
-    tables = list(_tables_of_steps(results, traffic, host, start_s))
-    return (
-        join_tables(FLOW_COLUMNS, (flows for flows, _ in tables)),
-        join_tables(INTERVAL_COLUMNS, (intervals for _, intervals in tables)),
-    )
-
-
-def _tables_of_steps(
-    results: list[StepResult], traffic: Traffic, host: str, start_s: float
-) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Yields the flows and the intervals of each step with iperf3. Times count from `start_s` (wall
-    clock).
-    """
+    all_flows, all_intervals = [], []
     for result in results:
         if result.client is None:
             continue
@@ -305,10 +287,12 @@ def _tables_of_steps(
         step_traffic = _traffic_of_step(result, traffic, host)
         begin_s = step.began_s - start_s
         flows = read_flows(step_traffic, result.client, host).with_columns(
-            group=pl.lit(step.name), begin_s=pl.lit(begin_s), end_s=pl.lit(begin_s + step.seconds)
+            group=pl.lit(step.name), begin_s=begin_s, end_s=begin_s + step.seconds
         )
         intervals = read_intervals(step_traffic, result.client, result.server, flows)
-        yield flows, intervals.with_columns(pl.col("time_s") + step.began_s - start_s)
+        all_flows.append(flows)
+        all_intervals.append(intervals.with_columns(pl.col("time_s") + step.began_s - start_s))
+    return join_tables(FLOW_COLUMNS, all_flows), join_tables(INTERVAL_COLUMNS, all_intervals)
 
 
 def _traffic_of_step(result: StepResult, traffic: Traffic, host: str) -> Traffic:

@@ -18,6 +18,7 @@ from ccmix.analysis.iperf3_tables import (
     FLOW_COLUMNS,
     INTERVAL_COLUMNS,
     START_COLUMNS,
+    by_flow,
     merge_short_intervals,
 )
 from ccmix.analysis.measured import increase
@@ -39,9 +40,8 @@ from ccmix.model import Traffic, UdpSource, run_files
 
 BACKLOGS = "backlog_bytes", "backlog_packets", "least_backlog_bytes"
 PARENTS_OF_CLSACT = ("ingress", "ffff:fff1")  # as ccmix-sockmon and tc write it
-NO_DATA_BYTES = (
-    1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
-)
+# iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
+NO_DATA_BYTES = 1000
 _ENDS = ["local_address", "local_port", "remote_address", "remote_port"]
 # Of the bytes of the largest connection: one that carries less, such as a control connection, is
 # not a flow
@@ -200,8 +200,8 @@ def with_counters(
     )
     runs_on = traffic.command and traffic.command.kept
     begins_s = {
-        (host, port): None if runs_on else begin_s or 0.0
-        for host, port, begin_s in tables.flows.select(*FLOW, "begin_s").iter_rows()
+        flow: None if runs_on else begin_s or 0.0
+        for flow, begin_s in by_flow(tables.flows, "begin_s").items()
     }
     counters = count_flows(all_sockets, tables.intervals, begins_s)
     tables = replace(tables, counters=counters)

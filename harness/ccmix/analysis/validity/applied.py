@@ -25,14 +25,20 @@ _UNLIMITED_BYTES_PER_S = 2**32 - 1  # fq without a maxrate (net/sched/sch_fq.c)
 Options = Mapping[str, object]
 
 
-def first_of_flows(problems: Problems) -> Problems:
-    """Yields only the first of several similar problems of flows, with the number of other flows
-    added to its detail: ", and 3 more flows". So a fault of all flows makes one line in the report.
-    Yields nothing if there is no problem.
+def first_flow_only(check: Callable[["Observed"], Problems]) -> Callable[["Observed"], Problems]:
+    """Changes a check that yields a problem for each wrong flow: it then yields only the first one,
+    with the number of other flows added to its detail: ", and 3 more flows". So a fault of all
+    flows makes one line in the report.
     """
-    found = list(problems)
-    for kind, detail in found[:1]:
-        yield kind, detail + others(len(found))
+
+    @functools.wraps(check)
+    def check_until_first(observed: Observed) -> Problems:
+        """Yields the first problem, if there is any."""
+        found = list(check(observed))
+        for kind, detail in found[:1]:
+            yield kind, detail + others(len(found))
+
+    return check_until_first
 
 
 def others(flows: int) -> str:

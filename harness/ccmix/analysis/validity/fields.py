@@ -6,7 +6,13 @@ this list.
 
 from collections.abc import Mapping
 
-from ccmix.analysis.validity import netem_fields, path_fields, queue_fields, traffic_fields
+from ccmix.analysis.validity import (
+    flow_starts,
+    netem_fields,
+    path_fields,
+    queue_fields,
+    traffic_fields,
+)
 from ccmix.analysis.validity.applied import FieldComparison
 
 EXACT = "equal"
@@ -206,13 +212,13 @@ TRAFFIC = (
         "the first sample of a socket that had sent data; for UDP, the time of iperf3's connection",
         "0.2 s, 2 intervals, 4 RTTs with a full buffer; 1.2 s later after drops, 3.5 s or more "
         "with an AQM or loss",
-        traffic_fields.starts,
+        flow_starts.starts,
     ),
     FieldComparison(
         ("Group.delay_s",),
         "the first samples of a test's sockets that had sent data, compared with each other",
         "0.2 s and 2 intervals",
-        traffic_fields.relative_starts,
+        flow_starts.relative_starts,
     ),
     FieldComparison(
         ("Traffic.duration_s", "Traffic.at_most_s"),
@@ -264,7 +270,7 @@ TRAFFIC = (
         ("Topology.spread", "RunSpread.starts_s"),
         "iperf3's JSON: when it started each stream",
         "half a microsecond",
-        traffic_fields.drawn_starts,
+        flow_starts.drawn_starts,
     ),
     FieldComparison((), "the probe: ECN of each socket", EXACT, traffic_fields.negotiated_ecn),
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ccmix.analysis.counters import grown_by
 from ccmix.analysis.series import SRC
-from ccmix.analysis.validity import fields, traffic_fields
+from ccmix.analysis.validity import fields, flow_starts, traffic_fields
 from ccmix.analysis.validity.applied import (
     AppliedDevice,
     FieldComparison,
@@ -23,14 +23,13 @@ from ccmix.conditions.qdisc import NEVER_FULL_PACKETS
 from ccmix.model import Netem
 from ccmix.units import format_rate, format_time
 
-PATH_RTT_LEAST_S = (
-    1e-3  # by which the RTT of a path with other traffic may change between two pings
-)
+# by which the RTT of a path with other traffic may change between two pings
+PATH_RTT_LEAST_S = 1e-3
 BETWEEN_HOSTS = (  # comparisons that ccmix's own iperf3, the sockets and tc also allow there
     traffic_fields.streams,
     traffic_fields.groups,
     traffic_fields.group_pacing,
-    traffic_fields.relative_starts,
+    flow_starts.relative_starts,
     traffic_fields.duration,
     traffic_fields.omit,
     traffic_fields.interval,

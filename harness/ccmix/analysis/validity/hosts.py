@@ -14,12 +14,10 @@ from ccmix.units import format_percent
 
 LEAST_IDLE = 0.02  # of a core's time
 LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
-FLOW_LIMITED_FRACTION = (
-    0.1  # of the time of one flow of several: at most 0.04 in 284 flows of valid runs in the lab
-)
-WINDOW_FRACTION = (
-    0.03  # of a receiver's window: the kernel counts it in 256ths of a buffer, and in whole packets
-)
+# of the time of one flow of several: at most 0.04 in 284 flows of valid runs in the lab
+FLOW_LIMITED_FRACTION = 0.1
+# of a receiver's window: the kernel counts it in 256ths of a buffer, and in whole packets
+WINDOW_FRACTION = 0.03
 APP_LIMITED_FRACTION = 0.1  # of a flow's time: those 284 flows were busy all the time
 # sent first on each connection of iperf3, long before its traffic (COOKIE_SIZE in iperf.h)
 COOKIE_BYTES = 37
@@ -33,10 +31,8 @@ LEAST_LIMITED_S = 0.02
 # then, it may limit slow start on any path
 GROWING_S = 0.5 + JITTER_S
 LOSES_AS_ASKED = "netem"
-SHAPERS = (
-    "tbf",
-    "htb",
-)  # of a host in production: its shaper is the path's bottleneck, and drops packets above the rate
+# of a host in production: its shaper is the path's bottleneck, and drops packets above the rate
+SHAPERS = ("tbf", "htb")
 UNLIMITED = "fq"  # holds as much as a sender can send, unless its parameters set a limit
 
 

@@ -31,9 +31,8 @@ SOCKET_RTT_PACKETS = 10
 RATE_FRACTION = 0.01  # each sample reads its clock a little before the counter
 # one that htb passes with less than a packet's tokens (net/sched/sch_htb.c), and a rest of tokens
 PACKETS_ON_CREDIT = 2
-TRAIN_READING_S = (
-    6 * 256e-9
-)  # of a single reply: ping and the kernel read the lab's clock six times for it
+# of a single reply: ping and the kernel read the lab's clock six times for it
+TRAIN_READING_S = 6 * 256e-9
 TRAIN_JITTER_S = 20e-6  # of the replies to a train, on a machine in real time
 FQ_FAST_PATH_PACKETS = 8  # not counted by its limit (net/sched/sch_fq.c, fq_fastpath_check())
 

@@ -24,14 +24,12 @@ from ccmix.model.results import Metrics
 from ccmix.probes import sockmon
 from ccmix.units import format_rate
 
-CLOCK_STEP_S = (
-    1e-9  # in which tbf and htb count the time that a packet takes (net/sched/sch_generic.c)
-)
+# in which tbf and htb count the time that a packet takes (net/sched/sch_generic.c)
+CLOCK_STEP_S = 1e-9
 CHANGING_S = 0.1  # by which tc may be late with a change, on a busy machine
 SELDOM = 0.002  # largest packets while counters are read: two successive samples hardly meet one
-READING_S = (
-    5e-6  # of virtual time, in which a sample's counters are read: some readings of the clock
-)
+# of virtual time, in which a sample's counters are read: some readings of the clock
+READING_S = 5e-6
 SENT = (
     "passed_sender.Tcp.OutSegs passed_sender.Tcp.RetransSegs passed_sender.Udp.OutDatagrams "
     "passed_sender.Icmp.OutMsgs"
@@ -87,10 +85,8 @@ SHARES = (
     "window_limited",
 )
 HEADERS_BYTES = {"UDP": 28, "TCP": 52}  # with IP's header, and with TCP's timestamps
-ROUNDED_S, ROUNDED = (
-    1e-6,
-    1e-9,
-)  # the kernel's RTTs are whole microseconds; shares are sums of floats
+# the kernel's RTTs are whole microseconds; shares are sums of floats
+ROUNDED_S, ROUNDED = 1e-6, 1e-9
 Values = Mapping[str, Any]
 
 

@@ -11,9 +11,8 @@ from ccmix.conditions.qdisc import sender_queue
 from ccmix.model import Queue
 from ccmix.units import format_bytes, format_rate
 
-LATENCY_STEP_S = (
-    2e-6  # in which tc reports the size of tbf's built-in queue; four packets at 25 Gbit/s
-)
+# in which tc reports the size of tbf's built-in queue; four packets at 25 Gbit/s
+LATENCY_STEP_S = 2e-6
 BURST_FRACTION = 0.01  # htb's comes back in KB
 BURST_STEP_BYTES = 32  # by which its bucket comes back smaller, since tc counts it in time
 COUNTS_BYTES = ("bfifo", "red", "cake")

@@ -151,10 +151,8 @@ _FLAGS = (
     "nodrop",
     "headdrop",
 )
-_MILLISECONDS = (
-    "rehash",
-    "db",
-)  # of SFB, which tc takes in milliseconds and reports in microseconds
+# of SFB, which tc takes in milliseconds and reports in microseconds
+_MILLISECONDS = ("rehash", "db")
 
 
 def unreported(queue: Queue) -> list[str]:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 import polars as pl
 
 from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.measured import measured
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import fields, host_path, hosts, path, physics, traffic_fields
 from ccmix.analysis.validity.applied import Observed, Problems
 from ccmix.analysis.validity.path import loses, lost_in_spans, too_few_losses
 from ccmix.analysis.validity.queue_options import unreported
-from ccmix.analysis.validity.traffic_fields import flows_with_samples
 from ccmix.model import (
     CommandSource,
     HostPath,
@@ -66,7 +66,7 @@ def unseen(observed: Observed) -> Problems:
     if measurement.state_before is None or measurement.state_after is None:
         yield "probe", "the path's devices and sysctls were not read back"
     seen = tables.sockets.select(FLOW).n_unique()
-    if too_few := seen - flows_with_samples(run, tables):
+    if too_few := seen - _flows_with_samples(run, tables):
         yield "probe", f"{too_few} of {seen} flows have fewer than two samples in the measured time"
     if not tables.short_flows_seen:
         yield (
@@ -79,6 +79,13 @@ def unseen(observed: Observed) -> Problems:
             "with offloads, netem loses packets joined to one and counts them apart: their share "
             "is unknown",
         )
+
+
+def _flows_with_samples(run: Run, tables: RunTables) -> int:
+    """Returns the number of flows whose sockets were sampled at least twice in the measured
+    time.
+    """
+    return measured(run, tables.sockets).group_by(FLOW).len().filter(pl.col("len") > 1).height
 
 
 def _indistinguishable_sources(run: Run, tables: RunTables) -> Problems:
@@ -128,7 +135,7 @@ def unseen_between_hosts(observed: Observed) -> Problems:
             f"no connection to {run.host_path.dst.address} carried data in view of "
             f"{run.host_path.src}",
         )
-    elif too_few := (expected := _expected_sampled_flows(run, tables)) - flows_with_samples(
+    elif too_few := (expected := _expected_sampled_flows(run, tables)) - _flows_with_samples(
         run, tables
     ):
         yield (
