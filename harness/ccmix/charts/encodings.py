@@ -8,6 +8,7 @@ goodput_bps     of a group, bit/s
 cca, group      names
 """
 
+import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,9 +58,7 @@ ONE_COLOUR = "#333333"  # what belongs to no CCA, such as the fairness of a whol
 
 def all_colours() -> dict[str, str]:
     """Returns the colour of every CCA of Linux, by its name."""
-    return COLOURS | {
-        cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(OTHER_CCAS)
-    }
+    return COLOURS | dict(zip(OTHER_CCAS, itertools.cycle(OTHER_COLOURS), strict=False))
 
 
 def colours_of(ccas: Iterable[str]) -> dict[str, str]:
@@ -67,11 +66,8 @@ def colours_of(ccas: Iterable[str]) -> dict[str, str]:
     and for flows of an unknown CCA. CCAs that Linux does not have get OTHER_COLOURS in turn.
     """
     known, wanted = all_colours() | {"-": NO_CCA}, sorted(set(ccas))
-    unknown = [cca for cca in wanted if cca not in known]
-    spare_colours = {
-        cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(unknown)
-    }
-    return {cca: (known | spare_colours)[cca] for cca in wanted}
+    spare_colours = itertools.cycle(OTHER_COLOURS)
+    return {cca: known.get(cca) or next(spare_colours) for cca in wanted}
 
 
 Kind = Literal[
@@ -224,7 +220,11 @@ def cca_scale(ccas: Iterable[str] | None = None) -> Part:
     """Returns the scale that gives each of these CCAs its colour. If `ccas` is None, it has all
     CCAs of Linux, and '-' for UDP and for flows of an unknown CCA.
     """
-    colours = all_colours() | {"-": NO_CCA} if ccas is None else colours_of(ccas)
+    return colour_scale(all_colours() | {"-": NO_CCA} if ccas is None else colours_of(ccas))
+
+
+def colour_scale(colours: Mapping[str, str]) -> Part:
+    """Returns the scale that gives each of these names its colour."""
     return {"domain": list(colours), "range": list(colours.values())}
 
 

@@ -67,6 +67,17 @@ class SweptAxis:
             "setting", self.title, axis, type=self.spacing, domain=domain, nice=False, zero=False
         )
 
+    @property
+    def numbers(self) -> pl.Expr:
+        """Returns an expression for the numbers on the axis, in the table of Family.groups."""
+        return pl.col(SETTING + self.key).replace_strict(self.values, return_dtype=pl.Float64)
+
+    @property
+    def labels_of_runs(self) -> pl.Expr:
+        """Returns an expression for the labels of the values, in the table of Family.groups."""
+        labels = {text: self.label(text) for text in self.values}
+        return pl.col(SETTING + self.key).replace_strict(labels)
+
     def label(self, text: str) -> str:
         """Returns the label of a value on an axis of names: '10' for the text '10mbit' in the INI
         file. The unit is left out, because the axis has it in its title.

@@ -19,6 +19,7 @@ from ccmix.charts.encodings import (
     RATE_AXIS,
     ChartSource,
     Part,
+    colour_scale,
     inline,
     largest,
     name,
@@ -91,7 +92,7 @@ def states(
     Rows of the source: time_s and to_s (begin and end of a state), bbr_state (as phase() names it).
     named_states: the STATES in the legend
     """
-    scale = {"domain": list(named_states), "range": [STATES[state] for state in named_states]}
+    scale = colour_scale({state: STATES[state] for state in named_states})
     colour = name(
         "bbr_state", None, scale=scale, legend={"orient": "top", "columns": len(named_states)}
     )
@@ -106,32 +107,17 @@ def lines_of(source: ChartSource, x: Part, columns: Lines, title: str, axis: Par
     BBR sets some limits (BOUNDS) only at times. Their lines have gaps while they are not set. Other
     lines go on if a sample has no value.
     """
-    or_column_with_gaps = "".join(
-        f" || datum.column === '{name}'" for name in columns if name in BOUNDS
-    )
-    is_drawn = (
-        f"(isValid(datum.value){or_column_with_gaps})"
-        if or_column_with_gaps
-        else "isValid(datum.value)"
+    with_gaps = "".join(f" || datum.column === '{name}'" for name in columns if name in BOUNDS)
+    is_drawn = f"(isValid(datum.value){with_gaps})" if with_gaps else "isValid(datum.value)"
+    labels = "".join(
+        f"datum.column === '{column}' ? '{label}' : " for column, (label, _) in columns.items()
     )
     folded = (
         {"fold": list(columns), "as": ["column", "value"]},
         {"filter": f"{is_drawn} && datum.time_s >= 0"},
-        {
-            "calculate": " : ".join(
-                [
-                    f"datum.column === '{column}' ? '{label}'"
-                    for column, (label, _) in columns.items()
-                ]
-                + ["null"]
-            ),
-            "as": "line",
-        },
+        {"calculate": f"{labels}null", "as": "line"},
     )
-    scale = {
-        "domain": [label for label, _ in columns.values()],
-        "range": [colour for _, colour in columns.values()],
-    }
+    scale = colour_scale(dict(columns.values()))
     return source.view(
         {
             "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.3},
@@ -203,19 +189,15 @@ def state_over_time(samples: pl.DataFrame) -> Part:
 
     occurring_states = [state for state in STATES if state in spans["bbr_state"]]
     rate_lines, window_lines = set_columns(RATES), set_columns(WINDOWS)
+    strip = states(inline(spans), time_without_labels, named_states=occurring_states)
+    views = [
+        rates(source_of(rate_lines), time_without_labels, rate_lines),
+        delays(source_of(DELAYS), time_without_labels),
+        windows(source_of(window_lines), time, window_lines),
+    ]
     plots = [
-        {
-            "width": WIDTH,
-            "height": STRIP_HEIGHT,
-            **states(inline(spans), time_without_labels, named_states=occurring_states),
-        },
-        {
-            "width": WIDTH,
-            "height": HEIGHT,
-            **rates(source_of(rate_lines), time_without_labels, rate_lines),
-        },
-        {"width": WIDTH, "height": HEIGHT, **delays(source_of(DELAYS), time_without_labels)},
-        {"width": WIDTH, "height": HEIGHT, **windows(source_of(window_lines), time, window_lines)},
+        {"width": WIDTH, "height": STRIP_HEIGHT, **strip},
+        *({"width": WIDTH, "height": HEIGHT, **view} for view in views),
     ]
     return {"vconcat": plots, "spacing": 6, "resolve": {"scale": {"color": "independent"}}}
 
@@ -237,9 +219,8 @@ def _spans_of_states(samples: pl.DataFrame, end_s: float) -> pl.DataFrame:
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 300, 264, 3
 # Shares of a panel's height, from the top: the upper part ends and the lower one begins here
 GOODPUT_ENDS, RETRANSMITS_BEGIN = 0.68, 0.71
-MOST_THIN_LINES = (
-    5  # maximum number of iterations of a panel with a line each; of more, only the range is drawn
-)
+# maximum number of iterations of a panel with a line each; of more, only the range is drawn
+MOST_THIN_LINES = 5
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,10 @@ def settings_charts(family: Family) -> Iterator[Chart | str]:
     if len(family.sweeps) != 1:
         return
     [sweep] = family.sweeps
-    runs = _with_setting(panels(family.groups), sweep)
-    runs = runs.filter(pl.col("setting").n_unique().over("panel") > 1)
+    runs = panels(family.groups).with_columns(setting=sweep.numbers)
+    runs = runs.sort("setting", maintain_order=True).filter(
+        pl.col("setting").n_unique().over("panel") > 1
+    )
     if runs.is_empty():
         return
     title = f"Goodput, retransmissions and fairness by {sweep.title}"
@@ -73,14 +75,6 @@ def settings_charts(family: Family) -> Iterator[Chart | str]:
     )
 
 
-def _with_setting(runs: pl.DataFrame, sweep: SweptAxis) -> pl.DataFrame:
-    """Adds the column `setting` to a table of runs: the number of the swept key, by which the rows
-    are then sorted.
-    """
-    value = pl.col(SETTING + sweep.key).replace_strict(sweep.values, return_dtype=pl.Float64)
-    return runs.with_columns(setting=value).sort("setting", maintain_order=True)
-
-
 def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
     """Yields heat maps of goodput gain, utilisation and retransmissions over two swept numbers. If
     the family sweeps more than two, those with the most values are the axes. Yields nothing if
@@ -92,8 +86,8 @@ def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
         return
     x, y, *other_sweeps = family.sweeps
     runs = family.groups.with_columns(
-        x=pl.col(SETTING + x.key).replace_strict({text: x.label(text) for text in x.values}),
-        y=pl.col(SETTING + y.key).replace_strict({text: y.label(text) for text in y.values}),
+        x=x.labels_of_runs,
+        y=y.labels_of_runs,
         rest=_further_settings([sweep.key for sweep in other_sweeps]),
     )
     maps: list[tuple[str, pl.DataFrame, Measure, tuple[str, str] | None]] = [
@@ -321,21 +315,11 @@ def _labelled_by_settings(runs: pl.DataFrame, sweeps: list[SweptAxis]) -> pl.Dat
     """Adds the column `x` to a table of runs: a text with the swept numbers, such as '10, 1.5'. The
     rows are then sorted by these numbers.
     """
-    numbers = [
-        pl.col(SETTING + sweep.key).replace_strict(sweep.values, return_dtype=pl.Float64)
-        for sweep in sweeps
-    ]
-    if not numbers:
+    if not sweeps:
         return runs.with_columns(x=pl.lit("all"))
-    labels = [
-        pl.col(SETTING + sweep.key).replace_strict(
-            {text: sweep.label(text) for text in sweep.values}
-        )
-        for sweep in sweeps
-    ]
-    return runs.with_columns(x=pl.concat_str(labels, separator=", ")).sort(
-        numbers, maintain_order=True
-    )
+    labels = pl.concat_str([sweep.labels_of_runs for sweep in sweeps], separator=", ")
+    numbers = [sweep.numbers for sweep in sweeps]
+    return runs.with_columns(x=labels).sort(numbers, maintain_order=True)
 
 
 def table_charts(family: Family) -> Iterator[Chart | str]:

@@ -11,6 +11,7 @@ from ccmix.charts.encodings import (
     ONE_COLOUR,
     ChartSource,
     Part,
+    colour_scale,
     colours_of,
     inline,
     largest,
@@ -106,27 +107,18 @@ def _colour_channel(frame: pl.DataFrame) -> Part:
     colours = colours_of(cca for cca in frame["cca"].unique() if cca != ALL_FLOWS)
     if (frame["cca"] == ALL_FLOWS).any():
         colours |= {ALL_FLOWS: ONE_COLOUR}
-    scale = {"domain": list(colours), "range": list(colours.values())}
-    return {
-        "color": encodings.name(
-            "cca", "CCA", scale=scale, legend={"symbolType": "square", "symbolOpacity": 1}
-        )
-    }
+    legend = {"symbolType": "square", "symbolOpacity": 1}
+    return {"color": name("cca", "CCA", scale=colour_scale(colours), legend=legend)}
 
 
 def _offset_channel(frame: pl.DataFrame, x: Part) -> Part:
     """Returns the channel that puts the lines of a panel next to each other at each name on the x
     axis. {} if a panel has only one line, or if the x axis has numbers.
     """
-    several_lines = (
-        frame.group_by("panel", "number", "setting").agg(pl.col("line").n_unique())["line"].max()
-        != 1
-    )
-    return (
-        {"xOffset": encodings.name("line", sort=None)}
-        if several_lines and x["type"] == "ordinal"
-        else {}
-    )
+    places = frame.group_by("panel", "number", "setting")
+    if x["type"] != "ordinal" or places.agg(pl.col("line").n_unique())["line"].max() == 1:
+        return {}
+    return {"xOffset": name("line", sort=None)}
 
 
 def _plot(rows: pl.DataFrame, x: Part, y: Part, channels: Part, layout: SideBySide) -> Part:

@@ -340,11 +340,10 @@ def _times_of_run(result: Result, panel: str, read_times: ReadTimes) -> pl.DataF
     frame = read_times(result)
     if frame is None:
         return None
-    ccas = {group.group: group.cca for group in result.finished.metrics.groups}
     return frame.select(
         panel=pl.lit(panel),
         series=pl.lit(f"{result.run.entry}: ") + pl.col("group"),
-        cca=pl.col("group").replace_strict(ccas, default="-", return_dtype=pl.String),
+        cca=series.cca_of_group(result),
         seconds="seconds",
     )
 

@@ -68,7 +68,6 @@ def _goodput_of_run(result: Result) -> pl.DataFrame:
         result.folder / run_files.INTERVALS,
         ["time_s", "seconds", "group", "port", "goodput_bps", "retransmits"],
     )
-    ccas = {group.group: group.cca for group in result.finished.metrics.groups}
     interval_s = float(f"{float(intervals.select(pl.col('seconds').median()).item()):.2g}")
     end_s = float(intervals.select(pl.col("time_s").max()).item())
     joined_intervals = max(1, -int(-end_s / interval_s // MOST_STEPS))
@@ -95,13 +94,19 @@ def _goodput_of_run(result: Result) -> pl.DataFrame:
             entry=pl.lit(result.run.entry),
             iteration=pl.lit(result.run.iteration),
             group=pl.col("group") + marked("", result.finished),
-            cca=pl.col("group").replace_strict(ccas, default="-", return_dtype=pl.String),
+            cca=cca_of_group(result),
             time_s=pl.col("number") * step_s,
             begin_s=(pl.col("number") - 1) * step_s,
             goodput_bps="goodput_bps",
             retransmits="retransmits",
         )
     )
+
+
+def cca_of_group(result: Result) -> pl.Expr:
+    """Returns an expression for the CCA of the group in each row; '-' for an unknown group."""
+    ccas = {group.group: group.cca for group in result.finished.metrics.groups}
+    return pl.col("group").replace_strict(ccas, default="-", return_dtype=pl.String)
 
 
 def may_have_bbr(result: Result) -> bool:
@@ -169,10 +174,8 @@ def rtts(result: Result) -> pl.DataFrame | None:
         for flow in result.finished.metrics.flows
         if flow.begin_s is not None and flow.active_s is not None
     }
-    whole_traffic = (
-        traffic.omit_s,
-        traffic.seconds or math.inf,
-    )  # of an older archive, which does not say when a flow sent
+    # of an older archive, which does not say when a flow sent
+    whole_traffic = (traffic.omit_s, traffic.seconds or math.inf)
     flows = sockets.select("host", "port", "group").unique(maintain_order=True).rows()
     spans = pl.DataFrame(
         [(*flow, *active_spans.get(flow[:2], whole_traffic)) for flow in flows],
