@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ccmix.analysis.comparison import Paired
-from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, Single
+from ccmix.analysis.places import SharedPlace
+from ccmix.analysis.sharing import Alone, Beside, Sharing, Single
 from ccmix.analysis.statistics import Spread
 from ccmix.model import Buffer, Queue
 from ccmix.report.answer import Answer, answer

@@ -82,7 +82,7 @@ def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
         return None
     differences = [value - other for value, other in zip(values, baseline, strict=True)]
     difference, baseline_mean = statistics.fmean(differences), statistics.fmean(baseline)
-    alike = MetricSample(tuple(values)).alike and MetricSample(tuple(baseline)).alike
+    alike = all_alike(values, baseline)
     observations = [] if alike else differences
     return Paired(
         blocks=len(differences),
@@ -95,6 +95,11 @@ def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
         iterations_needed=_blocks_needed(observations),
         alike=alike,
     )
+
+
+def all_alike(*samples: Sequence[float]) -> bool:
+    """Returns whether the values of each sample are alike: see MetricSample.alike."""
+    return all(MetricSample(tuple(sample)).alike for sample in samples)
 
 
 def _hedges_g(differences: Sequence[float]) -> float | None:

@@ -10,17 +10,17 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.iperf3_tables import FLOW, FLOW_KEY
 from ccmix.analysis.series import PEER
 from ccmix.conditions.layout import layout
 from ccmix.generators import iperf3
 from ccmix.model import CommandSource, HttpSource, Run, WorkloadSource
 
 CONNECTION = [*FLOW, *PEER]
-CONNECTION_COLUMNS: dict[str, Any] = {"host": pl.String, "port": pl.Int64, **PEER}
+CONNECTION_COLUMNS = FLOW_KEY | PEER
 # The tables identify the flow of a connection by its host and `flow_port`, which usually is the
 # port. `reverse`: its data go to that host
-FLOW_CONNECTION_COLUMNS: dict[str, Any] = CONNECTION_COLUMNS | {
+FLOW_CONNECTION_COLUMNS = CONNECTION_COLUMNS | {
     "group": pl.String,
     "flow_port": pl.Int64,
     "reverse": pl.Boolean,
@@ -39,7 +39,7 @@ def join_flows(connections: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
     connections: CONNECTION_COLUMNS
     flows: host, port and group of each flow
     """
-    identities = flows.select(*FLOW, "group", flow_port="port", reverse=pl.lit(value=False))
+    identities = flows.select(*FLOW, "group", flow_port="port", reverse=False)
     return connections.join(identities, on=FLOW, maintain_order="left")
 
 
@@ -65,11 +65,11 @@ def control_connection(run: Run, number: int, server: dict[str, Any]) -> pl.Data
     server: the JSON of the test's iperf3 server
     """
     host, accepted = run.traffic.sources[number].host, server["start"].get("accepted_connection")
-    rows = (
-        [(host, accepted["port"], iperf3.PORT + number, _receiver_address(run, host))]
-        if accepted
-        else []
-    )
+    rows = [
+        (host, accepted["port"], iperf3.PORT + number, pair.receiver_address)
+        for pair in layout(run.topology).pairs
+        if accepted and pair.sender.name == host
+    ]
     return pl.DataFrame(rows, schema=CONNECTION_COLUMNS, orient="row")
 
 
@@ -105,20 +105,13 @@ def command_sockets(
         for number, source in enumerate(run.traffic.sources)
         if isinstance(source, HttpSource | WorkloadSource)
     ]
-    unassigned = sockets.filter(~pl.any_horizontal(pl.lit(value=False), *with_servers)).join(
+    unassigned = sockets.filter(~pl.any_horizontal(False, *with_servers)).join(
         iperf3_connections, on=CONNECTION, how="anti"
     )
-    seen_hosts: set[str] = set()
     for source in run.traffic.sources:
         if isinstance(source, CommandSource):
-            is_first = source.host not in seen_hosts
-            yield (
-                source,
-                unassigned.filter(pl.col("host") == source.host)
-                if is_first
-                else unassigned.clear(),
-            )
-            seen_hosts.add(source.host)
+            yield source, unassigned.filter(pl.col("host") == source.host)
+            unassigned = unassigned.filter(pl.col("host") != source.host)
 
 
 def flow_samples(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
@@ -163,13 +156,6 @@ def flow_samples_between_hosts(
         matched.filter(~to_other_port.fill_null(value=False))
         .with_columns(end=_END_OF_DATA)
         .drop(*PEER, "reported_port", "reverse")
-    )
-
-
-def _receiver_address(run: Run, sender: str) -> str:
-    """Returns the address to which a sending host's traffic goes on the emulated path."""
-    return next(
-        pair.receiver_address for pair in layout(run.topology).pairs if pair.sender.name == sender
     )
 
 

@@ -254,9 +254,6 @@ def work(run: Run) -> Work:
     path, traffic = run.topology, run.traffic
     seconds = expected_traffic_s(run) or 0.0
     flows = sum(_flows(traffic))
-    path_source = next(
-        (source for source in traffic.sources if isinstance(source, PathSource)), None
-    )
     udp_bps = sum(
         source.rate_bps * source.streams
         for source in traffic.sources
@@ -265,9 +262,9 @@ def work(run: Run) -> Work:
     udp_byte_rate = udp_bps / 8
     tcp_byte_rate, tcp_s = max(_goodput_bps(run) / 8 - udp_byte_rate, 0.0), seconds
     datagrams, samples = seconds * udp_byte_rate / path.packet_bytes, seconds / traffic.interval_s
-    if path_source:
+    if traffic.steps:
         tcp_s *= REACH_SHARE + FILL_SHARE
-        udp_s, step_datagrams = _udp_of_steps(run, path_source)
+        udp_s, step_datagrams = _udp_of_steps(run, traffic.steps)
         datagrams += step_datagrams
         samples += OF_IPERF3 * udp_s / UDP_INTERVAL_S
     tcp_bytes = tcp_s * tcp_byte_rate

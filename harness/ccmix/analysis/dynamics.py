@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import polars as pl
 
 from ccmix.analysis.counters import omitted_intervals
-from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.iperf3_tables import FLOW, FLOW_KEY
 from ccmix.analysis.lengths import LEAST_INTERVALS, starts_s
 from ccmix.analysis.tables import RunTables
 from ccmix.model import (
@@ -41,8 +41,7 @@ Flow = tuple[str, int]  # host and port
 _SPAN = (pl.col("begin_s").min(), pl.col("end_s").max())
 GOODPUT_COLUMNS = {
     "interval": pl.Int64,
-    "host": pl.String,
-    "port": pl.Int64,
+    **FLOW_KEY,
     "group": pl.String,
     "begin_s": pl.Float64,
     "end_s": pl.Float64,

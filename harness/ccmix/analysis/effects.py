@@ -12,8 +12,8 @@ from typing import Literal, Self
 
 from ccmix.analysis.comparison import Paired, corrected, holm, paired, significant
 from ccmix.analysis.counting import counts, goodput_bps
-from ccmix.analysis.path_text import PlaceSettings, place_settings
-from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, only_cca, place_of
+from ccmix.analysis.places import PlaceSettings, SharedPlace, only_cca, place_of, settings_of
+from ccmix.analysis.sharing import Alone, Beside, Sharing
 from ccmix.analysis.statistics import OF_GROUP, OF_RUN, value_of
 from ccmix.model import condition_name
 from ccmix.model.results import FinishedRun, GroupMetrics, Metrics
@@ -283,7 +283,7 @@ def _goodputs(valid: Sequence[tuple[Hashable, FinishedRun]]) -> Iterator[_PlaceR
             values = cells.setdefault((finished.run.entry, place_of(finished), cca), {})
             values[campaign, finished.run.iteration] = goodput_bps(finished)
     for (entry, place, cca), values in cells.items():
-        yield _PlaceResult(Subject("goodput", cca), place, _settings_of(place, entry), values)
+        yield _PlaceResult(Subject("goodput", cca), place, settings_of(place, entry), values)
 
 
 def _ratios(comparisons: Iterable[Alone]) -> Iterator[_PlaceResult]:
@@ -292,7 +292,7 @@ def _ratios(comparisons: Iterable[Alone]) -> Iterator[_PlaceResult]:
     """
     for alone in comparisons:
         subject = Subject("ratio", alone.cca, (alone.baseline,))
-        settings = _settings_of(alone.place, "")
+        settings = settings_of(alone.place, "")
         yield _PlaceResult(subject, alone.place, settings, {"all": alone.value}, alone.side)
 
 
@@ -307,15 +307,8 @@ def _shares(comparisons: Iterable[Beside]) -> Iterator[_PlaceResult]:
     for beside in first_entries.values():
         other_groups = tuple(name for name, _ in beside.others)
         subject = Subject("share", beside.group, other_groups, beside.equal)
-        settings = _settings_of(beside.place, beside.entry)
+        settings = settings_of(beside.place, beside.entry)
         yield _PlaceResult(subject, beside.place, settings, beside.shares, beside.side)
-
-
-def _settings_of(place: SharedPlace, entry: str) -> PlaceSettings:
-    """Returns the settings of a place, as text, to find the places that differ in only one
-    setting.
-    """
-    return place_settings(place.path, place.traffic, place.condition, place.dst, entry)
 
 
 def _lines(results: Sequence[_PlaceResult]) -> Iterator[SettingLine]:

@@ -12,10 +12,10 @@ import polars as pl
 
 from ccmix.model import Traffic
 
-FLOW = ["host", "port"]  # identify a flow of a run: the sending host, and its port
-FLOW_COLUMNS = {
-    "host": pl.String,
-    "port": pl.Int64,
+# identify a flow of a run: the sending host, and its port
+FLOW_KEY: dict[str, Any] = {"host": pl.String, "port": pl.Int64}
+FLOW = list(FLOW_KEY)
+FLOW_COLUMNS = FLOW_KEY | {
     "stream": pl.Int64,
     "group": pl.String,
     "cca_asked": pl.String,
@@ -33,20 +33,17 @@ FLOW_COLUMNS = {
 BLOCK_BYTES = 128 * 1024
 FEW_BLOCKS = 10
 UDP_GROUP = "udp"  # of a test whose group is not known
-REPORTED_COLUMNS: dict[str, Any] = {
-    "host": pl.String,
-    "port": pl.Int64,
+REPORTED_COLUMNS = FLOW_KEY | {
     "data_segments": pl.Int64,
     "retransmitted_segments": pl.Int64,
     "rtts_s": pl.List(pl.Float64),
 }
-START_COLUMNS = {"host": pl.String, "port": pl.Int64, "asked_s": pl.Float64, "used_s": pl.Float64}
+START_COLUMNS = FLOW_KEY | {"asked_s": pl.Float64, "used_s": pl.Float64}
 INTERVAL_COLUMNS = {
     "time_s": pl.Float64,
     "seconds": pl.Float64,
     "omitted": pl.Boolean,
-    "host": pl.String,
-    "port": pl.Int64,
+    **FLOW_KEY,
     "goodput_bps": pl.Float64,
     "retransmits": pl.Int64,
     "group": pl.String,

@@ -1,5 +1,6 @@
 """Selects the samples in the measured time of a run, which follows the omitted time."""
 
+import math
 from typing import Any
 
 import polars as pl
@@ -36,7 +37,7 @@ def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
     time count, because the measured time lasts as long as the command.
     """
     seconds = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else None
-    end_s = float("inf") if seconds is None else seconds
+    end_s = math.inf if seconds is None else seconds
     return frame.filter(
         pl.col("time_s").is_between(run.traffic.omit_s - JITTER_S / 2, end_s + JITTER_S / 2)
     )

@@ -10,7 +10,6 @@ traffic by microseconds.
 import math
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from ccmix.model import (
     Buffer,
@@ -275,40 +274,6 @@ def traffic_source(source: TrafficSource, hosts: str) -> str:
     return f"{source.name}: {hosts} {description}{start}"
 
 
-@dataclass(frozen=True)
-class PlaceSettings:
-    """Holds the settings of a place (a path with its traffic), to find places that differ in only
-    one setting. Places are compared only if `rest` is equal.
-    """
-
-    settings: tuple[tuple[str, str], ...]  # name and value as text
-    rest: tuple[object, ...]  # all else; places in which this differs are not compared
-
-
-def place_settings(
-    path: Topology | HostPath,
-    traffic: Traffic,
-    condition: tuple[tuple[str, str], ...],
-    dst: str,
-    entry: str,
-) -> PlaceSettings:
-    """Returns the settings of a place (a path with its traffic), to compare it with other places.
-
-    On an emulated path, these are all settings of the path, swept or not. On a real path, or if a
-    key is swept that is not in OF_KEYS, they are only the swept values; then only places of the
-    same entry and destination can be compared.
-
-    `condition`: swept keys and their values, as written in the configuration
-    """
-    if isinstance(path, Topology) and all(key in OF_KEYS for key, _ in condition):
-        settings = path_settings(path) | {STREAMS: str(traffic.streams)}
-        return PlaceSettings(
-            tuple(settings.items()), ("emulated", _without_streams(traffic), _rest(path))
-        )
-    swept = tuple((key, swept_text(path, key, value)) for key, value in condition)
-    return PlaceSettings(swept, ("swept", entry, dst, tuple(key for key, _ in condition)))
-
-
 def swept_text(path: Topology | HostPath, key: str, value: str) -> str:
     """Returns the text of a swept value for people. If the path has a setting for the key, it is
     the setting with its unit, such as '10 Mbit/s'; otherwise the value as written in the
@@ -368,30 +333,3 @@ def _each(texts: Iterable[str]) -> str:
 def _switch(on: bool) -> str:
     """Returns 'on' or 'off'."""
     return "on" if on else "off"
-
-
-def _without_streams(traffic: Traffic) -> Traffic:
-    """Returns the traffic with all numbers of streams set to 0. Places are compared by this,
-    because the number of streams is compared as a setting of its own.
-    """
-    sources = tuple(
-        replace(source, streams=0) if isinstance(source, GroupedSource) else source
-        for source in traffic.sources
-    )
-    return replace(traffic, sources=sources)
-
-
-def _rest(path: Topology) -> tuple[object, ...]:
-    """Returns the parts of a path that path_settings() leaves out. They must be equal for places to
-    be compared.
-    """
-    senders = tuple(sender.name for sender in path.senders)
-    return (
-        senders,
-        path.receivers,
-        path.shaper,
-        path.burst_bytes,
-        path.ack_bottleneck,
-        path.control,
-        path.changes,
-    )

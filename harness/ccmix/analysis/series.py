@@ -49,16 +49,14 @@ _TC_COLUMNS: dict[str, Any] = {
     "backlog_packets": pl.UInt32,
     "least_backlog_bytes": pl.UInt32,
 }
+TC_COUNTERS = ("bytes", "packets", "drops", "overlimits", "requeues")
 SAMPLED_LINES = 5000  # that become a table at a time: each takes some kB until then
 IPV4_IN_IPV6 = "::ffff:"
 PEER: dict[str, Any] = {"peer_port": pl.Int64, "peer_address": pl.Categorical}  # see with_peers()
 _SAMPLE: dict[str, Any] = {"time_s": pl.Float64, "took_s": pl.Float64}
 _FAILURES = ("lost_replies", "lost_events", "truncated")  # counts of a report that should be 0
-
-
-Tables = Mapping[
-    str, pl.DataFrame
-]  # by name, and so in files: sockets, queues, counters, cpu, processes, rtt
+# by name, and so in files: sockets, queues, counters, cpu, processes, rtt
+Tables = Mapping[str, pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -120,9 +118,8 @@ NEEDED = {name: columns.split() for name, columns in _NEEDED.items()}
 
 # Counters of packets, in segments
 COUNTED = (
-    "Tcp.OutSegs Tcp.RetransSegs Udp.OutDatagrams Icmp.OutMsgs IpExt.InNoECTPkts "
-    "IpExt.InECT0Pkts IpExt.InECT1Pkts "
-    "IpExt.InCEPkts TcpExt.TCPSynRetrans Ip.OutDiscards Udp.SndbufErrors"
+    "Tcp.OutSegs Tcp.RetransSegs Udp.OutDatagrams Icmp.OutMsgs IpExt.InNoECTPkts IpExt.InECT0Pkts "
+    "IpExt.InECT1Pkts IpExt.InCEPkts TcpExt.TCPSynRetrans Ip.OutDiscards Udp.SndbufErrors"
 )
 
 
@@ -172,30 +169,28 @@ def read_series(parts: Iterable[Part]) -> Series:
     probes: dict[str, ProbeReport] = {}
     diagnostics: list[str] = []
     for part in parts:
-        for name, columns_needed in NEEDED.items():
+        for name in NEEDED:
             if name in part.tables:
-                table = part.tables[name]
-                if name == "sockets":
-                    table = with_peers(table)
-                elif name == "counters":
-                    table = table.filter(pl.col("name").is_in(COUNTED.split()))
-                tables[name].append(
-                    table.select(column for column in columns_needed if column in table.columns)
-                )
+                tables[name].append(_needed_part(name, part.tables[name]))
         probes |= part.probes
         diagnostics += part.diagnostics
+    if not tables["sockets"]:
+        tables["sockets"].append(_needed_part("sockets", _socket_table([], SRC)))
     joined_tables = {
         name: pl.concat(parts_of_table, how="diagonal")
         for name, parts_of_table in tables.items()
         if parts_of_table
     }
-    no_sockets = with_peers(_socket_table([], SRC))
-    empty = {
-        "sockets": no_sockets.select(
-            column for column in NEEDED["sockets"] if column in no_sockets.columns
-        )
-    }
-    return Series(**(empty | joined_tables), probes=probes, diagnostics=tuple(diagnostics))
+    return Series(**joined_tables, probes=probes, diagnostics=tuple(diagnostics))
+
+
+def _needed_part(name: str, table: pl.DataFrame) -> pl.DataFrame:
+    """Returns the columns and counters of a recorded table that metrics need (NEEDED, COUNTED)."""
+    if name == "sockets":
+        table = with_peers(table)
+    elif name == "counters":
+        table = table.filter(pl.col("name").is_in(COUNTED.split()))
+    return table.select(column for column in NEEDED[name] if column in table.columns)
 
 
 def write_tables(parts: Iterable[Tables], folder: Path) -> None:
@@ -273,9 +268,8 @@ def _read_sockmon(file: Path, host: str, measurement: Measurement) -> Iterator[P
     }
     end = pl.col("netns").replace_strict(ends, default=None, return_dtype=pl.String)
     device = pl.concat_str("netns", pl.lit("/"), "device")
-    place_name = device.replace_strict(
-        measurement.series.queues, default=None, return_dtype=pl.String
-    )
+    names = measurement.series.queues
+    place_name = device.replace_strict(names, default=None, return_dtype=pl.String)
     host_column = pl.lit(host).alias("host")
     probe_name = "sockmon" if host == "localhost" else f"sockmon-{host}"
     port = pl.when(end == "sender").then("local_port").otherwise("remote_port")
@@ -319,9 +313,8 @@ def _report_early_end(file: Path) -> ProbeReport:
     number of samples is not known.
     """
     stderr_line = last_line(sockmon.errors_of(file))
-    return ProbeReport(
-        None, None, f"it ended before its time{': ' + stderr_line if stderr_line else ''}"
-    )
+    why = f": {stderr_line}" if stderr_line else ""
+    return ProbeReport(None, None, f"it ended before its time{why}")
 
 
 def _probe_report(stream: Stream, file: Path) -> ProbeReport:
@@ -363,7 +356,7 @@ def _socket_table(samples: Sequence[Sample], host: str) -> pl.DataFrame:
         for socket in sockets.parse(sample.output, CCAS)
     ]
     return pl.DataFrame(rows, schema=_SAMPLE | _SS_COLUMNS).with_columns(
-        final=pl.lit(value=False),
+        final=False,
         state=pl.lit("established"),
         end=pl.lit("sender"),
         host=pl.lit(host),
@@ -384,10 +377,7 @@ def _queue_table(samples: Sequence[Sample]) -> pl.DataFrame:
             "parent": "root" if qdisc.get("root") else qdisc["parent"],
             "backlog_bytes": qdisc["backlog"],
             "backlog_packets": qdisc["qlen"],
-            **{
-                name: qdisc[name]
-                for name in ("bytes", "packets", "drops", "overlimits", "requeues")
-            },
+            **{name: qdisc[name] for name in TC_COUNTERS},
         }
         for sample in samples
         for qdisc in json.loads(sample.output)

@@ -7,31 +7,19 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
-from ccmix.analysis.comparison import MetricSample, Paired, corrected, paired, significant
+from ccmix.analysis.comparison import Paired, all_alike, corrected, paired, significant
 from ccmix.analysis.counting import (
     counts,
     goodput_bps,
     imported,
     not_settled,
-    requested_traffic,
     studied_groups,
 )
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, confidence_interval, t_quantile
+from ccmix.analysis.places import SharedPlace, only_cca, place_of
 from ccmix.analysis.statistics import Spread
-from ccmix.model import (
-    Group,
-    GroupedSource,
-    HostPath,
-    HttpSource,
-    Topology,
-    Traffic,
-    TrafficSource,
-    WorkloadSource,
-)
 from ccmix.model.results import FinishedRun, GroupMetrics, Settling
-from ccmix.terms import BESIDE
 
-CCA = "cca"  # the key whose sweep varies CCAs
 FIRST_BASELINE = "cubic"  # the CCA that others are compared with, if it is among them
 CLOSE = 0.05  # of the baseline or of the fair share: closer results are said to be about the same
 _LEAST_SHARE = 1e-9  # so that a factor between shares of 0 and 1 is a number
@@ -67,8 +55,7 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | 
         return None
     values_mean, baseline_mean = statistics.fmean(values), statistics.fmean(baseline)
     ratio = values_mean / baseline_mean
-    alike = MetricSample(tuple(values)).alike and MetricSample(tuple(baseline)).alike
-    if alike or len(values) < LEAST_FOR_INTERVAL:
+    if all_alike(values, baseline) or len(values) < LEAST_FOR_INTERVAL:
         return Ratio(ratio, None)
     t_squared_over_n = t_quantile(0.975, len(values) - 1) ** 2 / len(values)
     quadratic = baseline_mean**2 - t_squared_over_n * statistics.variance(baseline)
@@ -80,21 +67,6 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | 
     constant = values_mean**2 - t_squared_over_n * statistics.variance(values)
     root = math.sqrt(max(0.0, linear**2 - quadratic * constant))
     return Ratio(ratio, (max(0.0, (linear - root) / quadratic), (linear + root) / quadratic))
-
-
-@dataclass(frozen=True)
-class SharedPlace:
-    """What compared runs have in common: everything except their CCAs, entry, seed and
-    iteration.
-    """
-
-    dst: str
-    condition: tuple[tuple[str, str], ...]  # without CCAs
-    path: Topology | HostPath
-    traffic: Traffic  # its groups without their CCAs
-    name: str = field(
-        default="", compare=False
-    )  # of the emulated path; two paths that are alike may have different names
 
 
 @dataclass(frozen=True)
@@ -272,49 +244,6 @@ def _first_reason(finished: FinishedRun) -> str:
     """
     reasons = finished.verdict.reasons
     return reasons[0].kind if reasons else finished.verdict.status
-
-
-def place_of(finished: FinishedRun) -> SharedPlace:
-    """Returns the properties that a run shares with the runs it may be compared with: its
-    destination, swept values, path and traffic, without the CCAs of the studied traffic. Cross
-    traffic counts as a part of the path, so its CCAs are kept.
-    """
-    run = finished.run
-    condition = tuple(item for item in run.condition.items() if item[0] != CCA)
-    path = replace(run.path, name="") if isinstance(run.path, Topology) else run.path
-    planned = requested_traffic(finished)
-    sources = (
-        each if each in planned.cross_traffic else _without_cca(each) for each in planned.sources
-    )
-    traffic = replace(planned, sources=tuple(sources))
-    name = run.path.name if isinstance(run.path, Topology) else ""
-    return SharedPlace(run.dst, condition, path, traffic, name)
-
-
-def _groups_without_cca(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Returns the groups with '' instead of their CCAs."""
-    return tuple(replace(group, cca="") for group in groups)
-
-
-def _without_cca(source: TrafficSource) -> TrafficSource:
-    """Returns a traffic source with '' instead of its CCA, so that sources with different CCAs are
-    equal.
-    """
-    if isinstance(source, GroupedSource):
-        return replace(source, groups=_groups_without_cca(source.groups))
-    if isinstance(source, HttpSource | WorkloadSource):
-        return replace(source, cca="")
-    return source
-
-
-def only_cca(finished: FinishedRun) -> str | None:
-    """Returns the CCA that all flows of a run use; None if there are several, or if other tests ran
-    at the same time as an imported run.
-    """
-    if BESIDE in finished.run.condition:
-        return None
-    ccas = {group.cca for group in studied_groups(finished)}
-    return ccas.pop() if len(ccas) == 1 else None
 
 
 def _compare_separate_runs(valid: Sequence[_Valid]) -> list[Alone]:

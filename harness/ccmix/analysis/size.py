@@ -77,10 +77,8 @@ def written_bytes(run: Run) -> int | None:
         return None
     seconds = max(_end_s(run, source, run.seconds) for source in run.traffic.sources)
     amounts = [_recorded_amounts(run, source, seconds) for source in run.traffic.sources]
-    sockets, json_records = (
-        sum(each.sockets for each in amounts),
-        sum(each.json_records for each in amounts),
-    )
+    sockets = sum(each.sockets for each in amounts)
+    json_records = sum(each.json_records for each in amounts)
     hosts = len(run.path.senders) if isinstance(run.path, Topology) else 1
     # on an emulated path the receiver's sockets are sampled too
     sampled_ends = 2 if isinstance(run.path, Topology) else 1
@@ -135,10 +133,8 @@ def _recorded_amounts(run: Run, source: TrafficSource, seconds: float) -> _Recor
         tcp_records = FILL_SHARE * (FILLING + 2) + REACH_SHARE * (REACHING + 2)
         udp_records = UDP_SHARE * 2 * UDP_JSON * run.traffic.goodput_interval_s / UDP_INTERVAL_S
         return _RecordedAmounts(sockets=FILLING / 3, json_records=tcp_records + udp_records)
-    streams, groups = (
-        source.streams or 1,
-        len(source.groups) if isinstance(source, GroupedSource) else 1,
-    )
+    streams = source.streams or 1
+    groups = len(source.groups) if isinstance(source, GroupedSource) else 1
     # a test also has a control connection
     return _RecordedAmounts(
         streams + 1, json_records=streams + groups + 1, of_flows_bytes=streams * FLOW_BYTES

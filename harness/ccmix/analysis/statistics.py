@@ -117,13 +117,10 @@ def metric(
     """Returns a metric by its name, such as 'goodput_bps' or 'bottleneck.drop_rate'; None if the
     run does not have it.
     """
-    if "." not in name:
-        return cast("float | int | None", getattr(metrics, name, None))
     value: Any = metrics
     for attribute in name.split("."):
-        value = None if value is None else getattr(value, attribute, None)
-    number: float | int | None = value
-    return number
+        value = getattr(value, attribute, None)
+    return cast("float | int | None", value)
 
 
 def value_of(metrics: Metrics | GroupMetrics | FlowMetrics, name: str) -> float | None:
@@ -188,11 +185,8 @@ def _make_row(members: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
     run_spreads = {
         name: Spread.of([value_of(metrics, name) for metrics, _ in valid]) for name in OF_RUN
     }
-    goodput, retransmitted, fairness = (
-        group_spreads["goodput_bps"],
-        group_spreads["retransmission_rate"],
-        run_spreads["fairness"],
-    )
+    goodput, fairness = group_spreads["goodput_bps"], run_spreads["fairness"]
+    retransmitted, rtt = group_spreads["retransmission_rate"], group_spreads["rtt_median_s"]
     return Row(
         entry=run.entry,
         dst=run.dst,
@@ -217,7 +211,7 @@ def _make_row(members: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
         goodput_cv=goodput.cv if goodput else None,
         goodput_ci95_bps=goodput.ci95 if goodput else None,
         retransmission_rate_mean=retransmitted.mean if retransmitted else None,
-        rtt_median_s=rtt.mean if (rtt := group_spreads["rtt_median_s"]) else None,
+        rtt_median_s=rtt.mean if rtt else None,
         fairness_mean=fairness.mean if fairness else None,
         fair_share=first_group.fair_share,
         iterations_needed=iterations_for_precision([group.goodput_bps for _, group in valid]),

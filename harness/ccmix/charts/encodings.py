@@ -100,6 +100,8 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 LINE_WIDTH = 2.0
 FAINT = "#EEEEEE"
 LIGHTER = 0.4
+LINE = {"type": "line", "strokeWidth": LINE_WIDTH}
+BAND = {"type": "area", "opacity": 0.2, "clip": True}
 POINTS = {
     "type": "point",
     "filled": True,

@@ -1,7 +1,7 @@
 """Makes tables of finished runs for charts, with the swept settings of the path as numbers."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -10,7 +10,7 @@ import polars as pl
 
 from ccmix.analysis.counting import marked, studied_groups
 from ccmix.analysis.results import Result
-from ccmix.charts.encodings import Part, quantity
+from ccmix.charts.encodings import Part, names_in_order, quantity
 from ccmix.model import Topology
 from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S
 
@@ -157,6 +157,7 @@ def _axis_spacing(ascending: list[float]) -> Spacing:
     return "log" if ascending[0] > 0 else "even"
 
 
+BASELINE = "cubic"
 NUMBERS = ("goodput_bps", "retransmission_rate", "share", "fair_share")
 SETTING = "swept "  # before the swept keys that are columns
 COLUMNS: dict[str, type[pl.DataType]] = {
@@ -297,3 +298,69 @@ def panels(groups: pl.DataFrame) -> pl.DataFrame:
     return groups.with_columns(
         panel=pl.when(pl.col("case").is_in(cases_of_shared_panel)).then(title).otherwise("case")
     )
+
+
+def gain_tables(runs: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
+    """Returns the goodput gains of each CCA over a baseline (CUBIC, or the first CCA if CUBIC is
+    missing): for each pair of a CCA and the baseline a table with panel, x, y, value (1.0 is 100%).
+
+    The gains are calculated for cases in which each CCA is alone, if these have different CCAs, and
+    for cases in which several CCAs compete. In the second kind, goodputs per flow are compared.
+
+    runs: the table Family.groups with three more columns: x and y (the labels of the settings), and
+        rest (text of further settings)
+    """
+    tables_by_pair: dict[tuple[str, str], list[pl.DataFrame]] = {}
+    cell_columns = ["x", "y", "rest"]
+    single_cca_runs = runs.filter(pl.col("mix") == pl.col("cca"))
+    if (
+        single_cca_runs.select("case", "cca").unique().height
+        == single_cca_runs["cca"].n_unique()
+        > 1
+    ):
+        means = single_cca_runs.group_by("cca", *cell_columns, maintain_order=True).agg(
+            pl.col("goodput_bps").mean()
+        )
+        for pair, frame in _gains_over_baseline(means, cell_columns):
+            tables_by_pair.setdefault(pair, []).append(
+                frame.with_columns(panel=pl.concat_str(pl.lit("each alone"), "rest"))
+            )
+    per_flow = pl.col("goodput_bps").sum() / pl.col("streams").sum()
+    for (case,), mixed in runs.filter(pl.col("mix") != pl.col("cca")).group_by(
+        "case", maintain_order=True
+    ):
+        means = mixed.group_by("cca", *cell_columns, maintain_order=True).agg(goodput_bps=per_flow)
+        for pair, frame in _gains_over_baseline(means, cell_columns):
+            title = pl.concat_str(pl.lit(f"{case}, per flow"), "rest")
+            tables_by_pair.setdefault(pair, []).append(frame.with_columns(panel=title))
+    return {pair: pl.concat(frames) for pair, frames in tables_by_pair.items()}
+
+
+def _gains_over_baseline(
+    means: pl.DataFrame, where: list[str]
+) -> Iterator[tuple[tuple[str, str], pl.DataFrame]]:
+    """Yields for each CCA other than the baseline: the pair (CCA, baseline), and a table of the
+    CCA's goodput gains over the baseline. The baseline is CUBIC, or the first CCA if CUBIC is
+    missing. The table has the columns `where`, which identify a cell, and value (1.0 is 100%).
+
+    means: a row per CCA and cell: cca, the columns `where`, goodput_bps
+    """
+    ccas = names_in_order(means, "cca")
+    baseline = BASELINE if BASELINE in ccas else ccas[0]
+    of_baseline = means.filter(pl.col("cca") == baseline).select(*where, base="goodput_bps")
+    for cca in ccas:
+        if cca != baseline:
+            compared = means.filter(pl.col("cca") == cca).join(
+                of_baseline, on=where, maintain_order="left"
+            )
+            gain = (pl.col("goodput_bps") - pl.col("base")) / pl.col("base")
+            yield (cca, baseline), compared.filter(pl.col("base") > 0).select(*where, value=gain)
+
+
+def further_settings(keys: list[str]) -> pl.Expr:
+    """Returns a Polars expression for a text such as ' loss=0.1%', which has the values of these
+    swept keys; '' if there are no keys.
+    """
+    if not keys:
+        return pl.lit("")
+    return pl.concat_str([pl.format(" {}={}", pl.lit(key), SETTING + key) for key in keys])

@@ -1,9 +1,8 @@
 """Draws time series: goodput and retransmissions of flows, and the inner state of a BBR flow.
 
 A chart of goodput shows one condition (combination of swept values) of the path, its entries side
-by side on the same scales, three in a row, so that readers can compare all-CUBIC, all-BBR and the
-mix of both at a glance, as in figures 2 to 14 of Tierney et al. 2021. analysis/dynamics.py says how
-BBR's states are known, those of its first version and of the later ones.
+by side on the same scales, three in a row, so that readers can compare them at a glance, as in
+figures 2 to 14 of Tierney et al. 2021. analysis/dynamics.py says how BBR's states are known.
 """
 
 import math
@@ -15,7 +14,6 @@ import polars as pl
 from ccmix.analysis import dynamics
 from ccmix.charts import encodings
 from ccmix.charts.encodings import (
-    LINE_WIDTH,
     RATE_AXIS,
     ChartSource,
     Part,
@@ -278,7 +276,7 @@ def over_time(
         },
     }
     line = {
-        "mark": {"type": "line", "strokeWidth": LINE_WIDTH},
+        "mark": encodings.LINE,
         "encoding": {
             "x": x,
             "y": encodings.goodput(**top),

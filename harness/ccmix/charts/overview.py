@@ -18,7 +18,16 @@ from ccmix.charts.encodings import (
     goodput,
     names_in_order,
 )
-from ccmix.charts.frames import SETTING, Family, SweptAxis, cubic_first, entry_names, panels
+from ccmix.charts.frames import (
+    SETTING,
+    Family,
+    SweptAxis,
+    cubic_first,
+    entry_names,
+    further_settings,
+    gain_tables,
+    panels,
+)
 from ccmix.charts.heat_map import Choice, Measure, goodput_table
 from ccmix.charts.settings import against_setting, in_common, share_against_fair_share
 from ccmix.units import format_percent
@@ -31,7 +40,6 @@ MOST_BOXES = 24  # of a panel
 MOST_CONDITIONS_OF_TABLE = 8
 MOST_ROWS, MOST_COLUMNS = 40, 16
 MOST_PANELS = 12
-BASELINE = "cubic"
 GAIN = Measure("goodput gain", "+.0%")
 
 
@@ -88,11 +96,11 @@ def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
     runs = family.groups.with_columns(
         x=x.labels_of_runs,
         y=y.labels_of_runs,
-        rest=_further_settings([sweep.key for sweep in other_sweeps]),
+        rest=further_settings([sweep.key for sweep in other_sweeps]),
     )
     maps: list[tuple[str, pl.DataFrame, Measure, tuple[str, str] | None]] = [
         (f"Goodput gain of {cca} over {baseline}", frame, GAIN, (cca, baseline))
-        for (cca, baseline), frame in _gain_tables(runs).items()
+        for (cca, baseline), frame in gain_tables(runs).items()
     ]
     rows_of_runs = runs.unique(["case", "condition", "iteration"], maintain_order=True)
     case_name = pl.concat_str("case", "rest")
@@ -153,72 +161,6 @@ def format_share(value: float) -> str:
     return f"-{format_percent(-value)}" if value < 0 else format_percent(value)
 
 
-def _further_settings(keys: list[str]) -> pl.Expr:
-    """Returns a Polars expression for a text such as ' loss=0.1%', which has the values of these
-    swept keys; '' if there are no keys.
-    """
-    if not keys:
-        return pl.lit("")
-    return pl.concat_str([pl.format(" {}={}", pl.lit(key), SETTING + key) for key in keys])
-
-
-def _gain_tables(runs: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
-    """Returns the goodput gains of each CCA over a baseline (CUBIC, or the first CCA if CUBIC is
-    missing): for each pair of a CCA and the baseline a table with panel, x, y, value (1.0 is 100%).
-
-    The gains are calculated for cases in which no CCAs compete, if these have different CCAs, and
-    for cases in which several CCAs compete. In the second kind, goodputs per flow are compared.
-
-    runs: the table Family.groups with three more columns: x and y (the labels of the settings), and
-        rest (text of further settings)
-    """
-    tables_by_pair: dict[tuple[str, str], list[pl.DataFrame]] = {}
-    cell_columns = ["x", "y", "rest"]
-    single_cca_runs = runs.filter(pl.col("mix") == pl.col("cca"))
-    if (
-        single_cca_runs.select("case", "cca").unique().height
-        == single_cca_runs["cca"].n_unique()
-        > 1
-    ):
-        means = single_cca_runs.group_by("cca", *cell_columns, maintain_order=True).agg(
-            pl.col("goodput_bps").mean()
-        )
-        for pair, frame in _gains_over_baseline(means, cell_columns):
-            tables_by_pair.setdefault(pair, []).append(
-                frame.with_columns(panel=pl.concat_str(pl.lit("each alone"), "rest"))
-            )
-    per_flow = pl.col("goodput_bps").sum() / pl.col("streams").sum()
-    for (case,), mixed in runs.filter(pl.col("mix") != pl.col("cca")).group_by(
-        "case", maintain_order=True
-    ):
-        means = mixed.group_by("cca", *cell_columns, maintain_order=True).agg(goodput_bps=per_flow)
-        for pair, frame in _gains_over_baseline(means, cell_columns):
-            title = pl.concat_str(pl.lit(f"{case}, per flow"), "rest")
-            tables_by_pair.setdefault(pair, []).append(frame.with_columns(panel=title))
-    return {pair: pl.concat(frames) for pair, frames in tables_by_pair.items()}
-
-
-def _gains_over_baseline(
-    means: pl.DataFrame, where: list[str]
-) -> Iterator[tuple[tuple[str, str], pl.DataFrame]]:
-    """Yields for each CCA other than the baseline: the pair (CCA, baseline), and a table of the
-    CCA's goodput gains over the baseline. The baseline is CUBIC, or the first CCA if CUBIC is
-    missing. The table has the columns `where`, which identify a cell, and value (1.0 is 100%).
-
-    means: a row per CCA and cell: cca, the columns `where`, goodput_bps
-    """
-    ccas = names_in_order(means, "cca")
-    baseline = BASELINE if BASELINE in ccas else ccas[0]
-    of_baseline = means.filter(pl.col("cca") == baseline).select(*where, base="goodput_bps")
-    for cca in ccas:
-        if cca != baseline:
-            compared = means.filter(pl.col("cca") == cca).join(
-                of_baseline, on=where, maintain_order="left"
-            )
-            gain = (pl.col("goodput_bps") - pl.col("base")) / pl.col("base")
-            yield (cca, baseline), compared.filter(pl.col("base") > 0).select(*where, value=gain)
-
-
 def share_charts(family: Family) -> Iterator[Chart]:
     """Yields a chart for each pair of CCAs that compete in changing numbers of flows. It shows the
     share of the goodput that each CCA gets, and its fair share, which is its share of the flows.
@@ -242,7 +184,7 @@ def share_charts(family: Family) -> Iterator[Chart]:
         )
         # a panel per entry and further settings, sorted by the numbers of flows
         swept = [sweep.key for sweep in family.sweeps if sweep.key != "streams"]
-        shares = labelled.with_columns(panel=pl.concat_str("entry", _further_settings(swept))).sort(
+        shares = labelled.with_columns(panel=pl.concat_str("entry", further_settings(swept))).sort(
             second, -pl.col(first), maintain_order=True
         )
         mixes = shares.group_by("panel").agg(pl.col("flows_of").n_unique())["flows_of"]
@@ -338,9 +280,7 @@ def table_charts(family: Family) -> Iterator[Chart | str]:
         sweep.key for sweep in (sweeps if conditions <= MOST_CONDITIONS_OF_TABLE else sweeps[:1])
     ]
     column = _settings_text(column_keys, ",") if column_keys else pl.lit("goodput")
-    row_settings = _further_settings(
-        [sweep.key for sweep in sweeps if sweep.key not in column_keys]
-    )
+    row_settings = further_settings([sweep.key for sweep in sweeps if sweep.key not in column_keys])
     group_text = (
         pl.when(pl.col("mix") == pl.col("group"))
         .then(pl.lit(""))

@@ -34,7 +34,6 @@ PUBLISHED: Part = {
     "filled": False,
 }
 BAR: Part = {"type": "bar", "fillOpacity": 0.45, "strokeWidth": 1}
-LINE: Part = {"type": "line", "strokeWidth": encodings.LINE_WIDTH}
 INTERVAL: Part = {"type": "rule", "strokeWidth": 1.5}
 POINT = encodings.POINTS | {"size": 30}
 DASHES = ([1, 0], [5, 4])  # dashes of the two kinds of flows of a CCA
@@ -145,7 +144,7 @@ def _plot(rows: pl.DataFrame, x: Part, y: Part, channels: Part, layout: SideBySi
         ]
     else:
         line: Part = {
-            "mark": LINE,
+            "mark": encodings.LINE,
             "encoding": {"y": y, "detail": [encodings.name("line")], **_dash_channel(layout)},
         }
         marks = [interval, *([line] if layout.lined else []), {"mark": POINT, "encoding": {"y": y}}]

@@ -7,6 +7,7 @@ from types import MappingProxyType
 import polars as pl
 
 from ccmix.analysis.counting import marked
+from ccmix.analysis.iperf3_tables import FLOW_KEY
 from ccmix.analysis.measured import measured
 from ccmix.analysis.path_metrics import new_rtts
 from ccmix.analysis.raw_files import as_archived
@@ -179,13 +180,7 @@ def rtts(result: Result) -> pl.DataFrame | None:
     flows = sockets.select("host", "port", "group").unique(maintain_order=True).rows()
     spans = pl.DataFrame(
         [(*flow, *active_spans.get(flow[:2], whole_traffic)) for flow in flows],
-        schema={
-            "host": pl.String,
-            "port": pl.Int64,
-            "group": pl.String,
-            "begin_s": pl.Float64,
-            "end_s": pl.Float64,
-        },
+        schema=FLOW_KEY | {"group": pl.String, "begin_s": pl.Float64, "end_s": pl.Float64},
         orient="row",
     )
     without_empty_columns = sockets.drop(

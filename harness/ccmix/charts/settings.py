@@ -143,9 +143,9 @@ def banded_lines(
     return source.view(
         {
             "layer": [
-                {"mark": {"type": "area", "opacity": 0.2, "clip": True}, "encoding": band},
+                {"mark": encodings.BAND, "encoding": band},
                 {
-                    "mark": {"type": "line", "strokeWidth": encodings.LINE_WIDTH},
+                    "mark": encodings.LINE,
                     "encoding": {"x": x, "y": y | plain("mean"), "detail": detail, **channels},
                 },
                 {"mark": encodings.POINTS, "encoding": {"x": x, "y": plain("mean"), **of_points}},
@@ -266,14 +266,14 @@ def shares(source: ChartSource, x: Part, channels: Part) -> Part:
         """Returns the layer of the line 'measured' or 'fair', which shows the column `field`."""
         return {
             "transform": [{"calculate": f"'{name}'", "as": "line"}],
-            "mark": {"type": "line", "strokeWidth": encodings.LINE_WIDTH},
+            "mark": encodings.LINE,
             "encoding": {"x": x, "y": y | {"field": field}, **dash, **channels},
         }
 
     return source.view(
         {
             "layer": [
-                {"mark": {"type": "area", "opacity": 0.2, "clip": True}, "encoding": band},
+                {"mark": encodings.BAND, "encoding": band},
                 line("fair", "fair_share"),
                 line("measured", "mean"),
                 {

@@ -12,7 +12,8 @@ from ccmix.analysis.counting import settling_sentence
 from ccmix.analysis.effects import SettingLine
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.path_text import HOST_DELAYS, OF_KEYS, swept_text
-from ccmix.analysis.sharing import CLOSE, Alone, Beside, SharedPlace, Sharing, Single, Standing
+from ccmix.analysis.places import SharedPlace
+from ccmix.analysis.sharing import CLOSE, Alone, Beside, Sharing, Single, Standing
 from ccmix.model import HostPath, Topology
 from ccmix.report.effects_text import beginning, enough, phrases, settings_sentences
 from ccmix.text.words import be, capitalised, joined, listed

@@ -166,19 +166,22 @@ class AppliedPath:
         """Returns pairs (rate, ceil) of the htb class on a device, in bits/s: one for each of
         `states` that shows a class. `device` is the device's purpose, such as 'bottleneck'.
         """
-        matches = [_CLASS_RATE.search(state.classes.get(device, "")) for state in self.states]
         return [
             (float(match[1]) * _BITS[match[2]], float(match[3]) * _BITS[match[4]])
-            for match in matches
-            if match
+            for match in self._in_classes(_CLASS_RATE, device)
         ]
 
     def class_bursts_bytes(self, device: str) -> list[int]:
         """Returns the bucket size of the htb class on a device: one for each of `states` that shows
         a class. `device` is the device's purpose, such as 'bottleneck'.
         """
-        matches = [_CLASS_BURST.search(state.classes.get(device, "")) for state in self.states]
-        return [int(match[1]) * _BYTES[match[2]] for match in matches if match]
+        matches = self._in_classes(_CLASS_BURST, device)
+        return [int(match[1]) * _BYTES[match[2]] for match in matches]
+
+    def _in_classes(self, pattern: re.Pattern[str], device: str) -> list[re.Match[str]]:
+        """Returns the first match of the pattern in each of tc's outputs on a device's classes."""
+        matches = [pattern.search(state.classes.get(device, "")) for state in self.states]
+        return [match for match in matches if match]
 
     def policers(self, device: str) -> list[AppliedPolicer]:
         """Returns all policers of a device in all of `states`: usually one before and one after the
@@ -273,15 +276,13 @@ def _netem(options: Options) -> AppliedNetem:
     model = next((name for name in ("random", "gemodel") if f"loss-{name}" in options), None)
     loss = _part(options, f"loss-{model}")
     names = ("loss",) if model == "random" else ("p", "r", "1-h", "1-k")
-    unexpected = [
-        name for name in options if name in ("loss-state", "duplicate", "corrupt", "slot")
-    ]
+    unexpected = ("loss-state", "duplicate", "corrupt", "slot")
     rate = _part(options, "rate").get("rate")
     limit = options.get("limit")
     return AppliedNetem(
         delay_s=_part(options, "delay").get("delay", 0.0),
         jitter_s=_part(options, "delay").get("jitter", 0.0),
-        loss_model=unexpected[0] if unexpected else model,
+        loss_model=next((name for name in options if name in unexpected), model),
         loss_parameters=tuple(loss[name] for name in names if name in loss),
         reorder=_part(options, "reorder").get("reorder", 0.0),
         rate_bps=None if rate is None else rate * 8,

@@ -3,7 +3,7 @@
 import polars as pl
 
 from ccmix.analysis.counters import grown_by, root_qdisc
-from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.iperf3_tables import FLOW, FLOW_KEY
 from ccmix.analysis.measured import JITTER_S, increase, measured
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity.applied import Observed, Problems, others
@@ -141,7 +141,7 @@ def seen_windows(tables: RunTables) -> pl.DataFrame:
     """
     sockets = tables.sockets
     if "send_window_bytes" not in sockets.columns:
-        return pl.DataFrame(schema={"host": pl.String, "port": pl.Int64, "window_bytes": pl.Int64})
+        return pl.DataFrame(schema=FLOW_KEY | {"window_bytes": pl.Int64})
     return sockets.group_by(FLOW).agg(window_bytes=pl.col("send_window_bytes").max()).drop_nulls()
 
 

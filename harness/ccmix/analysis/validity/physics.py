@@ -203,7 +203,7 @@ def conserved_rate(observed: Observed) -> Problems:
     differently, or for joined packets, which count as one. For these, ccmix-sockmon watches the
     backlog: it must always have held twice as much as can pass until ccmix-sockmon looks again.
     """
-    topology, forever_s = observed.topology, float("inf")
+    topology, forever_s = observed.topology, math.inf
     ends_s = [*(begin_s for begin_s, _ in topology.phases[1:]), forever_s]
     rates = [
         (begin_s, end_s + CHANGING_S, phase.rate_bps)
@@ -212,10 +212,8 @@ def conserved_rate(observed: Observed) -> Problems:
     bucket_bytes = max(phase.bottleneck_bucket_bytes for _, phase in topology.phases)
     yield from _check_passed_bytes(observed, BOTTLENECK, rates, bucket_bytes)
     if acks := topology.ack_bottleneck:
-        rates, bucket_bytes = (
-            [(0.0, forever_s, acks.rate_bps)],
-            BUCKET_PACKETS * topology.packet_bytes,
-        )
+        rates = [(0.0, forever_s, acks.rate_bps)]
+        bucket_bytes = BUCKET_PACKETS * topology.packet_bytes
         yield from _check_passed_bytes(observed, ACK_BOTTLENECK, rates, bucket_bytes)
 
 
@@ -274,10 +272,8 @@ def impossible(observed: Observed, metrics: Metrics) -> Problems:
     for part in (*filter(None, parts), *metrics.groups, *metrics.flows, *metrics.completions):
         values, maxima, rtt_s = vars(part), {}, 0.0
         if isinstance(observed.run.path, Topology):
-            maxima, rtt_s = (
-                _largest_possible(observed, values),
-                _least_rtt_s(observed.topology, values),
-            )
+            maxima = _largest_possible(observed, values)
+            rtt_s = _least_rtt_s(observed.topology, values)
         for name, value in values.items():
             is_probe_rtt = "questions" in values and name.endswith("_s")
             lower = rtt_s if is_probe_rtt or name.startswith("rtt_") else 0.0
@@ -321,12 +317,11 @@ def _largest_possible(observed: Observed, values: Values) -> dict[str, float]:
     the measured time may count as delivered in it: data that a full buffer held, and data that was
     acknowledged out of order, which TCP delivers only when the gap before it is filled.
     """
-    traffic, topology, sockets = (
-        observed.run.traffic,
-        observed.topology,
-        observed.tables.sockets,
-    )
+    traffic, topology = observed.run.traffic, observed.topology
+    sockets = observed.tables.sockets
     kinds = {type(source) for source in traffic.sources}
+    if CommandSource in kinds:
+        return {}
     payload_bytes = (
         topology.mtu_bytes - HEADERS_BYTES["UDP" if kinds & {UdpSource, PathSource} else "TCP"]
     )
@@ -340,8 +335,6 @@ def _largest_possible(observed: Observed, values: Values) -> dict[str, float]:
             first_samples["sacked"].sum()
         )
     most_bps = max(rates_bps) * payload_bytes / topology.packet_bytes
-    if CommandSource in kinds:
-        return {}
     seconds = values.get("active_s") or traffic.measured_s
     return {
         "utilisation": 1 + extra_bits / (min(rates_bps) * traffic.measured_s),

@@ -89,12 +89,27 @@ _DEFAULTS: Mapping[str, Mapping[str, Value]] = {
         "raw": True,
     },
 }
-# tc's word in a command, to its option and value in tc's JSON
-_WORDS: Mapping[str, tuple[str, Value]] = {
-    "noecn": ("ecn", False),
-    "nobytemode": ("bytemode", False),
-    "no_dq_rate_estimator": ("dq_rate_estimator", False),
-    "nopacing": ("pacing", False),
+# tc's words in a command, to their options and values in tc's JSON
+_WORDS: Mapping[str, Mapping[str, Value]] = {
+    **{
+        flag: {flag: True}
+        for flag in (
+            "ecn",
+            "bytemode",
+            "dq_rate_estimator",
+            "pacing",
+            "adaptive",
+            "harddrop",
+            "nodrop",
+            "headdrop",
+        )
+    },
+    "noecn": {"ecn": False},
+    "nobytemode": {"bytemode": False},
+    "no_dq_rate_estimator": {"dq_rate_estimator": False},
+    "nopacing": {"pacing": False},
+    "horizon_cap": {"horizon_cap": True, "horizon_drop": False},
+    "horizon_drop": {"horizon_cap": False, "horizon_drop": True},
 }
 _CAKE_RTT_US = {  # iproute2, tc/q_cake.c
     "datacentre": 100,
@@ -141,16 +156,6 @@ UNREPORTED: Mapping[str, tuple[str, ...]] = {
     "sfq": ("avpkt", "burst", "flows", "redflowlimit"),
     "choke": ("burst", "bandwidth"),
 }
-_FLAGS = (
-    "ecn",
-    "bytemode",
-    "dq_rate_estimator",
-    "pacing",
-    "adaptive",
-    "harddrop",
-    "nodrop",
-    "headdrop",
-)
 # of SFB, which tc takes in milliseconds and reports in microseconds
 _MILLISECONDS = ("rehash", "db")
 
@@ -222,22 +227,10 @@ def _configured(queue: Queue) -> dict[str, Value]:
     '5000us', 'noecn') becomes {"target": 5000, "ecn": False}.
     """
     words = iter(queue.parameters)
+    known = {**_WORDS, **(_CAKE_WORDS if queue.kind == "cake" else {})}
     configured: dict[str, Value] = {}
     for word in words:
-        if queue.kind == "cake" and word in _CAKE_WORDS:
-            configured |= _CAKE_WORDS[word]
-        elif word in _WORDS:
-            name, value = _WORDS[word]
-            configured[name] = value
-        elif word in ("horizon_cap", "horizon_drop"):
-            configured |= {
-                "horizon_cap": word == "horizon_cap",
-                "horizon_drop": word == "horizon_drop",
-            }
-        elif word in _FLAGS:
-            configured[word] = True
-        else:
-            configured[word] = _number(word, next(words))
+        configured |= known.get(word) or {word: _number(word, next(words))}
     if queue.kind == "cake" and (
         "overhead" in configured or configured.get("atm") in ("atm", "noatm")
     ):
@@ -303,14 +296,12 @@ def _text(value: object) -> str:
     """Formats the value of an option for messages: 'on', 'given' for a word without a value, 'not
     given'.
     """
-    if value is None:
-        return "given"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return (
-        "not given"
-        if value == ABSENT
-        else f"{value:.10g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    match value:
+        case None:
+            return "given"
+        case bool():
+            return "on" if value else "off"
+        case float():
+            return f"{value:.10g}"
+        case _:
+            return "not given" if value == ABSENT else str(value)

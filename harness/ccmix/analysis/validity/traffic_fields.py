@@ -33,7 +33,6 @@ SCHEDULE_S = 0.05  # by which a workload's flow may begin late
 NEEDS_ECN = "dctcp"
 
 COOKIE_SEGMENTS = 1  # of a connection's cookie, which iperf3 sends before it sets the CCA
-LEAST_DRAWN_S = 1e-6  # the unit in which iperf3 and the draw count
 
 
 def iperf3_reports(
@@ -91,20 +90,15 @@ def groups(observed: Observed) -> Problems:
     CCA. The configured number follows from the groups' weights and their order.
     """
     for source, test in iperf3_reports(observed):
-        if (
-            not isinstance(source, Iperf3Source)
-            or len(source.groups) == 1
-            or test.streams != source.streams
-        ):
+        if not isinstance(source, Iperf3Source) or test.streams != source.streams:
             continue
         counts = Counter(test.groups.values())
-        for group_number, expected in enumerate(
-            streams_of_groups(source.groups, source.streams), start=1
-        ):
-            if counts[group_number] != expected:
+        expected_counts = streams_of_groups(source.groups, source.streams)
+        for number, expected in enumerate(expected_counts, start=1):
+            if len(source.groups) > 1 and counts[number] != expected:
                 yield (
                     "traffic",
-                    f"group {group_number} of {source.label} had {counts[group_number]} streams, "
+                    f"group {number} of {source.label} had {counts[number]} streams, "
                     f"configured: {expected}",
                 )
 
@@ -354,10 +348,10 @@ def rtt_probe(observed: Observed) -> Problems:
 
 def negotiated_ecn(observed: Observed) -> Problems:
     """Checks whether the sockets negotiated ECN as configured. Sockets with DCTCP are left out,
-    because this CCA always asks for ECN.
+    because this CCA always asks for ECN. Only on emulated paths.
     """
     sockets = observed.tables.sockets
-    if not isinstance(observed.run.path, Topology) or "ecn" not in sockets.columns:
+    if "ecn" not in sockets.columns:
         return
     checked = sockets.filter(pl.col("ecn").is_not_null(), ~pl.col("cca").str.starts_with(NEEDS_ECN))
     configured = observed.topology.ecn
@@ -372,11 +366,9 @@ def negotiated_ecn(observed: Observed) -> Problems:
 
 def cca(observed: Observed) -> Problems:
     """Checks the CCA of each flow: the configured CCA must be the one that iperf3 read from the
-    socket and the one that the probe saw. Without a probe, only iperf3's reading is compared.
-
-    If no CCA was configured, iperf3 and the probe must agree. Samples taken before a socket had
-    sent more than iperf3's cookie are ignored, because iperf3 sets the CCA after the cookie. DCTCP
-    without ECN becomes 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
+    socket and the one that the probe, if there is one, saw. If no CCA was configured, both must
+    agree. Samples of a socket that had only sent iperf3's cookie are ignored, because iperf3 sets
+    the CCA after it. DCTCP without ECN becomes 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
     """
     tables, sockets_sampled = observed.tables, not observed.measurement.facts.hosts_unseen
     segments = pl.col("data_segs_out").cast(pl.Int64)
