@@ -91,7 +91,7 @@ def published_next_to_lab(
         for number in drawn_numbers:
             of_number = pl.col("number") == number.name
             most = largest(frame.filter(of_number), "mean", "high")
-            scale = {"domain": [0, most], "nice": False} | number.scale
+            scale: Part = {"domain": [0, most], "nice": False} | number.scale
             y = quantity("mean", number.title, number.axis, **scale)
             clipped = pl.col("mean", "low", "high").clip(*scale["domain"])
             rows = panel_rows.filter(of_number).with_columns(clipped)

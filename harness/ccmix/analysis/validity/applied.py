@@ -25,7 +25,7 @@ _UNLIMITED_BYTES_PER_S = 2**32 - 1  # fq without a maxrate (net/sched/sch_fq.c)
 Options = Mapping[str, object]
 
 
-def first_flow_only(check: Callable[["Observed"], Problems]) -> Callable[["Observed"], Problems]:
+def first_flow_only(check: "Check") -> "Check":
     """Changes a check that yields a problem for each wrong flow: it then yields only the first one,
     with the number of other flows added to its detail: ", and 3 more flows". So a fault of all
     flows makes one line in the report.
@@ -224,21 +224,7 @@ class Observed:
         return applied_path(self.measurement)
 
 
-@dataclass(frozen=True)
-class FieldComparison:
-    """Says how some fields of the configuration are checked against what was read back after the
-    run.
-
-    - fields: 'CLASS.FIELD' of ccmix.model, such as 'Sender.delay_s'
-    - read_from: the source of the applied values, and `equal` how close they must be, as text;
-      docs/explanation/validity.md has both
-    - differences: the check itself; yields a problem for each field that differs
-    """
-
-    fields: tuple[str, ...]
-    read_from: str
-    equal: str
-    differences: Callable[[Observed], Problems]
+Check = Callable[[Observed], Problems]
 
 
 def applied_path(measurement: Measurement) -> AppliedPath:

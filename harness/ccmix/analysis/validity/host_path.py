@@ -1,53 +1,29 @@
-"""Checks the settings that ccmix applied for a run between real hosts, and lists these checks.
+"""Checks the settings that ccmix applied for a run between real hosts.
 
-A test compares the list with the dataclasses of ccmix.model, and docs/explanation/validity.md with
-the list.
+Settings of the network between the hosts are not known.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ccmix.analysis.counters import grown_by
 from ccmix.analysis.series import SRC
-from ccmix.analysis.validity import fields, flow_starts, traffic_fields
 from ccmix.analysis.validity.applied import (
     AppliedDevice,
-    FieldComparison,
     Observed,
     Problems,
     difference,
 )
 from ccmix.analysis.validity.netem_fields import delay_difference, loss_difference
 from ccmix.analysis.validity.path import RATE_FRACTION, RTT_FRACTION, loss, lost_on_return
-from ccmix.analysis.validity.path_fields import capture
 from ccmix.conditions.qdisc import NEVER_FULL_PACKETS
 from ccmix.model import Netem
 from ccmix.units import format_rate, format_time
 
 # by which the RTT of a path with other traffic may change between two pings
 PATH_RTT_LEAST_S = 1e-3
-BETWEEN_HOSTS = (  # comparisons that ccmix's own iperf3, the sockets and tc also allow there
-    traffic_fields.streams,
-    traffic_fields.groups,
-    traffic_fields.group_pacing,
-    flow_starts.relative_starts,
-    traffic_fields.duration,
-    traffic_fields.omit,
-    traffic_fields.interval,
-    traffic_fields.pacing,
-)
 
 
-def applied(observed: Observed) -> Problems:
-    """Checks everything that ccmix itself set for a run between hosts against the configuration:
-    netem, CCA parameters, the options of its own iperf3. Settings of the network between the hosts
-    are not known.
-    """
-    traffic_checks = (check for check in fields.TRAFFIC if check.differences in BETWEEN_HOSTS)
-    for check in (*HOST_PATH, *traffic_checks):
-        yield from check.differences(observed)
-
-
-def _netem(observed: Observed) -> Problems:
+def netem_settings(observed: Observed) -> Problems:
     """Checks the netem that the entry adds on a host: on the device for data, and on the device for
     ACKs if the entry names one.
     """
@@ -58,7 +34,7 @@ def _netem(observed: Observed) -> Problems:
             yield from _netem_of("ACKs", Netem(path.netem.delay_s), devices.get("ack-delay", ()))
 
 
-def _profile(observed: Observed) -> Problems:
+def profile_settings(observed: Observed) -> Problems:
     """Checks the netem of the destination's profile, which imitates the path to that
     destination.
     """
@@ -67,14 +43,14 @@ def _profile(observed: Observed) -> Problems:
         yield from _netem_of("data by the profile", path.profile, devices.get("profile", ()))
 
 
-def _device(observed: Observed) -> Problems:
+def device(observed: Observed) -> Problems:
     """Checks that the device that ccmix watched and paced is the configured one."""
     configured, device = observed.run.host_path.nic, observed.measurement.facts.device
     if configured and device and configured != device:
         yield "path", f"ccmix watched and paced {device}, configured: {configured}"
 
 
-def _parameter(observed: Observed) -> Problems:
+def parameter(observed: Observed) -> Problems:
     """Checks the configured parameter of a CCA that is a BPF program, as ccmix-cca read it after
     the traffic. A parameter of a kernel module is checked when it is set.
     """
@@ -121,7 +97,7 @@ def _netem_of(
         yield from difference("buffer", sentence, netem.limit_packets, limit_packets, 0.0)
 
 
-def netem(observed: Observed) -> Problems:
+def netem_effects(observed: Observed) -> Problems:
     """Checks two effects of the entry's netem: that it added its delay to ping's RTT, and that it
     lost the configured share of packets. The path has an RTT of its own, so the pings before and
     after netem was set are compared.
@@ -158,88 +134,3 @@ def netem(observed: Observed) -> Problems:
             offered = grown_by(measurement, "data-delay", "packets") + lost
             yield from loss(netem.loss, lost, offered)
             yield from lost_on_return(measurement, "ack-delay")
-
-
-HOST_PATH = (
-    FieldComparison(
-        (
-            "HostPath.netem",
-            "Netem.delay_s",
-            "Netem.loss",
-            "Netem.limit_packets",
-            "Netem.rate_bps",
-            "HostPath.netem_at",
-            "NetemPlace.host",
-            "NetemPlace.data_device",
-            "NetemPlace.ack_device",
-        ),
-        "tc: netem of these devices before and after the traffic; also pings and netem's count of "
-        "lost packets",
-        "delay 1 us, rate 1%, others six digits; pings 1%, at least 1 ms",
-        _netem,
-    ),
-    FieldComparison(
-        ("HostPath.profile", "HostPath.profile_device"),
-        "tc: netem of that device before and after the traffic",
-        "as for netem",
-        _profile,
-    ),
-    FieldComparison(("HostPath.nic",), "the device that was watched and paced", "equal", _device),
-    FieldComparison(
-        ("HostPath.module_parameter",),
-        "for a CCA that is a BPF program: the output of ccmix-cca after the traffic; for a module: "
-        "the parameter itself, as soon as it is set (the run fails if it differs)",
-        "equal",
-        _parameter,
-    ),
-    FieldComparison(
-        ("HostPath.capture", "Capture.arguments", "Capture.most_bytes"),
-        "whether tcpdump captured",
-        "equal",
-        capture,
-    ),
-)
-
-# Nothing can be compared
-NOT_COMPARED: Mapping[str, str] = {
-    "HostPath.src": "where ccmix runs commands; a wrong host has no connection to dst, and the "
-    "run is unknown",
-    "HostPath.dst": "see its fields",
-    "Destination.address": "only connections to it count as flows; without any, the run is unknown",
-    "Destination.host": "where ccmix runs commands; without a server there, a test fails",
-    "Destination.name": "a name in folders and tables, which nothing applies",
-    "Destination.profile": "the name of the profile, whose netem is compared",
-    "Destination.metadata": "the user's own words",
-    "HostPath.label": "the user's own word",
-    "HostPath.kind": "only distinguishes types",
-    "HostPath.server": "says who starts iperf3's server; without a server, a test fails",
-    "HostPath.port": "iperf3 connects only to this port; without a server there, a test fails",
-    "HostPath.cca_load": "sockets show only the name of their CCA; run.json names the program that "
-    "was loaded under this name",
-    "HostPath.commands": "a user's commands, whose purpose is not known; facts.json has the "
-    "commands that ran",
-    **{
-        f"Commands.{field}": "as HostPath.commands"
-        for field in (
-            "pre",
-            "post",
-            "pre_src",
-            "post_src",
-            "pre_dst",
-            "post_dst",
-            "dst",
-            "dst_once",
-        )
-    },
-    "Capture.conversion": "ends the conversion to tables, and the run says so",
-    "ConversionLimits.within_s": "as Capture.conversion",
-    "ConversionLimits.most_bytes": "as Capture.conversion",
-    "HostPath.mpstat_cores": "says which cores are recorded; cpu.parquet names them",
-    "HostPath.timeout_s": "ends a step that takes too long, and the run fails",
-    "HostPath.connect_timeout_s": "limits the time for a connection, which is made before the run",
-    "HostPath.retries": "says how often a failed run is tried again; each try is judged by itself",
-    "HostPath.pause_s": "only decides when a run begins",
-    "HostPath.time_window": "only decides when a run begins",
-    "HostPath.rate_budget": "only decides when a run begins",
-    "HostPath.cap_bytes": "ends a run, and the run fails with that reason",
-}

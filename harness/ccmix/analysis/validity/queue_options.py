@@ -5,7 +5,9 @@ in the lab. tc reports some options with other names than it takes. Times are in
 in bytes per second.
 """
 
+import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from ccmix.conditions.qdisc import FQ_MEMORY_BYTES, SFQ_MOST_DEPTH
 from ccmix.model import Queue, Topology
@@ -18,146 +20,11 @@ _ROUNDING = 1e-3  # of what tc prints with six digits
 
 ABSENT = "absent"  # of an option that tc doesn't report
 Value = float | str | None  # None: a word without a value
-_CODEL: dict[str, Value] = {"target": 5000, "interval": 100000, "ce_threshold": ABSENT}
-_PIE: dict[str, Value] = {
-    "target": 15000,
-    "tupdate": 15000,
-    "alpha": 2,
-    "beta": 20,
-    "ecn": False,
-    "bytemode": False,
-    "dq_rate_estimator": False,
-}
-_RED: dict[str, Value] = {"ecn": False, "harddrop": False, "adaptive": False, "nodrop": False}
-_DEFAULTS: Mapping[str, Mapping[str, Value]] = {
-    "codel": _CODEL | {"ecn": False},
-    "fq_codel": _CODEL | {"flows": 1024, "ecn": True, "drop_batch": 64},
-    "fq": {
-        "buckets": 1024,
-        "orphan_mask": 1023,
-        "low_rate_threshold": 68750,
-        "refill_delay": 40000,
-        "timer_slack": 10000,
-        "horizon": 10_000_000,
-        "pacing": True,
-        "horizon_cap": False,
-        "horizon_drop": True,
-        "maxrate": ABSENT,
-        "ce_threshold": ABSENT,
-    },
-    "pie": _PIE,
-    "fq_pie": _PIE | {"flows": 1024, "ecn_prob": 10},
-    "red": _RED,
-    "choke": _RED,
-    "sfq": {
-        "divisor": 1024,
-        "perturb": ABSENT,
-        "headdrop": False,
-        "min": ABSENT,
-        "max": ABSENT,
-        "ecn": False,
-        "harddrop": False,
-        "probability": ABSENT,
-    },
-    "sfb": {
-        "rehash": 600_000_000,
-        "db": 60_000_000,
-        "max": 25,
-        "target": 20,
-        "increment": 0.000503548,
-        "decrement": 4.57771e-05,
-        "penalty_rate": 10,
-        "penalty_burst": 20,
-    },
-    "hhf": {
-        "hh_limit": 2048,
-        "reset_timeout": 40000,
-        "admit_bytes": 131072,
-        "evict_timeout": 1_000_000,
-        "non_hh_weight": 2,
-    },
-    "cake": {
-        "diffserv": "diffserv3",
-        "flowmode": "triple-isolate",
-        "wash": False,
-        "ack-filter": "disabled",
-        "split_gso": True,
-        "rtt": 100_000,
-        "atm": ABSENT,
-        "overhead": 0,
-        "mpu": ABSENT,
-        "raw": True,
-    },
-}
-# tc's words in a command, to their options and values in tc's JSON
-_WORDS: Mapping[str, Mapping[str, Value]] = {
-    **{
-        flag: {flag: True}
-        for flag in (
-            "ecn",
-            "bytemode",
-            "dq_rate_estimator",
-            "pacing",
-            "adaptive",
-            "harddrop",
-            "nodrop",
-            "headdrop",
-        )
-    },
-    "noecn": {"ecn": False},
-    "nobytemode": {"bytemode": False},
-    "no_dq_rate_estimator": {"dq_rate_estimator": False},
-    "nopacing": {"pacing": False},
-    "horizon_cap": {"horizon_cap": True, "horizon_drop": False},
-    "horizon_drop": {"horizon_cap": False, "horizon_drop": True},
-}
-_CAKE_RTT_US = {  # iproute2, tc/q_cake.c
-    "datacentre": 100,
-    "lan": 1000,
-    "metro": 10_000,
-    "regional": 30_000,
-    "internet": 100_000,
-    "oceanic": 300_000,
-    "satellite": 1_000_000,
-    "interplanetary": 3_600_000_000,
-}
-_CAKE_WORDS: Mapping[str, Mapping[str, Value]] = (
-    {name: {"rtt": rtt_us} for name, rtt_us in _CAKE_RTT_US.items()}
-    | {name: {"diffserv": name} for name in ("besteffort", "diffserv8", "diffserv4", "diffserv3")}
-    | {
-        name: {"flowmode": name}
-        for name in (
-            "flowblind",
-            "srchost",
-            "dsthost",
-            "hosts",
-            "flows",
-            "dual-srchost",
-            "dual-dsthost",
-            "triple-isolate",
-        )
-    }
-    | {"wash": {"wash": True}, "nowash": {"wash": False}}
-    | {"split-gso": {"split_gso": True}, "no-split-gso": {"split_gso": False}}
-    | {
-        "ack-filter": {"ack-filter": "enabled"},
-        "ack-filter-aggressive": {"ack-filter": "aggressive"},
-        "no-ack-filter": {"ack-filter": "disabled"},
-    }
-    | {"ptm": {"atm": "ptm"}, "atm": {"atm": "atm"}, "noatm": {"atm": "noatm"}}
-    | {
-        "conservative": {"atm": "atm", "overhead": 48, "raw": False},
-        "raw": {"raw": True, "atm": ABSENT},
-    }
-)
-# Parameters that tc takes and doesn't report
-UNREPORTED: Mapping[str, tuple[str, ...]] = {
-    "red": ("avpkt", "burst", "bandwidth", "probability"),
-    "sfq": ("avpkt", "burst", "flows", "redflowlimit"),
-    "choke": ("burst", "bandwidth"),
-}
 # of SFB, which tc takes in milliseconds and reports in microseconds
 _MILLISECONDS = ("rehash", "db")
+_TABLES = tomllib.loads(Path(__file__).with_name("queue_options.toml").read_text(encoding="utf-8"))
+# Parameters that tc takes and doesn't report, by the kind of the queue
+UNREPORTED = {kind: tuple(names) for kind, names in _TABLES["unreported"].items()}
 
 
 def unreported(queue: Queue) -> list[str]:
@@ -208,7 +75,7 @@ def _expected(
     """Returns all options that tc should report for a queue: the kernel's defaults, replaced by the
     options that follow from the buffer, and by the configured ones.
     """
-    expected = dict(_DEFAULTS.get(queue.kind, {}))
+    expected = dict(_TABLES["defaults"].get(queue.kind, {}))
     if queue.kind in ("fq_codel", "fq_pie", "sfq", "hhf"):
         expected["quantum"] = packet_bytes
     elif queue.kind == "fq":  # net/sched/sch_fq.c, fq_init()
@@ -227,7 +94,7 @@ def _configured(queue: Queue) -> dict[str, Value]:
     '5000us', 'noecn') becomes {"target": 5000, "ecn": False}.
     """
     words = iter(queue.parameters)
-    known = {**_WORDS, **(_CAKE_WORDS if queue.kind == "cake" else {})}
+    known = _TABLES["words"] | (_TABLES["cake_words"] if queue.kind == "cake" else {})
     configured: dict[str, Value] = {}
     for word in words:
         configured |= known.get(word) or {word: _number(word, next(words))}

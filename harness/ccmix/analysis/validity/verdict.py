@@ -12,7 +12,7 @@ from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import measured
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import fields, host_path, hosts, path, physics, traffic_fields
-from ccmix.analysis.validity.applied import Observed, Problems
+from ccmix.analysis.validity.applied import Check, Observed, Problems
 from ccmix.analysis.validity.path import loses, lost_in_spans, too_few_losses
 from ccmix.analysis.validity.queue_options import unreported
 from ccmix.model import (
@@ -208,7 +208,7 @@ def unknown_for_sure(runs: Iterable[Run]) -> Iterator[str]:
 
 
 _CHECKS_OF_HOSTS = (hosts.limits, hosts.processors, lost_samples)
-CHECKS_OF_EMULATED_PATHS = (
+CHECKS_OF_EMULATED_PATHS: tuple[Check, ...] = (
     *(comparison.differences for comparison in (*fields.TRAFFIC, *fields.PATH)),
     path.rtt,
     path.rate,
@@ -219,10 +219,11 @@ CHECKS_OF_EMULATED_PATHS = (
     *_CHECKS_OF_HOSTS,
 )
 # The path itself is not known, so only CCAs, ccmix's own settings, hosts and probes are checked
-CHECKS_BETWEEN_HOSTS = (
+CHECKS_BETWEEN_HOSTS: tuple[Check, ...] = (
     traffic_fields.cca,
-    host_path.applied,
-    host_path.netem,
+    *(comparison.differences for comparison in fields.HOST_PATH),
+    *(comparison.differences for comparison in fields.TRAFFIC if comparison.between_hosts),
+    host_path.netem_effects,
     *_CHECKS_OF_HOSTS,
 )
 
