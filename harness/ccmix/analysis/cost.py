@@ -13,19 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 
 from ccmix.analysis.lengths import looks_s
-from ccmix.analysis.size import written_bytes
+from ccmix.analysis.size import UDP_SHARE, written_bytes
 from ccmix.generators.path_steps import (
-    BURSTS_SHARE,
     FILL_SHARE,
     FILLING,
     FIRST_ABOVE,
-    IDLE_SHARE,
     MOST_ABOVE,
     MOST_BELOW_PACKETS,
     OFTEN_A_SECOND,
     PART_BELOW,
     REACH_SHARE,
-    TRAINS_SHARE,
     UDP_INTERVAL_S,
     above_s,
 )
@@ -302,8 +299,7 @@ def _udp_of_steps(run: Run, source: PathSource) -> tuple[float, float]:
         above_s(packet_rate, path.base_rtt_s, total_s) for packet_rate in packet_rates
     ]
     below_s = max(
-        total_s * (1 - IDLE_SHARE - REACH_SHARE - TRAINS_SHARE - BURSTS_SHARE - FILL_SHARE)
-        - sum(durations_s),
+        total_s * UDP_SHARE - sum(durations_s),
         1.0,
     )
     packet_rates.append(min(PART_BELOW * path_packet_rate, MOST_BELOW_PACKETS / below_s))

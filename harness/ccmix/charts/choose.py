@@ -12,13 +12,15 @@ from ccmix.charts.encodings import KINDS, Chart, Kind
 from ccmix.charts.frames import Family, families
 from ccmix.charts.heat_map import Choice
 
+# yields charts, and sentences on charts that would be too large
+_MakeCharts = Callable[[Family], Iterator[Chart | str]]
 MOST_CONDITIONS = 12  # that have charts of their own in a report
-OVERVIEWS: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
+OVERVIEWS: dict[Kind, _MakeCharts] = {
     "setting": overview.settings_charts,
     "box": overview.box_charts,
     "table": overview.table_charts,
 }
-OF_VALID_RUNS: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
+OF_VALID_RUNS: dict[Kind, _MakeCharts] = {
     "share": overview.share_charts,
     "distribution": samples.distribution_charts,
     "box": samples.estimate_charts,
