@@ -62,7 +62,7 @@ def _read_between_hosts(
     the hosts, the flows that pScheduler reports.
 
     Sockets that existed before the run do not count, unless a command runs on from run to run.
-    Raises the errors of raw_files.read_tables().
+    Raises the errors of read_tables().
     """
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
     if run.traffic.steps:
