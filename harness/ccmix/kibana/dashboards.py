@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import yaml
 
-from ccmix.kibana import charts, mesh, real_emulated, runs
+from ccmix.kibana import charts, vega_charts
 from ccmix.kibana.lens import read_lens
 from ccmix.kibana.saved_objects import (
     LAST_YEAR,
@@ -24,7 +24,7 @@ from ccmix.kibana.saved_objects import (
     to_ndjson,
 )
 
-VEGA = charts.CHARTS | runs.CHARTS | real_emulated.CHARTS | mesh.CHARTS
+VEGA = charts.CHARTS | vega_charts.CHARTS
 
 
 @functools.cache

@@ -15,9 +15,9 @@ from ccmix.charts import settings
 from ccmix.charts.distributions import steps
 from ccmix.charts.encodings import ChartSource, inline, name, time
 from ccmix.charts.over_time import STATES, phase, states
-from ccmix.kibana import charts, runs
-from ccmix.kibana.real_emulated import RANGE
+from ccmix.kibana import charts
 from ccmix.kibana.vega import answer_of, means_with_bands
+from ccmix.kibana.vega_charts import CHARTS
 from support.kibana_preview import render
 
 
@@ -83,7 +83,7 @@ def test_the_range_of_a_twin_is_that_of_the_comparison() -> None:
         row("alone", "emulated", "all", [6e8], True),
     ]
     columns = ["row", "low", "high", "best", "result"]
-    [found] = rows_after(list(RANGE.transform), rows, columns)
+    [found] = rows_after(list(CHARTS["range-of-the-twin"].transform), rows, columns)
     assert found[0] == "both bbr"
     expected = [span.low, span.high, span.point.sample.mean, 5e8]
     assert [float(number) for number in found[1:]] == pytest.approx(expected)
@@ -125,10 +125,11 @@ def test_states_are_those_of_the_report() -> None:
         ]
     )
     indexed = samples.select(state=bbr_state(samples.columns), gain="bbr_pacing_gain")
+    [phase_of_kibana] = [
+        step for step in CHARTS["bbr-states"].transform if step.get("as") == "bbr_state"
+    ]
     found = rows_after(
-        [{"calculate": runs.PHASE, "as": "phase"}],
-        [{"key": row} for row in indexed.to_dicts()],
-        ["phase"],
+        [phase_of_kibana], [{"key": row} for row in indexed.to_dicts()], ["bbr_state"]
     )
     expected = samples.select(state=phase(samples.columns))["state"]
     assert [state_ for [state_] in found] == expected.to_list()
@@ -147,7 +148,7 @@ def test_a_strip_of_states_is_one_definition() -> None:
         }
         for state, time_s in (("startup", 0.0), ("drain", 1.0), ("drain", 2.0))
     ]
-    of_kibana = runs.BBR_STATES.spec() | {"data": answer_of(rows), "autosize": "pad"}
+    of_kibana = CHARTS["bbr-states"].spec() | {"data": answer_of(rows), "autosize": "pad"}
     rectangles = [
         re.findall(r'<path[^>]* d="([^"]*)" fill="(#D55E00|#E69F00)"', render(spec))[-2:]
         for spec in (of_kibana, states(inline(spans), time(), name("flow")))
