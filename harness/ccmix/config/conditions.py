@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ccmix.config import host_paths, ini
 from ccmix.config.flows import (
@@ -14,16 +13,17 @@ from ccmix.config.flows import (
 )
 from ccmix.config.host_paths import (
     PathDefaults,
+    check_host_path,
+    check_task,
     command_traffic,
     destination_of_entry,
     destination_of_row,
     host_path,
-    path_contradiction,
 )
 from ccmix.config.hostlist import HostRow
 from ccmix.config.keys import COMMAND, ON_TOPOLOGY, PATH_TYPE, PSCHEDULER, TOPOLOGY_KEYS, EntryType
 from ccmix.config.problems import Contradiction, Problem, about, nearest, quoted
-from ccmix.config.sections import Diagnostics, Sweep, module_parameter
+from ccmix.config.sections import FileValues, Sweep, module_parameter
 from ccmix.config.topologies import (
     check_ccas,
     check_pacing,
@@ -67,101 +67,98 @@ class Condition:
     traffic: Traffic
 
 
-class Conditions:
-    """Makes the conditions of a file's entries, and reports values that contradict each other.
-
-    `hosts` are the rows of the CSV file `hosts_path`, which the option -H names, and which replace
-    the key dst. Both are None if the option is not given.
+@dataclass(frozen=True)
+class EntryValues:
+    """Holds the values of an entry: `unswept` those of the keys that are not swept, and `sweeps`
+    those of the swept keys. `path_defaults` are for an entry between real hosts.
     """
 
-    def __init__(
-        self, diagnostics: Diagnostics, hosts: Sequence[HostRow] | None, hosts_path: Path | None
-    ) -> None:
-        self._diagnostics = diagnostics
-        self._problem = diagnostics.problem
-        self._hosts = hosts
-        self._hosts_path = hosts_path
+    section: ini.Section
+    type: EntryType
+    unswept: Settings
+    sweeps: Mapping[str, Sweep]
+    path_defaults: PathDefaults
 
-    def expand_sweeps(
-        self,
-        section: ini.Section,
-        entry_type: EntryType,
-        unswept: Settings,
-        sweeps: Mapping[str, Sweep],
-        defaults: PathDefaults,
-        topology_section: ini.Section | None,
-    ) -> Iterator[Condition]:
+
+@dataclass(frozen=True)
+class _Combination:
+    """Holds one combination of an entry's swept values: as written in the file (`swept`), all
+    values of the entry and its path by key (`settings`), and a swept kernel module parameter.
+    """
+
+    swept: dict[str, str]
+    settings: Settings
+    parameter: ModuleParameter | None
+
+
+class Conditions:
+    """Makes the conditions of an entry, and reports values that contradict each other."""
+
+    def __init__(self, file: FileValues, entry: EntryValues) -> None:
+        """Takes the entry's values, and those that all entries of its file share."""
+        self._file = file
+        self._problems = file.diagnostics.problems
+        self._entry = entry
+        self._section = entry.section
+
+    def expand_sweeps(self) -> Iterator[Condition]:
         """Yields a condition for each combination of the entry's swept values, and for each
         destination. The first sweep varies slowest.
 
-        `unswept` are the values of the keys that are not swept, `sweeps` those of the swept keys.
-        `topology_section` is the section [topology NAME] that describes the entry's emulated path;
-        None for an entry between real hosts. Stops after the first combination with a problem,
-        because the others often repeat it.
+        Stops after the first combination with a problem, because the others often repeat it.
         """
+        sweeps, unswept = self._entry.sweeps, self._entry.unswept
+        on_topology = self._entry.type is ON_TOPOLOGY
         run_count = unswept["iterations"] * (
-            len(self._hosts or ()) if entry_type is not ON_TOPOLOGY and self._hosts else 1
+            len(self._file.hosts) if self._file.hosts and not on_topology else 1
         )
         for sweep in sweeps.values():
             run_count *= len(sweep.settings)
         if run_count > MOST_RUNS:
             self._problem(
-                section,
-                None,
-                f"its sweeps and iterations make {run_count} runs, more than {MOST_RUNS}",
+                None, f"its sweeps and iterations make {run_count} runs, more than {MOST_RUNS}"
             )
             return
-        for combination in itertools.product(*(sweep.settings for sweep in sweeps.values())):
-            swept_settings = dict(zip(sweeps, combination, strict=True))
-            values = {key: setting.text for key, setting in swept_settings.items()}
-            if len((folder := condition_name(values)).encode()) > MOST_NAME_BYTES:
+        for settings in itertools.product(*(sweep.settings for sweep in sweeps.values())):
+            swept = {key: setting.text for key, setting in zip(sweeps, settings, strict=True)}
+            if len((folder := condition_name(swept)).encode()) > MOST_NAME_BYTES:
                 self._problem(
-                    section,
                     None,
                     f"a condition's name becomes a folder's name, and {folder[:40]}... is too long",
                 )
                 return
-            problems_before = len(self._diagnostics.problems)
-            swept = {
+            problems_before = len(self._problems)
+            of_keys = {
                 key: setting.value
-                for key, setting in swept_settings.items()
-                if not sweeps[key].parameter
+                for (key, sweep), setting in zip(sweeps.items(), settings, strict=True)
+                if not sweep.parameter
             }
-            settings = {**unswept, **swept}
-            parameter = module_parameter(sweeps, values)
-            if topology_section:
-                yield from self._emulated_condition(
-                    section, topology_section, values, settings, parameter
-                )
+            parameter = module_parameter(sweeps, swept)
+            combination = _Combination(swept, {**unswept, **of_keys}, parameter)
+            if on_topology:
+                yield from self._emulated_condition(combination)
             else:
-                yield from self._host_conditions(
-                    section, entry_type, values, settings, parameter, defaults
-                )
-            if len(self._diagnostics.problems) > problems_before:
+                yield from self._host_conditions(combination)
+            if len(self._problems) > problems_before:
                 return
 
-    def _emulated_condition(
-        self,
-        section: ini.Section,
-        topology_section: ini.Section,
-        values: dict[str, str],
-        settings: Settings,
-        parameter: ModuleParameter | None,
-    ) -> Iterator[Condition]:
+    def _problem(self, key: str | None, message: str) -> None:
+        """Adds a mistake; with key None, it is about the entry as a whole."""
+        self._file.diagnostics.problem(self._section, key, message)
+
+    def _emulated_condition(self, combination: _Combination) -> Iterator[Condition]:
         """Yields the condition of one combination of swept values on an emulated path. If the
         values contradict each other, reports a problem and yields nothing.
-
-        `values` are the swept values as written, `settings` all values of the entry and its path by
-        key, `parameter` a swept kernel module parameter.
         """
+        settings = combination.settings
         try:
-            path = topology(settings, parameter)
+            path = topology(settings, combination.parameter)
             sources: Sequence[TrafficSource] = named_sources(
-                settings, path, self._diagnostics.folder
+                settings, path, self._file.diagnostics.folder
             )
             if settings["type"].lower() == PATH_TYPE:
                 sources = path_steps_with_cross_traffic(sources, path, settings["load-cap"])
-            elif not sources or _describes_test(section):
+            elif not sources or _describes_test(self._section):
                 groups, streams = settings["cca"], settings["streams"]
                 tests = [Iperf3Source("", sender.name, groups, streams) for sender in path.senders]
                 hosts = hosts_with_flows(settings)
@@ -177,53 +174,42 @@ class Conditions:
             check_topology(path)
             check_pacing(path, traffic)
         except Contradiction as contradiction:
-            self._report_contradiction(contradiction, (section, topology_section), values)
+            self._report_contradiction(contradiction, combination)
             return
-        yield Condition(values, path, traffic)
+        yield Condition(combination.swept, path, traffic)
 
     def _report_contradiction(
-        self,
-        contradiction: Contradiction,
-        sections: Sequence[ini.Section],
-        swept: Mapping[str, str],
+        self, contradiction: Contradiction, combination: _Combination
     ) -> None:
         """Reports a contradiction at the line of its key, which is in the entry or in its topology.
-
-        `sections` are the section of the entry and, for an emulated path, that of its topology.
-        `swept` are the swept values as written; if the key is swept, the message names its value.
+        If the key is swept, the message names its value.
         """
         key, message = contradiction.key, str(contradiction)
-        if key and (value := swept.get(key)):
+        if key and (value := combination.swept.get(key)):
             key, message = f"sweep.{key}", about(value, message)
-        sections_with_key = (section for section in sections if key in section.own)
-        default_section = sections[-1 if key in TOPOLOGY_KEYS else 0]
-        self._problem(next(sections_with_key, default_section), key, message)
+        section = self._section
+        if self._entry.type is ON_TOPOLOGY and key not in section.own:
+            of_path = self._file.topologies[combination.settings["topology"]].section
+            section = of_path if key in of_path.own or key in TOPOLOGY_KEYS else section
+        self._file.diagnostics.problem(section, key, message)
 
-    def _host_conditions(
-        self,
-        section: ini.Section,
-        entry_type: EntryType,
-        values: dict[str, str],
-        settings: Settings,
-        parameter: ModuleParameter | None,
-        defaults: PathDefaults,
-    ) -> Iterator[Condition]:
+    def _host_conditions(self, combination: _Combination) -> Iterator[Condition]:
         """Yields the conditions of one combination of swept values between real hosts, one for each
         destination. Reports values that contradict each other.
-
-        `values` are the swept values as written, `settings` all values of the entry by key,
-        `parameter` a swept kernel module parameter. `defaults` has further values from the command
-        line and from the file of profiles.
         """
+        settings, entry_type = combination.settings, self._entry.type
+        folder = self._file.diagnostics.folder
+        task = host_paths.task(settings, folder) if entry_type is PSCHEDULER else None
         for row, dst in self._destinations(settings):
-            if not self._profile_is_known(section, settings, row, dst, defaults):
+            if not self._profile_is_known(settings, row, dst):
                 continue
-            task = (
-                host_paths.task(settings, self._diagnostics.folder)
-                if entry_type is PSCHEDULER
-                else None
+            path = host_path(
+                settings,
+                dst,
+                combination.parameter,
+                self._entry.path_defaults,
+                by_pscheduler=task is not None,
             )
-            path = host_path(settings, dst, parameter, defaults, by_pscheduler=task is not None)
             try:
                 if entry_type is COMMAND:
                     traffic = command_traffic(settings, dst.address)
@@ -237,55 +223,44 @@ class Conditions:
                     traffic = traffic_of_sources(settings, [source])
                     check_ccas(traffic)
                     check_traffic(traffic, path.port)
+                check_host_path(path, traffic)
+                if task:
+                    check_task(path, traffic, task, settings)
             except Contradiction as contradiction:
-                self._report_contradiction(contradiction, (section,), values)
-                return
-            contradiction_found = path_contradiction(path, traffic)
-            if task and not contradiction_found:
-                contradiction_found = host_paths.task_contradiction(path, traffic, task, settings)
-            if contradiction_found:
-                self._problem(section, *contradiction_found)
-            yield Condition(values, path, traffic)
+                self._report_contradiction(contradiction, combination)
+            else:
+                yield Condition(combination.swept, path, traffic)
 
     def _destinations(self, settings: Settings) -> Iterator[tuple[HostRow | None, Destination]]:
         """Yields the destinations from the list of hosts (option -H), each with its row. Without a
         list, yields only the destination of the key dst, with None.
         """
-        if self._hosts is None:
+        if self._file.hosts is None:
             yield None, destination_of_entry(settings)
-        for row in self._hosts or ():
+        for row in self._file.hosts or ():
             yield row, destination_of_row(row, settings)
 
-    def _profile_is_known(
-        self,
-        section: ini.Section,
-        settings: Settings,
-        row: HostRow | None,
-        dst: Destination,
-        defaults: PathDefaults,
-    ) -> bool:
+    def _profile_is_known(self, settings: Settings, row: HostRow | None, dst: Destination) -> bool:
         """Returns whether the destination names no netem profile, or one that exists. Reports an
         unknown profile at the place that names it: the list of hosts (`row`), or the entry.
         """
-        if dst.profile is None or dst.profile in defaults.profiles:
+        profiles = self._entry.path_defaults.profiles
+        if dst.profile is None or dst.profile in profiles:
             return True
         file = settings.get("profile-file")
         if file is None:
             message = (
-                f"{quoted(dst.profile)} needs a profile-file, and [{section.name}] has none: "
+                f"{quoted(dst.profile)} needs a profile-file, and [{self._section.name}] has none: "
                 "add profile-file = FILE"
             )
         else:
             message = (
-                f"{quoted(dst.profile)} is not a profile in "
-                f"{file}{nearest(dst.profile, defaults.profiles)}"
+                f"{quoted(dst.profile)} is not a profile in {file}{nearest(dst.profile, profiles)}"
             )
-        if row and row.profile and self._hosts_path:
-            self._diagnostics.problems.append(
-                Problem(self._hosts_path, message, row.line, key="profile")
-            )
+        if row and row.profile and self._file.hosts_path:
+            self._problems.append(Problem(self._file.hosts_path, message, row.line, key="profile"))
         else:
-            self._problem(section, "profile", message)
+            self._problem("profile", message)
         return False
 
 

@@ -145,36 +145,40 @@ def task(settings: Settings, folder: Path) -> PschedulerTask:
     )
 
 
-def task_contradiction(
-    path: HostPath, traffic: Traffic, task: PschedulerTask, settings: Settings
-) -> tuple[str | None, str] | None:
-    """Returns the first contradiction between the values of one condition that pScheduler runs,
-    None if there is none: the key to change (None: no single one), and a message.
+def check_task(path: HostPath, traffic: Traffic, task: PschedulerTask, settings: Settings) -> None:
+    """Checks the values of one condition that pScheduler runs against each other. Raises
+    Contradiction.
     """
     if parse_host(settings["src"]).user:
-        return (
+        raise Contradiction(
             "src",
             "has a login, but pScheduler knows hosts only by their names: write the login in "
             "src-host",
         )
     if task.tls_ca and (reason := wrong_file(Path(task.tls_ca))):
-        return "tls-ca", f"{quoted(task.tls_ca)} {reason}"
+        raise Contradiction("tls-ca", f"{quoted(task.tls_ca)} {reason}")
     uses_groups = len(traffic.groups) > 1 or any(
         str(group) != group.cca for group in traffic.groups
     )
     if uses_groups and task.tool not in (None, MIXING):
-        return (
+        raise Contradiction(
             "tool",
             f"{task.tool} does not support groups, which cca has: write tool = {MIXING}, or "
             "remove tool",
         )
     if not task.observed and (key := _key_that_needs_a_shell(path, traffic)):
-        return (
+        raise Contradiction(
             key,
             f"needs a shell on {task.source}, which ccmix does not have: set src-host, or remove "
             f"{key}",
         )
-    return _schedule_contradiction(path, traffic, task) or _budget_contradiction(path, traffic)
+    _check_schedule(path, traffic, task)
+    if path.rate_budget and most_sent_bytes(path, traffic) is None:
+        raise Contradiction(
+            "rate-budget",
+            "can't be kept, because nothing limits the data of this run and pScheduler can't end "
+            "it: limit each stream, such as spec.bandwidth = 1000000000, or remove rate-budget",
+        )
 
 
 def _key_that_needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
@@ -201,49 +205,34 @@ def _posting_to_end_s(traffic_s: float) -> float:
     return traffic_s + SLOT_S + STARTS_AFTER_S
 
 
-def _schedule_contradiction(
-    path: HostPath, traffic: Traffic, task: PschedulerTask
-) -> tuple[str, str] | None:
-    """Returns a contradiction between the times of a task, as a key and a message; None if there is
-    none.
+def _check_schedule(path: HostPath, traffic: Traffic, task: PschedulerTask) -> None:
+    """Checks the times of a task against each other. Raises Contradiction.
 
     pScheduler may start a run later by up to `slip`, so `wait` (how long ccmix waits for the run)
     must not be shorter. `repeat` (from one run to the next) must not be shorter than a run.
     """
     if task.wait_s < task.slip_s:
         slip, wait = format_time(task.slip_s), format_time(task.wait_s)
-        return (
+        raise Contradiction(
             "wait",
             f"{wait} is less than the slip of {slip}, so ccmix would give up on some slots that "
             "pScheduler may choose: write a longer wait",
         )
     if task.repeat_s is None:
-        return None
+        return
     repeat_s, run_s = task.repeat_s, _posting_to_end_s(traffic.total_s)
     if repeat_s < run_s:
-        return "repeat", (
+        raise Contradiction(
+            "repeat",
             f"{format_time(repeat_s)} is less than the {format_time(run_s)} that a run takes: "
-            "write more"
+            "write more",
         )
     if path.rate_budget or path.time_window:
-        return (
+        raise Contradiction(
             "repeat",
             "follows pScheduler's schedule, which rate-budget and time-window can't stop: remove "
             "one of them",
         )
-    return None
-
-
-def _budget_contradiction(path: HostPath, traffic: Traffic) -> tuple[str, str] | None:
-    """Returns a contradiction, as a key and a message, if rate-budget (the most data in a period)
-    is set although nothing limits how much one run sends. None if there is none.
-    """
-    if not path.rate_budget or most_sent_bytes(path, traffic) is not None:
-        return None
-    return "rate-budget", (
-        "can't be kept, because nothing limits the data of this run and pScheduler can't end it: "
-        "limit each stream, such as spec.bandwidth = 1000000000, or remove rate-budget"
-    )
 
 
 NETEM_KEYS = ("netem-lat", "netem-loss", "netem-limit")
@@ -389,79 +378,71 @@ def _filled_commands(settings: Settings, address: str) -> Commands:
         return text.replace("{dst}", address) if text else None
 
     return Commands(
-        pre=filled_line("pre"),
-        post=filled_line("post"),
-        pre_src=filled_line("pre-src-cmd"),
-        post_src=filled_line("post-src-cmd"),
-        pre_dst=filled_line("pre-dst-cmd"),
-        post_dst=filled_line("post-dst-cmd"),
+        **{name: filled_line(key) for key, name in SHELL_COMMANDS.items()},
         dst=filled_line("dst-cmd"),
         # a kept src-cmd uses dst-cmd all the time
         dst_once=settings.get("dst-cmd-once", False) or _src_cmd_is_kept(settings),
     )
 
 
-def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
-    """Returns the first contradiction between the path and the traffic of one condition, None if
-    there is none: the key to change (None: no single one), and a message.
-    """
-    if message := _netem_contradiction(path) or _device_contradiction(path, traffic):
-        return message
+def check_host_path(path: HostPath, traffic: Traffic) -> None:
+    """Checks the path and the traffic of one condition against each other. Raises Contradiction."""
+    _check_netem(path)
+    _check_devices(path, traffic)
     if traffic.command and not LEAST_INTERVAL_S <= traffic.interval_s <= MOST_INTERVAL_S:
-        return "interval", "the time between two samples must be from 1ms to 60s"
+        raise Contradiction("interval", "the time between two samples must be from 1ms to 60s")
     if traffic.command and traffic.command.kept and (path.rate_budget or path.time_window):
-        return (
+        raise Contradiction(
             "src-cmd-once",
             "keeps src-cmd sending between runs, which rate-budget and time-window can't stop: "
             "remove one of them",
         )
     seconds = traffic.seconds or 0.0
     if path.timeout_s is not None and path.timeout_s < seconds:
-        return (
+        raise Contradiction(
             "timeout",
             f"{format_time(path.timeout_s)} is less than the {format_time(seconds)} that a run "
-            "takes: "
-            "write more",
+            "takes: write more",
         )
     if path.dst.host == LOCAL and path.dst.address in LOCAL_NAMES and path.src != LOCAL:
-        return (
+        raise Contradiction(
             "dst",
             f"on {path.src}, {path.dst.address} is src itself: write the address at which src "
             "reaches dst",
         )
-    return None
 
 
-def _netem_contradiction(path: HostPath) -> tuple[str | None, str] | None:
-    """Returns a contradiction, as a key and a message, if netem has settings but no device, or a
-    delay in each direction but only one device. None if there is none.
+def _check_netem(path: HostPath) -> None:
+    """Raises Contradiction if netem has settings but no device, or a delay in each direction but
+    only one device.
     """
     if path.netem and not path.netem_at:
-        return None, (
+        raise Contradiction(
+            None,
             "has netem settings, but no place for them: write netem-at = "
-            "HOST:DATA_DEVICE,ACK_DEVICE, or give --netem-at"
+            "HOST:DATA_DEVICE,ACK_DEVICE, or give --netem-at",
         )
     if path.netem and path.netem_at and path.netem.delay_s and not path.netem_at.ack_device:
-        return None, (
+        raise Contradiction(
+            None,
             "has a delay in each direction, but netem-at names only one device: write "
-            f"{path.netem_at.host}:{path.netem_at.data_device},ACK_DEVICE"
+            f"{path.netem_at.host}:{path.netem_at.data_device},ACK_DEVICE",
         )
-    return None
 
 
-def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
-    """Returns a contradiction, as a key and a message, if two of these act on the same device:
-    pacing, a profile, and netem. A device has only one root queue discipline. None if there is
-    none.
+def _check_devices(path: HostPath, traffic: Traffic) -> None:
+    """Raises Contradiction if two of these act on the same device: pacing, a profile, and netem. A
+    device has only one root queue discipline.
     """
     is_paced = traffic.pacing_bps is not None
     if is_paced and path.profile and path.nic in (None, path.profile_device):
         device = path.profile_device
-        return "pacing", (
+        raise Contradiction(
+            "pacing",
             f"may act on the same device as the profile {path.dst.profile}: name the sending "
             f"device with -i NIC, which must not be {device}"
             if path.nic is None
-            else f"acts on the same device as the profile {path.dst.profile}, {device}: remove one"
+            else f"acts on the same device as the profile {path.dst.profile}, {device}: remove one",
         )
     netem_at = path.netem_at
     if path.netem and netem_at and netem_at.host == path.src:
@@ -469,9 +450,8 @@ def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None,
         used_devices += [path.nic] if is_paced else []
         for device in (netem_at.data_device, netem_at.ack_device):
             if device and device in used_devices:
-                return (
+                raise Contradiction(
                     "netem-at",
                     f"{device} of {netem_at.host} already has pacing or a profile: remove one of "
                     "them",
                 )
-    return None

@@ -1,6 +1,5 @@
 """Defines all keys of an INI file with their values, meanings and defaults, from keys.toml."""
 
-import functools
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,12 +47,6 @@ class Key:
     obsolete: str | None = None
     unless: tuple[str, ...] = ()
     member: Callable[[str], Any] | None = None
-
-    @functools.cached_property
-    def default_value(self) -> Any:
-        """The value of the key's default."""
-        assert self.default is not None
-        return self.read(self.default)
 
     @property
     def read(self) -> Callable[[str], Any]:

@@ -1,12 +1,15 @@
 """Reads the values and sweeps of a section of the INI file, and collects the mistakes in it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ccmix.config import ini
 from ccmix.config.host_values import ParameterSweep
+from ccmix.config.hostlist import HostRow
 from ccmix.config.keys import (
     ALL_KEYS,
     DECIDED_BY_COMMAND,
@@ -17,8 +20,11 @@ from ccmix.config.keys import (
     KeyTable,
     Member,
 )
-from ccmix.config.problems import Problem, about, nearest
-from ccmix.model import ModuleParameter
+from ccmix.config.problems import ConfigError, Problem, about, nearest
+from ccmix.model import ModuleParameter, NetemPlace
+
+if TYPE_CHECKING:
+    from ccmix.config.profiles import Profile
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,15 @@ class Setting:
 
     text: str
     value: Any
+
+
+Settings = dict[str, Setting | None]  # by key; None: the value can't be read
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    """Returns the value of a key; None if the key is not given or its text can't be read."""
+    setting = settings.get(key)
+    return setting and setting.value
 
 
 class Diagnostics:
@@ -57,17 +72,16 @@ class Diagnostics:
     def read(
         self,
         section: ini.Section,
-        keys: KeyTable,
         name: str,
         text: str,
         reported_key: str | None = None,
     ) -> Setting | None:
-        """Reads the value of the key `name` from its text, as `keys` defines it. If the text is
-        wrong, adds a problem and returns None.
+        """Reads the value of the key `name` from its text. If the text is wrong, adds a problem and
+        returns None.
 
         `reported_key` is the key that the problem names, such as sweep.rate for a value of rate.
         """
-        key, reported_key = keys[name], reported_key or name
+        key, reported_key = ALL_KEYS[name], reported_key or name
         problems_before = len(self.problems)
         member_name = value = None
         if key.member:
@@ -94,6 +108,63 @@ class Diagnostics:
         line = section.key_lines.get(key or "") or section.line or None
         name = None if section is self._file.default and key is None else section.name
         return Problem(self._file.path, message, line, name, key)
+
+
+@dataclass(frozen=True)
+class TopologySection:
+    """Holds a section [topology NAME] and its settings, including those from [DEFAULT]."""
+
+    section: ini.Section
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class FileValues:
+    """Holds the values that the entries of a file share.
+
+    `hosts` are the rows of the CSV file `hosts_path`, which the option -H names, and which replace
+    the key dst. `nic` and `netem_at` are the values of the options with these names. Each of them
+    is None if its option is not given. `default` has the settings of [DEFAULT]. `topologies` are by
+    NAME, `profiles` by file; profiles are None if their file has mistakes.
+    """
+
+    diagnostics: Diagnostics
+    hosts_path: Path | None
+    hosts: Sequence[HostRow] | None
+    nic: str | None
+    netem_at: NetemPlace | None
+    default: Settings
+    topologies: dict[str, TopologySection] = field(default_factory=dict)
+    profiles: dict[Path, dict[str, Profile] | None] = field(default_factory=dict)
+
+    def with_default(self, section: ini.Section, read_here: Settings) -> Settings:
+        """Returns the settings read from a section (`read_here`), and those of [DEFAULT] for keys
+        that the section does not have. An empty value in the section unsets the key.
+        """
+        inherited = {
+            key: self.default[key]
+            for key, text in section.inherited.items()
+            if text and key in self.default
+        }
+        return inherited | read_here
+
+    def read_profiles(self, name: str | None) -> Mapping[str, Profile] | None:
+        """Returns the netem profiles, by name, in the file that the entry's key profile-file names
+        (`name`); {} if the entry does not have this key. Returns None if the file has mistakes,
+        which are reported only for the first entry that names the file.
+        """
+        if name is None:
+            return {}
+        from ccmix.config.profiles import read_profiles  # noqa: PLC0415  # its library is slow
+
+        path = self.diagnostics.folder / name
+        if path not in self.profiles:
+            self.profiles[path] = None
+            try:
+                self.profiles[path] = read_profiles(path)
+            except ConfigError as error:
+                self.diagnostics.problems += error.problems
+        return self.profiles[path]
 
 
 # Keys of one meaning, and words that people write for them
@@ -216,7 +287,7 @@ def _read_sweep(
     elif len(set(values)) < len(values):
         diagnostics.problem(section, name, "names a value twice: remove one")
     else:
-        settings = [diagnostics.read(section, known, key, value, name) for value in values]
+        settings = [diagnostics.read(section, key, value, name) for value in values]
         return Sweep(tuple(setting for setting in settings if setting))
     # a wrong sweep still sets the key, so that nothing reports the key as missing
     return Sweep(()) if key in known else None
