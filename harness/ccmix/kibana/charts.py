@@ -1,24 +1,18 @@
-"""Defines Kibana charts that look like those of ccmix's HTML report, for a dashboard's runs."""
+"""Defines Kibana charts that resemble each other: lines, heat maps, and goodput over time.
 
+They look like the charts of ccmix's HTML report. vega.yaml has all other charts.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from ccmix.charts import distributions, settings
-from ccmix.charts.distributions import distribution
-from ccmix.charts.encodings import (
-    ONE_COLOUR,
-    RATE_AXIS,
-    Part,
-    colour_by_cca,
-    dash,
-    goodput,
-    name,
-    quantity,
-)
+from ccmix.charts import over_time, settings
+from ccmix.charts.encodings import ONE_COLOUR, Part, colour_by_cca, dash
 from ccmix.charts.frames import evenly_spaced_axis
-from ccmix.charts.heat_map import SCHEME, cells, gain_scale, goodput_cells
-from ccmix.charts.settings import shares
-from ccmix.kibana.saved_objects import GROUPS
+from ccmix.charts.heat_map import SCHEME, cells
+from ccmix.kibana.saved_objects import GROUPS, INTERVALS
 from ccmix.kibana.vega import (
     VegaLite,
     aggregate,
@@ -27,9 +21,11 @@ from ccmix.kibana.vega import (
     known_keys,
     means_with_bands,
     metric,
+    steps,
     terms,
 )
 
+STEP_S = 1.0
 COUNTED = ({"term": {"ccmix.validity.counted": True}},)
 MOST_ROWS = 30  # the maximum of a readable heat map
 
@@ -132,48 +128,6 @@ def label_lines(column: str, *swept: SweptSetting) -> list[Part]:
     ]
 
 
-def _share_by_flows() -> VegaLite:
-    """Draws the share of goodput that each CCA got and its fair share, against the numbers of flows
-    of the CCAs that competed in a run ("4 cubic : 1 bbr").
-    """
-    x: Part = {
-        "field": "flows_of",
-        "type": "ordinal",
-        "title": "flows of each CCA",
-        "axis": {"labelAngle": 0},
-    }
-    return VegaLite(
-        "Share of goodput against the fair share",
-        GROUPS,
-        # a row for each run and CCA
-        {**_RUN, **known_keys("cca")},
-        {
-            "share": metric("sum", "ccmix.goodput_share"),
-            "fair": metric("sum", "ccmix.fair_share"),
-            "streams": metric("sum", "ccmix.group.streams"),
-        },
-        lambda source: shares(source, x, colour_by_cca()),
-        [
-            *calculate(
-                run="datum.key.run",
-                cca="datum.key.cca",
-                share="datum.share.value",
-                fair_share="datum.fair.value",
-                flows="datum.streams.value + ' ' + datum.key.cca",
-            ),
-            # the rows of all CCAs of a run; a run with only one CCA has no shares
-            {
-                "joinaggregate": [{"op": "values", "field": "flows", "as": "all"}],
-                "groupby": ["run"],
-            },
-            {"filter": "length(datum.all) > 1"},
-            *calculate(flows_of="join(pluck(datum.all, 'flows'), ' : ')"),
-            *means_with_bands("share", ["flows_of", "cca", "fair_share"]),
-        ],
-        COUNTED,
-    )
-
-
 def _heat_map(title: str, metric_: Part, format_: str, legend: str, **scale: Any) -> VegaLite:
     """Draws the mean over runs of a metric as a heat map with the base RTT on the x-axis. It has a
     row for each loss rate and mix of CCAs, and for each entry and value of other swept settings.
@@ -188,8 +142,8 @@ def _heat_map(title: str, metric_: Part, format_: str, legend: str, **scale: Any
         _RTT_AND_LOSS | _RUN,  # a row for each run
         metric_,
         lambda source: limit_rows(
-            cells(source, *_BY_RTT_AND_LOSS, "value", format_, legend, {"scheme": SCHEME} | scale),
-            _CONDITIONS_TABLE,
+            cells(source, *BY_RTT_AND_LOSS, "value", format_, legend, {"scheme": SCHEME} | scale),
+            CONDITIONS_TABLE,
         ),
         [
             *calculate(
@@ -208,8 +162,8 @@ def _heat_map(title: str, metric_: Part, format_: str, legend: str, **scale: Any
 
 
 _RTT_AND_LOSS = {each: terms(SETTINGS[each].field) for each in ("rtt", "loss")}
-_CONDITIONS_TABLE = "the table Conditions below has them"
-_BY_RTT_AND_LOSS = (
+CONDITIONS_TABLE = "the table Conditions below has them"
+BY_RTT_AND_LOSS = (
     evenly_spaced_axis(SETTINGS["rtt"].axis) | {"field": "x"},
     evenly_spaced_axis(SETTINGS["loss"].axis)
     | {
@@ -253,84 +207,6 @@ def limit_rows(heat_map: Part, alternative: str) -> Part:
     }
 
 
-def _gain_map(first: str, second: str) -> VegaLite:
-    """Draws by base RTT and loss how much more goodput CCA `first` has than CCA `second`, both in
-    runs without a competing CCA: 0.5 means 50% more.
-    """
-    scale = gain_scale((first, second), 1.0, log=True) | {"clamp": True}
-    return VegaLite(
-        "Goodput gain of BBR over CUBIC, each alone",
-        GROUPS,
-        _RTT_AND_LOSS | _RUN,  # a row for each run
-        _GOODPUT,
-        lambda source: limit_rows(
-            cells(source, *_BY_RTT_AND_LOSS, "value", "+.0%", "goodput gain", scale),
-            _CONDITIONS_TABLE,
-        ),
-        [
-            *calculate(
-                x=SETTINGS["rtt"].value,
-                loss=SETTINGS["loss"].value,
-                mix="datum.key.mix",
-                of_run="datum.goodput.value",
-            ),
-            *calculate(y="format(datum.loss, '~g') + '%, ' + datum.key.campaign"),
-            # a column for the mean of each mix, here of a single CCA
-            {"pivot": "mix", "value": "of_run", "groupby": ["x", "y", "loss"], "op": "mean"},
-            *calculate(value=f"datum['{first}'] / datum['{second}'] - 1"),
-            {"filter": "isFinite(datum.value)"},
-            count_distinct("rows", "y"),
-        ],
-        (*COUNTED, {"terms": {"ccmix.mix": [first, second]}}),
-    )
-
-
-def _goodput_boxes() -> VegaLite:
-    """Draws a box plot of the runs' goodput for each mix, with a box for each of its CCAs."""
-    x: Part = {"field": "mix", "type": "ordinal", "title": "mix of CCAs", "axis": {"labelAngle": 0}}
-    colour = colour_by_cca()["color"]
-    square_symbols = {"values": {"expr": "domain('xOffset')"}, "symbolType": "square"}
-    return VegaLite(
-        "Goodput of runs: median, quartiles, outliers",
-        GROUPS,
-        # a row for each run and group (flows of a run that have the same CCA)
-        {**_RUN, **_GROUP},
-        _GOODPUT,
-        lambda source: distributions.boxes_by(
-            source,
-            x,
-            name("cca"),
-            goodput(),
-            {"color": colour | {"legend": colour["legend"] | square_symbols}},
-        ),
-        calculate(mix="datum.key.mix", cca="datum.key.cca", goodput_bps="datum.goodput.value"),
-        COUNTED,
-    )
-
-
-def _goodput_distribution() -> VegaLite:
-    """Draws the cumulative distribution (CDF) over runs of the goodput of each group of flows."""
-    x = quantity("goodput_bps", "goodput of the group (bit/s)", RATE_AXIS)
-    return VegaLite(
-        "Goodput of runs: distribution",
-        GROUPS,
-        # a row for each run and group (flows of a run that have the same CCA)
-        {**_RUN, **_GROUP},
-        _GOODPUT,
-        lambda source: distribution(source, x, colour_by_cca() | dash("mix", "mix")),
-        [
-            *calculate(
-                mix="datum.key.mix",
-                cca="datum.key.cca",
-                goodput_bps="datum.goodput.value",
-                series="datum.key.mix + ' ' + datum.key.cca",
-            ),
-            *cumulative_shares("goodput_bps"),
-        ],
-        COUNTED,
-    )
-
-
 def cumulative_shares(column: str) -> list[Part]:
     """Returns transforms that make the points of a CDF, drawn as steps, for each value of the
     column `series`.
@@ -353,47 +229,61 @@ def cumulative_shares(column: str) -> list[Part]:
     ]
 
 
-def _goodput_table() -> VegaLite:
-    """Draws a table of mean goodput, as a heat map: a row for each entry and group of flows, and a
-    column for each condition.
+def goodput_over_time(
+    title: str,
+    keys: Mapping[str, str] = MappingProxyType({}),
+    channels: Mapping[str, Any] = MappingProxyType({}),
+    transform: Sequence[Part] = (),
+    separate_by: Sequence[str] = (),
+) -> VegaLite:
+    """Returns a chart of each group's goodput over time: the mean over runs, with their range. Runs
+    with different values of the columns `separate_by` have separate lines.
+
+    `keys` are further Elasticsearch fields that separate rows, by their names in `key.NAME`; from
+    them, `transform` can make the columns of `separate_by` and leave out rows. `channels` are
+    further Vega encodings, such as a dash pattern. Samples are pooled in steps of one second, so
+    intervals longer than that leave gaps.
     """
     return VegaLite(
-        "Goodput of each group and condition",
-        GROUPS,
+        title,
+        INTERVALS,
         {
-            **_OF_CONDITION,
-            **known_keys("group"),
+            **{key: terms(field) for key, field in keys.items()},
+            **known_keys("run", "group", "cca"),
+            "time_s": steps("ccmix.elapsed_s", STEP_S),
         },
-        _GOODPUT,
-        lambda source: limit_rows(
-            goodput_cells(
-                source,
-                name("column", axis={"orient": "bottom", "labelExpr": "split(datum.label, ',')"}),
-                name("row", axis={"labelLimit": 300}),
-                domainMin=0,
-            ),
-            _CONDITIONS_TABLE,
+        {
+            "goodput": metric("avg", "ccmix.goodput_bps"),
+            "retransmits": metric("avg", "ccmix.retransmits"),
+            "flows": metric("cardinality", "ccmix.flow.id"),
+            "omitted": metric("max", "ccmix.omitted"),
+        },
+        lambda source: over_time.over_time(
+            source, colour_by_cca() | dict(channels), apart=separate_by
         ),
         [
-            count_distinct("campaigns", "key.campaign"),
+            *transform,
+            # A step may hold several intervals of a flow, or none: the mean over the flows'
+            # intervals, for each flow
             *calculate(
-                row="(datum.campaigns > 1 ? datum.key.campaign + ', ' : '') + datum.key.entry + "
-                "': ' + "
-                "datum.key.group",
-                column="datum.key.condition",
-                of_group="datum.goodput.value",
+                of_group="datum.goodput.value * datum.flows.value",
+                lost="datum.retransmits.value * datum.flows.value",
+                omitted_s="datum.omitted.value ? datum.key.time_s : 0",
+                group="datum.key.group",
+                cca="datum.key.cca",
+                time_s="datum.key.time_s",
             ),
-            aggregate(["row", "column"], goodput_bps=("mean", "of_group")),
-            {"filter": "isValid(datum.goodput_bps)"},
-            {
-                "joinaggregate": [
-                    {"op": "distinct", "field": "row", "as": "lines"},
-                    {"op": "distinct", "field": "column", "as": "columns"},
-                ],
-            },
-            *calculate(rows="max(datum.lines, datum.columns)"),
+            aggregate(
+                ["group", "cca", "time_s", *separate_by],
+                goodput_bps=("mean", "of_group"),
+                low_bps=("min", "of_group"),
+                high_bps=("max", "of_group"),
+                retransmits=("mean", "lost"),
+                omit_s=("max", "omitted_s"),
+            ),
+            *calculate(begin_s=f"max(0, datum.time_s - {STEP_S:g})"),
         ],
-        COUNTED,
+        needs="goodput in intervals, which imported summaries do not have",
     )
 
 
@@ -413,13 +303,8 @@ CHARTS = {
     "fairness-by-buffer": _lines_against_setting(
         "Fairness by buffer", "buffer", _FAIRNESS, settings.fairness_axis(), by_cca=False
     ),
-    "share-by-flows": _share_by_flows(),
-    "gain-map": _gain_map("bbr", "cubic"),
     "utilisation-map": _heat_map("Utilisation", _UTILISATION, ".0%", "utilisation", domain=[0, 1]),
     "retransmissions-map": _heat_map(
         "Retransmission rate", _RETRANSMITTED, ".2~p", "retransmission rate", domainMin=0
     ),
-    "goodput-boxes": _goodput_boxes(),
-    "goodput-distribution": _goodput_distribution(),
-    "goodput-table": _goodput_table(),
 }

@@ -1,18 +1,13 @@
-"""Reads the Kibana charts that vega.yaml describes, and defines drawings that need Python.
-
-Further charts show goodput over time, and a table of a real path and its emulated path.
-"""
+"""Reads the Kibana charts that vega.yaml describes, and defines drawings that need Python."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from types import MappingProxyType
-from typing import Any
 
 import yaml
 
 from ccmix.charts import over_time
-from ccmix.charts.distributions import distribution
+from ccmix.charts.distributions import boxes_by, distribution
 from ccmix.charts.encodings import (
     LINE_WIDTH,
     POINTS,
@@ -21,26 +16,34 @@ from ccmix.charts.encodings import (
     Part,
     colour_by_cca,
     dash,
+    goodput,
     name,
     quantity,
     time,
 )
-from ccmix.charts.heat_map import goodput_cells
+from ccmix.charts.heat_map import cells, gain_scale, goodput_cells
 from ccmix.charts.published import KINDS, spans
-from ccmix.kibana.charts import COUNTED, cumulative_shares, limit_rows
-from ccmix.kibana.saved_objects import INTERVALS, VIEWS, Json
+from ccmix.charts.settings import shares
+from ccmix.kibana.charts import (
+    BY_RTT_AND_LOSS,
+    CONDITIONS_TABLE,
+    COUNTED,
+    cumulative_shares,
+    goodput_over_time,
+    limit_rows,
+)
+from ccmix.kibana.saved_objects import VIEWS, Json
 from ccmix.kibana.vega import (
     VegaLite,
     aggregate,
     calculate,
     count_distinct,
     known_keys,
+    means_with_bands,
     metric,
-    steps,
     terms,
 )
 
-STEP_S = 1.0
 FONT_SIZE = 13
 SIDE_COLOURS = {"real": "#000000", "emulated": "#0072B2"}
 
@@ -124,8 +127,46 @@ def _draw_by_day(source: ChartSource) -> Part:
     )
 
 
+def _draw_boxes(source: ChartSource) -> Part:
+    """Draws a box plot of the runs' goodput for each mix, with a box for each of its CCAs."""
+    x: Part = {"field": "mix", "type": "ordinal", "title": "mix of CCAs", "axis": {"labelAngle": 0}}
+    colour = colour_by_cca()["color"]
+    colour["legend"] |= {"values": {"expr": "domain('xOffset')"}, "symbolType": "square"}
+    return boxes_by(source, x, name("cca"), goodput(), {"color": colour})
+
+
+_FLOWS = {"field": "flows_of", "type": "ordinal", "title": "flows of each CCA"}
 _BOUNDS = {each: line for each, line in over_time.WINDOWS.items() if each in over_time.BOUNDS}
 DRAWINGS: Mapping[str, Callable[[ChartSource], Part]] = {
+    "share-by-flows": lambda source: shares(
+        source, _FLOWS | {"axis": {"labelAngle": 0}}, colour_by_cca()
+    ),
+    "gain-map": lambda source: limit_rows(
+        cells(
+            source,
+            *BY_RTT_AND_LOSS,
+            "value",
+            "+.0%",
+            "goodput gain",
+            gain_scale(("bbr", "cubic"), 1.0, log=True) | {"clamp": True},
+        ),
+        CONDITIONS_TABLE,
+    ),
+    "goodput-boxes": _draw_boxes,
+    "goodput-distribution": lambda source: distribution(
+        source,
+        quantity("goodput_bps", "goodput of the group (bit/s)", RATE_AXIS),
+        colour_by_cca() | dash("mix", "mix"),
+    ),
+    "goodput-table": lambda source: limit_rows(
+        goodput_cells(
+            source,
+            name("column", axis={"orient": "bottom", "labelExpr": "split(datum.label, ',')"}),
+            name("row", axis={"labelLimit": 300}),
+            domainMin=0,
+        ),
+        CONDITIONS_TABLE,
+    ),
     "sentence": _draw_sentence,
     "bbr-states": lambda source: over_time.states(source, time(), name("flow")),
     "bbr-rates": lambda source: over_time.rates(source, time()),
@@ -178,6 +219,8 @@ def _read_transform(steps_of_chart: Sequence[Json]) -> Iterator[Part]:
                 yield count_distinct(*arguments)
             case {"shares": column}:
                 yield from cumulative_shares(column)
+            case {"bands": [column, by]}:
+                yield from means_with_bands(column, by)
             case _:
                 yield step
 
@@ -198,64 +241,6 @@ def _read_chart(entry: Json) -> VegaLite:
 
 
 _FILE: Json = yaml.safe_load(files("ccmix.kibana").joinpath("vega.yaml").read_bytes())
-
-
-def goodput_over_time(
-    title: str,
-    keys: Mapping[str, str] = MappingProxyType({}),
-    channels: Mapping[str, Any] = MappingProxyType({}),
-    transform: Sequence[Part] = (),
-    separate_by: Sequence[str] = (),
-) -> VegaLite:
-    """Returns a chart of each group's goodput over time: the mean over runs, with their range. Runs
-    with different values of the columns `separate_by` have separate lines.
-
-    `keys` are further Elasticsearch fields that separate rows, by their names in `key.NAME`; from
-    them, `transform` can make the columns of `separate_by` and leave out rows. `channels` are
-    further Vega encodings, such as a dash pattern. Samples are pooled in steps of one second, so
-    intervals longer than that leave gaps.
-    """
-    return VegaLite(
-        title,
-        INTERVALS,
-        {
-            **{key: terms(field) for key, field in keys.items()},
-            **known_keys("run", "group", "cca"),
-            "time_s": steps("ccmix.elapsed_s", STEP_S),
-        },
-        {
-            "goodput": metric("avg", "ccmix.goodput_bps"),
-            "retransmits": metric("avg", "ccmix.retransmits"),
-            "flows": metric("cardinality", "ccmix.flow.id"),
-            "omitted": metric("max", "ccmix.omitted"),
-        },
-        lambda source: over_time.over_time(
-            source, colour_by_cca() | dict(channels), apart=separate_by
-        ),
-        [
-            *transform,
-            # A step may hold several intervals of a flow, or none: the mean over the flows'
-            # intervals, for each flow
-            *calculate(
-                of_group="datum.goodput.value * datum.flows.value",
-                lost="datum.retransmits.value * datum.flows.value",
-                omitted_s="datum.omitted.value ? datum.key.time_s : 0",
-                group="datum.key.group",
-                cca="datum.key.cca",
-                time_s="datum.key.time_s",
-            ),
-            aggregate(
-                ["group", "cca", "time_s", *separate_by],
-                goodput_bps=("mean", "of_group"),
-                low_bps=("min", "of_group"),
-                high_bps=("max", "of_group"),
-                retransmits=("mean", "lost"),
-                omit_s=("max", "omitted_s"),
-            ),
-            *calculate(begin_s=f"max(0, datum.time_s - {STEP_S:g})"),
-        ],
-        needs="goodput in intervals, which imported summaries do not have",
-    )
 
 
 # By column of the table: its title, the value of a row, and its format
