@@ -1,9 +1,8 @@
 """Estimates from its text how long a user's shell command takes, to plan a campaign's time."""
 
-import itertools
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from ccmix.generators.pscheduler.task import duration_s
@@ -15,7 +14,6 @@ PSCHEDULER_QUEUE_S = 900.0  # until a slot is free on both ends
 SLEEP_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _IPERF3_TAKES = frozenset("pfiAcbtnklPwBMSLOFTCX")  # short options with a value
 _CONTROL = frozenset(("for", "while", "until", "if", "case", "select", "function", "{", "("))
-_WRAPPERS = "chrt env exec ionice ip nice nohup numactl setsid stdbuf sudo taskset time timeout"
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{0,9})?", re.ASCII)
 
 
@@ -47,20 +45,23 @@ def prints_a_result(command: str) -> bool:
     standard output, and not into a file. If such a line has printed nothing, the test had no
     result.
     """
-    for _, words in _simple_commands(command):
-        program, arguments = _program(words)
-        # pairs that may be an option and its value: '--format json' and '--format=json'
-        formats = [
-            *itertools.pairwise(arguments),
-            *(tuple(word.split("=", 1)) for word in arguments),
-        ]
-        if (
-            program == "pscheduler"
-            and ("--format", "json") in formats
-            and not set(words) & {">", ">>", ">|"}
-        ):
-            return True
-    return False
+    return any(
+        _program(words)[0] == "pscheduler"
+        and option_value(words, "--format") == "json"
+        and not set(words) & {">", ">>", ">|"}
+        for _, words in _simple_commands(command)
+    )
+
+
+def option_value(words: Sequence[str], *names: str) -> str | None:
+    """Returns the value of an option with one of these names, '--key VALUE' or '--key=VALUE'; None
+    without the option.
+    """
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else following
+    return None
 
 
 def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
@@ -86,29 +87,19 @@ def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
 
 def _program(words: list[str]) -> tuple[str, list[str]]:
     """Returns the name and the arguments of the program in a command whose duration is known
-    (iperf3, pscheduler or sleep). Wrappers before it, such as sudo, are skipped. If there is no
-    such program, the first word and the words after it are returned.
+    (iperf3, pscheduler or sleep). Words before it, such as those of sudo or numactl, are skipped.
+    If there is no such program, the name is ''.
     """
-    names = [PurePosixPath(word).name for word in words]
-    if names[0] in _WRAPPERS.split() or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
-        for position, name in enumerate(names):
-            if name in _READERS:
-                return name, words[position + 1 :]
-    return names[0], words[1:]
+    for position, word in enumerate(words, start=1):
+        if (name := PurePosixPath(word).name) in _READERS:
+            return name, words[position:]
+    return "", []
 
 
 def _expected_s(words: list[str]) -> float:
-    """Returns how many seconds a command takes; 0 if this is not known. If a `timeout` runs the
-    command, the result is at most the timeout's limit.
-    """
+    """Returns how many seconds a command takes; 0 if this is not known."""
     program, arguments = _program(words)
-    expected_s = _READERS[program](arguments) if program in _READERS else 0.0
-    if program in _READERS and "timeout" in (
-        wrapper_words := words[: len(words) - len(arguments) - 1]
-    ):
-        limit_s = next((seconds for word in wrapper_words if (seconds := _sleep_s([word]))), 0.0)
-        return min(expected_s, limit_s) if limit_s else expected_s
-    return expected_s
+    return _READERS[program](arguments) if program else 0.0
 
 
 def _iperf3_options(arguments: list[str]) -> dict[str, str]:
@@ -161,12 +152,7 @@ def _pscheduler_s(arguments: list[str]) -> float:
     """
     if "task" not in arguments[:1]:
         return 0.0
-    text = ""
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        if word in ("--duration", "-t"):
-            text = following
-        elif word.startswith("--duration="):
-            text = word.partition("=")[2]
+    text = option_value(arguments, "--duration", "-t")
     try:
         seconds = duration_s(text) if text else PSCHEDULER_S
     except ValueError:

@@ -184,9 +184,9 @@ def _join_json_stream(text: str) -> dict[str, Any] | None:
     return whole if len(whole) > 1 else None
 
 
-def sentence(text: object) -> str:
-    """Turns a text of any length, such as a tool's error, into one line of at most 300
+def sentence(text: object, longest: int = LONGEST_REASON) -> str:
+    """Turns a text of any length, such as a tool's error, into one line of at most `longest`
     characters.
     """
     line = " ".join(str(text).split())
-    return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + "…"
+    return line if len(line) <= longest else line[:longest] + "…"

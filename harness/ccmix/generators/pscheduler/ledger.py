@@ -31,6 +31,7 @@ from ccmix.agent.deadline import Deadline
 from ccmix.agent.journal import host_id, private_folder, remove_begun, state_folder
 from ccmix.failures import naming
 from ccmix.files import try_lock
+from ccmix.generators.expected import option_value
 from ccmix.generators.pscheduler.rest import (
     AnswerNotUnderstood,
     Busy,
@@ -408,16 +409,6 @@ def _cancel_command(line: str) -> Sequence[str]:
         return []
     for program, command in itertools.pairwise(words):
         if PurePosixPath(program).name == "pscheduler" and command == "task":
-            key = _option_value(words, "--key")
+            key = option_value(words, "--key")
             return [program, "cancel", *(["--key", key] if key else [])]
     return []
-
-
-def _option_value(words: Sequence[str], name: str) -> str | None:
-    """Returns the value of an option, '--key VALUE' or '--key=VALUE'; None without the option."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word == name:
-            return following
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return None

@@ -20,7 +20,7 @@ from typing import Any
 from ccmix import foreign_json
 from ccmix.agent.deadline import Deadline
 from ccmix.generators.pscheduler.task import mistrust, split, trusting
-from ccmix.generators.results import GeneratorError
+from ccmix.generators.results import GeneratorError, sentence
 from ccmix.hosts.caps import REST_ANSWER
 from ccmix.units import format_bytes
 
@@ -306,12 +306,12 @@ class PschedulerServer:
                 f"{request}: it is busy ({answer.status} {answer.reason})", _retry_after_s(answer)
             )
         answer_text = content.decode(errors="replace")
+        reason = sentence(answer_text, _LONGEST_REASON) or answer.reason
         if answer.status in _FAILED:
-            reason = _one_line(answer_text) or answer.reason
             raise ServerFailed(f"{request}: {answer.status} {reason}", _retry_after_s(answer))
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise RequestRefused(
-                f"{request}: {answer.status} {_one_line(answer_text) or answer.reason}",
+                f"{request}: {answer.status} {reason}",
                 answer.status,
             )
         if len(content) > self._most_bytes:
@@ -327,7 +327,7 @@ class PschedulerServer:
         try:
             return foreign_json.loads(text)
         except ValueError as error:
-            beginning = _one_line(text)[:80]
+            beginning = sentence(text, 80)
             raise AnswerNotUnderstood(
                 f"{self.address}: the answer to {path} is not JSON: {beginning!r}"
             ) from error
@@ -364,12 +364,6 @@ def _reason_of(error: Exception) -> str:
     if isinstance(error, http.client.HTTPException):
         return f"its answer is not HTTP: {error!r}"
     return getattr(error, "strerror", None) or str(error) or repr(error)
-
-
-def _one_line(text: str) -> str:
-    """Joins the lines of a text into one, and shortens it to 600 characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_REASON else line[:_LONGEST_REASON] + "…"
 
 
 def _shut_down(connected: socket.socket) -> None:
