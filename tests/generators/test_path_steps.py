@@ -32,13 +32,12 @@ class Faked:
         name: str,
         offered_bps: float,
         streams: int,
-        datagram_bytes: int,
         seconds: int,
         *_: int,
     ) -> _StepResult:
         self.made.append((name, offered_bps, seconds))
         share = min(1.0, self.rate_bps / (offered_bps + self.cross_bps))
-        return _StepResult(offered_bps * share * datagram_bytes / WIRE_BYTES, 0.02, None)
+        return _StepResult(offered_bps * share * DATAGRAM_BYTES / WIRE_BYTES, 0.02, None)
 
 
 def faked(
@@ -57,7 +56,7 @@ def test_many_streams_look_for_others_where_two_rates_get_as_much_through(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake = faked(monkeypatch)
-    fake.steps._above(100e6, DATAGRAM_BYTES, Deadline(60))
+    fake.steps._above(100e6)
     assert [name for name, *_ in fake.made] == ["above-1", "above-2", "share"]
 
 
@@ -65,7 +64,7 @@ def test_a_rate_that_others_leave_is_looked_for_where_more_gets_through_of_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake = faked(monkeypatch, cross_bps=20e6)
-    fake.steps._above(80e6, DATAGRAM_BYTES, Deadline(60))
+    fake.steps._above(80e6)
     assert [name for name, *_ in fake.made] == [
         "above-1",
         "above-2",
@@ -81,7 +80,7 @@ def test_what_others_leave_is_found_by_a_rate_of_which_a_little_is_lost(
     monkeypatch: pytest.MonkeyPatch, reached_bps: float
 ) -> None:
     fake = faked(monkeypatch, cross_bps=20e6)
-    fake.steps._available(reached_bps, 95e6, DATAGRAM_BYTES, Deadline(60))
+    fake.steps._available(reached_bps, 95e6)
     assert len(fake.made) <= 3
     assert 80e6 < fake.made[-1][1] < 86e6
 
@@ -91,7 +90,7 @@ def test_the_search_for_what_others_leave_offers_no_rate_twice(
 ) -> None:
     fake = faked(monkeypatch, cross_bps=20e6)
     monkeypatch.setattr(fake.steps, "_most_bps", 60e6)
-    fake.steps._available(50e6, 60e6, DATAGRAM_BYTES, Deadline(60))
+    fake.steps._available(50e6, 60e6)
     assert [offered_bps for _, offered_bps, _ in fake.made] == [pytest.approx(55e6), 60e6]
 
 
@@ -99,13 +98,15 @@ def test_the_search_for_what_others_leave_leaves_time_for_the_last_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake = faked(monkeypatch, cross_bps=20e6)
-    fake.steps._available(79e6, 95e6, DATAGRAM_BYTES, Deadline(9))
+    monkeypatch.setattr(fake.steps, "_end", Deadline(9))
+    fake.steps._available(79e6, 95e6)
     assert fake.made == []
 
 
 def test_the_step_below_sends_so_many_packets_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = faked(monkeypatch, rate_bps=10e9)
-    fake.steps._below(10e9, DATAGRAM_BYTES, Deadline(30))
+    monkeypatch.setattr(fake.steps, "_end", Deadline(30))
+    fake.steps._below(10e9)
     [(name, offered_bps, seconds)] = fake.made
     assert name == "below"
     assert offered_bps * seconds / 8 / WIRE_BYTES == pytest.approx(250_000)
@@ -138,7 +139,7 @@ def trains(asked: Asked, reached_bps: float, folder: Path) -> dict[str, object]:
     """Makes the step, and returns its part of steps.json."""
     ends = Iperf3Ends(None, "", None, "", "")  # type: ignore[arg-type]
     steps = PathSteps(ends, asked, 1e9, 60.0, folder, "path", "")  # type: ignore[arg-type]
-    steps._trains("trains", 8, 0.1 * reached_bps, DATAGRAM_BYTES, 0.05)
+    steps._trains("trains", 8, 0.1 * reached_bps, 0.05)
     [step] = json.loads((folder / run_files.STEPS).read_text())
     return dict(step)
 

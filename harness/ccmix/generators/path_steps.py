@@ -54,6 +54,7 @@ PART_BELOW = 0.25  # of the rate
 UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
 TCP_HEADERS_BYTES = 40  # of IPv4 and TCP, without options
 TIMESTAMPS_BYTES = 12
+USUAL_MSS_BYTES = 1448
 ENOUGH_PACKETS, ENOUGH_RTTS = 100_000, 20  # of a step above the rate: a faster path needs less time
 MOST_BELOW_PACKETS = 250_000
 OFTEN_A_SECOND, SLEEPS_A_SECOND = (
@@ -150,7 +151,10 @@ class PathSteps:
         self._folder = folder
         self._label = label
         self._pid_file = pid_file
+        # Until the TCP step has shown them
         self._rtt_s = UNKNOWN_RTT_S
+        self._datagram_bytes = _datagram_bytes(USUAL_MSS_BYTES)
+        self._end = Deadline(total_s)
         self._done: list[Step] = []
         self._commands: list[Command] = []
 
@@ -167,6 +171,7 @@ class PathSteps:
         The TCP step comes early, because it shows roughly the path's rate and RTT. The loads of all
         later steps follow from these.
         """
+        self._end = end
         self._idle(round(self._total_s * IDLE_SHARE))
         tcp_result = self._tcp(
             REACH, self._reaching_cca(), REACHING, round(self._total_s * REACH_SHARE)
@@ -174,23 +179,14 @@ class PathSteps:
         if tcp_result is None:
             raise GeneratorError(f"no TCP test over the path: {self._done[-1].failed}")
         self._rtt_s = tcp_result.rtt_s or self._rtt_s
-        datagram_bytes = (
-            (tcp_result.mss_bytes or 1448)
-            + TIMESTAMPS_BYTES
-            + TCP_HEADERS_BYTES
-            - UDP_HEADERS_BYTES
-        )
+        self._datagram_bytes = _datagram_bytes(tcp_result.mss_bytes or USUAL_MSS_BYTES)
         trains_bps = min(tcp_result.received_bps, self._most_bps)
-        self._trains(
-            TRAINS, TRAIN_PACKETS, PART_IN_TRAINS * trains_bps, datagram_bytes, TRAINS_SHARE
-        )
-        self._trains(
-            BURSTS, BURST_PACKETS, PART_IN_BURSTS * trains_bps, datagram_bytes, BURSTS_SHARE
-        )
-        rate_bps = self._above(tcp_result.received_bps, datagram_bytes, end)
+        self._trains(TRAINS, TRAIN_PACKETS, PART_IN_TRAINS * trains_bps, TRAINS_SHARE)
+        self._trains(BURSTS, BURST_PACKETS, PART_IN_BURSTS * trains_bps, BURSTS_SHARE)
+        rate_bps = self._above(tcp_result.received_bps)
         if end.allows(self._fill_s + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
             self._tcp(FILL, "cubic", FILLING, self._fill_s)
-        self._below(rate_bps, datagram_bytes, end)
+        self._below(rate_bps)
 
     @property
     def _fill_s(self) -> int:
@@ -210,9 +206,7 @@ class PathSteps:
         time.sleep(seconds)
         self._record(Step(IDLE, "", seconds, began_s=began_s, ended_s=time.time()))
 
-    def _trains(
-        self, name: str, packets: int, load_bps: float, datagram_bytes: int, share: float
-    ) -> None:
+    def _trains(self, name: str, packets: int, load_bps: float, share: float) -> None:
         """Runs a step that sends trains: pings with the size of the other steps' datagrams, back to
         back. The gaps between their answers show the bottleneck's rate, and a long train overflows
         its queue.
@@ -223,10 +217,14 @@ class PathSteps:
         share: share of the time of all steps that this step takes
         """
         label, seconds = self._label_of(name), round(self._total_s * share)
-        train_bits = packets * on_wire_bytes(datagram_bytes) * 8
+        train_bits = packets * on_wire_bytes(self._datagram_bytes) * 8
         rate_hz = min(MOST_TRAINS_A_SECOND, int(load_bps / train_bits))
         step = Step(
-            name, label, seconds, offered_bps=rate_hz * train_bits, datagram_bytes=datagram_bytes
+            name,
+            label,
+            seconds,
+            offered_bps=rate_hz * train_bits,
+            datagram_bytes=self._datagram_bytes,
         )
         answered_within_s = min(
             max(LEAST_ANSWERED_S, ANSWERED_WITHIN_RTTS * self._rtt_s), ANSWERED_WITHIN_S
@@ -234,7 +232,7 @@ class PathSteps:
         options = [
             f"--rate={rate_hz}",
             f"--train={packets}",
-            f"--size={datagram_bytes}",
+            f"--size={self._datagram_bytes}",
             f"--duration={seconds}s",
             f"--timeout={answered_within_s * 1e3:.0f}ms",
         ]
@@ -275,7 +273,7 @@ class PathSteps:
         ).split()
         return "bbr" if "bbr" in available else "cubic"
 
-    def _above(self, tcp_bps: float, datagram_bytes: int, end: Deadline) -> float:
+    def _above(self, tcp_bps: float) -> float:
         """Runs UDP steps above the path's rate. The first one offers 1.5 times the rate of TCP
         (`tcp_bps`), and further ones offer more until less arrives than is offered. Then a second
         such rate is offered (see _more_above()).
@@ -285,18 +283,14 @@ class PathSteps:
         """
         offered_bps, highest_received_bps = min(FIRST_ABOVE * tcp_bps, self._most_bps), tcp_bps
         for number in range(1, MOST_TRIES + 1):
-            if not end.allows(4 * self._above_s(offered_bps, datagram_bytes) + LEAST_BELOW_S):
+            if not self._end.allows(4 * self._above_s(offered_bps) + LEAST_BELOW_S):
                 return highest_received_bps
-            received_bps = self._received_bps_of_udp(
-                f"{ABOVE}-{number}", offered_bps, datagram_bytes
-            )
+            received_bps = self._received_bps_of_udp(f"{ABOVE}-{number}", offered_bps)
             if received_bps is None:
                 continue
             highest_received_bps = max(highest_received_bps, received_bps)
             if received_bps < NOT_OVERLOADED * offered_bps:
-                self._more_above(
-                    number + 1, offered_bps, received_bps, tcp_bps, datagram_bytes, end
-                )
+                self._more_above(number + 1, offered_bps, received_bps, tcp_bps)
                 return received_bps
             if offered_bps >= self._most_bps:
                 return highest_received_bps
@@ -304,13 +298,7 @@ class PathSteps:
         return highest_received_bps
 
     def _more_above(
-        self,
-        number: int,
-        offered_bps: float,
-        received_bps: float,
-        tcp_bps: float,
-        datagram_bytes: int,
-        end: Deadline,
+        self, number: int, offered_bps: float, received_bps: float, tcp_bps: float
     ) -> None:
         """Offers a second UDP rate above the path's rate: a lower one than the first
         (`offered_bps`) if that was much too high, otherwise a much higher one.
@@ -328,28 +316,21 @@ class PathSteps:
         second_bps = min(
             (LESS_ABOVE if much_too_high else MOST_ABOVE) * received_bps, self._most_bps
         )
-        second_received_bps = self._received_bps_of_udp(
-            f"{ABOVE}-{number}", second_bps, datagram_bytes
-        )
+        second_received_bps = self._received_bps_of_udp(f"{ABOVE}-{number}", second_bps)
         if (
             second_received_bps is not None
             and abs(second_received_bps - received_bps) > OTHERS_LOST * received_bps
         ):
-            self._available(tcp_bps, min(received_bps, second_received_bps), datagram_bytes, end)
+            self._available(tcp_bps, min(received_bps, second_received_bps))
             return
         lower_bps = min(offered_bps, second_bps)
-        seconds, overhead_s = (
-            self._above_s(lower_bps, datagram_bytes),
-            3 * ENDS_WITHIN_RTTS * self._rtt_s,
-        )
-        if end.allows(
-            seconds + self._fill_s + LEAST_BELOW_S + overhead_s
-        ):  # for this step and the two that follow
-            self._udp(SHARE, lower_bps, SHARING, datagram_bytes, seconds)
+        seconds = self._above_s(lower_bps)
+        both_following_s = self._fill_s + LEAST_BELOW_S
+        overhead_s = 3 * ENDS_WITHIN_RTTS * self._rtt_s
+        if self._end.allows(seconds + both_following_s + overhead_s):
+            self._udp(SHARE, lower_bps, SHARING, seconds)
 
-    def _available(
-        self, tcp_bps: float, most_bps: float, datagram_bytes: int, end: Deadline
-    ) -> None:
+    def _available(self, tcp_bps: float, most_bps: float) -> None:
         """Searches for a UDP rate of which only a little is lost (1.5% to 5%). The rate that cross
         traffic leaves is a little lower than this rate.
 
@@ -360,11 +341,11 @@ class PathSteps:
         """
         offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * tcp_bps, most_bps), 0.0, math.inf
         for number in range(1, AVAILABLE_TRIES + 1):
-            seconds = self._above_s(offered_bps, datagram_bytes, AVAILABLE_SHARE)
-            if not end.allows(seconds + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
+            seconds = self._above_s(offered_bps, AVAILABLE_SHARE)
+            if not self._end.allows(seconds + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
                 return
             received_bps = self._received_bps_of_udp(
-                f"{AVAILABLE}-{number}", offered_bps, datagram_bytes, AVAILABLE_SHARE
+                f"{AVAILABLE}-{number}", offered_bps, AVAILABLE_SHARE
             )
             if received_bps is None:
                 return
@@ -380,15 +361,15 @@ class PathSteps:
             if offered_bps <= low_bps:
                 return
 
-    def _above_s(self, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE) -> int:
+    def _above_s(self, offered_bps: float, share: float = ABOVE_SHARE) -> int:
         """Returns how many seconds a UDP step with this rate lasts: until enough packets and RTTs
         have passed, but at most a `share` of the time of all steps.
         """
-        packets_a_second = offered_bps / 8 / on_wire_bytes(datagram_bytes)
+        packets_a_second = offered_bps / 8 / on_wire_bytes(self._datagram_bytes)
         return above_s(packets_a_second, self._rtt_s, self._total_s, share)
 
     def _received_bps_of_udp(
-        self, name: str, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE
+        self, name: str, offered_bps: float, share: float = ABOVE_SHARE
     ) -> float | None:
         """Runs a step that offers a UDP rate in one stream. Returns the rate that arrived in bit/s,
         with all headers; None if the step failed.
@@ -396,25 +377,22 @@ class PathSteps:
         name: name of the step
         share: maximum share of the time of all steps that this step takes
         """
-        result = self._udp(
-            name, offered_bps, 1, datagram_bytes, self._above_s(offered_bps, datagram_bytes, share)
-        )
-        on_wire = on_wire_bytes(datagram_bytes) / datagram_bytes
-        return None if result is None else result.received_bps * on_wire
+        result = self._udp(name, offered_bps, 1, self._above_s(offered_bps, share))
+        return result and result.received_bps * self._on_wire
 
-    def _below(self, rate_bps: float, datagram_bytes: int, end: Deadline) -> None:
+    def _below(self, rate_bps: float) -> None:
         """Runs a step that sends UDP at a quarter of the path's rate (`rate_bps`) for all of the
         remaining time. It shows random loss and reordering. If the step fails, it is tried once
         more.
         """
         for name in (BELOW, f"{BELOW}-again"):
             overhead_s = 1 + ENDS_WITHIN_RTTS * self._rtt_s
-            seconds = int(end.remaining_s - overhead_s)
+            seconds = int(self._end.remaining_s - overhead_s)
             if seconds < 1:
                 return
-            packets_bps = MOST_BELOW_PACKETS / seconds * on_wire_bytes(datagram_bytes) * 8
+            packets_bps = MOST_BELOW_PACKETS / seconds * on_wire_bytes(self._datagram_bytes) * 8
             offered_bps = min(PART_BELOW * rate_bps, packets_bps, self._most_bps)
-            if self._udp(name, offered_bps, 1, datagram_bytes, seconds, MOST_TOGETHER_BELOW):
+            if self._udp(name, offered_bps, 1, seconds, MOST_TOGETHER_BELOW):
                 return
 
     def _tcp(self, name: str, cca: str, streams: int, seconds: int) -> _StepResult | None:
@@ -440,7 +418,6 @@ class PathSteps:
         name: str,
         offered_bps: float,
         streams: int,
-        datagram_bytes: int,
         seconds: int,
         most_together: int = MOST_TOGETHER,
     ) -> _StepResult | None:
@@ -450,9 +427,8 @@ class PathSteps:
         name: name of the step
         most_together: maximum number of packets that iperf3 hands over before it sleeps
         """
-        on_wire = on_wire_bytes(datagram_bytes) / datagram_bytes
-        each_bps = offered_bps / on_wire / streams
-        together = _burst_suffix(each_bps * streams / 8 / datagram_bytes, most_together)
+        each_bps = offered_bps / self._on_wire / streams
+        together = _burst_suffix(each_bps * streams / 8 / self._datagram_bytes, most_together)
         arguments = [
             "--udp",
             "--parallel",
@@ -462,7 +438,7 @@ class PathSteps:
             "--fq-rate",
             f"{each_bps * PACED_ABOVE:.0f}",
             "--length",
-            str(datagram_bytes),
+            str(self._datagram_bytes),
             "--time",
             str(seconds),
         ]
@@ -472,9 +448,14 @@ class PathSteps:
             seconds,
             streams,
             offered_bps=offered_bps,
-            datagram_bytes=datagram_bytes,
+            datagram_bytes=self._datagram_bytes,
         )
         return self._test(step, arguments, UDP_INTERVAL_S if streams == 1 else TCP_INTERVAL_S)
+
+    @property
+    def _on_wire(self) -> float:
+        """Returns how many bytes a packet has with all headers, for each byte of its datagram."""
+        return on_wire_bytes(self._datagram_bytes) / self._datagram_bytes
 
     def _label_of(self, name: str) -> str:
         """Returns the label of a step, which is in its file names: 'h1-above-2'."""
@@ -531,6 +512,11 @@ class PathSteps:
         self._done.append(step)
         text = json.dumps([asdict(step) for step in self._done], indent=1)
         (self._folder / run_files.STEPS).write_text(text)
+
+
+def _datagram_bytes(mss_bytes: int) -> int:
+    """Returns the size of a UDP datagram in a packet as large as one of TCP with this MSS."""
+    return mss_bytes + TIMESTAMPS_BYTES + TCP_HEADERS_BYTES - UDP_HEADERS_BYTES
 
 
 def on_wire_bytes(datagram_bytes: int) -> int:
