@@ -46,11 +46,8 @@ class ControllerMessage(TypedDict, total=False):
     number: int
 
 
-class AgentHello(TypedDict, total=False):
-    """Holds the agent's first report, about itself and its host. `restored` has the changes that
-    dead processes left, which it has undone, each with the reason if that failed. An onlooker
-    undoes nothing, and sends them as `left`.
-    """
+class HostDescription(TypedDict):
+    """Describes the agent and its host."""
 
     pid: int
     uid: int
@@ -60,6 +57,14 @@ class AgentHello(TypedDict, total=False):
     kernel: str
     folder: str
     state: str
+
+
+class AgentHello(HostDescription, total=False):
+    """Holds the agent's first report, about itself and its host. `restored` has the changes that
+    dead processes left, which it has undone, each with the reason if that failed. An onlooker
+    undoes nothing, and sends them as `left`.
+    """
+
     restored: list[tuple[str, str | None]]
     left: list[str]
 
@@ -101,4 +106,4 @@ class AgentMessage(AgentReply, total=False):
     hello: AgentHello
     refused: str
     beat: bool
-    left: list[list[str]]
+    left: list[tuple[str, str | None]]

@@ -3,11 +3,13 @@
 Refuses data that ccmix's agent does not send. docs/development.md lists the messages.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import cast
+import functools
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import cast, get_args, get_origin, get_type_hints
 
 from ccmix import foreign_json
-from ccmix.agent.messages import AgentMessage
+from ccmix.agent.messages import AgentHello, AgentMessage, CommandMessage, HostDescription
 from ccmix.hosts.caps import LOGIN, MESSAGE, Cap
 from ccmix.hosts.output_text import printable
 
@@ -68,74 +70,6 @@ def _check_cap(cap: Cap, size: int) -> None:
         raise TooLong(cap)
 
 
-Check = Callable[[object], bool]
-
-
-def _is_type(*kinds: type) -> Check:
-    """Returns a function that checks whether a value has one of these types. A bool is not accepted
-    as an int, although Python has it as a subclass.
-    """
-    return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-
-
-def _is_list_of(check: Check) -> Check:
-    """Returns a function that checks whether a value is a list whose items all pass the given
-    check.
-    """
-    return lambda value: isinstance(value, list) and all(map(check, value))
-
-
-def _is_change(value: object) -> bool:
-    """Returns whether the value describes a change of the host that the agent was to undo. It is a
-    list of two items: the change's description; and the reason why the change could not be undone,
-    or None if it was undone.
-    """
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and isinstance(value[0], str)
-        and _is_type(str, type(None))(value[1])
-    )
-
-
-_TEXT, _NUMBER, _TIME, _FLAG = _is_type(str), _is_type(int), _is_type(int, float), _is_type(bool)
-_HELLO: Mapping[str, Check] = {
-    "pid": _NUMBER,
-    "uid": _NUMBER,
-    "hostname": _TEXT,
-    "boot_id": _TEXT,
-    "python": _TEXT,
-    "kernel": _TEXT,
-    "folder": _TEXT,
-    "state": _TEXT,
-}
-_LEFT: Mapping[str, Check] = {"restored": _is_list_of(_is_change), "left": _is_list_of(_TEXT)}
-_COMMAND: Mapping[str, Check] = {
-    "id": _NUMBER,
-    "stdout": _TEXT,
-    "stderr": _TEXT,
-    "failed": _TEXT,
-    "exit": _NUMBER,
-    "gone": _FLAG,
-    "left": _is_list_of(_NUMBER),
-}
-_REPLY: Mapping[str, Check] = {
-    "reply": _NUMBER,
-    "error": _TEXT,
-    "wall_s": _TIME,
-    "number": _NUMBER,
-    "tcp": _is_list_of(_NUMBER),
-    "udp": _is_list_of(_NUMBER),
-    "commands": _is_list_of(_TEXT),
-}
-_OTHERS: Mapping[str, Check] = {
-    "waits": _TEXT,
-    "refused": _TEXT,
-    "beat": _FLAG,
-    "left": _is_list_of(_is_change),
-}
-
-
 def read_message(line: bytearray) -> AgentMessage:
     """Returns the agent's message in a line of JSON. Raises ValueError if it is not valid JSON, or
     has unknown fields or values of a wrong type.
@@ -145,22 +79,42 @@ def read_message(line: bytearray) -> AgentMessage:
         hello = message["hello"]
         if not isinstance(hello, dict) or len(message) > 1:
             raise ValueError("its hello is not a single JSON object")
-        _check_fields(hello, {**_HELLO, **_LEFT})
-        if missing := [name for name in _HELLO if name not in hello]:
-            raise ValueError(f"its hello lacks {missing[0]}")
-    elif "id" in message:
-        _check_fields(message, _COMMAND)
+        _check_fields(hello, AgentHello)
+        if missing := HostDescription.__required_keys__ - hello.keys():
+            raise ValueError(f"its hello lacks {min(missing)}")
     else:
-        _check_fields(message, _REPLY if "reply" in message else _OTHERS)
+        _check_fields(message, CommandMessage if "id" in message else AgentMessage)
     return cast(AgentMessage, message)
 
 
-def _check_fields(message: Mapping[str, object], checks: Mapping[str, Check]) -> None:
-    """Raises ValueError for a field that is not in `checks`, or whose value does not pass its
-    check.
+_field_types = functools.cache(get_type_hints)
+
+
+def _check_fields(message: Mapping[str, object], declaration: type) -> None:
+    """Raises ValueError for a field that the declaration of the message does not have, or whose
+    value has another type.
     """
+    types = _field_types(declaration)
     for name, value in message.items():
-        if name not in checks:
+        if name not in types:
             raise ValueError(f"it sends {name[:40]!r}, which no message of an agent has")
-        if not checks[name](value):
+        if not _has_type(value, types[name]):
             raise ValueError(f"its {name} can't be {value!r:.40}")
+
+
+def _has_type(value: object, declared: object) -> bool:
+    """Returns whether a value of JSON has a declared type, such as list[int] or str | None. JSON
+    has tuples as lists. A bool is not accepted as an int, although Python has it as a subclass.
+    """
+    parts = get_args(declared)
+    if isinstance(declared, UnionType):
+        return any(_has_type(value, part) for part in parts)
+    if get_origin(declared) is list:
+        return isinstance(value, list) and all(_has_type(item, parts[0]) for item in value)
+    if get_origin(declared) is tuple:
+        return (
+            isinstance(value, list)
+            and len(value) == len(parts)
+            and all(map(_has_type, value, parts))
+        )
+    return type(value) in ((int, float) if declared is float else (declared,))
