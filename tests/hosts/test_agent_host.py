@@ -19,7 +19,8 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.hosts import CommandError, NamespaceHost
 from ccmix.hosts.address import HostAddress, parse_host
-from ccmix.hosts.agent_host import AgentHost, AgentProcess
+from ccmix.hosts.agent_host import AgentHost
+from ccmix.hosts.agent_process import AgentProcess
 from ccmix.hosts.caps import CAPTURE
 from ccmix.hosts.errors import ConnectError, HostLost
 from ccmix.hosts.pool import Hosts, connect

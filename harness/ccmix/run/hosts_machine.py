@@ -24,7 +24,7 @@ from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.address import parse_host
-from ccmix.hosts.agent_host import AgentProcess
+from ccmix.hosts.agent_process import AgentProcess
 from ccmix.hosts.caps import KEPT_OUTPUT
 from ccmix.hosts.host import RealHost
 from ccmix.hosts.pool import Hosts
