@@ -42,7 +42,7 @@ from pathlib import Path
 import polars as pl
 
 from ccmix.archive import Campaign, parquet
-from ccmix.config.topologies import CONTROL_MESSAGES, CONTROL_TRIES, MOST_FAILURES
+from ccmix.config.contradictions import CONTROL_MESSAGES, CONTROL_TRIES, MOST_FAILURES
 from ccmix.model import HttpSource, Run, Topology, UdpSource, WorkloadSource, run_files
 from ccmix.twin.bottleneck import FIFO, MANAGED, PER_FLOW
 from ccmix.twin.estimate import POLICER, WINDOW, Estimate

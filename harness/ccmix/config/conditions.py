@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ccmix.config import host_paths, ini
+from ccmix.config.contradictions import check_ccas, check_pacing, check_topology, check_traffic
 from ccmix.config.flows import (
     hosts_with_flows,
     named_sources,
@@ -24,14 +25,7 @@ from ccmix.config.hostlist import HostRow
 from ccmix.config.keys import COMMAND, ON_TOPOLOGY, PATH_TYPE, PSCHEDULER, TOPOLOGY_KEYS, EntryType
 from ccmix.config.problems import Contradiction, Problem, about, nearest, quoted
 from ccmix.config.sections import FileValues, Sweep, module_parameter
-from ccmix.config.topologies import (
-    check_ccas,
-    check_pacing,
-    check_topology,
-    check_traffic,
-    topology,
-    traffic_of_sources,
-)
+from ccmix.config.topologies import topology, traffic_of_sources
 from ccmix.config.values import Settings
 from ccmix.generators import iperf3
 from ccmix.model import (
