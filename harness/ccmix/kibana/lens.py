@@ -18,6 +18,7 @@ from ccmix.kibana.saved_objects import (
     Json,
     Reference,
     SavedObject,
+    filled,
 )
 
 LAYER = "data"
@@ -68,22 +69,16 @@ class Lens:
             "incompleteColumns": {},
         }
         type_, visualization = _visualization(list(columns), **self.drawing)
-        attributes = {
-            "title": self.title,
-            "description": "",
-            "visualizationType": type_,
-            "state": {
-                "visualization": visualization,
-                "query": {"query": self.only, "language": "kuery"},
-                "filters": [],
-                "datasourceStates": {
-                    "formBased": {"layers": {LAYER: layer}},
-                    "textBased": {"layers": {}},
-                },
-                "internalReferences": [],
-                "adHocDataViews": {},
+        state = filled(
+            "lens-state",
+            visualization=visualization,
+            query={"query": self.only, "language": "kuery"},
+            datasourceStates={
+                "formBased": {"layers": {LAYER: layer}},
+                "textBased": {"layers": {}},
             },
-        }
+        )
+        attributes = filled("lens", title=self.title, visualizationType=type_, state=state)
         name = f"indexpattern-datasource-layer-{LAYER}"
         reference = Reference(name, "index-pattern", self.view.id)
         return SavedObject("lens", id_, attributes, (reference,))
@@ -103,15 +98,10 @@ def _column(view: DataView, kind: str, *words: Any) -> Json:
         return _terms_column(view, *words)
     if kind == "histogram":
         field, label = words
-        histogram = {
-            "type": "histogram",
-            "ranges": [],
-            "maxBars": "auto",
-            "includeEmptyRows": False,
-        }
+        histogram = filled("histogram-column")
         return _lens_column(label, view.data_type(field), "range", "interval", field, histogram)
     if kind == "times":
-        times = {"interval": "auto", "includeEmptyRows": False, "dropPartials": False}
+        times = filled("times-column")
         return _lens_column("time", "date", "date_histogram", "interval", TIME_FIELD, times)
     if kind == "count":
         return _number_column("count", "___records___", *words)
@@ -125,14 +115,12 @@ def _terms_column(
     alphabetical order, or in descending order of the metric column named `by`.
     """
     largest = {"type": "column", "columnId": by}
-    parameters = {
-        "size": size,
-        "orderBy": largest if by else {"type": "alphabetical", "fallback": False},
-        "orderDirection": "desc" if by else "asc",
-        "otherBucket": False,
-        "missingBucket": False,
-        "parentFormat": {"id": "terms"},
-    }
+    parameters = filled(
+        "terms-column",
+        size=size,
+        orderBy=largest if by else {"type": "alphabetical", "fallback": False},
+        orderDirection="desc" if by else "asc",
+    )
     return _lens_column(label, view.data_type(field), "terms", "ordinal", field, parameters)
 
 
@@ -188,7 +176,6 @@ def _lens_column(
 
 
 _DATA: Json = {"layerId": LAYER, "layerType": "data"}
-_LEGEND: Json = {"isVisible": True, "position": "right"}
 
 
 def _visualization(columns: Sequence[str], kind: str, **options: Any) -> tuple[str, Json]:
@@ -233,30 +220,14 @@ def _bars_or_lines(
         layer["yConfig"] = [
             {"forAccessor": name, "color": colour} for name, colour in colours.items()
         ]
-    return {
-        "legend": _LEGEND,
-        "valueLabels": "hide",
-        "fittingFunction": "Linear",
-        "preferredSeriesType": series,
-        "axisTitlesVisibilitySettings": {"x": True, "yLeft": True, "yRight": True},
-        "layers": [layer],
-    }
+    return filled("bars-or-lines", preferredSeriesType=series, layers=[layer])
 
 
 def _heat_map(x: str, y: str, value: str) -> Json:
     """Draws a cell for each pair of values of the columns `x` and `y`, coloured and labelled by the
     metric column `value`.
     """
-    shown_parts = ("CellLabel", "YAxisLabel", "XAxisLabel", "YAxisTitle", "XAxisTitle")
-    return _DATA | {
-        "shape": "heatmap",
-        "xAccessor": x,
-        "yAccessor": y,
-        "valueAccessor": value,
-        "legend": _LEGEND | {"type": "heatmap_legend"},
-        "gridConfig": {"type": "heatmap_grid"} | {f"is{name}Visible": True for name in shown_parts},
-        "palette": _shades(),
-    }
+    return filled("heat-map", xAccessor=x, yAccessor=y, valueAccessor=value, palette=_shades())
 
 
 def read_lens(entry: Json) -> Lens:
@@ -272,42 +243,19 @@ def _shades() -> Json:
     step = 100 / len(SHADES)
     begins = [{"color": colour, "stop": number * step} for number, colour in enumerate(SHADES)]
     ends = [{"color": colour, "stop": (number + 1) * step} for number, colour in enumerate(SHADES)]
-    return {
-        "type": "palette",
-        "name": "custom",
-        "params": {
-            "name": "custom",
-            "steps": len(SHADES),
-            "maxSteps": len(SHADES),
-            "progression": "fixed",
-            "reverse": False,
-            "rangeType": "percent",
-            "rangeMin": 0,
-            "rangeMax": 100,
-            "continuity": "all",
-            "colorStops": begins,
-            "stops": ends,
-        },
-    }
+    steps = len(SHADES)
+    parameters = filled("palette", steps=steps, maxSteps=steps, colorStops=begins, stops=ends)
+    return {"type": "palette", "name": "custom", "params": parameters}
 
 
 def cca_colours() -> Json:
-    """Returns Lens's mapping of CCAs to colours; CCAs without a colour are grey.
-
-    Kibana 8.12 needs `assignmentMode`, which later versions ignore, and does not repeat colours
-    ("loop", since 8.13).
-    """
+    """Returns Lens's mapping of CCAs to colours; CCAs without a colour are grey."""
     ccas = [
         _assignment({"type": "matchExactly", "values": [cca]}, colour, touched=True)
         for cca, colour in COLOURS.items()
     ]
-    return {
-        "paletteId": "eui_amsterdam_color_blind",
-        "colorMode": {"type": "categorical"},
-        "assignmentMode": "manual",
-        "assignments": ccas,
-        "specialAssignments": [_assignment({"type": "other"}, NO_CCA, touched=False)],
-    }
+    others = _assignment({"type": "other"}, NO_CCA, touched=False)
+    return filled("cca-colours", assignments=ccas, specialAssignments=[others])
 
 
 def _assignment(rule: Json, colour: str, *, touched: bool) -> Json:

@@ -7,7 +7,10 @@ the other dashboards.
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from typing import Any, Literal, Protocol
+
+import yaml
 
 from ccmix.index.fields import FIELDS, KINDS, DocumentKind, fields_of
 
@@ -93,6 +96,14 @@ class SavedObject:
             "coreMigrationVersion": CORE_VERSION,
             "typeMigrationVersion": TYPE_VERSIONS[self.type],
         }
+
+
+_TEMPLATES: Json = yaml.safe_load(files("ccmix.kibana").joinpath("templates.yaml").read_bytes())
+
+
+def filled(template: str, **values: Any) -> Json:
+    """Returns a copy of a template of templates.yaml, with these values for its members."""
+    return _TEMPLATES[template] | values
 
 
 def json_text(value: Any) -> str:
@@ -182,12 +193,6 @@ INTERVALS, SOCKETS, COMPLETIONS = VIEWS["intervals"], VIEWS["sockets"], VIEWS["c
 WIDTH = 48  # columns of Kibana's grid
 LINKS_HEIGHT = 3
 PANEL_VERSION = "8.12.2"  # the version of Kibana with which this form of panels was last tried
-KEPT_BY_LINKS = {
-    "openInNewTab": False,
-    "useCurrentFilters": True,
-    "useCurrentDateRange": True,
-}
-NO_SEARCH = {"query": {"query": "", "language": "kuery"}, "filter": []}
 
 
 class PanelContent(Protocol):
@@ -305,28 +310,15 @@ class Dashboard:
                 *click_references,
             ]
         controls, control_references = self._controls()
-        attributes = {
-            "title": f"ccmix: {self.title}",
-            "description": f"{self.description}. For Kibana {OLDEST_KIBANA} and newer",
-            "hits": 0,
-            "version": 1,
-            "panelsJSON": json_text(panels),
-            "optionsJSON": json_text(
-                {
-                    "useMargins": True,
-                    "syncColors": False,
-                    "syncCursor": True,
-                    "syncTooltips": False,
-                    "hidePanelTitles": False,
-                }
-            ),
-            "controlGroupInput": controls,
-            "timeRestore": True,
-            "timeFrom": times.first,
-            "timeTo": times.last,
-            "refreshInterval": {"pause": True, "value": 60_000},
-            "kibanaSavedObjectMeta": {"searchSourceJSON": json_text(NO_SEARCH)},
-        }
+        attributes = filled(
+            "dashboard",
+            title=f"ccmix: {self.title}",
+            description=f"{self.description}. For Kibana {OLDEST_KIBANA} and newer",
+            panelsJSON=json_text(panels),
+            controlGroupInput=controls,
+            timeFrom=times.first,
+            timeTo=times.last,
+        )
         return [
             *charts,
             SavedObject("dashboard", self.id, attributes, (*references, *control_references)),
@@ -339,16 +331,10 @@ class Dashboard:
         links, references = [], []
         for order, other in enumerate(each for each in dashboards if each.name != self.name):
             name = f"link_{other.name}_dashboard"
-            links.append(
-                {
-                    "type": "dashboardLink",
-                    "id": other.name,
-                    "label": other.title,
-                    "order": order,
-                    "destinationRefName": name,
-                    "options": KEPT_BY_LINKS,
-                }
+            link = filled(
+                "link", id=other.name, label=other.title, order=order, destinationRefName=name
             )
+            links.append(link)
             references.append(Reference(name, "dashboard", other.id).prefixed(f"{self.id}-links"))
         return {
             "attributes": {"layout": "horizontal", "links": links},
@@ -379,16 +365,7 @@ class Dashboard:
                     f"controlGroup_{name}:{control.kind}DataView", "index-pattern", self.view.id
                 )
             )
-        ignore = dict.fromkeys(
-            ("ignoreFilters", "ignoreQuery", "ignoreTimerange", "ignoreValidations"), False
-        )
-        group = {
-            "chainingSystem": "HIERARCHICAL",
-            "controlStyle": "oneLine",
-            "ignoreParentSettingsJSON": json_text(ignore),
-            "panelsJSON": json_text(panels),
-        }
-        return group, references
+        return filled("control-group", panelsJSON=json_text(panels)), references
 
 
 def _panel_json(id_: str, type_: str, position: GridPosition, settings: Json) -> Json:
@@ -412,15 +389,8 @@ def _click_action(panel: Panel, id_: str) -> tuple[Json, list[Reference]]:
     """
     if panel.leads_to is None:
         return {}, []
-    event = {
-        "eventId": f"to-{panel.leads_to}",
-        "triggers": ["FILTER_TRIGGER"],
-        "action": {
-            "factoryId": "DASHBOARD_TO_DASHBOARD_DRILLDOWN",
-            "name": f"Show in {panel.leads_to}",
-            "config": KEPT_BY_LINKS,
-        },
-    }
-    name = f"drilldown:DASHBOARD_TO_DASHBOARD_DRILLDOWN:{event['eventId']}:dashboardId"
+    event = filled("click", eventId=f"to-{panel.leads_to}")
+    event["action"] = event["action"] | {"name": f"Show in {panel.leads_to}"}
+    name = f"drilldown:{event['action']['factoryId']}:{event['eventId']}:dashboardId"
     reference = Reference(name, "dashboard", f"ccmix-{panel.leads_to}").prefixed(id_)
     return {"dynamicActions": {"events": [event]}}, [reference]

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, t_quantile
 from ccmix.charts.encodings import SCHEMA, ChartSource, Part
-from ccmix.kibana.saved_objects import NO_SEARCH, TIME_FIELD, DataView, Json, SavedObject, json_text
+from ccmix.kibana.saved_objects import (
+    TIME_FIELD,
+    DataView,
+    Json,
+    SavedObject,
+    filled,
+    json_text,
+)
 
 MOST_BUCKETS = 10_000
 ANSWER = "answer"  # name of the data that Elasticsearch answers
@@ -90,14 +97,7 @@ class VegaLite:
             "aggs": [],
             "params": {"spec": json.dumps(self.spec(), indent=1)},
         }
-        attributes = {
-            "title": self.title,
-            "description": "",
-            "visState": json_text(state),
-            "uiStateJSON": "{}",
-            "version": 1,
-            "kibanaSavedObjectMeta": {"searchSourceJSON": json_text(NO_SEARCH)},
-        }
+        attributes = filled("vega", title=self.title, visState=json_text(state))
         return SavedObject("visualization", id_, attributes)
 
 
