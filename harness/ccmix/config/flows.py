@@ -13,7 +13,15 @@ from ccmix.conditions.layout import layout
 from ccmix.config.ini import read_text as read_file
 from ccmix.config.problems import ConfigError, Contradiction, nearest, quoted
 from ccmix.config.senders import read_host_names
-from ccmix.config.values import Kind, Settings, read_named, settings, whole_number
+from ccmix.config.values import (
+    Kind,
+    Settings,
+    read_bytes,
+    read_part,
+    settings,
+    split_list,
+    whole_number,
+)
 from ccmix.generators.distributions import NAMED, Points, mean_bytes, read_points
 from ccmix.model import (
     CommandSource,
@@ -32,11 +40,9 @@ from ccmix.terms import BPF_CCAS, CCAS
 from ccmix.units import (
     LEAST_RATE_BPS,
     MOST_RATE_BPS,
-    SIZE_BYTES,
     parse_percent,
     parse_rate,
     parse_time,
-    quantity,
 )
 
 _CCA_NAME = re.compile(r"[a-z0-9_]{1,15}", re.ASCII)  # the names that lab/build accepts
@@ -83,7 +89,7 @@ def check_known(ccas: Iterable[str]) -> None:
 
 def _read_loaded(text: str) -> tuple[str, ...]:
     """Reads a comma-separated list of CCAs that ccmix loads into the kernel as BPF programs."""
-    ccas = [part.strip() for part in text.split(",")]
+    ccas = split_list(text)
     for cca in ccas:
         if cca not in BPF_CCAS:
             raise ValueError(
@@ -92,7 +98,7 @@ def _read_loaded(text: str) -> tuple[str, ...]:
             )
     if len(set(ccas)) < len(ccas):
         raise ValueError("names a CCA twice")
-    return tuple(ccas)
+    return ccas
 
 
 GROUPS = Kind("groups", "rates: K, M, G, T bit/s; delays: ms, s", _read_groups)
@@ -221,15 +227,15 @@ def _read_http(words: Sequence[str]) -> HttpSource:
     given = settings(words, ("requests", "size", "parallel", "cca"))
     if missing := [name for name in ("requests", "size") if name not in given]:
         raise ValueError(f"has no {missing[0]}: write for instance http requests 5000 size 15kb")
-    requests = read_named("requests", given["requests"], whole_number(1, MOST_REQUESTS).read)
+    requests = read_part(given["requests"], whole_number(1, MOST_REQUESTS).read, "requests")
     return HttpSource(
         *UNNAMED,
         requests=requests,
-        size_bytes=read_named("size", given["size"], _read_file_size),
-        parallel=read_named(
-            "parallel",
+        size_bytes=read_part(given["size"], _read_file_size, "size"),
+        parallel=read_part(
             given.get("parallel", "1"),
             whole_number(1, min(MOST_PARALLEL, requests)).read,
+            "parallel",
         ),
         cca=_read_cca(given.get("cca", DEFAULT_CCA)),
     )
@@ -237,11 +243,7 @@ def _read_http(words: Sequence[str]) -> HttpSource:
 
 def _read_file_size(text: str) -> int:
     """Reads the size of the file that each HTTP request fetches, such as '15kb', in bytes."""
-    number, unit = quantity(text, SIZE_BYTES, "15kb, 1mb")
-    size_bytes = round(number * SIZE_BYTES[unit])
-    if not 1 <= size_bytes <= MOST_FILE_BYTES:
-        raise ValueError("is not a size from 1b to 1tib: write for instance 15kb")
-    return size_bytes
+    return round(read_bytes(text, "15kb, 1mb", "1tib", MOST_FILE_BYTES))
 
 
 def _read_workload(words: Sequence[str]) -> tuple[WorkloadSource, float | None]:
@@ -259,10 +261,10 @@ def _read_workload(words: Sequence[str]) -> tuple[WorkloadSource, float | None]:
             "needs either load (a share of the bottleneck's rate) or rate: write for instance "
             "load 30%"
         )
-    load = read_named("load", given["load"], parse_percent) if "load" in given else None
+    load = read_part(given["load"], parse_percent, "load") if "load" in given else None
     if load == 0:
         raise ValueError("has a load of 0%: write for instance load 30%")
-    offered_bps = read_named("rate", given["rate"], parse_rate) if "rate" in given else 0.0
+    offered_bps = read_part(given["rate"], parse_rate, "rate") if "rate" in given else 0.0
     return WorkloadSource(
         *UNNAMED, words[0], (), offered_bps, _read_cca(given.get("cca", DEFAULT_CCA))
     ), load

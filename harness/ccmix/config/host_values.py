@@ -11,7 +11,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from ccmix.config.problems import about, quoted
+from ccmix.config.problems import quoted
 from ccmix.config.values import (
     Kind,
     Settings,
@@ -155,10 +155,7 @@ def read_netem_place(text: str) -> NetemPlace:
     names = [name.strip() for name in devices.split(",")]
     if not colon or not 1 <= len(names) <= 2:
         raise ValueError("is not HOST:DATA_DEVICE,ACK_DEVICE: write for instance netem1:eth2,eth3")
-    try:
-        host = read_host(host)
-    except ValueError as error:
-        raise ValueError(about(host, error)) from None
+    host = read_part(host, read_host)
     data, ack = [*map(read_device, names), None][:2]
     assert data
     if data == ack:

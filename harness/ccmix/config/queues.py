@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from ccmix.config.problems import nearest, quoted
-from ccmix.config.values import Kind, read_named
+from ccmix.config.values import Kind, read_part
 from ccmix.model import Queue
 from ccmix.units import SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
 
@@ -225,7 +225,7 @@ def _read_parameters(
             value = next(words, None)
             if value is None:
                 raise ValueError(f"has no value after {name}")
-            yield read_named(name, value, reader)
+            yield read_part(value, reader, name)
 
 
 QUEUE = Kind(

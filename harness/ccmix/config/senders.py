@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccmix.conditions.layout import RECEIVER, ROUTERS
-from ccmix.config.problems import Contradiction, about, quoted
+from ccmix.config.problems import Contradiction, quoted
 from ccmix.config.queues import read_sender_queue
 from ccmix.config.values import (
     BYTES,
     Kind,
     read_delay_up_to,
-    read_named,
+    read_part,
     read_shares_of_loss,
     settings,
     units,
@@ -166,7 +166,7 @@ def _read_sender_fields(words: Sequence[str], known_words: Collection[str]) -> d
     fields = {}
     for name, value in settings(words, known_words, long=("loss",)).items():
         field, read_value = _SETTINGS[name]
-        fields[field] = read_named(name, value, read_value)
+        fields[field] = read_part(value, read_value, name)
     return fields
 
 
@@ -213,7 +213,7 @@ def read_sender(text: str) -> dict[str, Any]:
             if _SETTINGS.keys().isdisjoint(queue_words)
             else f"; write {_QUEUE_WORD} last in the line"
         )
-        fields["queue"] = read_named(_QUEUE_WORD, " ".join(queue_words), read_sender_queue, hint)
+        fields["queue"] = read_part(" ".join(queue_words), read_sender_queue, _QUEUE_WORD, hint)
     try:
         delays = delays_from_keys(fields)
     except Contradiction as contradiction:
@@ -345,11 +345,8 @@ def read_policer(text: str) -> WrittenPolicer | None:
         return None
     rate, *words = text.split() or [""]
     burst = settings(words, ("burst",)).get("burst")
-    try:
-        return WrittenPolicer(read_path_rate(rate), None if burst is None else BYTES.read(burst))
-    except ValueError as error:
-        part = rate if burst is None else f"burst {burst}"
-        raise ValueError(about(part, error)) from None
+    burst_bytes = None if burst is None else read_part(burst, BYTES.read, "burst")
+    return WrittenPolicer(read_part(rate, read_path_rate), burst_bytes)
 
 
 POLICER = Kind(

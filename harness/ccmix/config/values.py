@@ -30,6 +30,7 @@ PERIOD_S = {"h": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
 MOST_STORED_BYTES = 1e18
 MOST_SWEPT = 8  # values of a list that a message shows
 MOST_QUESTIONS_HZ = 1000  # of ccmix-rtt
+_ON, _OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _DOUBLED_JSON = re.compile(r'(?<!\S)\{\{(?=\S*")\S*\}\}(?!\S)')
 _CORES = re.compile(
@@ -60,22 +61,37 @@ class Kind:
     shown: bool = True
 
 
-def read_named(name: str, text: str, read: Callable[[str], Any], hint: str = "") -> Any:
-    """Reads a value that follows a name, such as the '5ms' of 'delay 5ms'. The message of a
-    ValueError begins with name and value, and ends with `hint`.
+def read_part(text: str, read: Callable[[str], Any], name: str = "", hint: str = "") -> Any:
+    """Reads one part of a longer value. The message of a ValueError begins with this part, after
+    its `name`, such as the delay of 'delay 5ms', and ends with `hint`.
     """
     try:
         return read(text)
     except ValueError as error:
-        raise ValueError(about(f"{name} {text}", error) + hint) from None
+        raise ValueError(about(f"{name} {text}".strip(), error) + hint) from None
 
 
-def read_part(text: str, read: Callable[[str], Any]) -> Any:
-    """Reads one part of a longer value. The message of a ValueError begins with this part."""
-    try:
-        return read(text)
-    except ValueError as error:
-        raise ValueError(about(text, error)) from None
+def split_list(text: str) -> tuple[str, ...]:
+    """Splits a list at its commas. Empty items are left out."""
+    return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+def read_bytes(
+    text: str,
+    examples: str,
+    most: str,
+    most_bytes: float,
+    unit_bytes: Mapping[str, float] = SIZE_BYTES,
+) -> float:
+    """Reads a size from 1 byte to `most_bytes`, in bytes. Raises ValueError, whose message has the
+    maximum as text (`most`) and `examples`.
+    """
+    number, unit = quantity(text, unit_bytes, examples)
+    size_bytes = number * unit_bytes[unit]
+    if not 1 <= size_bytes <= most_bytes:
+        example = examples.partition(",")[0]
+        raise ValueError(f"is not a size from 1b to {most}: write for instance {example}")
+    return size_bytes
 
 
 def units(names: "dict[str, float] | dict[str, float | int]") -> str:
@@ -111,31 +127,23 @@ def choice(*choices: str) -> Kind:
 
 def _read_switch(text: str) -> bool:
     """Reads on or off, also in the words of the original ESnet harness."""
-    values = {
-        "true": True,
-        "yes": True,
-        "on": True,
-        "1": True,
-        "false": False,
-        "no": False,
-        "off": False,
-        "0": False,
-    }
-    if text.lower() not in values:
+    if text.lower() in _ON:
+        return True
+    if text.lower() not in _OFF:
         raise ValueError("is neither on nor off: write on or off")
-    return values[text.lower()]
+    return False
 
 
 def _read_text_or_off(text: str) -> str | None:
     """Reads a text; None if it is a word that switches off ('off', 'no', 'false' or '0')."""
-    return None if text.lower() in ("false", "no", "off", "0") else read_text(text)
+    return None if text.lower() in _OFF else read_text(text)
 
 
 def _read_limits(text: str) -> tuple[str, ...]:
     """Reads a list of limits, which are kinds of findings, such as 'cpu': reasons why a run is not
     valid.
     """
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = split_list(text)
     for name in names:
         if name not in LIMITS:
             raise ValueError(f"{quoted(name)} is not a known limit" + nearest(name, LIMITS))
@@ -144,7 +152,7 @@ def _read_limits(text: str) -> tuple[str, ...]:
 
 def _read_names(text: str) -> tuple[str, ...]:
     """Reads a list of different names of keys."""
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = split_list(text)
     if len(set(names)) < len(names):
         raise ValueError("names a key twice")
     return names
@@ -162,11 +170,7 @@ def _read_buffer(text: str) -> Buffer:
 
 def _read_size(text: str) -> int:
     """Reads a size such as '64kib', in bytes, less than 4 GiB."""
-    number, unit = quantity(text, SIZE_BYTES, "64kib, 1514b")
-    size_bytes = round(number * SIZE_BYTES[unit])
-    if not 1 <= size_bytes < 2**32:
-        raise ValueError("is not a size from 1b to 4gb: write for instance 64kib")
-    return size_bytes
+    return round(read_bytes(text, "64kib, 1514b", "4gb", 2**32 - 1))
 
 
 def _read_positive_time(text: str) -> float:
@@ -236,7 +240,7 @@ def _sweep_line(key: str, text: str) -> str:
     """Returns the INI line that sweeps a key over the values in `text`, 'sweep.pacing = 1gbit,
     2gbit', for a user who wrote a list where a single value is needed. A long list is shortened.
     """
-    values = [value.strip() for value in text.split(",") if value.strip()]
+    values = split_list(text)
     return (
         f"sweep.{key} = "
         f"{', '.join(values[:MOST_SWEPT])}{', ...' if len(values) > MOST_SWEPT else ''}"
@@ -295,11 +299,7 @@ def _read_cores(text: str) -> str:
 
 def _read_storage_size(text: str) -> float:
     """Reads a size on disk such as '1gb', in bytes."""
-    number, unit = quantity(text, STORAGE_BYTES, "1gb, 500mb")
-    size_bytes = number * STORAGE_BYTES[unit]
-    if not 1 <= size_bytes <= MOST_STORED_BYTES:
-        raise ValueError("is not a size from 1b to 1000pb: write for instance 1gb")
-    return size_bytes
+    return read_bytes(text, "1gb, 500mb", "1000pb", MOST_STORED_BYTES, STORAGE_BYTES)
 
 
 def _read_budget(text: str) -> tuple[float, float]:
