@@ -378,7 +378,7 @@ class PathSteps:
         share: maximum share of the time of all steps that this step takes
         """
         result = self._udp(name, offered_bps, 1, self._above_s(offered_bps, share))
-        return result and result.received_bps * self._on_wire
+        return None if result is None else result.received_bps * self._on_wire
 
     def _below(self, rate_bps: float) -> None:
         """Runs a step that sends UDP at a quarter of the path's rate (`rate_bps`) for all of the
