@@ -9,11 +9,12 @@ of the range, rounded up to 1, 2 or 5 times a power of ten.
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ccmix.kibana.saved_objects import Json
-from ccmix.kibana.vega import answer_of, rows_of
+from ccmix.kibana.vega import ANSWER
+from ccmix.kibana.vega import BUCKETS as PATH_TO_ROWS
 
 Search = Callable[[str, Json], Json]  # of an index pattern and a body
 Row = Json  # column to value
@@ -28,6 +29,25 @@ _METRICS = {
     "max": "max",
     "unique_count": "cardinality",
 }
+
+
+def answer_of(rows: Sequence[Json]) -> Json:
+    """Returns rows as Vega-Lite data, in the form in which Kibana passes an answer of Elasticsearch
+    to Vega.
+    """
+    answer: Json = {"buckets": list(rows)}
+    for name in reversed(PATH_TO_ROWS.split(".")[:-1]):
+        answer = {name: answer}
+    return {"values": answer, "name": ANSWER}
+
+
+def rows_of(answer: Json) -> list[Json]:
+    """Returns the rows of Elasticsearch's answer; an empty list if there is no index yet."""
+    *parts, last = PATH_TO_ROWS.split(".")
+    for name in parts:
+        answer = answer.get(name, {})
+    rows: list[Json] = answer.get(last, [])
+    return rows
 
 
 def kql(text: str) -> Json:

@@ -103,7 +103,8 @@ _TEMPLATES: Json = yaml.safe_load(files("ccmix.kibana").joinpath("templates.yaml
 
 def filled(template: str, **values: Any) -> Json:
     """Returns a copy of a template of templates.yaml, with these values for its members."""
-    return _TEMPLATES[template] | values
+    constants: Json = _TEMPLATES[template]
+    return constants | values
 
 
 def json_text(value: Any) -> str:
@@ -186,8 +187,7 @@ class DataView:
 
 
 VIEWS = {name: DataView(kind) for name, kind in KINDS.items()}
-CONDITIONS, GROUPS, RUNS = VIEWS["conditions"], VIEWS["groups"], VIEWS["runs"]
-INTERVALS, SOCKETS, COMPLETIONS = VIEWS["intervals"], VIEWS["sockets"], VIEWS["completions"]
+GROUPS, INTERVALS = VIEWS["groups"], VIEWS["intervals"]
 
 
 WIDTH = 48  # columns of Kibana's grid

@@ -20,7 +20,7 @@ from ccmix.kibana.saved_objects import (
 
 MOST_BUCKETS = 10_000
 ANSWER = "answer"  # name of the data that Elasticsearch answers
-_BUCKETS = "aggregations.all.rows.buckets"
+BUCKETS = "aggregations.all.rows.buckets"  # in this data
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class VegaLite:
         """
         names = ("key", "doc_count", *self.metrics)
         return [
-            {"calculate": f"isValid(datum.aggregations) ? datum.{_BUCKETS} : []", "as": "bucket"},
+            {"calculate": f"isValid(datum.aggregations) ? datum.{BUCKETS} : []", "as": "bucket"},
             {"flatten": ["bucket"]},
             *calculate(**{name: f"datum.bucket.{name}" for name in names}),
         ]
@@ -101,25 +101,6 @@ class VegaLite:
         return SavedObject("visualization", id_, attributes)
 
 
-def answer_of(rows: Sequence[Json]) -> Json:
-    """Returns rows as Vega-Lite data, in the form in which Kibana passes an answer of Elasticsearch
-    to Vega. Tests use it in place of Elasticsearch.
-    """
-    answer: Json = {"buckets": list(rows)}
-    for name in reversed(_BUCKETS.split(".")[:-1]):
-        answer = {name: answer}
-    return {"values": answer, "name": ANSWER}
-
-
-def rows_of(answer: Json) -> list[Json]:
-    """Returns the rows of Elasticsearch's answer; an empty list if there is no index yet."""
-    *parts, last = _BUCKETS.split(".")
-    for name in parts:
-        answer = answer.get(name, {})
-    rows: list[Json] = answer.get(last, [])
-    return rows
-
-
 def _no_data(needs: str) -> Part:
     """Returns a chart title that Vega computes. It is empty if the chart has rows.
 
@@ -127,7 +108,7 @@ def _no_data(needs: str) -> Part:
     is '') nothing passes the dashboard's filters.
     """
     aggregations = f"data('{ANSWER}')[0].aggregations"
-    has_rows = f"isValid({aggregations}) && length(data('{ANSWER}')[0].{_BUCKETS}) > 0"
+    has_rows = f"isValid({aggregations}) && length(data('{ANSWER}')[0].{BUCKETS}) > 0"
     text = (
         f"no data: needs {needs}"
         if needs

@@ -16,9 +16,10 @@ from ccmix.charts.distributions import steps
 from ccmix.charts.encodings import ChartSource, inline, name, time
 from ccmix.charts.over_time import STATES, phase, states
 from ccmix.kibana import charts
-from ccmix.kibana.vega import answer_of, means_with_bands
+from ccmix.kibana.vega import means_with_bands
 from ccmix.kibana.vega_charts import CHARTS
 from support.kibana_preview import render
+from support.kibana_requests import answer_of
 
 
 def rows_after(

@@ -10,8 +10,9 @@ import pytest
 import vl_convert
 
 from ccmix.kibana.dashboards import dashboards
-from ccmix.kibana.vega import ANSWER, VegaLite, answer_of
+from ccmix.kibana.vega import ANSWER, VegaLite
 from support.kibana_preview import render
+from support.kibana_requests import answer_of
 
 VEGA = {
     f"{dashboard.name}-{panel.name}": panel.chart
