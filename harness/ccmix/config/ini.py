@@ -1,16 +1,19 @@
 """Splits an INI file into sections and keys with their line numbers, and interprets no values."""
 
-import configparser
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ccmix.config.problems import ConfigError, Problem, quoted
 
 DEFAULT = "DEFAULT"
 MOST_BYTES = 1_000_000  # of a file that people write
+_HEADER = re.compile(r"\[(?P<name>.+)\]")
+# A line of one word is a key with an empty value
+_SETTING = re.compile(r"(?P<key>[^\s=:]+$|[^=:]+(?=[=:]))[=:]?\s*(?P<value>.*)$")
 
 
 @dataclass(frozen=True)
@@ -44,56 +47,65 @@ def read(path: Path, text: str) -> IniFile:
     """Returns the sections of an INI file, whose content is `text`; its path is for messages.
     Mistakes in single lines are noted in the result.
 
-    Raises ConfigError if the text does not begin with a section.
+    The rules are those of Python's configparser, which keeps no line numbers: a line that is
+    indented more than the line of a key continues its value, until an empty line. Raises
+    ConfigError if the text does not begin with a section.
     """
-    parser = _Parser(path)
-    problems = parser.problems
-    try:
-        parser.read_file(parser.counted(text), source=str(path))
-    except configparser.MissingSectionHeaderError as error:
-        raise ConfigError(
-            [
-                Problem(
-                    path,
-                    f"{error.line.strip()!r} comes before the first section: begin with a line "
-                    "such as [my-entry]",
-                    parser.number(error.lineno),
-                )
-            ]
-        ) from error
-    except configparser.ParsingError as error:  # raised after everything readable was read
-        lines_of_file = io.StringIO(text).readlines()
-        for line, _ in error.errors:
-            number = parser.number(line)
-            problems.append(
-                Problem(
-                    path,
-                    f"{quoted(lines_of_file[number - 1].strip())} is neither [a section], "
-                    "'key = value' nor a # comment",
-                    number,
-                )
-            )
+    sections: dict[str, Section] = {}
+    problems: list[Problem] = []
+    found: list[tuple[Section, str | None, int]] = []  # headers (None) and keys, with their lines
+    section: Section | None = None
+    key, indent = "", 0  # of the value that the next line may continue
+    for number, line in enumerate(io.StringIO(text), start=1):
+        content, line_indent = line.strip(), len(line) - len(line.lstrip())
+        if content.startswith(("#", ";")):
+            continue
+        if not content:
+            indent = sys.maxsize
+        elif section and key and line_indent > indent:
+            section.own[key] += f"\n{content}"
+        elif header := _HEADER.match(content):
+            name, key, indent = header["name"], "", line_indent
+            section = sections.setdefault(name, Section(name, number, {}, {}, {}))
+            found.append((section, None, number))
+        elif section is None:
+            message = f"{content!r} comes before the first section: begin with a line such as"
+            raise ConfigError([Problem(path, f"{message} [my-entry]", number)])
+        elif setting := _SETTING.match(content):
+            key, indent = setting["key"].rstrip().lower(), line_indent
+            section.own[key] = setting["value"].strip()
+            found.append((section, key, number))
+        else:
+            indent = line_indent
+            message = "is neither [a section], 'key = value' nor a # comment"
+            problems.append(Problem(path, f"{quoted(content)} {message}", number))
+    problems += _duplicates(path, found)
+    for section in sections.values():
+        section.own.update({key: _without_comment(value) for key, value in section.own.items()})
+    default = sections.pop(DEFAULT, Section(DEFAULT, 0, {}, {}, {}))
+    entries = tuple(_with_inherited(section, default.own) for section in sections.values())
+    return IniFile(path, entries, default, tuple(problems))
 
-    lines = parser.lines
-    key_lines_by_section: dict[str, dict[str, int]] = {}
-    for (name, key), line in lines.items():
-        if key is not None:
-            key_lines_by_section.setdefault(name, {})[key] = line
-    default = Section(
-        DEFAULT,
-        lines.get((DEFAULT, None), 0),
-        own={key: _without_comment(value) for key, value in parser.defaults().items()},
-        inherited={},
-        key_lines=key_lines_by_section.get(DEFAULT, {}),
-    )
-    sections = []
-    for name in parser.sections():
-        key_lines = key_lines_by_section.get(name, {})
-        values = {key: _without_comment(value) for key, value in parser.items(name)}
-        own = {key: value for key, value in values.items() if key in key_lines}
-        inherited = {key: value for key, value in values.items() if key not in key_lines}
-        sections.append(Section(name, lines[name, None], own, inherited, key_lines))
-    return IniFile(path, tuple(sections), default, tuple(problems))
+
+def _duplicates(path: Path, found: Iterable[tuple[Section, str | None, int]]) -> Iterator[Problem]:
+    """Notes the lines of all keys in their sections, and yields a problem for each key or header
+    that repeats another one.
+    """
+    for section, key, number in found:
+        first = section.key_lines.setdefault(key, number) if key else section.line
+        if first != number:
+            kind = "key" if key else "section"
+            message = f"duplicate {kind}, first in line {first}: remove one"
+            yield Problem(path, message, number, section.name, key)
+
+
+def _with_inherited(section: Section, default: dict[str, str]) -> Section:
+    """Returns a section with the texts of [DEFAULT] that it inherits. Keys that both have are in
+    the order of [DEFAULT].
+    """
+    own = {key: section.own[key] for key in default | section.own if key in section.own}
+    inherited = {key: text for key, text in default.items() if key not in own}
+    return replace(section, own=own, inherited=inherited)
 
 
 def section_name(text: str) -> str:
@@ -135,78 +147,3 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
         ) from error
     except ValueError as error:  # a name with a zero byte
         raise ConfigError([Problem(path, f"can't be read: {error}")]) from error
-
-
-class _Parser(configparser.ConfigParser):
-    """Reads INI text as configparser does, but also notes the line of each section and key, and
-    reports all duplicates instead of only the first.
-
-    It overrides two hooks that configparser calls: match() for each possible header, and
-    optionxform() for each key. So both agree on what is a header or a key.
-    """
-
-    # Like configparser's, but its time only grows in proportion to the line's length. A line of one
-    # word is a key with an empty value.
-    OPTCRE = re.compile(r"(?P<option>[^\s=:]+$|[^=:]*(?=[=:]))(?P<vi>[=:]?)\s*(?P<value>.*)$")
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(interpolation=None, strict=False, empty_lines_in_values=False)
-        # configparser only calls its match()
-        self.SECTCRE = self  # type: ignore[assignment]
-        # The line of each header, by (section, None), and of each key, by (section, key)
-        self.lines: dict[tuple[str, str | None], int] = {}
-        self.problems: list[Problem] = []
-        self._path = path
-        self._numbers: list[int] = []  # in the file, of the lines that counted() has yielded
-        self._section = DEFAULT  # that of the current line
-
-    def counted(self, text: str) -> Iterator[str]:
-        """Yields the lines that are not comments, and remembers their numbers in the file. Comments
-        are left out because a comment between two lines of a value would end the value.
-        """
-        for number, line in enumerate(io.StringIO(text), start=1):
-            if not line.lstrip().startswith(("#", ";")):
-                self._numbers.append(number)
-                yield line
-
-    def number(self, counted: int) -> int:
-        """Translates a line number of configparser into a line number of the file. The two differ
-        because configparser reads the lines that counted() yields, which has left out the comments.
-
-        counted: the line's number among the yielded lines; the first one has number 1
-        """
-        return self._numbers[counted - 1]
-
-    def match(self, line: str) -> re.Match[str] | None:
-        """Replaces the regular expression for headers (configparser's SECTCRE), to note each
-        header's line.
-        """
-        header = configparser.ConfigParser.SECTCRE.match(line)
-        if header:
-            self._section = header["header"]
-            self._note(None)
-        return header
-
-    def optionxform(self, optionstr: str) -> str:
-        """Returns a key in lower case, as configparser does, and notes its line."""
-        key = optionstr.lower()
-        if key:  # a line that starts with = is a ParsingError
-            self._note(key)
-        return key
-
-    def _note(self, key: str | None) -> None:
-        """Notes that the current line has this key, or the header of a section if `key` is None.
-        Adds a problem if the key or the section is a duplicate.
-        """
-        number = self._numbers[-1]
-        first = self.lines.setdefault((self._section, key), number)
-        if first != number:
-            self.problems.append(
-                Problem(
-                    self._path,
-                    f"duplicate {'key' if key else 'section'}, first in line {first}: remove one",
-                    number,
-                    self._section,
-                    key,
-                )
-            )
