@@ -9,10 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ccmix.importing import ss_logs
 from ccmix.importing.ss_logs import read_samples
+from ccmix.importing.values import ForeignRun
 from ccmix.probes import sockets
 from ccmix.terms import CCAS
-from support.imports import RATE_MBPS, SECONDS, STREAMS, Here, Import, rows
+from support.imports import DATA, RATE_MBPS, SECONDS, STREAMS, Here, Import, rows
 
 
 @pytest.mark.parametrize("form", ["two", "one"])
@@ -321,3 +323,200 @@ def test_a_log_without_times_beside_another(imported: Import, tmp_path: Path) ->
     outcome = imported(folder)
     assert len(outcome.summaries) == 1
     assert "left out: logs/ss.log: no line before its sockets has a time" in outcome.stderr
+
+
+INFO = (
+    "cubic wscale:7,7 rto:223 rtt:22.5/1.2 mss:1448 cwnd:20 bytes_sent:{sent} bytes_acked:{acked} "
+    "segs_out:{second} data_segs_out:{second} pacing_rate 12357328bps retrans:0/{second} minrtt:20"
+)
+
+
+def log_of(
+    socket: str = "ESTAB 0 90316 192.0.2.1:38423 192.0.2.2:5201",
+    info: str = f"\t {INFO}",
+    before_output: str = "# {time}",
+    before_line: str = "",
+    header: str = "State Recv-Q Send-Q Local Address:Port Peer Address:Port Process",
+    others: str = "",
+    begin_s: int = 1700000000,
+) -> str:
+    """A log of 11 samples of a socket that sends 1 Mbyte/s."""
+    lines = []
+    for second in range(11):
+        day_s = (begin_s + second) % 86400
+        fields = {
+            "time": f"{begin_s + second}.000000000",
+            "epoch": begin_s + second,
+            "clock": f"{day_s // 3600:02}:{day_s // 60 % 60:02}:{day_s % 60:02}",
+            "second": second,
+            "sent": second * 10**6 + 100_000,
+            "acked": second * 10**6 + 1,
+        }
+        output = "\n".join(filter(None, (before_output, header, others, socket, info)))
+        lines += [f"{before_line}{line}".format(**fields) for line in output.split("\n")]
+    return "\n".join(lines) + "\n"
+
+
+OTHERS = """\
+LISTEN 0 4096 0.0.0.0:5201 0.0.0.0:*
+\t cubic cwnd:10
+TIME-WAIT 0 0 192.0.2.1:40000 192.0.2.2:5201
+SYN-SENT 0 1 192.0.2.1:40001 198.51.100.1:443
+\t cubic rto:1000 backoff:3 mss:524 cwnd:1 ssthresh:7 segs_out:4 unacked:1 retrans:1/3 lost:1
+CLOSE-WAIT 1 0 192.0.2.1:40002 198.51.100.1:443
+\t cubic wscale:7,7 rto:204 rtt:10/1 mss:1448 cwnd:10 bytes_sent:99999999 bytes_acked:99999999
+FIN-WAIT-1 0 5 [2001:db8::1]:40003 [2001:db8::2]:443
+\t bbr wscale:7,7 rto:204 rtt:10/1 mss:1448 cwnd:10 bytes_sent:500 bytes_acked:400"""
+UDP = "udp UNCONN 0 0 127.0.0.1:323 0.0.0.0:*\nu_str ESTAB 0 0 * 1234 * 1235"
+TABLE = "192.0.2.1:38423 192.0.2.2:5201"
+FORMS: dict[str, dict[str, Any]] = {
+    "two lines": {},
+    "CR LF": {"info": f"\t {INFO}\r", "before_output": "# {time}\r"},
+    "one line": {"socket": f"ESTAB 0 90316 {TABLE} {INFO}", "info": "", "header": ""},
+    "no state": {"socket": f"0 90316 {TABLE}"},
+    "Netid": {"socket": f"tcp   ESTAB 0 90316 {TABLE}", "others": UDP},
+    "Netid, one line": {"socket": f"tcp ESTAB 0 90316 {TABLE} {INFO}", "info": ""},
+    "processes": {"socket": f'ESTAB 0 9 {TABLE} users:(("iperf3",pid=58030,fd=4))'},
+    "timers and more": {
+        "socket": f"ESTAB 0 9 {TABLE} timer:(on,200ms,0) uid:1000 ino:7 sk:1001 cgroup:/a <->",
+        "info": f"\t skmem:(r0,rb131072,t0,tb87040,f0,w0,o0,bl0,d0) ts sack {INFO}",
+    },
+    "services": {"socket": "ESTAB 0 9 192.0.2.1:38423 192.0.2.2:https"},
+    "unknown services": {"socket": "ESTAB 0 9 192.0.2.1:some-name 192.0.2.2:a.service"},
+    "names": {"socket": "ESTAB 0 9 h1.example.org:38423 h2.example.org:ssh"},
+    "IPv6": {"socket": "ESTAB 0 9 [2001:db8::1]:38423 [2001:db8::2]:5201"},
+    "old IPv6": {"socket": "ESTAB 0 9 2001:db8::1:38423 2001:db8::2:5201"},
+    "IPv4 in IPv6": {"socket": "ESTAB 0 9 [::ffff:192.0.2.1]:38423 [::ffff:192.0.2.2]:5201"},
+    "device": {"socket": "ESTAB 0 9 192.0.2.1%eth0:38423 192.0.2.2:5201"},
+    "scope": {"socket": "ESTAB 0 9 [fe80::1]%eth0:38423 [fe80::2]%eth0:5201"},
+    "scope within": {"socket": "ESTAB 0 9 [fe80::1%eth0]:38423 [fe80::2%eth0]:5201"},
+    "all states": {"others": OTHERS},
+    "MPTCP": {
+        "info": f"\t {INFO} tcp-ulp-mptcp flags:MBec token:0000(id:0)/e45e(id:0) seq:1 sfseq:1",
+        "others": f"mptcp ESTAB 0 0 {TABLE}\n\t subflows_max:2 token:e45e write_seq:1 snd_una:1",
+        "socket": f"tcp ESTAB 0 0 {TABLE}",
+    },
+    "clock": {"before_output": "{clock}"},
+    "marked clock": {"before_output": "=== {clock}.000 ==="},
+    "clock over midnight": {"before_output": "{clock}", "begin_s": 1700006395},
+    "ts with seconds": {"before_output": "", "before_line": "{time} "},
+    "ts with whole seconds": {"before_output": "", "before_line": "{epoch} "},
+    "ts": {"before_output": "", "before_line": "Nov 14 {clock} "},
+    "ts with the date": {"before_output": "", "before_line": "2023-11-14T{clock}Z "},
+    "ts in brackets": {"before_output": "", "before_line": "[2023-11-14 {clock}] "},
+    "ts with a clock": {"before_output": "", "before_line": "{clock}.000 "},
+    "ts as date": {"before_output": "", "before_line": "Tue Nov 14 {clock} UTC 2023 "},
+    "ts, no state": {
+        "before_output": "",
+        "before_line": "{clock} ",
+        "header": "",
+        "socket": f"0 90316 {TABLE}",
+    },
+    "ts, Netid, a loop over lines": {
+        "before_output": "",
+        "before_line": "{time} ",
+        "socket": f"tcp ESTAB 0 0 {TABLE}",
+        "info": INFO,
+        "others": UDP,
+    },
+}
+
+
+def run_of(log: str, tmp_path: Path) -> ForeignRun:
+    """The only run of a log."""
+    assert ss_logs.is_log(log)
+    (run,) = ss_logs.tests_in(read_samples(written(tmp_path, log), "ss"), "ss")
+    assert isinstance(run, ForeignRun)
+    return run
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_ss(form: str, tmp_path: Path) -> None:
+    run = run_of(log_of(**FORMS[form]), tmp_path)
+    assert not isinstance(run.results, tuple)
+    (flow,) = run.results.flows.rows(named=True)
+    assert (flow["goodput_bps"], flow["cca_used"], flow["retransmits"]) == (8e6, "cubic", 10)
+    assert (run.duration_s, run.interval_s) == (10, 1)
+    begin_s = None if "clock" in form or form in ("ts", "ts, no state") else 1700000000
+    assert run.began_s == begin_s
+    ends = {"h1.example.org": "h2.example.org", "2001:db8::1": "2001:db8::2", "fe80::1": "fe80::2"}
+    assert run.dst == run.dst_address == ends.get(str(run.src), "192.0.2.2")
+    assert run.src in (*ends, "192.0.2.1")
+
+
+def test_ports_of_services(tmp_path: Path) -> None:
+    samples = read_samples(written(tmp_path, log_of(**FORMS["services"])), "ss")
+    assert isinstance(samples, pl.DataFrame)
+    assert samples["remote_port"].unique().to_list() == [443]
+    samples = read_samples(written(tmp_path, log_of(**FORMS["unknown services"])), "ss")
+    assert isinstance(samples, pl.DataFrame)
+    assert samples.filter(pl.col("remote_port") <= 65535).is_empty()
+    assert samples["local_port"].n_unique() == 1
+    assert samples["local_port"][0] != samples["remote_port"][0]
+
+
+def test_a_socket_that_sends_on_after_its_other_end_closed(tmp_path: Path) -> None:
+    """Its counters count as long as they grow."""
+    half = log_of(socket=f"CLOSE-WAIT 0 90316 {TABLE}")
+    idle = "".join(
+        f"# {1700000010 + second}.5\n{half.rpartition('# ')[2].partition(chr(10))[2]}"
+        for second in range(60)
+    )
+    run = run_of(half + idle, tmp_path)
+    assert (run.duration_s, run.goodput_bps) == (9, 8e6)
+
+
+def test_ts_at_each_line_of_several_sockets(tmp_path: Path) -> None:
+    """The times of sockets in an output differ by less than a millisecond."""
+    lines = [
+        line
+        for second in range(11)
+        for port in range(3)
+        for line in (
+            f"{1700000000 + second}.000{port}1 ESTAB 0 9 192.0.2.1:{4000 + port} 192.0.2.2:5201",
+            f"{1700000000 + second}.000{port}2 \t "
+            + INFO.format(sent=second * 10**6, acked=second * 10**6, second=second),
+        )
+    ]
+    run = run_of("\n".join(lines) + "\n", tmp_path)
+    assert (run.streams, run.interval_s) == (3, 1)
+    assert run.goodput_bps == pytest.approx(24e6, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "bbr:(bw:9Mbps,mrtt:20,pacing_gain:1.25,cwnd_gain:2)",
+        "bbr:(version:3,bw:9Mbps,bw_hi:10Mbps,bw_lo:18446744073709.6Mbps,mrtt:20,mode:2,phase:1,"
+        "pacing_gain:1.25,cwnd_gain:2,inflight_lo:4294967295,inflight_hi:90,extra_acked:3)",
+        "bbr:(bw_hi:10Mbps,bw_lo:8Mbps,bw:9Mbps,min_rtt:19,mrtt:20,cwnd_gain:2,pacing_gain:1.25)",
+    ],
+)
+def test_state_of_bbr(state: str, tmp_path: Path) -> None:
+    info = INFO.replace("cubic", "bbr").replace("pacing_rate", f"{state} pacing_rate")
+    samples = read_samples(written(tmp_path, log_of(info=f"\t {info}")), "ss")
+    assert isinstance(samples, pl.DataFrame)
+    names = ("cca", "bbr_bandwidth_bps", "bbr_min_rtt_s", "bbr_pacing_gain", "bbr_cwnd_gain")
+    assert samples.select(names).unique().rows() == [("bbr", 9e6, 0.02, 1.25, 2)]
+
+
+def test_parts_of_a_large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sample is whole, wherever a part of the log ends."""
+    for form in ("two lines", "Netid", "all states", "ts", "ts, Netid, a loop over lines"):
+        log = written(tmp_path, log_of(**FORMS[form]))
+        whole = read_samples(log, "ss")
+        assert isinstance(whole, pl.DataFrame)
+        for size in (700, 1013):
+            with monkeypatch.context() as changed:
+                changed.setattr("ccmix.importing.ss_logs.CHUNK_BYTES", size)
+                assert whole.equals(read_samples(log, "ss")), (form, size)
+
+
+@pytest.mark.parametrize("name", ["c2-ts-each-line", "c3-netid", "c5-scope"])
+def test_reported_logs(name: str, imported: Import) -> None:
+    summary = imported(DATA / "reports" / f"{name}.log").summary
+    assert summary["metrics"]["goodput_bps"] == 8e6
+    assert summary["began_s"] == 1700000000
+    path = summary["run"]["path"]
+    ends = ("192.0.2.1", "192.0.2.2") if name == "c5-scope" else ("2001:db8::1", "2001:db8::2")
+    assert (path["src"], path["dst"]["name"], path["dst"]["address"]) == (*ends, ends[1])

@@ -1,7 +1,7 @@
 """Makes runs from logs of ss(8): a test is the flows to one host that overlap in time.
 
 A log repeats the output of ss, each time after a line with the time (times.TIME_LINE has the forms
-of these lines):
+of these lines), or has the time before each line, as ts(1) writes it:
 
     # 1628535057.690097
     State  Recv-Q  Send-Q  Local Address:Port  Peer Address:Port
@@ -14,6 +14,8 @@ module reads whole columns at once.
 
 import io
 import re
+import socket
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -52,12 +54,25 @@ LEAST_LINE_BYTES = 8  # the mean length of lines in a log; shorter ones are most
 # forms are read one by one
 _TIME = r"^(?:# )?([0-9]{9,10}\.[0-9]{1,9})\s*$"
 _IS_TIME = re.compile(times.TIME_LINE, re.MULTILINE)
-_TIME_LINE = re.compile(times.TIME_LINE.encode(), re.MULTILINE)
-_IS_SOCKET = re.compile(r"^(?:ESTAB +)?\d+ +\d+ +\S+:\d+ +\S+:\d+", re.MULTILINE)
-_SOCKET = (  # polars takes twice as long for the spaces, words and digits of all scripts
-    r"^(?:([A-Z][A-Z0-9-]+)[ \t]+)?([0-9]+)[ \t]+([0-9]+)[ \t]+([!-~]+):([0-9]+)[ "
-    r"\t]+([!-~]+):([0-9]+)(?:[ \t\r]|$)"
+# A line with the time, or a line of a socket that has the time before it: some number before the
+# lengths of its queues. States may have a number, too
+_TIME_LINE = re.compile(
+    times.TIME_LINE.encode()
+    + rb"|^(?!(?:tcp[ \t]+)?[A-Z]{3})[ -~]{0,60}?[0-9](?:[ -~]{0,20}?[!-~])?[ \t]+(?:tcp[ \t]+)?"
+    rb"(?:[A-Z][A-Z0-9-]{4,}[ \t]+)?[0-9]+[ \t]+[0-9]+[ \t]+[!-~]+:",
+    re.MULTILINE,
 )
+# A port may be the name of a service. polars takes twice as long for the spaces, words and digits
+# of all scripts
+_PORT = r"([0-9A-Za-z][0-9A-Za-z_.+-]*)"
+_SOCKET = (
+    r"^(?:([!-~](?:[ -~]*?[!-~])?)[ \t]+)??(?:tcp[ \t]+)?(?:([A-Z][A-Z0-9-]{4,})[ \t]+)?"
+    r"([0-9]+)[ \t]+([0-9]+)"
+    rf"[ \t]+([!-~]+):{_PORT}[ \t]+([!-~]+):{_PORT}(?:[ \t\r]|$)"
+)
+_IS_SOCKET = re.compile(_SOCKET, re.MULTILINE)
+MOST_PORT = 65535
+DAY_S = 86400.0
 _NUMBER = r"([0-9.]+)"
 _COUNT = r"([0-9]+)"
 _RATE = r"([0-9.]+[KMGT]?)bps"
@@ -90,7 +105,7 @@ _TIMES_MS = {
 _RATES = {
     "pacing_rate_bps": " pacing_rate ",
     "delivery_rate_bps": " delivery_rate ",
-    "bbr_bandwidth_bps": r"\(bw:",
+    "bbr_bandwidth_bps": r"[(,]bw:",
 }
 _GAINS = {"bbr_pacing_gain": "[(,]pacing_gain:", "bbr_cwnd_gain": "[(,]cwnd_gain:"}
 # ss leaves out a counter that is 0. If the companion of a counter (its value here) appears in a
@@ -114,7 +129,7 @@ def is_log(head: str) -> bool:
     missing or in an unknown form, so that a later message can say this.
     """
     sockets = bool(_IS_SOCKET.search(head))
-    return (sockets and " rto:" in head) or bool(
+    return (sockets and "rto:" in head) or bool(
         _IS_TIME.search(head) and (sockets or "Recv-Q" in head)
     )
 
@@ -142,7 +157,11 @@ def read_samples(file: Path, name: str) -> pl.DataFrame | LeftOut:
         *ZERO_ALWAYS,
         *(column for column, companion in ZERO_WITH.items() if companion in columns_with_values),
     ]
-    return table.with_columns(pl.col(zero_columns).fill_null(0))
+    clock_s = pl.col("time_s")
+    is_next_day = (clock_s.diff() < -DAY_S / 2) & (clock_s.max() < DAY_S)  # of a time of the day
+    return table.with_columns(
+        pl.col(zero_columns).fill_null(0), clock_s + is_next_day.cum_sum().fill_null(0) * DAY_S
+    )
 
 
 def _chunks(file: Path, name: str) -> Iterator[bytes]:
@@ -185,10 +204,10 @@ def _last_time_line(chunk: bytes, since: int) -> int:
 
 
 def _read_chunk(text: bytes) -> pl.DataFrame:
-    """Returns a row for each established socket at each time in a part of a log. A value that ss
-    does not show is null.
+    """Returns a row for each socket at each time in a part of a log, if it is established or still
+    carries data in another state. A value that ss does not show is null.
 
-    A socket has one line, or also a second line with its details, which begins with spaces.
+    A socket has one line, or also a second line with its details.
     """
     lines = pl.read_csv(
         io.BytesIO(text or b"\n"),
@@ -200,28 +219,28 @@ def _read_chunk(text: bytes) -> pl.DataFrame:
         truncate_ragged_lines=True,
     )
     line = pl.col("line")
-    follows = pl.col("next").str.contains(r"^[ \t]+[!-~]").fill_null(value=False)
-    seconds = line.str.extract(_TIME, 1).cast(pl.Float64, strict=False)
-    sockets = (
-        lines.with_columns(
-            next=line.shift(-1), time_s=pl.coalesce(seconds, _other_times(lines)).forward_fill()
-        )
-        .filter(pl.col("time_s").is_between(0, MOST_CLOCK_S), line.str.contains(_SOCKET))
-        .select("time_s", "line", info=pl.when(follows).then("next").otherwise("line"))
-        .filter(pl.col("info").str.contains("rto:", literal=True))
-        .filter(
-            ~pl.col("line").str.contains(r"^[A-DF-Z]")
-        )  # states that carry data: ESTAB, or no state in the line
+    lines = lines.with_columns(
+        time_s=_times(lines["line"]).forward_fill(),
+        is_socket=line.str.contains(_SOCKET),
+        has_details=line.str.contains(r"\brto:"),
     )
-    socket_fields = pl.col("line").str.extract_groups(_SOCKET).struct
-    return sockets.select(
-        "time_s",
-        recv_queue_bytes=socket_fields.field("2").cast(pl.Int64, strict=False),
-        send_queue_bytes=socket_fields.field("3").cast(pl.Int64, strict=False),
-        local_address=_address_column(socket_fields.field("4")),
-        local_port=socket_fields.field("5").cast(pl.Int64, strict=False),
-        remote_address=_address_column(socket_fields.field("6")),
-        remote_port=socket_fields.field("7").cast(pl.Int64, strict=False),
+    next_has_details = (pl.col("has_details") & ~pl.col("is_socket")).shift(-1, fill_value=False)
+    sockets = (
+        lines.with_columns(info=pl.when(next_has_details).then(line.shift(-1)).otherwise("line"))
+        .filter(pl.col("is_socket"), pl.col("has_details") | next_has_details)
+        .with_columns(line.str.extract_groups(_SOCKET).alias("fields"))
+        .unnest("fields")
+    )
+    ports = {name: _port(name) for name in pl.concat([sockets["6"], sockets["8"]]).unique()}
+    samples = sockets.select(
+        state="2",
+        time_s=pl.coalesce(_times(sockets["1"].str.strip_chars("[]()|: ")), "time_s"),
+        recv_queue_bytes=pl.col("3").cast(pl.Int64, strict=False),
+        send_queue_bytes=pl.col("4").cast(pl.Int64, strict=False),
+        local_address=_address_column(pl.col("5")),
+        local_port=pl.col("6").replace_strict(ports, default=None, return_dtype=pl.Int64),
+        remote_address=_address_column(pl.col("7")),
+        remote_port=pl.col("8").replace_strict(ports, default=None, return_dtype=pl.Int64),
         cca=_cca_column(),
         **{
             column: _number_column(before + _COUNT, pl.Int64, MOST_COUNT)
@@ -236,26 +255,45 @@ def _read_chunk(text: bytes) -> pl.DataFrame:
             column: _number_column(before + _NUMBER, pl.Float64, MOST_COUNT)
             for column, before in _GAINS.items()
         },
-    ).with_columns(
-        bbr_min_rtt_s=pl.when(
-            pl.col("bbr_min_rtt_s") < float(BBR_NO_MIN_RTT) / 1e3 * (1 - 1e-5)
-        ).then("bbr_min_rtt_s")
+    )
+    known_min_rtt = pl.col("bbr_min_rtt_s") < float(BBR_NO_MIN_RTT) / 1e3 * (1 - 1e-5)
+    carries_data = pl.col("bytes_acked").diff().over(_SOCKET_KEY) > 0
+    return (
+        samples.filter(
+            pl.col("time_s").is_between(0, MOST_CLOCK_S),
+            (pl.col("state").fill_null("ESTAB") == "ESTAB") | carries_data,
+        )
+        .drop("state")
+        .with_columns(bbr_min_rtt_s=pl.when(known_min_rtt).then("bbr_min_rtt_s"))
     )
 
 
-def _other_times(lines: pl.DataFrame) -> pl.Series:
-    """Returns the time of each line that has a time in another form than '# 1628535057.690097';
-    null for all other lines. Such lines are read one by one, which is slower.
+def _port(name: str) -> int:
+    """Returns the number of a port. A name that this host does not know gets a number that no port
+    has.
     """
-    other_lines = pl.when(
-        pl.col("line").str.len_bytes() <= times.MOST_LINE_BYTES, ~pl.col("line").str.contains(_TIME)
+    if name.isdecimal() and len(name) <= len(str(MOST_PORT)):
+        return int(name)
+    try:
+        return socket.getservbyname(name, "tcp")
+    except OSError:
+        return MOST_PORT + 1 + zlib.crc32(name.encode()) % MOST_PORT
+
+
+def _times(lines: pl.Series) -> pl.Series:
+    """Returns the time of each text that is a time; null for all other texts. Other forms than
+    '# 1628535057.690097' are read one by one, which is slower.
+    """
+    line = pl.col("line")
+    usual = line.str.extract(_TIME, 1)
+    other = pl.when(line.str.len_bytes() <= times.MOST_LINE_BYTES, usual.is_null()).then(
+        pl.coalesce(line.str.extract(times.TIME_LINE, group) for group in (1, 2))
     )
-    found = other_lines.then(
-        pl.coalesce(pl.col("line").str.extract(times.TIME_LINE, group) for group in (1, 2))
-    )
-    texts = lines.select(found.alias("text"))["text"]
+    found = lines.to_frame("line").select(usual=usual.cast(pl.Float64, strict=False), text=other)
+    texts = found["text"]
     time_by_text = {text: times.time_line_s(text) for text in texts.drop_nulls().unique()}
-    return texts.replace_strict(time_by_text, default=None, return_dtype=pl.Float64)
+    others = texts.replace_strict(time_by_text, default=None, return_dtype=pl.Float64)
+    return found.select(pl.coalesce("usual", others)).to_series()
 
 
 def _cca_column() -> pl.Expr:
@@ -439,11 +477,13 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
             throughput_bps=pl.lit(None, pl.Float64), bytes_sent=pl.lit(None, pl.Int64)
         )
         missing.append("this ss shows no bytes_sent")
-    interval_s = times.sampling_interval_s(
-        table["time_s"].unique().sort().diff().drop_nulls().to_list()
-    )
+    longest = max(table.partition_by(_SOCKET_KEY), key=len)  # ts may tell sockets' times apart
+    interval_s = times.sampling_interval_s(longest["time_s"].sort().diff().drop_nulls().to_list())
     ccas = [cca or DEFAULT_CCA for cca in dict.fromkeys(flows["cca_used"])]
-    address = str(table["remote_address"][0])
+    src, address = (
+        str(table[end][0]).partition("%")[0].removeprefix("::ffff:")
+        for end in ("local_address", "remote_address")
+    )
     base_rtt = table["min_rtt_s"].min()
     last_s = table["time_s"].max()
     duration_s = float(last_s if isinstance(last_s, float) else 0.0)
@@ -460,7 +500,7 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
         ),
         groups=tuple(map(Group, ccas)),
         streams=flows.height,
-        src=str(table["local_address"][0]),
+        src=src,
         dst=address,
         dst_address=address,
         duration_s=times.sampled_duration_s(duration_s, interval_s),

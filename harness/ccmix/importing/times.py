@@ -27,6 +27,8 @@ HALF_A_SAMPLE = 0.5  # how late samples may be in all, in intervals, to keep the
 # time:1628535057690097000                nanoseconds since 1970; by its digits also ms and us
 # 2021-08-09T20:50:57.690097+02:00        RFC 3339
 # Mon Aug  9 20:50:57 CEST 2021           date(1), of any English locale
+# Aug  9 20:50:57.690097                  ts(1) and syslog, without a year
+# 20:50:57                                a time of the day
 MOST_LINE_BYTES = 100
 _MARKS = r"[#=*\- \t]{0,20}"
 _WORD = r"(?:[Tt][Ii][Mm][Ee](?:[Ss][Tt][Aa][Mm][Pp])?|[Dd][Aa][Tt][Ee])[ \t]{0,4}[:=]?[ \t]{0,4}"
@@ -35,9 +37,10 @@ _ISO = (
     r"[ \t]{0,2}(?:[Zz]|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})?"
 )
 _DATE = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},?[ \t]{1,2}[A-Za-z0-9,: \t+-]{15,45}"
+_CLOCK = r"(?:[A-Z][a-z]{2} {1,2}[0-9]{1,2} )?[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
 # A bare number needs the digits of a clock; after a word any number will do
 TIME_LINE = (
-    rf"^{_MARKS}(?:(?:{_WORD})?({_ISO}|{_DATE}|[0-9]{{9,19}}(?:\.[0-9]{{1,9}})?)"
+    rf"^{_MARKS}(?:(?:{_WORD})?({_ISO}|{_DATE}|{_CLOCK}|[0-9]{{9,19}}(?:\.[0-9]{{1,9}})?)"
     rf"|{_WORD}([0-9]{{1,19}}(?:\.[0-9]{{1,9}})?))[ \t]{{0,4}}[#=*-]{{0,20}}[ \t\r]{{0,4}}$"
 )
 _UNITS = {13: 10**3, 16: 10**6, 19: 10**9}  # digits of ms, us and ns since 1970, from 2001 to 2286
@@ -66,7 +69,18 @@ def time_line_s(text: str) -> float | None:
         return within(second + fraction / unit, MOST_CLOCK_S)
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
         return within(float(text), MOST_CLOCK_S)
+    if re.fullmatch(_CLOCK, text):
+        return _clock_s(text)
     return iso_s(text) if text[0].isdigit() else date_s(text)
+
+
+def _clock_s(text: str) -> float | None:
+    """Returns seconds from a time without a year, 'Aug  9 20:50:57.69', or without a date: since
+    1970, as if it was in 1972 or on the first day. So it is before LEAST_CLOCK_S.
+    """
+    whole, _, fraction = text.replace(",", ".").partition(".")
+    second = date_s(f"{whole} 1972") if whole[0].isalpha() else iso_s(f"1970-01-01 {whole:0>8}")
+    return None if second is None else second + float(f"0.{fraction or 0}")
 
 
 def iso_s(text: str) -> float | None:
