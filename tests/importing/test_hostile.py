@@ -243,7 +243,7 @@ def test_any_counters_of_ss(info: list[tuple[str, Any]], times: list[float]) -> 
             b'{"start": {"test_start": ',
             "file:1: is not valid JSON: Expecting value, where the text ends: it was cut off",
         ),
-        (b'\n\n{"start": {},\n "end": }', "file:4: is not valid JSON"),
+        (b'\n\n{"start": {},\n "end": x}', "file:4: is not valid JSON"),
         (b'{"start":' * 200_000, "is nested too deeply"),
         (b"[" * 200_000, "is nested too deeply"),
         (b'{"start": {"a": ' + b"9" * 5000 + b"}}", "file:1: has an invalid number"),

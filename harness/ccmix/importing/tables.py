@@ -16,7 +16,9 @@ from ccmix.importing.values import (
     MOST_TIME_S,
     ForeignRun,
     GroupSums,
+    LeftOut,
     SourceError,
+    is_missing,
     read_number,
     writable,
 )
@@ -173,8 +175,9 @@ def delimiter_of(header: str) -> str:
     return max(_DELIMITERS, key=header.count)
 
 
-def read_table(text: str, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun]:
-    """Yields the tests in a table. `name` is the file's name for messages. Raises SourceError.
+def read_table(text: str, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the tests in a table, and the lines without a rate. `name` is the file's name for
+    messages. Raises SourceError.
 
     A line is a test. But consecutive lines with the same value in a column 'test' that differ only
     in CCA and results are one test, in which each CCA occurs once. Its column 'streams' is the
@@ -196,6 +199,9 @@ def read_table(text: str, name: str, overrides: ImportOverrides) -> Iterator[For
             if not any(cell.strip() for cell in cells):
                 continue
             line = _read_line(cells, columns, f"{name}:{lines.line_num}", lines.line_num)
+            if isinstance(line, LeftOut):
+                yield line
+                continue
             differs_only_in_cca = bool(test_lines) and _continues_test(test_lines, line)
             if test_lines and not (differs_only_in_cca and line.test is not None):
                 yield _foreign_run(
@@ -238,9 +244,12 @@ def _assign_columns(header: Sequence[str], name: str, overrides: ImportOverrides
     )
 
 
-def _read_line(cells: Sequence[str], columns: Columns, location: str, number: int) -> ForeignLine:
-    """Reads a line of the table as results of one CCA. `location` is 'FILE:LINE' for messages.
-    Raises SourceError for a wrong number of cells or a wrong value.
+def _read_line(
+    cells: Sequence[str], columns: Columns, location: str, number: int
+) -> ForeignLine | LeftOut:
+    """Reads a line of the table as results of one CCA. Returns LeftOut for a line without a rate.
+    `location` is 'FILE:LINE' for messages. Raises SourceError for a wrong number of cells or a
+    wrong value.
     """
     if len(cells) != len(columns.names):
         raise SourceError(
@@ -257,11 +266,11 @@ def _read_line(cells: Sequence[str], columns: Columns, location: str, number: in
 
     def number_of(role: str, maximum: float | None = None) -> float | None:
         """Returns the number of this line in the column of a role, such as 'goodput', in SI units;
-        None if there is none. Raises SourceError for other text, and for numbers above `maximum`,
+        None if it is missing. Raises SourceError for other text, and for numbers above `maximum`,
         which only roles without a unit need; for the others, _QUANTITIES has it.
         """
         text = cell(role)
-        if text is None:
+        if text is None or is_missing(text):
             return None
         column = columns.by_role[role]
         try:
@@ -280,9 +289,7 @@ def _read_line(cells: Sequence[str], columns: Columns, location: str, number: in
     goodput_bps, throughput_bps = number_of("goodput"), number_of("throughput")
     received_bps = throughput_bps if goodput_bps is None else goodput_bps
     if received_bps is None:
-        raise SourceError(
-            f"{location}: has neither goodput nor throughput: fill one in, or remove the line"
-        )
+        return LeftOut(location, "has neither goodput nor throughput")
     return ForeignLine(
         number=number,
         text=tuple(cells),

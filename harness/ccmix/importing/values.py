@@ -33,6 +33,14 @@ MOST_TIME_S = 1e9  # 30 years
 MOST_COUNT = 2**53  # of bytes or segments: what JSON's numbers are exact to
 _BEGIN = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
 _NEXT = re.compile(r"\s*[{\[]")
+# NaN and infinity, as printf of any system writes them
+_NOT_FINITE = r"[-+]?(?:nan|inf(?:inity)?|1\.#\w+)(?:\(\w*\))?"
+_MISSING = re.compile(rf"{_NOT_FINITE}|-*|n/?a|null|none", re.IGNORECASE)
+# The same, or nothing, in the place of a number in JSON. JSON within a string has '\\n' and '\\t'
+_BLANKS = r"(?:\s|\\[nrt])*+"
+_MISSING_IN_JSON = re.compile(
+    rf'("\s*+:{_BLANKS})(?:{_NOT_FINITE}|-)?(?={_BLANKS}[,}}])', re.IGNORECASE
+)
 JSON_DECODER = json.JSONDecoder(
     parse_constant=lambda _: None
 )  # NaN and Infinity, which are not JSON, become None
@@ -104,6 +112,13 @@ def read_number(text: str, most: float, factor: float = 1.0) -> float:
     if not 0 <= number <= most:
         raise ValueError(f"is not from 0 to {most:g}")
     return number
+
+
+def is_missing(text: str) -> bool:
+    """Returns whether a text stands for a missing number: '-nan', 'nan(ind)', 'inf', '-', 'N/A',
+    'null' or nothing.
+    """
+    return _MISSING.fullmatch(text) is not None
 
 
 def within(number: float, most: float) -> float | None:
@@ -197,7 +212,7 @@ def read_documents(text: str, name: str) -> Iterator[Document]:
     """
     joined: Row | None = None
     location, pieces = "", list[str]()
-    for document in _json_objects(text, name):
+    for document in _json_objects(_MISSING_IN_JSON.sub(r"\1null", text), name):
         event, data = document.content.get("event"), document.content.get("data")
         if not isinstance(event, str):
             yield document
