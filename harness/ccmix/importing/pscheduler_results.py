@@ -8,10 +8,10 @@ format.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import polars as pl
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from ccmix.analysis.iperf3_tables import REPORTED_COLUMNS
 from ccmix.analysis.pscheduler_tables import pscheduler_flows, pscheduler_intervals
@@ -60,7 +60,8 @@ class PschedulerObject(ForeignObject):
 
 class PschedulerStream(PschedulerObject):
     """The counts of a stream, or of all streams, during the test or an interval. `rtt` is in
-    microseconds, `start` and `end` in seconds since the test began.
+    microseconds, `start` and `end` in seconds since the test began. `sent` and `lost` are datagrams
+    of UDP.
     """
 
     stream_id: Annotated[str, BeforeValidator(lambda value: writable(str(value)))] = ""
@@ -68,10 +69,25 @@ class PschedulerStream(PschedulerObject):
     receiver_throughput_bits: Rate
     throughput_bytes: Count
     retransmits: Count
+    sent: Count
+    lost: Count
     rtt: Microseconds
     start: Seconds
     end: Seconds
     omitted: Flag
+
+    @model_validator(mode="after")
+    def _without_lost_datagrams(self) -> Self:
+        """Computes the receiver's rate of UDP, which only counts lost datagrams."""
+        if self.receiver_throughput_bits is None and self.sent and self.lost is not None:
+            self.receiver_throughput_bits = self.throughput_bits * max(0, 1 - self.lost / self.sent)
+        return self
+
+    @property
+    def received_bits(self) -> float:
+        """The receiver's rate in bit/s; if it is not known, that of the sender."""
+        received_bps = self.receiver_throughput_bits
+        return self.throughput_bits if received_bps is None else received_bps
 
 
 class PschedulerSummary(PschedulerObject):
@@ -115,6 +131,7 @@ class PschedulerSpec(PschedulerObject):
     parallel: Any = None
     congestion: Text
     bandwidth: Rate
+    udp: Flag
     reverse: Flag
     link_rtt: Any = None
 
@@ -258,7 +275,9 @@ def _run_from_summary(
     interval_s = times.interval_s(
         [interval[0]["end"] - interval[0]["start"] for interval in intervals]
     )
-    omit_s, duration_s = spec.omit or 0.0, spec.duration
+    omitted_ends_s = [row["end"] for rows in intervals for row in rows if row["omitted"]]
+    omit_s = spec.omit or times.duration_s(max(omitted_ends_s, default=0.0))
+    duration_s = spec.duration
     duration_s = duration_s or times.duration_s(max(stream.end or 0.0 for stream in streams))
     traffic = Traffic((ImportedSource("", SRC, (), None),), duration_s, omit_s, interval_s)
     throughput = {
@@ -270,7 +289,15 @@ def _run_from_summary(
         "intervals": [{"streams": interval} for interval in intervals],
     }
     flows = pscheduler_flows(traffic, throughput, SRC)
-    if overrides.cca and "," not in overrides.cca:
+    udp = spec.udp or any(stream.lost is not None for stream in streams)
+    if udp:
+        flows = flows.with_columns(
+            group=pl.lit(iperf3_tests.UDP),
+            cca_used=pl.lit(None, pl.String),
+            retransmits=pl.lit(None, pl.Int64),
+            udp=pl.lit(value=True),
+        )
+    elif overrides.cca and "," not in overrides.cca:
         flows = flows.with_columns(
             pl.col("cca_used").fill_null(overrides.cca),
             group=pl.when(pl.col("group") == DEFAULT_CCA)
@@ -291,10 +318,11 @@ def _run_from_summary(
             intervals=pscheduler_intervals(traffic, throughput, flows),
             series=read_series(()),
             began_s=0.0,
-            reported=_socket_report(streams, intervals, merged.mss),
+            reported=None if udp else _socket_report(streams, intervals, merged.mss),
         ),
         groups=tuple(map(Group, dict.fromkeys(flows["group"]))),
         streams=flows.height,
+        udp_bps=(spec.bandwidth or 0.0) if udp else None,
         duration_s=duration_s,
         omit_s=omit_s,
         interval_s=interval_s,
@@ -313,7 +341,8 @@ def _complete_intervals(merged: PschedulerResult, streams: int) -> list[list[Row
     intervals = []
     for interval in merged.intervals:
         rows = [
-            stream.model_dump(by_alias=True) | {"start": stream.start or 0.0}
+            stream.model_dump(by_alias=True)
+            | {"start": stream.start or 0.0, "throughput-bits": stream.received_bits}
             for stream in interval.streams
             if stream.end and stream.end > (stream.start or 0.0)
         ]
