@@ -8,6 +8,7 @@ of every system. In the output for people, quantities have three or four digits,
 and only -V prints CCA, time and host.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -181,17 +182,19 @@ def is_test(document: Object) -> bool:
 LONGEST_LINE = 1000  # characters; longer ones are not iperf3's
 SERVER_FACTS = ("version", "system_info")  # which a server says once
 MOST_DIGITS = 15  # of a whole number
+SERVER_ENDED = "the server has terminated"  # during a test, or when it had none
 
+# Titles, clocks and loggers write any text before a line, so these are searched for in the line
+_NUMBER = r"\d+(?:\.\d+)?|[-+]?(?:nan|inf)"
 _LINE = re.compile(
     r"\[ *(?P<id>\d+)\](?:\[(?P<role>[TR]X)-[CS]\])?"
     r"\s+(?P<start>\d+\.\d+)-(?P<end>\d+\.\d+)\s+sec\s+"
-    r"(?P<size>\d+(?:\.\d+)?) (?P<size_unit>[KMGT]?)Bytes\s+"
-    r"(?P<rate>\d+(?:\.\d+)?) (?P<rate_unit>[KMGT]?)(?P<what>bits|Bytes)/sec"
+    rf"(?P<size>{_NUMBER}) (?P<size_unit>[KMGT]?)Bytes\s+"
+    rf"(?P<rate>{_NUMBER}) (?P<rate_unit>[KMGT]?)(?P<what>bits|Bytes)/sec"
     r"(?P<rest>.*)"
 )
-_RESULT = re.compile(r"\[ {0,4}\d{1,4}\].{0,200}?(?:bits|Bytes)/sec")
 _RETRANSMITS = re.compile(r"\s+(\d+)\s")
-_DATAGRAMS = re.compile(r"\s\d+/\d+ \(")
+_DATAGRAMS = re.compile(r"\s(-?\d+)/(\d+) \(")
 _CONNECTED = re.compile(
     r"\[ *(\d+)\](?:\[[TR]X-[CS]\])? local (\S+) port (\d+) connected to (\S+) port (\d+)"
 )
@@ -201,8 +204,29 @@ _STARTING = re.compile(
     r"test)?"
 )
 _BEGINS = re.compile(
-    r"(?P<version>iperf 3\.\S+)|Server listening on |Connecting to host (?P<to>.+), port \d+|"
-    r"Accepted connection from (?P<accepted>.+), port \d+"
+    r"(?P<version>iperf 3\.[\w.+-]+)(?: \(.*\))?\s*$|(?P<idle>Server listening on )|"
+    r"Connecting to host (?P<to>.+), port \d+|Accepted connection from (?P<accepted>.+), port \d+"
+)
+_NAMED = re.compile(
+    r".*(?:^|[^A-Za-z])(?:Time: (?P<time>[A-Z][a-z]{2}, .+)|(?P<reverse>Reverse mode), |"
+    r"Cookie: (?P<cookie>\S+)|TCP MSS: (?P<tcp_mss_default>\d+)|"
+    r"(?P<system_info>Linux \S+ \d+\.\d.*)|"
+    r"Target Bitrate: (?:.*\D)?(?P<target_bitrate>\d+)|"
+    r"snd_tcp_congestion (?P<sender_tcp_congestion>\S+)|"
+    r"iperf3: (?:error|interrupt) - (?P<error>.+)|(?P<udp>Total Datagrams)|(?P<summary>- - - ))"
+)
+# docker compose writes the outputs of its services in turns, with the service before each line
+_SERVICE = re.compile(r"([A-Za-z]\S*)\s+\| ")
+_IPERF2 = re.compile(
+    r"Client connecting to .{1,200}?, (?:TCP|UDP) port |Server listening on (?:TCP|UDP) port |"
+    r"\] local \S+ port \d+ connected with |iperf version 2\.|"
+    r"\[ *(?:\d+|SUM)\]\s+\d+\.(?:\d|\d{4})- *\d+\.(?:\d|\d{4})\s+sec|"
+    r"^(?:[+-]\d{4}:)?\d{14}(?:\.\d+)?(?:,[\da-fA-F.:]*){4},-?\d+,\d+\.\d+[-,]",
+    re.MULTILINE,
+)
+IPERF2_REFUSED = (
+    "is the output of iperf 2, which measures and prints other values than iperf3: repeat the test "
+    "with iperf3, or write its results into a table"
 )
 _BINARY = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 _DECIMAL = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -212,13 +236,19 @@ def is_text(head: str) -> bool:
     """Returns whether a text is the output of iperf3 for people: it has a line with a rate. `head`
     is the beginning of the text.
     """
-    return bool(_RESULT.search(head))
+    return bool(_LINE.search(head))
+
+
+def is_iperf2(head: str) -> bool:
+    """Returns whether a text is the output of iperf 2, as text or CSV. `head` is its beginning."""
+    return bool(_IPERF2.search(head))
 
 
 @dataclass
 class _TextTest:
     """Collects a test from the lines of iperf3's text. `streams` and `ccas` are by socket; `line`
-    is the number of its first line in the file.
+    is the number of its first line in the file. `in_summary` says that lines about the whole test
+    follow, and `counts_sent` that intervals count what only a sender knows.
     """
 
     line: int
@@ -229,6 +259,8 @@ class _TextTest:
     ccas: dict[int, str] = field(default_factory=dict)
     error: str | None = None
     lines: list[str] = field(default_factory=list)
+    in_summary: bool = False
+    counts_sent: bool = False
 
     @property
     def has_results(self) -> bool:
@@ -238,7 +270,19 @@ class _TextTest:
         return bool(self.intervals or self.streams or self.error)
 
     def document(self) -> Row:
-        """Returns the test in the form of the JSON that iperf3 -J would have written."""
+        """Returns the test in the form of the JSON that iperf3 -J would have written.
+
+        A server's text does not name the direction. The server sends if its intervals have the
+        counts of a sender, or if its summary has only those.
+        """
+        totals = {
+            end: any(stream.get(end, {}).get("bytes") for stream in self.streams.values())
+            for end in ("sender", "receiver")
+        }
+        if "accepted_connection" in self.start and (
+            self.counts_sent or (totals["sender"] and not totals["receiver"])
+        ):
+            self.start["test_start"]["reverse"] = 1
         numbers = {cca: number for number, cca in enumerate(dict.fromkeys(self.ccas.values()), 1)}
         for connection in self.start["connected"]:
             if cca := self.ccas.get(connection["socket"]):
@@ -261,10 +305,11 @@ def read_tests(text: str, name: str) -> Iterator[Document]:
     A server's text has many tests, each of which begins with 'Accepted connection from ...'.
     """
     test = _TextTest(1)
-    for number, line in enumerate(text.split("\n"), 1):
-        if len(line) > LONGEST_LINE:
-            continue
+    lines = [pair for pair in enumerate(text.split("\n"), 1) if len(pair[1]) <= LONGEST_LINE]
+    for number, line in sorted(lines, key=_service):
         first_line = _BEGINS.search(line)
+        if first_line and first_line["idle"] and test.error == SERVER_ENDED:
+            test.error = None  # after the test, although it is printed before this line
         if first_line and test.has_results:
             yield Document(test.document(), "\n".join(test.lines), f"{name}:{test.line}")
             previous, test = test, _TextTest(number)
@@ -280,14 +325,21 @@ def read_tests(text: str, name: str) -> Iterator[Document]:
         yield Document(test.document(), "\n".join(test.lines), f"{name}:{test.line}")
 
 
+def _service(numbered: tuple[int, str]) -> str:
+    """Returns the name of docker compose's service that wrote a numbered line; empty for others."""
+    named = _SERVICE.match(numbered[1])
+    return named[1] if named else ""
+
+
 def _read_first_line(test: _TextTest, first_line: "re.Match[str]") -> None:
-    """Reads a line that begins a test: the version, or the name of the other host."""
+    """Reads a line that begins a test: the version, or the name of the other host. Forgets an
+    earlier connection, which had no result.
+    """
     if first_line["version"]:
         test.start["version"] = first_line["version"]
-    elif first_line["to"]:
-        test.start["connecting_to"] = {"host": first_line["to"]}
-    elif first_line["accepted"]:
-        test.start["accepted_connection"] = {"host": first_line["accepted"]}
+    elif host := first_line["to"] or first_line["accepted"]:
+        role = "connecting_to" if first_line["to"] else "accepted_connection"
+        test.start |= {role: {"host": host}, "connected": [], "test_start": {}}
 
 
 def _read_test_line(test: _TextTest, line: str) -> None:
@@ -316,46 +368,49 @@ def _read_test_line(test: _TextTest, line: str) -> None:
     elif group_cca := _GROUP_CCA.search(line):
         if (socket_number := _whole_number(group_cca[1])) is not None:
             test.ccas[socket_number] = group_cca[2]
+    elif named := _NAMED.match(line):
+        _read_named_value(test, named)
+
+
+def _read_named_value(test: _TextTest, named: "re.Match[str]") -> None:
+    """Reads a value that follows its name, such as 'TCP MSS: 1448 (default)', or a heading."""
+    name, text = str(named.lastgroup), named[str(named.lastgroup)].rstrip()
+    settings = test.start["test_start"]
+    if name == "time":
+        test.start["timestamp"] = {"timesecs": date_s(text)}
+    elif name == "reverse":
+        settings[name] = 1
+    elif name == "tcp_mss_default":
+        test.start[name] = _whole_number(text)
+    elif name == "target_bitrate":
+        settings[name] = _whole_number(text)
+    elif name == "sender_tcp_congestion":
+        test.end.setdefault(name, text)
+    elif name == "error":
+        test.error = text if text != SERVER_ENDED or test.intervals else None
+    elif name == "udp":
+        settings.setdefault("protocol", "UDP")
+    elif name == "summary":
+        test.in_summary = True
     else:
-        _read_named_value(test, line.strip())
-
-
-def _read_named_value(test: _TextTest, line: str) -> None:
-    """Reads a line whose first words name the value after them, such as 'TCP MSS: 1448 (default)'.
-    Ignores other lines.
-    """
-    first, _, rest = line.partition(" ")
-    rest = rest.strip()
-    if first == "Time:":
-        test.start["timestamp"] = {"timesecs": date_s(rest)}
-    elif line.startswith("Reverse mode,"):
-        test.start["test_start"]["reverse"] = 1
-    elif first == "Cookie:":
-        test.start["cookie"] = rest
-    elif line.startswith("TCP MSS:"):
-        test.start["tcp_mss_default"] = (
-            _whole_number(rest.split()[1]) if len(rest.split()) > 1 else None
-        )
-    elif line.startswith("Target Bitrate:"):
-        test.start["test_start"]["target_bitrate"] = _whole_number(rest.split()[-1])
-    elif first == "snd_tcp_congestion":
-        test.end.setdefault("sender_tcp_congestion", rest)
-    elif first == "Linux" and len(rest.split()) > 1:
-        test.start.setdefault("system_info", line)
-    elif (message := line.partition("iperf3: ")[2]).startswith(("error - ", "interrupt - ")):
-        test.error = message.partition(" - ")[2]
+        test.start.setdefault(name, text)
 
 
 def _read_result(test: _TextTest, result: "re.Match[str]") -> None:
     """Reads a line with a rate into `test`. A line of the summary ends with the word sender or
-    receiver, the end that counted. All other lines are about an interval.
+    receiver, the end that counted. In the summary of UDP of iperf3 3.0 and 3.1, it has no such
+    word: its size and rate are those of the sender, its datagrams those of the receiver. All other
+    lines are about an interval.
 
     A line for each stream has the same interval; these lines follow each other.
     """
     socket, end_s = _whole_number(result["id"]), float(result["end"])
-    size = float(result["size"]) * _BINARY[result["size_unit"]]
+    size, rate = (
+        float(result[name]) if result[name][0].isdigit() else math.nan for name in ("size", "rate")
+    )
+    size *= _BINARY[result["size_unit"]]
     factors, bits_per_unit = (_DECIMAL, 1) if result["what"] == "bits" else (_BINARY, 8)
-    rate_bps = float(result["rate"]) * factors[result["rate_unit"]] * bits_per_unit
+    rate_bps = rate * factors[result["rate_unit"]] * bits_per_unit
     rest = result["rest"] + " "
     words = rest.split()
     retransmits = (
@@ -363,13 +418,20 @@ def _read_result(test: _TextTest, result: "re.Match[str]") -> None:
     )
     direction = {"sender": result["role"] == "TX"} if result["role"] else {}
     count = {"socket": socket, "bytes": size, "bits_per_second": rate_bps, **direction}
+    datagrams = _DATAGRAMS.search(rest)
+    if datagrams:
+        test.start["test_start"].setdefault("protocol", "UDP")
     if words[-1:] in (["sender"], ["receiver"]) and socket is not None:
         test.end.setdefault("sum", {"seconds": end_s})
-        if _DATAGRAMS.search(rest):
-            test.start["test_start"].setdefault("protocol", "UDP")
         stream = test.streams.setdefault(socket, {})
         stream[words[-1]] = count | ({"retransmits": retransmits} if words[-1] == "sender" else {})
         return
+    if test.in_summary and datagrams and socket is not None:
+        test.end.setdefault("sum", {"seconds": end_s})
+        lost, packets = map(_whole_number, datagrams.groups())
+        test.streams[socket] = {"udp": count | {"lost_packets": lost, "packets": packets}}
+        return
+    test.counts_sent |= retransmits is not None and not result["role"]
     omitted = "(omitted)" in words
     udp = test.start["test_start"].get("protocol") == "UDP"
     stream = count | {"omitted": omitted, "retransmits": None if udp else retransmits}

@@ -47,6 +47,7 @@ from ccmix.model.traffic import group_names as names_of_groups
 MOST_STREAMS = 1024  # iperf3 itself takes 128
 UDP = "udp"
 COMPLETE_SHARE = 0.95  # of the nominal time, which a test that ran to its end has at least
+CONTRADICTION = 0.15  # by which a total differs at least from the intervals of the same end
 
 
 def read_run(
@@ -139,6 +140,8 @@ class _EndOfTest:
         self.sends_here = self.reverse == self.at_server
         self.udp = self.settings.protocol == "UDP"
         self.intervals = _read_intervals(self.document.intervals)
+        omitted_ends_s = (interval.end_s for interval in self.intervals if interval.omitted)
+        self.omit_s = self.settings.omit or times.duration_s(max(omitted_ends_s, default=0.0))
         self.streams = self._read_streams()
         self.ports = self._client_ports()
         if len(self.streams) > MOST_STREAMS:
@@ -166,7 +169,8 @@ class _EndOfTest:
 
     def _read_streams(self) -> list[_Stream]:
         """Returns the streams with their rates: from the summary at the end of the test, or from
-        the intervals if the summary is missing or lacks the other end's counts. Sets `finished`.
+        the intervals if the summary is missing, lacks the other end's counts, or contradicts the
+        intervals of a receiver (as with -R and -O up to 3.3). Sets `finished` and `contradictory`.
         """
         stream_summaries = (
             () if self.udp and self.at_server else self.end.streams
@@ -184,10 +188,25 @@ class _EndOfTest:
                     stream.goodput_bps = None
                 else:
                     stream.throughput_bps = None
-        streams = [] if self.finished and summary_streams else self._streams_from_intervals()
+        streams = self._streams_from_intervals()
+        ends_s = [interval.end_s for interval in self.intervals if not interval.omitted]
+        has_first = len(ends_s) < 2 or ends_s[0] < 1.5 * (ends_s[1] - ends_s[0])  # a text may not
+        self.contradictory = (
+            self.finished
+            and has_first
+            and any(
+                _contradict(stream.goodput_bps, summary_streams[stream.socket].goodput_bps)
+                for stream in streams
+                if stream.socket in summary_streams
+            )
+        )
+        if self.finished and summary_streams and not self.contradictory:
+            streams = []
         for stream in streams:
             if summary := summary_streams.get(stream.socket):
                 stream.cca, stream.group = summary.cca, summary.group
+                if self.contradictory:
+                    stream.retransmits = summary.retransmits
         streams = streams or list(summary_streams.values())
         both_ways = len({stream.forth for stream in streams}) > 1
         for number, stream in enumerate(streams):
@@ -229,8 +248,9 @@ class _EndOfTest:
         socket = receiver.socket if sender.socket is None else sender.socket
         sent_bps, received_bps = sender.bits_per_second, receiver.bits_per_second
         sends = (self.reverse == self.at_server) if sender.sender is None else sender.sender
-        if stream.udp and received_bps is not None and sender.packets:
-            received_bps *= max(0.0, 1 - (sender.lost_packets or 0) / sender.packets)
+        if stream.udp and received_bps is not None and sender.packets is not None:
+            lost = (sender.lost_packets or 0) / sender.packets if sender.packets else None
+            received_bps = None if lost is None else received_bps * max(0.0, 1 - lost)
         elif not stream.udp and self.at_server:  # which doesn't know the client's counts
             sent_bps, received_bps = (sent_bps, None) if sends else (None, received_bps)
         if socket is None or (sent_bps is None and received_bps is None):
@@ -286,6 +306,8 @@ class _EndOfTest:
                 f"the test has no {'whole ' if self.end.model_fields_set else ''}end: rates are "
                 f"those of {counted}"
             )
+        if self.contradictory:
+            missing.append("its totals contradict the receiver's intervals, whose rates it has")
         if self.document.error:
             missing.append(f"iperf3 said: {sentence(self.document.error)}")
         groups, names = self._find_groups(overrides, other)
@@ -402,9 +424,9 @@ class _EndOfTest:
         a group.
         """
         begins_s: dict[int, float] = {}
-        omit_s, end_s = self.settings.omit or 0.0, 0.0
+        end_s = 0.0
         for interval in self.intervals:
-            begin_s, end_s = end_s, interval.end_s + (0.0 if interval.omitted else omit_s)
+            begin_s, end_s = end_s, interval.end_s + (0.0 if interval.omitted else self.omit_s)
             for count in interval.streams:
                 if count.bytes:
                     begins_s.setdefault(count.socket, begin_s)
@@ -427,7 +449,7 @@ class _EndOfTest:
         estimate_s = took_s if settings.bytes or settings.blocks else times.duration_s(took_s)
         duration_s = settings.duration or estimate_s
         return (
-            settings.omit or 0.0,
+            self.omit_s,
             max(interval_s, LEAST_INTERVAL_S) if self.intervals else 0.0,
             duration_s,
         )
@@ -572,6 +594,15 @@ class _EndOfTest:
             within(milliseconds / 1e3 if milliseconds else float(seconds or 0), MOST_CLOCK_S)
             or None
         )
+
+
+def _contradict(rate_bps: float | None, total_bps: float | None) -> bool:
+    """Returns whether two rates of a stream, both counted by one end, can't both be right. False if
+    one of them is not known.
+    """
+    if rate_bps is None or total_bps is None:
+        return False
+    return abs(rate_bps - total_bps) > CONTRADICTION * max(rate_bps, total_bps)
 
 
 def _read_intervals(intervals: Sequence[Iperf3Interval]) -> list[_Interval]:

@@ -125,12 +125,17 @@ def _read_iperf3_text(
         yield result
 
 
+def _refuse_iperf2(_: Path, name: str, __: ImportOverrides) -> Iterator[LeftOut]:
+    yield LeftOut(name, iperf3_documents.IPERF2_REFUSED)
+
+
 def _read_ss(file: Path, name: str, _: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
     return ss_logs.read_log(file, name)
 
 
 KINDS: Mapping[str, ForeignKind] = {
     JSON: ForeignKind("JSON of iperf3 or pScheduler", _is_json, _read_json),
+    "iperf2": ForeignKind("output of iperf 2", iperf3_documents.is_iperf2, _refuse_iperf2),
     "iperf3-text": ForeignKind("text of iperf3", iperf3_documents.is_text, _read_iperf3_text),
     SS: ForeignKind("a log of ss", ss_logs.is_log, _read_ss),
     HARNESS: ForeignKind(
