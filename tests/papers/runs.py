@@ -6,7 +6,7 @@ from typing import Any
 
 from ccmix.model import Buffer, Group, Run
 from ccmix.model.results import FinishedRun, GroupMetrics
-from ccmix.papers.experiment import Criterion
+from ccmix.papers.experiment import Criterion, Quotient, RunNumber
 from ccmix.units import parse_rate
 from support.finished_runs import finished_run, group_metrics, metrics
 from support.model import iperf3_traffic, one_sender
@@ -52,3 +52,8 @@ def run_with(
         entry, dict(condition), "receiver", iteration, seed=iteration, path=path, traffic=traffic
     )
     return finished_run(run, metrics(groups, **others))
+
+
+def quotient(over: RunNumber, under: RunNumber) -> Quotient:
+    """Returns the ratio of two single numbers."""
+    return Quotient((over,), (under,))

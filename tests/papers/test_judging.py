@@ -8,9 +8,9 @@ import pytest
 
 from ccmix.model.results import Settling
 from ccmix.papers import text
-from ccmix.papers.experiment import Bound, MeanOf, Quotient, RunNumber, Statement, Tried
+from ccmix.papers.experiment import Bound, Quotient, RunNumber, Statement, Tried
 from ccmix.papers.judging import JudgedStatement, Judgement, MeasuredRuns, MeasuredSample, judge
-from papers.runs import run_of, run_with
+from papers.runs import quotient, run_of, run_with
 from support.finished_runs import group_metrics
 
 SHARE = RunNumber("share", "entry", cca="bbr", at={"buffer": "1bdp"})
@@ -70,7 +70,7 @@ def with_tries(shares: Sequence[float], **others: Sequence[float]) -> JudgedStat
 
 def test_what_was_tried_may_have_one_cca_alone_and_sweep_none() -> None:
     """The numbers of the other CCA stay those of their own entry."""
-    ratio = Quotient(
+    ratio = quotient(
         RunNumber("goodput_bps", "entry", cca="bbr", at={"rate": "1gbit", "cca": "bbr"}),
         RunNumber("goodput_bps", "entry", cca="cubic", at={"rate": "1gbit", "cca": "cubic"}),
     )
@@ -98,7 +98,7 @@ def test_what_was_tried_may_name_entries_and_values_in_its_own_way() -> None:
     """For example if a statement is about two entries, and the buffers of the tried entries count
     packets.
     """
-    ratio = Quotient(
+    ratio = quotient(
         RunNumber("goodput_bps", "apart", cca="bbr", at={"buffer": "16bdp"}),
         RunNumber("goodput_bps", "together", cca="bbr", at={"buffer": "16bdp"}),
     )
@@ -175,7 +175,7 @@ def test_a_ratio_is_of_the_same_iteration() -> None:
             for cca, rate in (("cubic", 1e3), ("bbr", 2e3))
         )
     )
-    ratio = Quotient(
+    ratio = quotient(
         RunNumber("goodput_bps", "entry", at={"cca": "bbr"}),
         RunNumber("goodput_bps", "entry", at={"cca": "cubic"}),
     )
@@ -230,10 +230,9 @@ def test_a_variation_is_of_the_runs_of_an_iteration() -> None:
 
 def test_a_mean_is_over_numbers_of_the_same_iteration_that_has_all_of_them() -> None:
     of = RunNumber("goodput_bps", "entry", cca="cubic", at={"loss": "0%", "rtt": "1ms"})
-    mean = MeanOf((of, replace(of, at={"loss": "1%", "rtt": "3ms"})))
+    mean = of, replace(of, at={"loss": "1%", "rtt": "3ms"})
     runs = goodputs_by_rtt((1.0, 0.0, 3.0), (3.0, 0.0, 7.0), (1.0,))
-    assert runs.sample(mean).values == (2.0, 5.0)
-    assert runs.sample(Quotient(mean, of)).values == pytest.approx((2.0, 5 / 3))
+    assert runs.sample(Quotient(mean, (of,))).values == pytest.approx((2.0, 5 / 3))
 
 
 def test_an_interval_of_what_cannot_be_negative_has_no_negative_limit() -> None:
@@ -242,7 +241,7 @@ def test_an_interval_of_what_cannot_be_negative_has_no_negative_limit() -> None:
     """
     runs = runs_with_shares((0.05, 0.1, 0.5))
     share, goodput = runs.sample(SHARE), runs.sample(replace(SHARE, quantity="goodput_bps"))
-    ratio = runs.sample(Quotient(SHARE, replace(SHARE, cca="cubic")))
+    ratio = runs.sample(quotient(SHARE, replace(SHARE, cca="cubic")))
     assert share.interval
     assert share.interval[0] < 0
     for sample in (goodput, ratio):
@@ -268,7 +267,7 @@ def test_further_entries_have_further_iterations() -> None:
     )
     both = RunNumber("goodput_bps", "shallow or again")
     assert runs.sample(both).values == (2.0, 6.0, 12.0)
-    assert runs.sample(Quotient(both, replace(both, entry="deep"))).values == (2.0, 3.0, 4.0)
+    assert runs.sample(quotient(both, replace(both, entry="deep"))).values == (2.0, 3.0, 4.0)
 
 
 def test_alternatives_are_pooled() -> None:
@@ -306,7 +305,7 @@ def test_runs_that_have_not_settled_are_counted() -> None:
     )
     of = RunNumber("goodput_bps", "entry", at={"cca": "bbr"})
     assert runs.sample(of) == MeasuredSample((1.0,) * 4, not_settled=2)
-    assert runs.sample(Quotient(of, replace(of, at={"cca": "cubic"}))).not_settled == 3
+    assert runs.sample(quotient(of, replace(of, at={"cca": "cubic"}))).not_settled == 3
     [judged] = judge([Statement("name", "1", "sentence", (Bound(of),))], runs)
     assert text.seen(judged.bounds[0]).endswith(", 2 of 4 runs not settled)")
 

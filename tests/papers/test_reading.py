@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.papers.experiment import Bound, Experiment, MeanOf, Paper, Quotient, RunNumber
+from ccmix.papers.experiment import Bound, Experiment, Paper, Quotient, RunNumber
 from ccmix.papers.reading import FOLDER, PaperError, combinations, read_experiment, read_experiments
+from papers.runs import quotient
 
 HEAD = 'shows = "figure 1"\nquestion = "Who is faster?"\nentry = "shallow"\n'
 STATEMENT = '[[statements]]\nname = "fast"\nsection = "1"\nsentence = "It is fast."\n'
@@ -52,7 +53,7 @@ def test_a_bound_on_a_ratio_has_on_both_sides_what_they_share(tmp_path: Path) ->
     )
     assert bounds(tmp_path, table) == (
         Bound(
-            Quotient(
+            quotient(
                 RunNumber("goodput_bps", "shallow", "bbr", at={"rtt": "1ms"}),
                 RunNumber("goodput_bps", "deep", at={"rtt": "1ms"}),
             ),
@@ -68,12 +69,12 @@ def test_a_bound_on_a_ratio_of_means(tmp_path: Path) -> None:
         'mean = [{at.loss = ["0%", "1%"]}, {entry = "deep"}], least = 2'
     )
 
-    def mean(cca: str) -> MeanOf:
+    def mean(cca: str) -> tuple[RunNumber, ...]:
         shallow = (
             RunNumber("variation", "shallow", cca, at={"loss": loss, "rtt": "1ms"})
             for loss in ("0%", "1%")
         )
-        return MeanOf((*shallow, RunNumber("variation", "deep", cca, at={"rtt": "1ms"})))
+        return (*shallow, RunNumber("variation", "deep", cca, at={"rtt": "1ms"}))
 
     assert bounds(tmp_path, table) == (Bound(Quotient(mean("cubic"), mean("bbr")), least=2.0),)
 

@@ -5,14 +5,18 @@ import math
 import pytest
 
 from ccmix.papers import text
-from ccmix.papers.experiment import Bound, MeanOf, Number, Quantity, Quotient, RunNumber, Statement
+from ccmix.papers.experiment import Bound, Number, Quantity, Quotient, RunNumber, Statement
 from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement, MeasuredSample
+from papers.runs import quotient
 
 AT = {"rate": "1gbit", "delay": "5ms"}
 
 
 def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> RunNumber:
     return RunNumber("goodput_bps", entry, cca=of, at=at)
+
+
+GOODPUT = goodput()
 
 
 @pytest.mark.parametrize(
@@ -32,22 +36,22 @@ def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> RunNumb
         ),
         (RunNumber("fairness", "drop-tail"), "Jain's index in entry drop-tail"),
         (
-            Quotient(goodput("bbr", cca="bbr", **AT), goodput("cubic", cca="cubic", **AT)),
+            quotient(goodput("bbr", cca="bbr", **AT), goodput("cubic", cca="cubic", **AT)),
             "goodput of bbr over that of cubic, in entry shallow at rate=1gbit, delay=5ms",
         ),
         (
-            Quotient(goodput(cca="bbr2", loss="1%"), goodput(cca="bbr2", loss="0%")),
+            quotient(goodput(cca="bbr2", loss="1%"), goodput(cca="bbr2", loss="0%")),
             "goodput at loss=1% over that at loss=0%, in entry shallow at cca=bbr2",
         ),
         (
-            Quotient(
+            quotient(
                 RunNumber("retransmits", "loss", at={"cca": "bbr"}),
                 RunNumber("retransmits", "loss", at={"cca": "bbr2"}),
             ),
             "retransmitted segments at cca=bbr over those at cca=bbr2, in entry loss",
         ),
         (
-            Quotient(goodput("bbr", "apart", cca="bbr:1,bbr:1+30s"), goodput("bbr", "together")),
+            quotient(goodput("bbr", "apart", cca="bbr:1,bbr:1+30s"), goodput("bbr", "together")),
             "goodput of bbr in entry apart at cca=bbr:1,bbr:1+30s over that in entry together",
         ),
         (
@@ -65,16 +69,17 @@ def goodput(of: str | None = None, entry: str = "shallow", **at: str) -> RunNumb
             "share in entry a at a buffer from 1 BDP on",
         ),
         (
-            MeanOf((RunNumber("variation", "a", cca="bbr"), RunNumber("variation", "b"))),
-            "mean over 2 cells, the first of which is coefficient of variation of bbr in entry a",
+            Quotient((RunNumber("variation", "a", "bbr"), RunNumber("variation", "b")), (GOODPUT,)),
+            "mean over 2 cells, the first of which is coefficient of variation of bbr in entry a, "
+            "over goodput in entry shallow",
         ),
         (
-            Quotient(MeanOf((goodput(),)), goodput()),
-            "mean over 1 cells, the first of which is goodput in entry shallow, over goodput in "
+            Quotient((GOODPUT,), (GOODPUT, GOODPUT)),
+            "goodput in entry shallow, over mean over 2 cells, the first of which is goodput in "
             "entry shallow",
         ),
         (
-            Quotient(RunNumber("share", "a", cca="bbr"), RunNumber("fairness", "a")),
+            quotient(RunNumber("share", "a", cca="bbr"), RunNumber("fairness", "a")),
             "share of bbr in entry a, over Jain's index in entry a",
         ),
     ],
@@ -110,7 +115,7 @@ def test_numbers_have_their_unit(quantity: Quantity, value: float | None, words:
     ],
 )
 def test_ratios_are_factors(value: float, words: str) -> None:
-    assert text.value(Quotient(goodput(), goodput()), value) == words
+    assert text.value(quotient(goodput(), goodput()), value) == words
 
 
 @pytest.mark.parametrize(
@@ -118,11 +123,11 @@ def test_ratios_are_factors(value: float, words: str) -> None:
     [
         (Bound(goodput(), least=9e9), "at least 9.00 Gbit/s"),
         (Bound(RunNumber("share", "a"), least=0.4, most=0.6), "40% to 60%"),
-        (Bound(Quotient(goodput(), goodput()), most=1.05), "at most 1.05 times"),
-        (Bound(Quotient(goodput(), goodput()), least=0.9, most=1.1), "0.9 to 1.1 times"),
-        (Bound(Quotient(goodput(), goodput()), least=1.0), "at least as much"),
+        (Bound(quotient(goodput(), goodput()), most=1.05), "at most 1.05 times"),
+        (Bound(quotient(goodput(), goodput()), least=0.9, most=1.1), "0.9 to 1.1 times"),
+        (Bound(quotient(goodput(), goodput()), least=1.0), "at least as much"),
         (
-            Bound(Quotient(RunNumber("retransmits", "a"), RunNumber("retransmits", "a")), most=1.0),
+            Bound(quotient(RunNumber("retransmits", "a"), RunNumber("retransmits", "a")), most=1.0),
             "at most as many",
         ),
     ],
@@ -134,7 +139,7 @@ def test_limits(bound: Bound, words: str) -> None:
 def judged(*samples: tuple[float, ...]) -> JudgedStatement:
     """Returns a statement that asks for at least twice, with a number for each sample."""
     bounds = tuple(
-        JudgedBound(Bound(Quotient(goodput(), goodput()), least=2.0), MeasuredSample(sample))
+        JudgedBound(Bound(quotient(goodput(), goodput()), least=2.0), MeasuredSample(sample))
         for sample in samples
     )
     return JudgedStatement(Statement("name", "1", "", ()), JudgedBounds(bounds))

@@ -6,7 +6,7 @@ figure.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -60,21 +60,16 @@ class RunNumber:
 
 
 @dataclass(frozen=True)
-class MeanOf:
-    """Asks for the mean of several numbers of the same iteration, such as the rows of a table."""
-
-    numbers: tuple[RunNumber, ...]
-
-
-@dataclass(frozen=True)
 class Quotient:
-    """Asks for `over` divided by `under`, two numbers of the same iteration or the same run."""
+    """Asks for `over` divided by `under`, both of the same iteration or the same run. Each side is
+    the mean of its numbers, such as the rows of a table; usually it has only one number.
+    """
 
-    over: RunNumber | MeanOf
-    under: RunNumber | MeanOf
+    over: tuple[RunNumber, ...]
+    under: tuple[RunNumber, ...]
 
 
-Number = RunNumber | MeanOf | Quotient
+Number = RunNumber | Quotient
 
 
 @dataclass(frozen=True)
@@ -84,6 +79,12 @@ class Bound:
     number: Number
     least: float | None = None
     most: float | None = None
+
+    @property
+    def numbers(self) -> tuple[RunNumber, ...]:
+        """Returns the numbers of runs that are limited: one, or those of both sides of a ratio."""
+        number = self.number
+        return (number,) if isinstance(number, RunNumber) else (*number.over, *number.under)
 
 
 @dataclass(frozen=True)
@@ -108,23 +109,11 @@ class Tried:
         """Returns the bound with the same limits, but for the number that the runs of the tried
         entry give.
         """
-        return replace(bound, number=self._tried_number(bound.number))
-
-    def _tried_number(self, number: Number) -> Number:
-        """Returns the number with the judged entry replaced by the tried entry. If the number is a
-        quotient, both of its sides are changed.
-        """
-        if isinstance(number, Quotient):
-            return Quotient(self._tried_part(number.over), self._tried_part(number.under))
-        return self._tried_part(number)
-
-    def _tried_part(self, number: RunNumber | MeanOf) -> RunNumber | MeanOf:
-        """Returns one side of a quotient, or a number by itself, with the judged entry replaced by
-        the tried entry. If it is a mean, all of its numbers are changed.
-        """
-        if isinstance(number, MeanOf):
-            return MeanOf(tuple(map(self.number, number.numbers)))
-        return self.number(number)
+        number = bound.number
+        if isinstance(number, RunNumber):
+            return replace(bound, number=self.number(number))
+        over, under = (tuple(map(self.number, side)) for side in (number.over, number.under))
+        return replace(bound, number=Quotient(over, under))
 
     def number(self, judged: RunNumber) -> RunNumber:
         """Returns the same number (quantity, CCA and settings), but taken from the runs of the
@@ -161,36 +150,18 @@ class Statement:
 
     @property
     def numbers(self) -> tuple[RunNumber, ...]:
-        """Returns all numbers of runs by which the statement is judged. A mean or a ratio is taken
-        apart into its numbers.
+        """Returns all numbers of runs by which the statement is judged; those of both sides of a
+        ratio.
         """
-        return _numbers_in(self.bounds)
+        return tuple(number for bound in self.bounds for number in bound.numbers)
 
     @property
     def tried_numbers(self) -> tuple[RunNumber, ...]:
         """Returns the numbers that would judge the statement by the entries in `tried`, which have
-        another setting. A mean or a ratio is taken apart into its numbers.
+        another setting; of a ratio, those of both sides.
         """
-        return _numbers_in(tried.instead_of(bound) for tried in self.tried for bound in self.bounds)
-
-
-def _numbers_in(bounds: Iterable[Bound]) -> tuple[RunNumber, ...]:
-    """Returns all numbers of runs that the bounds limit. A mean or a ratio is taken apart into its
-    numbers.
-    """
-    return tuple(part for bound in bounds for part in parts(bound.number))
-
-
-def parts(number: Number) -> Iterator[RunNumber]:
-    """Yields the numbers of runs from which a mean or a ratio is calculated; otherwise the number
-    itself.
-    """
-    if isinstance(number, Quotient):
-        yield from (*parts(number.over), *parts(number.under))
-    elif isinstance(number, MeanOf):
-        yield from number.numbers
-    else:
-        yield number
+        bounds = (tried.instead_of(bound) for tried in self.tried for bound in self.bounds)
+        return tuple(number for bound in bounds for number in bound.numbers)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,10 @@ from ccmix.model.results import FinishedRun, GroupMetrics
 from ccmix.papers.experiment import (
     ALTERNATIVES,
     Bound,
-    MeanOf,
     Number,
     Quantity,
-    Quotient,
     RunNumber,
     Statement,
-    parts,
 )
 
 FRACTIONS: frozenset[Quantity] = frozenset({"utilisation", "share", "fairness"})
@@ -90,8 +87,7 @@ class MeasuredRuns:
         return MeasuredSample(
             tuple(each.value for each in values),
             sum(not each.settled for each in values),
-            not isinstance(number, Quotient)
-            and all(part.quantity in FRACTIONS for part in parts(number)),
+            isinstance(number, RunNumber) and number.quantity in FRACTIONS,
         )
 
     def lacking(self, number: RunNumber) -> dict[str, tuple[str, ...]]:
@@ -121,15 +117,12 @@ class MeasuredRuns:
         has too few settings.
         """
         if isinstance(number, RunNumber):
-            return (
-                self._variations(number)
-                if number.quantity == "variation"
-                else self._run_values(number)
-            )
-        if isinstance(number, MeanOf):
-            parts_by_block = [self._by_block(part) for part in number.numbers]
-            return _combined_by_block(parts_by_block, statistics.fmean)
-        over, under = self._by_block(number.over), self._by_block(number.under)
+            of_runs = self._variations if number.quantity == "variation" else self._run_values
+            return of_runs(number)
+        over, under = (
+            _combined_by_block(list(map(self._by_block, side)), statistics.fmean)
+            for side in (number.over, number.under)
+        )
         divisors = {block: divisor for block, divisor in under.items() if divisor.value}
         return _combined_by_block([over, divisors], lambda both: both[0] / both[1])
 

@@ -24,7 +24,6 @@ from ccmix.papers.experiment import (
     Experiment,
     Figure,
     Maps,
-    MeanOf,
     Number,
     OverBuffer,
     Paper,
@@ -248,44 +247,31 @@ def _number(table: Table, place: str) -> RunNumber:
 
 
 def _ratio(table: Table, place: str) -> Quotient:
-    """Reads the number of a bound whose kind is 'ratio': one number divided by another."""
-    return Quotient(*(_number(side, place) for side in _sides(table, place)))
+    """Reads the number of a bound that is a ratio of two numbers, or of two means.
 
-
-def _ratio_of_means(table: Table, place: str) -> Quotient:
-    """Reads the number of a bound whose kind is 'ratio of means': one mean divided by another."""
-    return Quotient(*(_mean(side, place) for side in _sides(table, place)))
+    Each side has the keys of its own table, `over` or `under`, and all keys that are outside both.
+    Each table in the list `mean` has the keys in which the numbers of a mean differ; without the
+    list, a side is a single number. Raises PaperError if a side is missing.
+    """
+    if missing := [side for side in SIDES if side not in table]:
+        raise PaperError(f"{place}: '{missing[0]}' is missing")
+    common = {key: value for key, value in table.items() if key not in (*SIDES, "mean")}
+    cells = [cell for _, each in _tables(table, "mean", f"{place}.") for cell in combinations(each)]
+    sides = (_joined(_table(table, side, place), common, place) for side in SIDES)
+    return Quotient(
+        *(
+            tuple(_number(_joined(cell, side, place), place) for cell in cells or [{}])
+            for side in sides
+        )
+    )
 
 
 KINDS: dict[str, Callable[[Table, str], Number]] = {
     "number": _number,
     "ratio": _ratio,
-    "ratio of means": _ratio_of_means,
+    "ratio of means": _ratio,
 }
-"""The kinds of bounds. `over` and `under` have the keys that differ between the sides of a ratio,
-`mean` has the cells of a mean.
-"""
-
-
-def _sides(table: Table, place: str) -> Iterator[Table]:
-    """Yields two tables for a ratio: the dividend's and the divisor's. Each has the keys of its own
-    side, `over` or `under`, and all keys that are outside both. Raises PaperError if a side is
-    missing; `place` is the table's name in the message.
-    """
-    if missing := [side for side in SIDES if side not in table]:
-        raise PaperError(f"{place}: '{missing[0]}' is missing")
-    common = {key: value for key, value in table.items() if key not in SIDES}
-    for side in SIDES:
-        yield _joined(_table(table, side, place), common, place)
-
-
-def _mean(table: Table, place: str) -> MeanOf:
-    """Reads a mean of several numbers. Each table in the list `mean` has the keys that differ
-    between the numbers; the other keys are the same for all.
-    """
-    common = {key: value for key, value in table.items() if key != "mean"}
-    cells = [cell for _, each in _tables(table, "mean", f"{place}.") for cell in combinations(each)]
-    return MeanOf(tuple(_number(_joined(cell, common, place), place) for cell in cells))
+"""The kinds of bounds."""
 
 
 def _joined(part: Table, common: Table, place: str) -> Table:
@@ -296,28 +282,24 @@ def _joined(part: Table, common: Table, place: str) -> Table:
     return common | part | at
 
 
-FIGURES: dict[str, type[Figure]] = {
-    "plots": Plots,
-    "maps": Maps,
-    "over buffer": OverBuffer,
-    "table": PaperTable,
+FIGURES: dict[str, tuple[type[Figure], str]] = {
+    "plots": (Plots, "panels"),
+    "maps": (Maps, "rows"),
+    "over buffer": (OverBuffer, ""),
+    "table": (PaperTable, "lines"),
 }
-PARTS: dict[type[Figure], str] = {
-    Plots: "panels",
-    Maps: "rows",
-    PaperTable: "lines",
-}  # that have an entry each
+"""The kinds of figures, each with the key of its tables that have an entry."""
 
 
 def _figure(table: Table, shared: _Shared, place: str) -> Figure:
     """Reads a figure of a paper from its TOML table. The keys `x` and `y` may name an axis that the
     file defines as [axes.KEY]. `place` is the table's name in error messages.
     """
-    kind = _known(FIGURES, table.pop("kind", "plots"), f"{place}.kind")
+    kind, part = _known(FIGURES, table.pop("kind", "plots"), f"{place}.kind")
     for axis in ("x", "y"):
         if axis in table:
             table[axis] = shared.axes.get(str(table[axis]), table[axis])
-    if part := PARTS.get(kind):
+    if part:
         table[part] = [shared.with_entry(each) for _, each in _tables(table, part, f"{place}.")]
     return _read(kind, table, place)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from ccmix.analysis.statistics import shown
-from ccmix.papers.experiment import Bound, MeanOf, Number, Quantity, Quotient, RunNumber, Statement
+from ccmix.papers.experiment import Bound, Number, Quantity, Quotient, RunNumber, Statement
 from ccmix.papers.judging import (
     JudgedBound,
     JudgedBounds,
@@ -44,11 +44,6 @@ def what(number: Number) -> str:
     """
     if isinstance(number, Quotient):
         return _quotient(number)
-    if isinstance(number, MeanOf):
-        return (
-            f"mean over {len(number.numbers)} cells, the first of which is "
-            f"{what(number.numbers[0])}"
-        )
     return NAMES[number.quantity] + _whose(number) + _where(number.entry, _settings(number))
 
 
@@ -56,9 +51,9 @@ def _quotient(number: Quotient) -> str:
     """Describes a ratio of two numbers. What both sides have in common (entry, flows, settings) is
     named only once: 'goodput of bbr over that of cubic, in entry shallow at rate=1gbit'.
     """
-    over, under = number.over, number.under
-    if isinstance(over, MeanOf) or isinstance(under, MeanOf) or over.quantity != under.quantity:
-        return f"{what(over)}, over {what(under)}"
+    over, under = number.over[0], number.under[0]
+    if over.quantity != under.quantity or len(number.over) > 1 or len(number.under) > 1:
+        return f"{_mean(number.over)}, over {_mean(number.under)}"
     common = [setting for setting in _settings(over) if setting in _settings(under)]
     same_entry, same_whose = over.entry == under.entry, _whose(over) == _whose(under)
 
@@ -75,6 +70,13 @@ def _quotient(number: Quotient) -> str:
     return f"{NAMES[over.quantity]}{_whose(over)}{differing(over)} over {divisor}" + (
         f",{both}" if both else ""
     )
+
+
+def _mean(numbers: Sequence[RunNumber]) -> str:
+    """Describes one side of a ratio: a number, or the mean of several."""
+    first = what(numbers[0])
+    several = f"mean over {len(numbers)} cells, the first of which is "
+    return several + first if len(numbers) > 1 else first
 
 
 def _settings(number: RunNumber) -> list[str]:
@@ -145,12 +147,7 @@ def value(number: Number, amount: float | None) -> str:
         return "–"
     if isinstance(number, Quotient):
         return f"{in_digits(amount)} times"
-    return of_quantity(_quantity(number), amount)
-
-
-def _quantity(number: RunNumber | MeanOf) -> Quantity:
-    """Returns the quantity of a number; all numbers of a mean have the same one."""
-    return number.numbers[0].quantity if isinstance(number, MeanOf) else number.quantity
+    return of_quantity(number.quantity, amount)
 
 
 def limits(bound: Bound) -> str:
@@ -163,7 +160,7 @@ def limits(bound: Bound) -> str:
     limit = bound.most if bound.least is None else bound.least
     prefix = "at most" if bound.least is None else "at least"
     if isinstance(number, Quotient) and limit == 1:
-        return f"{prefix} as {'many' if _quantity(number.over) in PLURAL else 'much'}"
+        return f"{prefix} as {'many' if number.over[0].quantity in PLURAL else 'much'}"
     return f"{prefix} {value(number, limit)}"
 
 
