@@ -13,8 +13,9 @@ from ccmix.analysis.statistics import Row
 from ccmix.archive import Campaign
 from ccmix.charts import draw
 from ccmix.charts.choose import choose
-from ccmix.charts.draw import inline, narrow
-from ccmix.charts.encodings import Chart, evenly_spread
+from ccmix.charts.draw import InlineDrawing, inline, narrow
+from ccmix.charts.encodings import Chart
+from ccmix.charts.samples import evenly_spread
 from ccmix.files import make_folder, replacing, write_whole
 from ccmix.model.results import FinishedRun
 from ccmix.report import heading, results_text
@@ -113,32 +114,19 @@ def left_out(results: Results, count: int) -> str:
 class _Chart:
     """A chart of the page, with links to the runs that it shows."""
 
-    title: str
-    settings: str
-    svg: str
+    chart: Chart
+    drawing: InlineDrawing
     narrow_svg: str | None  # for a telephone, of a wide chart
-    width: int  # pixels
-    alt_text: str
-    runs: tuple["_Link", ...]
-
-
-@dataclass(frozen=True)
-class _Link:
-    """A link to the part of the page on a run."""
-
-    anchor: str
-    name: str
+    runs: list[str]  # anchors of the runs
 
 
 @dataclass(frozen=True)
 class _CampaignView:
-    """Describes a campaign at the end of the page: its command and its INI file."""
+    """Describes a campaign at the end of the page, with the commands that repeat it."""
 
-    name: str
+    campaign: Campaign
     about: str
-    command: str | None
-    config: str
-    ini: str
+    commands: Origin
 
 
 def write_report(results: Results, file: Path) -> Path:
@@ -268,15 +256,7 @@ def _draw_charts(
         if drawing.width > PHONE_WIDTH:
             narrow_svg = inline(draw.svg(narrow(chart.spec)), f"narrow{number}", chart.alt_text).svg
         linked = [numbers[run] for run in chart.runs if run in numbers] if chart.condition else []
-        yield _Chart(
-            title=chart.title,
-            settings=chart.settings,
-            svg=drawing.svg,
-            narrow_svg=narrow_svg,
-            width=drawing.width,
-            alt_text=chart.alt_text,
-            runs=tuple(_Link(anchor(run), str(index)) for index, run in enumerate(linked, 1)),
-        )
+        yield _Chart(chart, drawing, narrow_svg, list(map(anchor, linked)))
 
 
 def _remove_charts(folder: Path) -> None:
@@ -292,17 +272,11 @@ def _remove_charts(folder: Path) -> None:
 
 def _campaign_view(campaign: Campaign) -> _CampaignView:
     """Describes a campaign for the page: versions, seed, start, and the command that repeats it."""
-    recorded, commands = campaign.origin, Origin(campaign.origin)
+    recorded = campaign.origin
     known = {"ccmix": recorded.ccmix, "Python": recorded.python, "seed": recorded.seed}
     about_parts = [f"{name} {value}" for name, value in known.items() if value is not None]
     if (started_s := recorded.started_s) is not None:
         about_parts.append(
             f"begun {datetime.datetime.fromtimestamp(started_s, datetime.UTC):%Y-%m-%d %H:%M} UTC"
         )
-    return _CampaignView(
-        name=campaign.outdir.resolve().name,
-        about=", ".join(about_parts),
-        command=commands.campaign,
-        config=commands.config,
-        ini=campaign.ini,
-    )
+    return _CampaignView(campaign, ", ".join(about_parts), Origin(recorded))

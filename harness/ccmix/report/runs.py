@@ -80,15 +80,14 @@ class RunTable:
 
 @dataclass(frozen=True)
 class RunView:
-    """Holds everything that the page shows of a run, as text; `anchor` is its place in the page."""
+    """Holds what the page shows of a run: the whole run, and texts and tables that are made of it.
+
+    `anchor` is its place in the page.
+    """
 
     anchor: str
-    name: str
-    iteration: int
-    status: str
-    findings: tuple[str, ...]
+    finished: FinishedRun
     not_settled: str  # why, or nothing
-    not_verified: tuple[str, ...]  # what the run could not show
     headline: str
     strip: str  # SVG
     not_drawn: str  # why there is none, if the run has series
@@ -97,7 +96,6 @@ class RunView:
     flows: RunTable
     settings: tuple[tuple[str, str], ...]
     repeat: str | None
-    commands: tuple[tuple[str, str], ...]
     setup: int
     notices: tuple[str, ...]
     folder: str
@@ -147,23 +145,15 @@ def views(section: RunSection, origins: dict[Path, Origin], setups: Listings) ->
 
 def _view(number: int, result: Result, origin: Origin | None, setups: Listings) -> RunView:
     """Makes the view of one run; `number` counts the runs of the page."""
-    run = result.run
     finished, unread = _read_whole(result)
-    metrics, facts = finished.metrics, finished.facts
+    metrics = finished.metrics
     groups, flows = metrics.groups, metrics.flows
     shades = colours((group.group, group.cca) for group in groups)
     drawn, not_drawn = _strip_or_reason(result, shades)
     return RunView(
         anchor=anchor(number),
-        name=run.name,
-        iteration=run.iteration,
-        status=finished.verdict.status,
-        findings=tuple(
-            finding.detail + (" (accepted)" if finding.accepted else "")
-            for finding in finished.verdict.findings
-        ),
+        finished=finished,
         not_settled=settling_sentence(metrics.settling) if metrics.settling else "",
-        not_verified=finished.verdict.not_verified,
         headline=", ".join(f"{group.group} {format_rate(group.goodput_bps)}" for group in groups),
         strip=drawn,
         not_drawn=not_drawn,
@@ -179,14 +169,13 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         ),
         flows=_table(
             ("CCA", "flow"),
-            [(flow.cca_used or "–", _flow_name(flow)) for flow in flows],
+            [(flow.cca_used or "–", f"{flow.group} {flow.host}:{flow.port}") for flow in flows],
             OF_FLOWS,
             flows,
             shades,
         ),
         settings=tuple(_settings(finished)),
-        repeat=origin.run(run) if origin else None,
-        commands=tuple((command.role or "command", command.line) for command in facts.commands),
+        repeat=origin.run(result.run) if origin else None,
         setup=setups.number(listing_of(finished)),
         notices=(*unread, *finished.execution.diagnostics, *finished.execution.retries),
         folder=str(result.folder.relative_to(result.outdir)),
@@ -263,10 +252,6 @@ def _value_text(metrics: Metrics | GroupMetrics | FlowMetrics, name: str) -> str
     return "–" if value is None else shown(name, float(f"{value:.3g}"))
 
 
-def _flow_name(flow: FlowMetrics) -> str:
-    return f"{flow.group} {flow.host}:{flow.port}"
-
-
 def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
     """Yields (name, value) of a run's settings, and the time when it was measured."""
     run = finished.run
@@ -277,10 +262,11 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
     if traffic.pacing_bps is not None:
         yield "pacing of each flow", format_rate(traffic.pacing_bps)
     if isinstance(path, HostPath):
+        dst = path.dst
         yield from flattened(
             {
-                "path": _imported_path_settings(path)
-                if imported(finished)
+                "path": {"src": path.src, "dst": {"name": dst.name, "address": dst.address}}
+                if imported(finished)  # which knows few settings of its path
                 else _set_values(_host_path_settings(run, path))
             }
         )
@@ -305,11 +291,6 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
     if (measured_s := finished.execution.measured_s or finished.ended_s) is not None:
         moment = datetime.datetime.fromtimestamp(measured_s, datetime.UTC)
         yield "measured", f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _imported_path_settings(path: HostPath) -> dict[str, object]:
-    """Returns the few settings of a path that an import can know."""
-    return {"src": path.src, "dst": {"name": path.dst.name, "address": path.dst.address}}
 
 
 def _host_path_settings(run: Run, path: HostPath) -> dict[str, object]:
