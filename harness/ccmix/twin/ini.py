@@ -49,8 +49,6 @@ QDISCS = {
 }  # that can emulate such a queue; otherwise a FIFO of bytes
 SENDER, OTHERS = "h1", "others"
 LEAST_SHARE = 1e-6
-EXAMPLE = "cca", ("cubic", "bbr")
-EXAMPLE_STREAMS = (1, 16)
 EXAMPLE_S = 60
 ITERATIONS = "iterations = 5"  # with the 3 that an interval needs, it is twice as wide
 UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
@@ -65,9 +63,17 @@ class _TwinTopology:
     name: str
     lines: tuple[str, ...]
     sweeps: tuple[str, ...]
-    cross_bps: tuple[
-        float, ...
-    ]  # the best estimate, and other possible values; empty if no cross traffic shows
+    cross_bps: tuple[float, ...]
+    """The best estimate of cross traffic, and other possible values; empty if none shows."""
+
+    @property
+    def cross_traffic(self) -> list[tuple[str, str]]:
+        """Returns the key and value that make the cross traffic, if only one rate is possible;
+        several rates are swept instead.
+        """
+        if len(self.cross_bps) != 1:
+            return []
+        return [(f"flows.{OTHERS}", _cross_traffic_flow(self.cross_bps[0]))]
 
 
 def ini(twins: Sequence[Twin]) -> str:
@@ -94,71 +100,38 @@ def _topology(twin: Twin, name: str) -> _TwinTopology:
     the estimate's interval and origin. If a value is not known well, the entries over the topology
     must sweep (vary) the key over its possible values.
     """
-    sweeps: dict[str, str] = {}
-    rate, base_rtt, cross_traffic = (
-        twin.estimate_of(RATE),
-        twin.estimate_of(BASE_RTT),
-        twin.estimate_of(CROSS),
-    )
-    policer, window = twin.estimate_of(POLICER), twin.estimate_of(WINDOW)
-    cross_rates_bps = _cross_traffic_rates(cross_traffic, rate)
+    known = {each.quantity: each for each in twin.estimates}
+    rate, policer, mtu_bytes = known[RATE], known[POLICER], known[MTU].value or 1500
+    rtt = _microseconds(known[BASE_RTT].value or 0.0)
+    cross_rates_bps = _cross_traffic_rates(known[CROSS], rate)
     # the rate that cross traffic leaves is known better than either of the two
-    rates = (
-        _link_rates(rate) if policer.value else _rate_values(rate)[: 1 if cross_rates_bps else None]
-    )
-    lines = [
-        *_comment(rate),
-        f"rate = {rates[0]}",
-        *_comment(policer),
-        *_policer_lines(rate, policer),
-    ]
-    lines += [*_comment(base_rtt), *_rtt_lines(base_rtt)]
-    if len(rates) > 1:
-        sweeps["rate"] = ", ".join(rates)
-    lines += [
-        *_comment(twin.estimate_of(LOSS)),
-        *_comment(twin.estimate_of(BURST)),
-        f"loss = {_loss_value(twin)}",
-    ]
-    if sweep := _loss_sweep(twin.estimate_of(LOSS)):
-        sweeps["loss"] = sweep
-    buffer, sweep = _buffer_value_and_sweep(twin.estimate_of(BUFFER))
-    lines += [*_comment(twin.estimate_of(BUFFER)), f"buffer = {buffer}"]
-    if sweep:
-        sweeps["buffer"] = sweep
-    queue = twin.estimate_of(QUEUE)
-    qdisc, *other_qdiscs = QDISCS.get(queue.word or "", ("bfifo",))
-    lines += [*_comment(queue), f"qdisc = {qdisc}"]
-    if other_qdiscs:
-        sweeps["qdisc"] = ", ".join([qdisc, *other_qdiscs])
-    mtu = twin.estimate_of(MTU)
-    lines += [*_comment(mtu), f"mtu = {mtu.value or 1500:.0f}"]
-    lines += [
-        *_comment(twin.estimate_of(REORDERING)),
-        *_reorder_lines(twin.estimate_of(REORDERING)),
-    ]
-    lines += [
-        *_comment(twin.estimate_of(ECN)),
-        f"ecn = {'off' if twin.estimate_of(ECN).word in (None, 'not negotiated') else 'on'}",
-    ]
-    lines += _comment(window)
-    if window.value:
-        windows = [
-            f"{size:.0f}b"
-            for size in (window.value, *_open_ends(window, window.value, OPEN_WINDOW))
-        ]
-        lines += [f"receiver-window = {windows[0]}"]
-        if len(windows) > 1:
-            sweeps["receiver-window"] = ", ".join(windows)
-    lines += _comment(cross_traffic)
+    rates = _rate_values(rate)[: 1 if cross_rates_bps else None]
+    ecn = "off" if known[ECN].word in (None, "not negotiated") else "on"
+    # by key: the quantities that the comment names, and the values, the best one first
+    keys: dict[str, tuple[tuple[str, ...], Sequence[str]]] = {
+        "rate": ((RATE,), _link_rates(rate) if policer.value else rates),
+        "policer": ((POLICER,), _policer_values(rate, policer)),
+        "rtt": ((BASE_RTT,), [rtt]),
+        "loss": ((LOSS, BURST), _loss_values(known[LOSS], known[BURST])),
+        "buffer": ((BUFFER,), _buffer_values(known[BUFFER])),
+        "qdisc": ((QUEUE,), QDISCS.get(known[QUEUE].word or "", ("bfifo",))),
+        "mtu": ((MTU,), [f"{mtu_bytes:.0f}"]),
+        "reorder": ((REORDERING,), _reorder_values(known[REORDERING])),
+        "ecn": ((ECN,), [ecn]),
+        "receiver-window": ((WINDOW,), _window_values(known[WINDOW])),
+    }
+    lines, sweeps = [], {}
+    for key, (quantities, values) in keys.items():
+        lines += [_comment(known[quantity]) for quantity in quantities]
+        if values:
+            # of an unknown buffer, 1 BDP is written: entries without sweeps then have a usual one
+            lines.append(f"{key} = {values[-1 if values is UNKNOWN_BUFFERS else 0]}")
+        if len(values) > 1:
+            sweeps[key] = ", ".join(values)
+    lines.append(_comment(known[CROSS]))
     if cross_rates_bps:
-        lines += [
-            f"host.{SENDER} =" + _host_value(base_rtt),
-            f"host.{OTHERS} =" + _host_value(base_rtt) + " loss 0%",
-        ]
-    payload_share = ((mtu.value or 1500) - UDP_HEADERS_BYTES) / (
-        (mtu.value or 1500) + ETHERNET_BYTES
-    )
+        lines += [f"host.{SENDER} = rtt {rtt}", f"host.{OTHERS} = rtt {rtt} loss 0%"]
+    payload_share = (mtu_bytes - UDP_HEADERS_BYTES) / (mtu_bytes + ETHERNET_BYTES)
     payload_rates_bps = tuple(each * payload_share for each in cross_rates_bps)
     if len(payload_rates_bps) > 1:
         sweeps[f"flows.{OTHERS}"] = ", ".join(map(_cross_traffic_flow, payload_rates_bps))
@@ -175,15 +148,6 @@ def _sweep_lines(sweeps: Mapping[str, str]) -> Iterator[str]:
     yield from (f"sweep.{key} = {values}" for key, values in sweeps.items())
     if sweeps:
         yield f"unknown = {', '.join(sweeps)}"
-
-
-def _loss_sweep(loss: Estimate) -> str | None:
-    """Returns the values between which the loss must be swept, such as '0%, 0.1%', if only an upper
-    bound of the loss is known. Returns None if the loss is known, or if the bound is negligible.
-    """
-    if loss.value is not None or not loss.high or loss.high < LEAST_SHARE:
-        return None
-    return f"0%, {_percent(loss.high)}"
 
 
 def _cross_traffic_rates(cross_traffic: Estimate, rate: Estimate) -> tuple[float, ...]:
@@ -212,20 +176,10 @@ def _cross_traffic_flow(bps: float) -> str:
     return f"{OTHERS} udp@{round(bps / 1e3)}K" if bps >= LEAST_RATE_BPS else f"{OTHERS} none"
 
 
-def _comment(estimate: Estimate) -> Iterator[str]:
-    """Yields the comment above a key: quantity, value, interval and origin of its estimate."""
+def _comment(estimate: Estimate) -> str:
+    """Returns the comment above a key: quantity, value, interval and origin of its estimate."""
     between = f" ({interval(estimate)})" if interval(estimate) else ""
-    yield f"# {estimate.quantity}: {value(estimate)}{between}; {why(estimate)}"
-
-
-def _rtt_lines(base: Estimate) -> list[str]:
-    """Returns the line of the key `rtt`, from the estimated base RTT."""
-    return [f"rtt = {_microseconds(base.value or 0.0)}"]
-
-
-def _host_value(base: Estimate) -> str:
-    """Returns the part of a `host.NAME` value that sets the host's RTT: ' rtt 20000us'."""
-    return f" rtt {_microseconds(base.value or 0.0)}"
+    return f"# {estimate.quantity}: {value(estimate)}{between}; {why(estimate)}"
 
 
 def _microseconds(seconds: float) -> str:
@@ -269,15 +223,12 @@ def _link_rates(policed: Estimate) -> list[str]:
     return [_kbit((policed.value or UNKNOWN_BPS) * times) for times in LINKS]
 
 
-def _policer_lines(rate: Estimate, burst: Estimate) -> list[str]:
-    """Returns the line of the key `policer`, such as 'policer = 10000kbit burst 64000b'; empty if
-    the policer's rate or burst is not known, or if the path has no policer.
+def _policer_values(rate: Estimate, burst: Estimate) -> list[str]:
+    """Returns the value of the key `policer`, such as '10000kbit burst 64000b'; empty if the
+    policer's rate or burst is not known, or if the path has no policer.
     """
-    return (
-        [f"policer = {_kbit(rate.value)} burst {burst.value:.0f}b"]
-        if rate.value and burst.value
-        else []
-    )
+    known = rate.value and burst.value
+    return [f"{_kbit(rate.value or 0)} burst {burst.value:.0f}b"] if known else []
 
 
 def _percent(share: float) -> str:
@@ -285,36 +236,45 @@ def _percent(share: float) -> str:
     return f"{share * 100:.6f}".rstrip("0").rstrip(".") + "%"
 
 
-def _loss_value(twin: Twin) -> str:
-    """Returns the value of the key `loss`: '0.1%', or 'gemodel P R' if the mean length of bursts of
-    losses is known. If the loss is unknown or negligible, it is '0%'.
+def _loss_values(loss: Estimate, burst: Estimate) -> list[str]:
+    """Returns the values of the key `loss` to emulate: '0.1%', or 'gemodel P R' if the mean length
+    of bursts of losses is known. If only an upper bound is known, they are '0%' and the bound. A
+    negligible loss is '0%'.
     """
-    loss, burst = twin.estimate_of(LOSS), twin.estimate_of(BURST)
+    if loss.value is None and loss.high and loss.high >= LEAST_SHARE:
+        return ["0%", _percent(loss.high)]
     if not loss.value or loss.value < LEAST_SHARE:
-        return "0%"
+        return ["0%"]
     if burst.value:
-        return "gemodel " + " ".join(map(_percent, gilbert(loss.value, burst.value)))
-    return _percent(loss.value)
+        return ["gemodel " + " ".join(map(_percent, gilbert(loss.value, burst.value)))]
+    return [_percent(loss.value)]
 
 
-def _buffer_value_and_sweep(buffer: Estimate) -> tuple[str, str | None]:
-    """Returns the value of the key `buffer`, and the values over which the buffer must be swept.
-    The second part is None if the size is known. If only a lower bound is known, the sweep has 1, 3
-    and 10 times the bound; without a bound, it has multiples of the BDP.
+def _buffer_values(buffer: Estimate) -> Sequence[str]:
+    """Returns the values of the key `buffer` to emulate: the size, or 1, 3 and 10 times a lower
+    bound. Without a bound, they are multiples of the BDP.
     """
     if buffer.value is not None:
-        return f"{max(buffer.value, 1):.0f}b", None
+        return [f"{max(buffer.value, 1):.0f}b"]
     if buffer.low:
-        sizes = [f"{buffer.low * times:.0f}b" for times in LARGER_BUFFERS]
-        return sizes[0], ", ".join(sizes)
-    return UNKNOWN_BUFFERS[-1], ", ".join(UNKNOWN_BUFFERS)
+        return [f"{buffer.low * times:.0f}b" for times in LARGER_BUFFERS]
+    return UNKNOWN_BUFFERS
 
 
-def _reorder_lines(reordering: Estimate) -> list[str]:
-    """Returns the line of the key `reorder`; empty if reordering is unknown or negligible."""
-    if not reordering.value or reordering.value < LEAST_SHARE:
+def _reorder_values(reordering: Estimate) -> list[str]:
+    """Returns the value of the key `reorder`; empty if reordering is unknown or negligible."""
+    share = reordering.value or 0.0
+    return [_percent(share)] if share >= LEAST_SHARE else []
+
+
+def _window_values(window: Estimate) -> list[str]:
+    """Returns the values of the key `receiver-window` to emulate: the estimate, and the ends of its
+    interval that differ from it by more than 1%; empty if the window is unknown.
+    """
+    if not window.value:
         return []
-    return [f"reorder = {_percent(reordering.value)}"]
+    sizes = (window.value, *_open_ends(window, window.value, OPEN_WINDOW))
+    return [f"{size:.0f}b" for size in sizes]
 
 
 def _entries(twin: Twin, path: _TwinTopology, *, several_paths: bool) -> Iterator[list[str]]:
@@ -458,8 +418,7 @@ def _traffic_settings(
     else:
         yield "cca", format_groups(tests[0].groups)
         yield "streams", str(tests[0].streams)
-    if len(path.cross_bps) == 1:
-        yield f"flows.{OTHERS}", _cross_traffic_flow(path.cross_bps[0])
+    yield from path.cross_traffic
     if traffic.pacing_bps is not None:
         yield "pacing", _kbit(traffic.pacing_bps)
     yield "duration", f"{traffic.duration_s or EXAMPLE_S:.0f}s"
@@ -473,20 +432,15 @@ def _example_entry(twin: Twin, path: _TwinTopology, *, several_paths: bool) -> l
     flows), for a campaign that measured the path but tested nothing over it. With `several_paths`,
     the file has several twins, so the entry's name contains the path.
     """
-    key, ccas = EXAMPLE
-    lines = [
+    return [
         f"[{section_name(f'tests-{twin.name}' if several_paths else 'tests')}]",
         "type = iperf3",
         f"topology = {path.name}",
+        f"duration = {EXAMPLE_S}s",
+        "omit = 5s",
+        *(f"{key} = {value}" for key, value in path.cross_traffic),
+        *path.sweeps,
+        ITERATIONS,
+        "sweep.cca = cubic, bbr",
+        "sweep.streams = 1, 16",
     ]
-    cross_traffic = (
-        [f"flows.{OTHERS} = {_cross_traffic_flow(path.cross_bps[0])}"]
-        if len(path.cross_bps) == 1
-        else []
-    )
-    lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *cross_traffic, *path.sweeps, ITERATIONS]
-    lines += [
-        f"sweep.{key} = {', '.join(ccas)}",
-        f"sweep.streams = {', '.join(map(str, EXAMPLE_STREAMS))}",
-    ]
-    return lines
