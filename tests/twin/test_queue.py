@@ -8,7 +8,7 @@ import pytest
 from ccmix.twin.bottleneck import MANAGED, Waits, buffer, has_queue_per_flow, queue, read_waits
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun
-from ccmix.twin.received import Overflow, Overload, overloads
+from ccmix.twin.received import Overflow, Overload, Overloads, overloads
 from support.synthetic_path import PACKET_BYTES, Truth, covers, measured
 
 PACKET_S = PACKET_BYTES * 8 / 50e6
@@ -41,10 +41,9 @@ def test_a_full_buffer_is_the_longest_delay_times_the_rate(buffer_bytes: float) 
 def test_a_queue_that_still_grows_is_a_lower_bound() -> None:
     truth = Truth(buffer_bytes=500e6)
     seen = measured(truth)
-    found = [replace(each, received_bps=truth.rate_bps) for each in overloads(seen, 0.0)]
-    found = found or [
-        Overload(step, step.offered_bps or 0.0, truth.rate_bps) for step in seen.above
-    ]
+    found = Overloads(
+        replace(each, received_bps=truth.rate_bps) for each in overloads(seen, 0.0)
+    ) or Overloads(Overload(step, step.offered_bps or 0.0, truth.rate_bps) for step in seen.above)
     estimate = buffer(
         seen, read_waits(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, False, found
     )

@@ -9,7 +9,7 @@ from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.others import CrossTraffic, share_of_late_answers, widen_by_idle_bursts
 from ccmix.twin.rate import _rates_of_shared_queue, rate
-from ccmix.twin.received import overloads, received_grows_with_offered
+from ccmix.twin.received import overloads
 from support.synthetic_path import Truth, covers, measured, udp_step
 
 
@@ -101,9 +101,8 @@ def test_the_interval_reaches_from_others_who_lose_all_to_those_who_lose_their_s
 
 @pytest.mark.parametrize("cross_bps", [0.0, 15e6])
 def test_more_comes_through_of_more_only_beside_others(cross_bps: float) -> None:
-    assert received_grows_with_offered(
-        overloads(measured(Truth(cross_bps=cross_bps)), 0.0)
-    ) == bool(cross_bps)
+    overloaded = overloads(measured(Truth(cross_bps=cross_bps)), 0.0)
+    assert overloaded.received_grows_with_offered == bool(cross_bps)
 
 
 @pytest.mark.parametrize(("left_share", "high"), [(0.999, 1.01), (0.975, 1.03)])
@@ -127,9 +126,9 @@ def test_a_step_far_above_the_rate_tells_it_although_others_are_in_the_queue() -
 def test_flows_of_bbr_leave_others_less_than_they_would_have_beside_overload() -> None:
     """The rate that cross traffic left can't exceed the rate received under overload."""
     seen = measured(Truth(cross_bps=15e6))
-    first, last = overloads(seen, 0.0)
-    beside_bbr = CrossTraffic(left_bps=1.1 * first.received_bps, left_by="reach")
-    found, _ = _rates_of_shared_queue([first, last], beside_bbr, 0.0, may_be_of_flows=False)
+    overloaded = overloads(seen, 0.0)
+    beside_bbr = CrossTraffic(left_bps=1.1 * overloaded[0].received_bps, left_by="reach")
+    found, _ = _rates_of_shared_queue(overloaded, beside_bbr, 0.0, may_be_of_flows=False)
     assert found.value == of_overload_alone(Truth(cross_bps=15e6))["rate"].value
 
 

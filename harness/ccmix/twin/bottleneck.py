@@ -3,6 +3,7 @@
 A queue is shared by all flows or there is one per flow; it is a FIFO or managed (AQM).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -10,7 +11,7 @@ import polars as pl
 from ccmix.generators.path_steps import BURSTS, FILL, REACH
 from ccmix.twin.estimate import BUFFER, POLICER, QUEUE, Estimate, cannot_be_told
 from ccmix.twin.observed import ORDINARY, PathRun, PathStep
-from ccmix.twin.received import OVERFLOW_PACKETS, STEADY_SHARE, Overflow, Overload, steady
+from ccmix.twin.received import OVERFLOW_PACKETS, STEADY_SHARE, Overflow, Overloads, steady
 
 FIFO, PER_FLOW, MANAGED = "fifo", "one for each flow", "managed (AQM)"
 MOST = 0.9  # percentile of TCP's smoothed RTTs; some of them include the wait for a delayed ACK
@@ -62,7 +63,7 @@ class Waits:
         )
 
 
-def read_waits(observed: PathRun, base_rtt_s: float, overloaded: list[Overload]) -> Waits:
+def read_waits(observed: PathRun, base_rtt_s: float, overloaded: Overloads) -> Waits:
     """Returns how long packets waited at the bottleneck during one run (`observed`): those of the
     RTT probe, which pings throughout the run, and those of TCP flows.
 
@@ -74,33 +75,32 @@ def read_waits(observed: PathRun, base_rtt_s: float, overloaded: list[Overload])
         (step for kind in (FILL, ORDINARY, REACH) for step in observed.steps_of_kind(kind)), None
     )
     tcp_rtts = [_rtts_of_sockets(observed, step) for step in observed.tcp_steps]
-    full_rtts_s = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
+    rtts_when_full = [observed.rtts(*_steady_span(step)) for step in steps]
     halves = [_median_rtts_of_halves(observed, step) for step in steps]
     idle = observed.idle
     lost_when_idle = observed.unanswered_share(idle.begin_s, idle.end_s) if idle else 0.0
+    lost = (observed.unanswered_share(*_steady_span(step)) for step in steps)
+
+    def longest_wait_s(rtts_s: Iterable[float | None]) -> float | None:
+        """Returns the part of the longest RTT that is beyond the base RTT: the wait in the queue.
+        None if no RTT is known.
+        """
+        known_s = [rtt_s for rtt_s in rtts_s if rtt_s is not None]
+        return max(0.0, max(known_s) - base_rtt_s) if known_s else None
+
     return Waits(
-        probe_s=_beyond_base(_largest_known(full_rtts_s), base_rtt_s),
-        first_half_s=_beyond_base(_largest_known([first for first, _ in halves]), base_rtt_s),
-        second_half_s=_beyond_base(_largest_known([second for _, second in halves]), base_rtt_s),
-        peak_s=_beyond_base(
-            _largest_known(
-                [_quantile(observed.rtts(step.begin_s, step.end_s), PEAK) for step in steps]
-            ),
-            base_rtt_s,
+        probe_s=longest_wait_s(_quantile(rtts_s, FULL) for rtts_s in rtts_when_full),
+        first_half_s=longest_wait_s(first for first, _ in halves),
+        second_half_s=longest_wait_s(second for _, second in halves),
+        peak_s=longest_wait_s(
+            _quantile(observed.rtts(step.begin_s, step.end_s), PEAK) for step in steps
         ),
-        probe_in_fill_s=_beyond_base(_quantile(_steady_rtts(observed, fill_step), FULL), base_rtt_s)
-        if fill_step
-        else None,
-        tcp_s=_beyond_base(
-            _largest_known([_quantile(rtts_s, MOSTLY) for rtts_s in tcp_rtts]), base_rtt_s
+        probe_in_fill_s=longest_wait_s(
+            [_quantile(observed.rtts(*_steady_span(fill_step)), FULL)] if fill_step else []
         ),
-        tcp_most_s=_beyond_base(
-            _largest_known([_quantile(rtts_s, MOST) for rtts_s in tcp_rtts]), base_rtt_s
-        ),
-        probes_lost=max(
-            (observed.unanswered_share(*_steady_span(step)) for step in steps), default=0.0
-        )
-        - lost_when_idle,
+        tcp_s=longest_wait_s(_quantile(rtts_s, MOSTLY) for rtts_s in tcp_rtts),
+        tcp_most_s=longest_wait_s(_quantile(rtts_s, MOST) for rtts_s in tcp_rtts),
+        probes_lost=max(lost, default=0.0) - lost_when_idle,
     )
 
 
@@ -198,7 +198,7 @@ def buffer(
     rate: Estimate,
     packet_bytes: int,
     queue_per_flow: bool | None,
-    overloaded: list[Overload],
+    overloaded: Overloads,
 ) -> Estimate:
     """Returns the estimated size of the bottleneck's buffer in bytes, with headers: the RTT probe's
     wait while the buffer is full, times the rate.
@@ -216,9 +216,7 @@ def buffer(
         return cannot_be_told(
             BUFFER, because, low=longest_wait_s * rate_bps / 8, origin="the longest RTTs"
         )
-    origin = (
-        f"steps {' and '.join(each.step.name for each in overloaded)}: delay of the probe x rate"
-    )
+    origin = f"steps {overloaded.names}: delay of the probe x rate"
     if queue_per_flow:
         because = "each flow has its own queue, and the probe sees only its own"
         return cannot_be_told(BUFFER, because)
@@ -285,11 +283,6 @@ def _steady_span(step: PathStep) -> tuple[float, float]:
     return step.end_s - STEADY_SHARE * (step.end_s - step.begin_s), step.end_s
 
 
-def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:
-    """Returns the RTT probe's RTTs in the second half of a step, when the buffer is full."""
-    return observed.rtts(*_steady_span(step))
-
-
 def _median_rtts_of_halves(observed: PathRun, step: PathStep) -> tuple[float | None, float | None]:
     """Returns two medians of the RTT probe's RTTs: in the first and in the second half of the time
     in which a step has filled the buffer.
@@ -321,16 +314,6 @@ def _quantile(values: pl.Series, share: float) -> float | None:
     return values.quantile(share, "linear")
 
 
-def _largest_known(values: list[float | None]) -> float | None:
-    """Returns the largest value; None if all values are None."""
-    return max((value for value in values if value is not None), default=None)
-
-
-def _beyond_base(rtt_s: float | None, base_rtt_s: float) -> float | None:
-    """Returns the part of an RTT that is longer than the base RTT: the wait in the queue."""
-    return None if rtt_s is None else max(0.0, rtt_s - base_rtt_s)
-
-
 LEAST_PACKETS = 16  # beyond the rate: a shaper's bucket, a queue and others let some through, too
 BURST_SHARE, MORE_PACKETS = 0.1, 3.0  # error of the burst
 NOT_FULL = 1.5  # times the burst: the bucket may not have been full after the step before
@@ -345,7 +328,7 @@ WINDOW_S, VARIES = 0.2, 0.02
 
 def policer(
     observed: PathRun,
-    overloaded: list[Overload],
+    overloaded: Overloads,
     train_overflow: Overflow | None = None,
     *,
     queued: bool,
@@ -365,11 +348,7 @@ def policer(
     dropped the rest of the train.
     """
     burst_of_train = None
-    if (
-        train_overflow is not None
-        and overloaded
-        and train_overflow.at_once(max(each.received_bps for each in overloaded))
-    ):
+    if train_overflow is not None and overloaded and train_overflow.at_once(overloaded.most_bps):
         burst_of_train = _burst_of_train(train_overflow)
     excesses = [excess for step in observed.above if (excess := _excess_at_begin(step)) is not None]
     if not overloaded or not excesses:
@@ -379,7 +358,7 @@ def policer(
     first = overloaded[0]
     packet_bytes = first.step.packet_bytes or 0
     burst_bytes, least_burst_bytes = max(excesses)
-    origin = f"steps {' and '.join(each.step.name for each in overloaded)}: the first intervals"
+    origin = f"steps {overloaded.names}: the first intervals"
     if burst_of_train and not queued:
         most_bytes = burst_of_train.high or burst_of_train.value
         if most_bytes is not None and burst_bytes < most_bytes:

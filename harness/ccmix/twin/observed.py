@@ -16,17 +16,7 @@ from numpy.typing import NDArray
 
 from ccmix.analysis.step_tables import STEP_COLUMNS
 from ccmix.archive import parquet
-from ccmix.generators.path_steps import (
-    ABOVE,
-    AVAILABLE,
-    BELOW,
-    BURSTS,
-    FILL,
-    IDLE,
-    REACH,
-    SHARE,
-    TRAINS,
-)
+from ccmix.generators.path_steps import ABOVE, BELOW, FILL, IDLE, REACH
 from ccmix.model import HostPath, Iperf3Source, Run, run_files
 from ccmix.model.results import FinishedRun
 from ccmix.model.traffic import BETWEEN_HOSTS
@@ -117,50 +107,28 @@ class PathRun:
         """Returns the steps that sent TCP; an iperf3 test without steps counts as one."""
         return self.steps_of_kind(REACH, FILL, ORDINARY)
 
+    def step(self, kind: str) -> PathStep | None:
+        """Returns the first step of this kind; None without such a step."""
+        return next(iter(self.steps_of_kind(kind)), None)
+
     @property
     def above(self) -> list[PathStep]:
         """Returns the UDP steps that try to offer more than the path's rate."""
         return self.steps_of_kind(ABOVE)
 
     @property
-    def available(self) -> list[PathStep]:
-        """Returns the UDP steps that offer rates near the one that cross traffic leaves."""
-        return self.steps_of_kind(AVAILABLE)
-
-    @property
-    def share(self) -> PathStep | None:
-        """Returns the step that sends many UDP flows above the path's rate, which shows whether
-        each flow has its own queue; None without such a step.
-        """
-        return next(iter(self.steps_of_kind(SHARE)), None)
-
-    @property
     def below(self) -> PathStep | None:
         """Returns the UDP step well below the path's rate, which shows random loss and reordering;
         None without such a step.
         """
-        return next(iter(self.steps_of_kind(BELOW)), None)
-
-    @property
-    def trains(self) -> PathStep | None:
-        """Returns the step that sends trains (a few pings back to back); None without such a
-        step.
-        """
-        return next(iter(self.steps_of_kind(TRAINS)), None)
-
-    @property
-    def bursts(self) -> PathStep | None:
-        """Returns the step that sends long trains, which overflow the queue; None without such a
-        step.
-        """
-        return next(iter(self.steps_of_kind(BURSTS)), None)
+        return self.step(BELOW)
 
     @property
     def idle(self) -> PathStep | None:
         """Returns the step that sends nothing, to measure the idle path; None without such a
         step.
         """
-        return next(iter(self.steps_of_kind(IDLE)), None)
+        return self.step(IDLE)
 
     @cached_property
     def idle_rtts_s(self) -> NDArray[np.float64]:

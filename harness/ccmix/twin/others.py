@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ccmix.generators.path_steps import FILL, REACH
+from ccmix.generators.path_steps import AVAILABLE, FILL, REACH
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.received import (
     ENDS_S,
-    Overload,
+    Overloads,
     counted_rates,
-    packet_time_s,
-    received_grows_with_offered,
     slow_way_back,
     steady,
     tcp_rate_bps,
@@ -59,7 +57,7 @@ class CrossTraffic:
 
 
 def observe_cross_traffic(
-    observed: PathRun, base_rtt_s: float, overloaded: list[Overload], loss: float
+    observed: PathRun, base_rtt_s: float, overloaded: Overloads, loss: float
 ) -> CrossTraffic:
     """Returns the signs of cross traffic in the steps of a run. The first of these signs that is
     present gives the rate that cross traffic leaves:
@@ -76,16 +74,15 @@ def observe_cross_traffic(
     overloaded: the UDP steps that offered more than the path's rate
     loss: the share of packets that are lost at random
     """
-    packet_s = packet_time_s(overloaded)
+    packet_s = overloaded.packet_s
     busy = _busy_share_when_idle(observed, base_rtt_s, packet_s)
-    if received_grows_with_offered(overloaded) and (
+    if overloaded.received_grows_with_offered and (
         left := _rate_left_by_cross_traffic(observed, loss, overloaded)
     ):
         return replace(left, busy=busy)
-    most_bps = max((each.received_bps for each in overloaded), default=0.0)
     filling = (
         ()
-        if slow_way_back(observed, most_bps)
+        if slow_way_back(observed, overloaded.most_bps)
         else (*observed.steps_of_kind(FILL), *observed.steps_of_kind(REACH))
     )
     for step in filling:  # unless its packets may have waited as ACKs, on the way back
@@ -99,7 +96,7 @@ def observe_cross_traffic(
 
 
 def _rate_left_by_cross_traffic(
-    observed: PathRun, loss: float, overloaded: list[Overload]
+    observed: PathRun, loss: float, overloaded: Overloads
 ) -> CrossTraffic | None:
     """Returns the rate that cross traffic leaves to our flows; None if no 'available' step (which
     offers UDP near this rate) lost a little of its packets.
@@ -113,12 +110,14 @@ def _rate_left_by_cross_traffic(
     half of the rate that was too much. `loss` is the share of random loss.
     """
     steps_by_loss = sorted(
-        each for step in observed.available if (each := _small_loss_of_step(step, loss))
+        each
+        for step in observed.steps_of_kind(AVAILABLE)
+        if (each := _small_loss_of_step(step, loss))
     )
     if not steps_by_loss:
         return None
     lost, offered_bps, name = steps_by_loss[0]
-    too_much_bps = max(each.received_bps for each in overloaded) * lost / (1 - lost)
+    too_much_bps = overloaded.most_bps * lost / (1 - lost)
     return CrossTraffic(offered_bps - too_much_bps, name, too_much_bps / 2)
 
 
@@ -172,7 +171,7 @@ def _busy_share_when_idle(
 
 
 def share_of_late_answers(
-    observed: PathRun, base_rtt_s: float, overloaded: list[Overload]
+    observed: PathRun, base_rtt_s: float, overloaded: Overloads
 ) -> tuple[float, float] | None:
     """Returns the share of the RTT probe's answers in the idle step that cross traffic delayed, and
     the standard error of this share; None if there are too few answers.
@@ -182,7 +181,7 @@ def share_of_late_answers(
     packet, an answer counts as late only if it is later than hosts without cross traffic would
     make it: by 1 ms and by 3 packets.
     """
-    packet_s = packet_time_s(overloaded)
+    packet_s = overloaded.packet_s
     rtts_s, late_s = _idle_rtts_and_late_wait(observed, packet_s)
     if len(rtts_s) < LEAST_ANSWERS:
         return None

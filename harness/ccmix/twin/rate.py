@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import polars as pl
 
-from ccmix.generators.path_steps import REACH
+from ccmix.generators.path_steps import REACH, SHARE
 from ccmix.twin.estimate import CROSS, RATE, Estimate, cannot_be_told
 from ccmix.twin.observed import PathRun
 from ccmix.twin.others import BUSY, MOST_BUSY, CrossTraffic, observe_cross_traffic
 from ccmix.twin.received import (
     Overload,
+    Overloads,
     best_received,
     overload,
     overloads,
-    packet_time_s,
     rate_of_trains,
     tcp_rate_bps,
 )
@@ -81,7 +81,7 @@ def rate(
         return _rates_by_standing_queue(observed, base_rtt_s) or _bounds_without_overload(observed)
     cross_traffic = observe_cross_traffic(observed, base_rtt_s, overloaded, loss)
     by_load = _rates_by_load(observed, overloaded, cross_traffic, loss, queue_per_flow, tcp_waits_s)
-    if probe_waits_s is not None and probe_waits_s < FREE_SHARE * packet_time_s(overloaded):
+    if probe_waits_s is not None and probe_waits_s < FREE_SHARE * overloaded.packet_s:
         return by_load
     return _refine_with_trains(
         by_load, observed, overloaded, cross_traffic, queue_per_flow, tcp_waits_s, by_trains
@@ -90,7 +90,7 @@ def rate(
 
 def _rates_by_load(
     observed: PathRun,
-    overloaded: list[Overload],
+    overloaded: Overloads,
     cross_traffic: CrossTraffic,
     loss: float,
     queue_per_flow: bool | None,
@@ -107,8 +107,8 @@ def _rates_by_load(
         than one flow.
     """
     if queue_per_flow:
-        many_flows = overload(observed.share, loss)
-        single_bps = max(each.received_bps for each in overloaded)
+        many_flows = overload(observed.step(SHARE), loss)
+        single_bps = overloaded.most_bps
         many_flows_get_more = (
             many_flows is not None
             and many_flows.received_bps > (1 + 3 * MEASURED_SHARE) * single_bps
@@ -116,7 +116,7 @@ def _rates_by_load(
         if (
             many_flows
             and not many_flows_get_more
-            and tcp_waits_s < HELD_PACKETS * many_flows.step.streams * packet_time_s(overloaded)
+            and tcp_waits_s < HELD_PACKETS * many_flows.step.streams * overloaded.packet_s
         ):
             many_flows = None  # the queues may be too short for that many flows at once
         return _rates_of_queue_per_flow(overloaded, many_flows, cross_traffic)
@@ -128,7 +128,7 @@ def _rates_by_load(
 def _refine_with_trains(
     by_load: list[Estimate],
     observed: PathRun,
-    overloaded: list[Overload],
+    overloaded: Overloads,
     cross_traffic: CrossTraffic,
     queue_per_flow: bool | None,
     tcp_waits_s: float,
@@ -150,7 +150,7 @@ def _refine_with_trains(
     """
     rate_by_load = by_load[0]
     assert rate_by_load.low is not None
-    most_bps = max(each.received_bps for each in overloaded)
+    most_bps = overloaded.most_bps
     trains = rate_of_trains(observed, most_bps / LOAD_ERROR, math.inf) if by_trains else None
     if trains is not None and trains.alike >= MOST_ALIKE * trains.gaps:
         value_bps, low_bps = trains.value_bps, trains.low_bps
@@ -173,7 +173,7 @@ def _refine_with_trains(
         )
     origin = f"step trains: {trains.alike} of {trains.gaps} gaps between their packets are alike"
     rate_by_trains = Estimate(RATE, value_bps, low_bps, trains.high_bps, origin=origin)
-    short_queue = tcp_waits_s < SHORT_PACKETS * packet_time_s(overloaded)
+    short_queue = tcp_waits_s < SHORT_PACKETS * overloaded.packet_s
     return [
         rate_by_trains,
         _cross_traffic_at_rate(
@@ -187,7 +187,7 @@ def _refine_with_trains(
 
 
 def _rates_of_shared_queue(
-    overloaded: list[Overload], cross_traffic: CrossTraffic, loss: float, *, may_be_of_flows: bool
+    overloaded: Overloads, cross_traffic: CrossTraffic, loss: float, *, may_be_of_flows: bool
 ) -> list[Estimate]:
     """Returns the estimates of the rate and of the cross traffic if all flows share a queue. With
     `may_be_of_flows`, each flow may have its own queue instead, because packets wait too briefly to
@@ -197,10 +197,9 @@ def _rates_of_shared_queue(
     and the received rate is the bottleneck's. Otherwise both rates follow from what arrived in the
     `overloaded` steps, and from the rate that cross traffic left in another step (`cross_traffic`).
     """
-    first = min(overloaded, key=lambda each: each.offered_bps)
-    last = max(overloaded, key=lambda each: each.offered_bps)
+    first, last = min(overloaded, key=lambda each: each.offered_bps), overloaded.last
     two_offered_rates = last.offered_bps >= LEAST_RATIO * first.offered_bps
-    most_bps = max(each.received_bps for each in overloaded)
+    most_bps = overloaded.most_bps
     low_bps, margin = (
         (1 - MEASURED_SHARE) * most_bps,
         (MEASURED_SHARE + loss) * most_bps,
@@ -278,7 +277,7 @@ def _rates_of_shared_queue(
 
 def _cross_traffic_at_rate(
     rate: Estimate,
-    overloaded: list[Overload],
+    overloaded: Overloads,
     cross_traffic: CrossTraffic,
     *,
     apart: bool,
@@ -300,7 +299,7 @@ def _cross_traffic_at_rate(
     assert rate.value is not None
     assert rate.low is not None
     assert rate.high is not None
-    last = max(overloaded, key=lambda each: each.offered_bps)
+    last = overloaded.last
     if (
         not apart
         and cross_traffic.left_by not in ("", REACH)
@@ -410,7 +409,7 @@ def _rate_if_next_packet_gets_room(last: Overload, left_bps: float) -> float:
 
 
 def _rates_of_queue_per_flow(
-    overloaded: list[Overload], many: Overload | None, cross_traffic: CrossTraffic
+    overloaded: Overloads, many: Overload | None, cross_traffic: CrossTraffic
 ) -> list[Estimate]:
     """Returns the estimates of the rate and of the cross traffic if each flow has its own queue, so
     that a single flow gets only its share.
@@ -420,7 +419,7 @@ def _rates_of_queue_per_flow(
     many flows leave little to others: N flows leave at most 1 / (N + 1) of the rate to one other
     flow. Without such a step (None), the rate is known only up to a factor of 2.
     """
-    single_bps = max(each.received_bps for each in overloaded)
+    single_bps = overloaded.most_bps
     margin = MEASURED_SHARE * single_bps
     if cross_traffic.busy:
         share, low, high = cross_traffic.busy

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from ccmix.analysis.step_tables import BUCKET_PACKETS
+from ccmix.generators.path_steps import BURSTS, TRAINS
 from ccmix.twin.observed import PathRun, PathStep
 
 STEADY_SHARE = 0.5  # the last part of a step: by then the buffer is full
@@ -26,6 +27,45 @@ class Overload:
     received_bps: float
 
 
+class Overloads(tuple[Overload, ...]):
+    """Holds the UDP steps of a run that offered more than the path's rate, in their order."""
+
+    @property
+    def most_bps(self) -> float:
+        """Returns the highest received rate; 0 without any step."""
+        return max((each.received_bps for each in self), default=0.0)
+
+    @property
+    def packet_s(self) -> float:
+        """Returns the seconds that the bottleneck needs to send one packet: packet size / received
+        rate, the largest value of all steps; 0 without any step.
+        """
+        times_s = ((each.step.packet_bytes or 0) * 8 / each.received_bps for each in self)
+        return max(times_s, default=0.0)
+
+    @property
+    def last(self) -> Overload:
+        """Returns the step that offered most; there must be a step."""
+        return max(self, key=lambda each: each.offered_bps)
+
+    @property
+    def received_grows_with_offered(self) -> bool:
+        """Returns whether clearly more arrives (2%) in the step that offers most than in the step
+        that offers least. This is so if our flow competes with cross traffic in a shared queue, but
+        not if each flow has its own queue.
+        """
+        by_offered = sorted(self, key=lambda each: each.offered_bps)
+        return (
+            bool(self)
+            and by_offered[-1].received_bps > (1 + RISES_SHARE) * by_offered[0].received_bps
+        )
+
+    @property
+    def names(self) -> str:
+        """Returns the names of the steps: 'above-1 and above-2'."""
+        return " and ".join(each.step.name for each in self)
+
+
 def steady(step: PathStep) -> pl.DataFrame:
     """Returns the receiver's intervals (rows of PathStep.udp) from the second half of a UDP step,
     when the buffer is full. The last 0.1 s are left out, because flows may end early.
@@ -34,24 +74,12 @@ def steady(step: PathStep) -> pl.DataFrame:
     return step.udp.filter(pl.col("time_s") > from_s, pl.col("time_s") < step.end_s - ENDS_S)
 
 
-def overloads(observed: PathRun, loss: float) -> list[Overload]:
+def overloads(observed: PathRun, loss: float) -> Overloads:
     """Returns those UDP steps of a run that offered clearly more than arrived, with both rates.
     `loss` is the share of packets that are lost at random, which is assumed to happen before the
     bottleneck.
     """
-    return [each for step in observed.above if (each := overload(step, loss))]
-
-
-def received_grows_with_offered(overloaded: list[Overload]) -> bool:
-    """Returns whether clearly more arrives (2%) in the step that offers most than in the step that
-    offers least. This is so if our flow competes with cross traffic in a shared queue, but not if
-    each flow has its own queue. `overloaded` are UDP steps that offered more than the path's rate.
-    """
-    by_offered = sorted(overloaded, key=lambda each: each.offered_bps)
-    return (
-        bool(overloaded)
-        and by_offered[-1].received_bps > (1 + RISES_SHARE) * by_offered[0].received_bps
-    )
+    return Overloads(each for step in observed.above if (each := overload(step, loss)))
 
 
 def overload(step: PathStep | None, loss: float) -> Overload | None:
@@ -79,15 +107,6 @@ def counted_rates(step: PathStep) -> tuple[float, float] | None:
     packets, lost = int(rows["packets"].sum()), int(rows["lost_packets"].sum())
     bits = step.packet_bytes * 8 / seconds
     return packets * bits, (packets - lost) * bits
-
-
-def packet_time_s(overloaded: list[Overload]) -> float:
-    """Returns the seconds that the bottleneck needs to send one packet: packet size / received
-    rate, the largest value of all steps that overloaded the path; 0 if there is no such step.
-    """
-    if not overloaded:
-        return 0.0
-    return max((each.step.packet_bytes or 0) * 8 / each.received_bps for each in overloaded)
 
 
 def best_received(observed: PathRun) -> tuple[float, str]:
@@ -162,7 +181,7 @@ def slow_way_back(observed: PathRun, most_bps: float) -> bool:
     If the way back is slower, hardly any gap between answers is as short as most_bps would make it,
     and packets of a train may also be lost on the way back.
     """
-    step = observed.trains
+    step = observed.step(TRAINS)
     if step is None or not step.packet_bytes or not most_bps or step.udp.height < LEAST_GAPS:
         return False
     shortest_s = step.udp["seconds"].quantile(SHORTEST, "linear") or 0.0
@@ -178,7 +197,7 @@ def rate_of_trains(observed: PathRun, least_bps: float, most_bps: float) -> Trai
     frequent, if there are too few gaps, or if the receiver's network card hands over several
     packets at once.
     """
-    step = observed.trains
+    step = observed.step(TRAINS)
     if step is None or not step.packet_bytes or step.udp.height < LEAST_GAPS:
         return None
     bits, all_gaps_s = step.packet_bytes * 8, np.sort(step.udp["seconds"].to_numpy())
@@ -291,7 +310,7 @@ def overflow(observed: PathRun) -> Overflow | None:
     """Returns how the path dropped packets of long trains (64 pings sent back to back); None if the
     best train lost fewer than 4 packets, or if fewer than 2 trains were sent.
     """
-    step = observed.bursts
+    step = observed.step(BURSTS)
     if step is None or not step.packet_bytes or step.udp.height < LEAST_TRAINS:
         return None
     trains = step.udp.with_columns(came=pl.col("packets") - pl.col("lost_packets")).sort("came")

@@ -50,7 +50,7 @@ from ccmix.twin.estimate import (
 from ccmix.twin.observed import PathRun, observe, senders
 from ccmix.twin.others import share_of_late_answers, widen_by_idle_bursts
 from ccmix.twin.rate import HIDDEN_SHARE, rate
-from ccmix.twin.received import overflow, overloads, received_grows_with_offered, slow_way_back
+from ccmix.twin.received import overflow, overloads, slow_way_back
 from ccmix.twin.way import QueueAtBottleneck, base_rtt, loss, quiet_noise_s, reordering
 
 NO_SERIES = "the results have no series of samples"
@@ -357,7 +357,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
         (each.step.packet_bytes for each in overloaded if each.step.packet_bytes),
         DEFAULT_PACKET_BYTES,
     )
-    received_bps = max((each.received_bps for each in overloaded), default=0.0)
+    received_bps = overloaded.most_bps
     packet_s = packet_bytes * 8 / received_bps if received_bps else 0.0
     # the kind of the queue, and the policer
     train_overflow = overflow(observed)
@@ -378,7 +378,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     ):
         train_overflow = None  # the policer dropped the train, not a queue
     # the rate and the cross traffic
-    is_shared = policer_burst.value is not None or received_grows_with_offered(overloaded)
+    is_shared = policer_burst.value is not None or overloaded.received_grows_with_offered
     # nothing waits at a policer, and trains show the rate of another link; but if trains overflow a
     # queue, it is the bottleneck's
     probe_waits_s = (
