@@ -25,7 +25,7 @@ from ccmix.analysis.ranges import UnknownValues, planned_ranges, split
 from ccmix.analysis.results import Result, Results
 from ccmix.compare.declared import OF_TRAFFIC, path_settings
 from ccmix.config.ini import section_name
-from ccmix.model import Topology, UdpSource, condition_name
+from ccmix.model import Run, Topology, UdpSource, condition_name
 from ccmix.model.results import Settling
 
 # difference of RTTs of the same path: third-party RTTs are in whole ms
@@ -232,9 +232,7 @@ def cells(results: Sequence[Result]) -> list[Cell]:
     by_condition: dict[tuple[str, str, str], list[Result]] = {}
     by_destination: dict[str, list[Result]] = {}
     for result in results:
-        by_condition.setdefault(
-            (result.run.entry, result.run.condition_name, result.run.dst), []
-        ).append(result)
+        by_condition.setdefault(_name_and_destination(result.run), []).append(result)
         by_destination.setdefault(result.run.dst, []).append(result)
     destinations = Counter(
         entry for entry, _ in {(result.run.entry, result.run.dst) for result in results}
@@ -297,19 +295,8 @@ def _without_unknown(result: Result, unknown: Sequence[str]) -> Result:
     )
 
 
-def _by_key_and_destination(cell: Cell) -> Hashable:
-    """Returns the values that must be equal to match: the key (_by_key) and the destination."""
-    return cell.key, cell.first.run.dst
-
-
-def _by_key(cell: Cell) -> Hashable:
-    """Returns the values that must be equal to match: entry, swept values, CCAs and streams."""
-    return cell.key
-
-
-def _by_name(cell: Cell) -> Hashable:
-    """Returns the values that namesakes share: entry, swept values and destination."""
-    run = cell.first.run
+def _name_and_destination(run: Run) -> tuple[str, str, str]:
+    """Returns the values that the runs of a condition share: entry, swept values, destination."""
     return run.entry, run.condition_name, run.dst
 
 
@@ -338,14 +325,6 @@ def _by_traffic(cell: Cell) -> Hashable:
         traffic.groups,
         traffic.named_sources,
     )
-
-
-def _by_traffic_and_path(cell: Cell) -> Hashable:
-    """Returns the values that must be equal to match: traffic, and all settings of the path.
-
-    It does not matter whether a setting is swept or has a fixed value in its section.
-    """
-    return _by_traffic(cell), frozenset(cell.path_settings.items())
 
 
 def _rule_of_varied_settings(a: Sequence[Cell], b: Sequence[Cell]) -> "Rule | None":
@@ -379,11 +358,21 @@ def _varied(cells_of_campaign: Sequence[Cell]) -> set[str]:
 
 Rule = Callable[[Cell], Hashable]
 RULES: tuple[tuple[str, Rule], ...] = (
-    ("same entry, condition, CCAs, streams and destination", _by_key_and_destination),
-    ("same entry, condition, CCAs and streams", _by_key),
-    ("same traffic and path", _by_traffic_and_path),
+    (
+        "same entry, condition, CCAs, streams and destination",
+        lambda cell: (cell.key, cell.first.run.dst),
+    ),
+    ("same entry, condition, CCAs and streams", lambda cell: cell.key),
+    # whether a setting of the path is swept or has a fixed value in its section does not matter
+    (
+        "same traffic and path",
+        lambda cell: (_by_traffic(cell), frozenset(cell.path_settings.items())),
+    ),
     ("same traffic and settings", _by_traffic_and_settings),
 )
+"""The rules that match conditions, the strictest first: a text for the user, and the values that
+must be equal.
+"""
 BY_VARIED = "same traffic, and same values of the path's settings that A or B varies"
 BY_DESTINATION = "same CCAs and streams, and the emulated path is named after the real destination"
 BY_RTT = "same CCAs and streams on a real and an emulated path of the same RTT"
@@ -445,7 +434,7 @@ def _namesakes(
 ) -> Iterator[MatchedPair]:
     """Yields conditions with the same name that are not matched, for a list of what differs."""
     matched = {(id(pair.a), id(pair.b)) for pair in pairs}
-    for pair in _unique_pairs(a, b, _by_name, BY_NAME):
+    for pair in _unique_pairs(a, b, lambda cell: _name_and_destination(cell.first.run), BY_NAME):
         if (id(pair.a), id(pair.b)) not in matched:
             yield pair
 
