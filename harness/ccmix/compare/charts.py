@@ -24,7 +24,7 @@ from ccmix.charts.encodings import (
 )
 from ccmix.charts.published import KINDS, ROW_HEIGHT, WIDTH, spans
 from ccmix.compare.groups import ComparedRange, RangeTested
-from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
+from ccmix.compare.verdicts import Compared, ComparedCondition
 from ccmix.units import format_percent
 
 LINE_HEIGHT = 22  # pixels
@@ -159,7 +159,8 @@ def _condition_points(compared: Compared) -> Iterator[Part]:
             if tested.a is None or tested.b is None:
                 continue
             same_name = names_in_b[condition.a.name] == {condition.a.name}
-            panel = _panel_title(condition, tested, "" if same_name else "A: ")
+            group = f": {tested.group}" if len(condition.goodputs) > 1 else ""
+            panel = f"{'' if same_name else 'A: '}{condition.a.name}{group}"
             band = {
                 "least_bps": (1 - compared.margin) * tested.a.mean,
                 "most_bps": (1 + compared.margin) * tested.a.mean,
@@ -188,15 +189,6 @@ def _not_valid_points(condition: ComparedCondition) -> Iterator[Part]:
                 "line": f"{side} ({group.meaning})",
                 **mean,
             }
-
-
-def _panel_title(condition: ComparedCondition, tested: Tested, prefix: str) -> str:
-    """Returns a panel's title: the name of A's condition, and the group if there are several.
-
-    `prefix` is 'A: ' if B's condition has another name.
-    """
-    group = f": {tested.group}" if len(condition.goodputs) > 1 else ""
-    return f"{prefix}{condition.a.name}{group}"
 
 
 def _mean_and_interval(spread: Spread) -> Part:

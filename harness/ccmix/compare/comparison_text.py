@@ -162,17 +162,13 @@ def difference_lines(differences: Sequence[Difference]) -> list[tuple[str, ...]]
         of_setting = list(group)
         is_long = len(of_setting) > MOST_VALUES
         for line in [of_setting] if is_long else ([each] for each in of_setting):
-            a, b, conditions = (
-                format_few(_distinct_texts(line, field), MOST_VALUES)
+            columns = (
+                dict.fromkeys(text for each in line for text in getattr(each, field))
                 for field in ("a", "b", "conditions")
             )
+            a, b, conditions = (format_few(list(texts), MOST_VALUES) for texts in columns)
             lines.append((setting, a, b, conditions or "all"))
     return lines
-
-
-def _distinct_texts(differences: Sequence[Difference], field: str) -> list[str]:
-    """Returns the texts in a field of the differences ('a', 'b' or 'conditions'), each once."""
-    return list(dict.fromkeys(text for each in differences for text in getattr(each, field)))
 
 
 def not_compared(compared: Compared) -> Iterator[tuple[str, str]]:
@@ -260,23 +256,19 @@ def lines(condition: ComparedCondition) -> list[tuple[str, ...]]:
 
 
 def _metric_row(tested: Tested) -> tuple[str, ...]:
-    """Returns the cells of a row under HEADINGS: one metric of one group in A and B."""
+    """Returns the cells of a row under HEADINGS: one metric of one group in A and B.
+
+    If a campaign has only one observation, the verdict also says where this observation lies among
+    those of the other campaign: "can't tell: above all of A".
+    """
     test = tested.found
+    verdict = tested.verdict + (f": {tested.single}" if tested.single else "")
     low_high = (
         f"{test.interval[0]:.3f} to {test.interval[1]:.3f}" if test and test.interval else NONE
     )
     ratio = f"{test.ratio:.3f}" if test and test.ratio is not None else NONE
     spreads = (shown_mean(tested.metric, side) if side else NONE for side in (tested.a, tested.b))
-    return tested.group, tested.metric, *spreads, ratio, low_high, _verdict_text(tested)
-
-
-def _verdict_text(tested: Tested) -> str:
-    """Returns the verdict: 'same', or "can't tell: above all of A".
-
-    The second part is there if a campaign has only one observation: the place of this
-    observation among those of the other campaign.
-    """
-    return tested.verdict + (f": {tested.single}" if tested.single else "")
+    return tested.group, tested.metric, *spreads, ratio, low_high, verdict
 
 
 def distribution_sentences(condition: ComparedCondition) -> Iterator[str]:

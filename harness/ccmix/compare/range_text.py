@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ccmix.analysis.comparison import MARGIN
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
-from ccmix.analysis.ranges import KeyEffect, MetricRange, RangeMember
+from ccmix.analysis.ranges import KeyEffect, MetricRange
 from ccmix.analysis.statistics import shown, shown_mean
 from ccmix.compare.groups import WHOLE, ComparedRange, RangeTested
 from ccmix.text.words import listed
@@ -153,15 +153,11 @@ def member_lines(compared: ComparedRange) -> list[tuple[str, ...]]:
             tested.group,
             tested.metric,
             shown_mean(tested.metric, member.spread),
-            _ratio_text(tested, member),
+            f"{member.sample.mean / tested.a.mean:.3f}" if tested.a.mean > 0 else NONE,
         )
         for tested in compared.tested
         for member in tested.b.members
     ]
-
-
-def _ratio_text(tested: RangeTested, member: RangeMember) -> str:
-    return f"{member.sample.mean / tested.a.mean:.3f}" if tested.a.mean > 0 else NONE
 
 
 def effects(ranges: Sequence[ComparedRange]) -> list[tuple[ComparedRange, str, KeyEffect]]:
@@ -214,7 +210,11 @@ def advice(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> Iterator[
             "The path differs from B in another property."
         )
     if near := sum(
-        compared.verdict == "can't tell" and any(map(_undecided_but_outside, compared.goodputs))
+        compared.verdict == "can't tell"
+        and any(
+            tested.verdict == "can't tell" and tested.outside_by != 0
+            for tested in compared.goodputs
+        )
         for compared in ranges
     ):
         yield (
@@ -223,11 +223,6 @@ def advice(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> Iterator[
         )
     if left := [compared for compared in ranges if compared.verdict != "outside"]:
         yield _measurement_advice(left, margin)
-
-
-def _undecided_but_outside(tested: RangeTested) -> bool:
-    """Returns whether A's mean is outside of the range, but too uncertain for a verdict."""
-    return tested.verdict == "can't tell" and tested.outside_by != 0
 
 
 def _measurement_advice(ranges: Sequence[ComparedRange], margin: float) -> str:
