@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ccmix.charts.draw import svg
-from ccmix.papers.drawing import DrawnFigure, _ticks, drawn
 from ccmix.papers.experiment import MapRow, Maps, Paper, PlotPanel, Plots
+from paper_pages.drawing import DrawnFigure, _ticks, drawn
 from papers.runs import run_of
 from papers.test_figures import CELL, PAIR, maps, material, plots, published
 

@@ -25,7 +25,11 @@ from ccmix.papers.experiment import (
     published_series,
     sources,
 )
-from ccmix.papers.figure_data import (
+from ccmix.papers.forms import planned
+from ccmix.papers.judging import MeasuredRuns, MeasuredSample
+from ccmix.papers.reading import EXPERIMENTS, PublishedNumber, by_name, read_published
+from ccmix.papers.scores import scores
+from paper_pages.figure_data import (
     GAIN,
     RETRANSMISSION_RATE,
     UTILISATION,
@@ -36,11 +40,7 @@ from ccmix.papers.figure_data import (
     plotted_points,
     points_over_buffer,
 )
-from ccmix.papers.forms import planned
-from ccmix.papers.judging import MeasuredRuns, MeasuredSample
-from ccmix.papers.page import scores_of, sentence
-from ccmix.papers.reading import EXPERIMENTS, PublishedNumber, by_name, read_published
-from ccmix.papers.scores import scores
+from paper_pages.page import scores_of, sentence
 from papers.runs import NEAR, run_of, run_with
 from support.finished_runs import flow_metrics, group_metrics
 

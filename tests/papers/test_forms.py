@@ -5,9 +5,10 @@ import pytest
 from ccmix.analysis.cost import cost
 from ccmix.config import load
 from ccmix.papers import forms
-from ccmix.papers.forms import FULL, REDUCED, TRIED, costs, planned, real_s
+from ccmix.papers.forms import FULL, REDUCED, TRIED, costs, planned
 from ccmix.papers.reading import EXPERIMENTS, FOLDER, by_name, ini_of, published_of
 from ccmix.plan import make_plan
+from paper_pages.page import real_s
 
 NAMES = [experiment.name for experiment in EXPERIMENTS]
 

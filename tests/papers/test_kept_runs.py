@@ -1,5 +1,6 @@
 """An experiment that gets more runs keeps those of its archive."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.papers import kept_runs
 from ccmix.papers.forms import form, planned
+from paper_pages import kept_runs
 from support.commands import REPOSITORY
 
 ARCHIVE = REPOSITORY / "archive" / "papers" / "dai-fig1.zip"
@@ -33,8 +34,11 @@ def test_runs_that_are_still_planned_are_kept(
 
 def test_a_folder_with_runs_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "campaign.json").write_text("{}")
-    argv = [sys.executable, "-m", "ccmix.papers.kept_runs", "dai-fig1", str(tmp_path)]
-    refused = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    argv = [sys.executable, "-m", "paper_pages.kept_runs", "dai-fig1", str(tmp_path)]
+    env = os.environ | {"PYTHONPATH": str(REPOSITORY / "tools")}
+    refused = subprocess.run(
+        argv, cwd=REPOSITORY, env=env, capture_output=True, text=True, check=False
+    )
     assert refused.returncode == 1
     assert refused.stderr == f"{tmp_path}: has runs already: move it away first\n"
     assert [file.name for file in tmp_path.iterdir()] == ["campaign.json"]

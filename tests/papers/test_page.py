@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ccmix.archive.packed import opened
-from ccmix.papers.forms import REDUCED, TRIED, costs, real_s
-from ccmix.papers.page import IMAGES, Page, page
+from ccmix.papers.forms import REDUCED, TRIED, costs
 from ccmix.papers.reading import EXPERIMENTS
+from paper_pages.page import IMAGES, Page, page, real_s
 from support.commands import REPOSITORY
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def made() -> Page:
 
 
 def test_the_pages_are_generated(made: Page) -> None:
-    """`python -m ccmix.papers` writes all of them again."""
+    """`tools/papers` writes all of them again."""
     docs = REPOSITORY / "docs"
     assert made.text == (docs / "papers.md").read_text()
     assert made.papers == _texts(docs / "papers", "*.md")

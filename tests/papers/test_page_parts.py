@@ -9,13 +9,13 @@ import pytest
 
 from ccmix.archive import Campaign
 from ccmix.model import Buffer, Queue
-from ccmix.papers.drawing import lab_settings
 from ccmix.papers.experiment import PaperTable, PaperTableColumn, PaperTableLine
-from ccmix.papers.figure_data import FigureData
-from ccmix.papers.forms import OLDER, made_by, planned
+from ccmix.papers.forms import planned
 from ccmix.papers.judging import MeasuredRuns
-from ccmix.papers.page import WHYS, paper_table, wrapped
 from ccmix.papers.reading import EXPERIMENTS, PublishedNumber
+from paper_pages.drawing import lab_settings
+from paper_pages.figure_data import FigureData
+from paper_pages.page import OLDER, WHYS, made_by, paper_table, wrapped
 from papers.runs import run_of
 from support.commands import REPOSITORY
 from support.finished_runs import campaign_plan

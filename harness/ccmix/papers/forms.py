@@ -5,12 +5,10 @@ the value of a key of its section in the reduced form. Comments after it that be
 or more are further lines of the value.
 """
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from ccmix.analysis.cost import Cost, cost
-from ccmix.archive import Campaign
 from ccmix.config import load
 from ccmix.model import Run
 from ccmix.papers.experiment import Experiment
@@ -18,8 +16,6 @@ from ccmix.papers.reading import by_name, ini_of
 from ccmix.plan import make_plan
 
 REDUCED, TRIED, FULL = "reduced", "tried", "full"
-FORMS = (REDUCED, TRIED, FULL)
-OLDER = "An older form of the experiment"
 _REDUCED = re.compile(r"#\s*Reduced:\s*(?P<key>[^\s=]+)\s*=\s*(?P<value>.*)")
 _FURTHER = re.compile(r"#(?P<line>\s{2,}\S.*)")
 _KEY = re.compile(r"(?P<key>[^\s=\[#;][^=]*?)\s*=")
@@ -90,20 +86,6 @@ def planned(name: str, seed: int, *, full: bool, tried: bool = True) -> tuple[Ru
     return make_plan((entry for entry in entries if entry.name not in left_out), seed)
 
 
-def made_by(name: str, campaign: Campaign) -> str:
-    """Returns the command that plans exactly the runs of a campaign's archive, such as '`ccmix
-    reproduce NAME --full`'. Returns OLDER if no command does, because the experiment has been
-    changed since the runs were made.
-
-    Only the runs are compared, so a changed comment in the INI file does not matter.
-    """
-    seed = campaign.origin.seed
-    for full, tried in itertools.product((False, True), repeat=2):
-        if seed is not None and planned(name, seed, full=full, tried=tried) == campaign.runs:
-            return f"`ccmix reproduce {name}{' --full' * full}{' --tried' * tried}`"
-    return OLDER
-
-
 def costs(experiment: Experiment, seed: int, cores: int) -> dict[str, Cost]:
     """Returns the estimated cost (runs, time, memory) of an experiment by form, on a machine with
     `cores` processors. The forms are 'reduced', 'full', and 'tried' if there are entries that only
@@ -118,12 +100,3 @@ def costs(experiment: Experiment, seed: int, cores: int) -> dict[str, Cost]:
 def _cost(experiment: Experiment, seed: int, cores: int, *, full: bool, tried: bool) -> Cost:
     """Estimates the cost of the runs of one form of an experiment."""
     return cost(planned(experiment.name, seed, full=full, tried=tried), cores)
-
-
-def real_s(costs_by_form: Iterable[Mapping[str, Cost]], form: str) -> float:
-    """Returns the seconds of real time that several experiments take in one form, one after the
-    other. An experiment that lacks this form counts with its reduced form.
-
-    costs_by_form: for each experiment, its cost by form, as costs() returns it
-    """
-    return sum(forms.get(form, forms[REDUCED]).real_s for forms in costs_by_form)

@@ -1,6 +1,6 @@
 """Copies the runs of an experiment's archive into a new campaign, so that only new runs are made.
 
-`python -m ccmix.papers.kept_runs NAME OUTDIR` does so for
+`python -m paper_pages.kept_runs NAME OUTDIR` does so for
 `ccmix reproduce NAME --tried --resume -o OUTDIR`, if an entry or an iteration was added. The result
 of a run depends only on its own settings and its seed, and the seed stays the same; each run.json
 says which ccmix made it.

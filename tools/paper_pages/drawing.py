@@ -23,7 +23,9 @@ from ccmix.papers.experiment import (
     published_series,
     sources,
 )
-from ccmix.papers.figure_data import (
+from ccmix.text.words import listed
+from ccmix.units import format_bytes
+from paper_pages.figure_data import (
     GAIN,
     RETRANSMISSION_RATE,
     UTILISATION,
@@ -37,8 +39,6 @@ from ccmix.papers.figure_data import (
     plotted_points,
     points_over_buffer,
 )
-from ccmix.text.words import listed
-from ccmix.units import format_bytes
 
 WITHOUT_TEXTS = {
     "aria": False

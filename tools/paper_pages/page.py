@@ -4,19 +4,20 @@ There is an overview, and a page per paper, with charts and tables of cells. Not
 typed by hand.
 """
 
+import itertools
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ccmix.analysis.cost import Cost
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign
 from ccmix.archive.packed import opened
 from ccmix.charts.draw import svg
 from ccmix.papers import score_text, text
-from ccmix.papers.drawing import DrawnFigure, drawn, year
 from ccmix.papers.experiment import (
     ALTERNATIVES,
     Experiment,
@@ -33,8 +34,7 @@ from ccmix.papers.experiment import (
     quantities,
     sources,
 )
-from ccmix.papers.figure_data import UTILISATION, FigureData, map_cells, points_over_buffer
-from ccmix.papers.forms import FORMS, costs, made_by, planned, real_s
+from ccmix.papers.forms import FULL, REDUCED, TRIED, costs, planned
 from ccmix.papers.judging import JudgedStatement, MeasuredRuns
 from ccmix.papers.outcome import Reproduction, reproduction
 from ccmix.papers.reading import EXPERIMENTS, read_published
@@ -42,6 +42,8 @@ from ccmix.papers.scores import APART, TRIVIAL, Score
 from ccmix.text.tables import Cell, csv_text
 from ccmix.text.words import capitalised, listed, text_templates
 from ccmix.units import format_count
+from paper_pages.drawing import DrawnFigure, drawn, year
+from paper_pages.figure_data import UTILISATION, FigureData, map_cells, points_over_buffer
 
 ANY_SEED = 1  # the plan's conditions are the same with each
 CORES = 2  # of the machine whose times the page gives
@@ -52,6 +54,8 @@ WHYS = {
     "cca": "BBRv2 and BBRv3 compared with Google's",
     "gomez-path": "Settings in the scripts of Gomez et al.",
 }  # titles of pages of docs/explanation
+FORMS = (REDUCED, TRIED, FULL)
+OLDER = "An older form of the experiment"
 DIGITS = 6  # of numbers in tables of cells
 MOST_SHOWN = 16  # rows of a table that is not folded
 WIDTH = 100
@@ -209,6 +213,29 @@ class MeasuredExperiment:
         }
 
 
+def made_by(name: str, campaign: Campaign) -> str:
+    """Returns the command that plans exactly the runs of a campaign's archive, such as '`ccmix
+    reproduce NAME --full`'. Returns OLDER if no command does, because the experiment has been
+    changed since the runs were made.
+
+    Only the runs are compared, so a changed comment in the INI file does not matter.
+    """
+    seed = campaign.origin.seed
+    for full, tried in itertools.product((False, True), repeat=2):
+        if seed is not None and planned(name, seed, full=full, tried=tried) == campaign.runs:
+            return f"`ccmix reproduce {name}{' --full' * full}{' --tried' * tried}`"
+    return OLDER
+
+
+def real_s(costs_by_form: Iterable[Mapping[str, Cost]], form: str) -> float:
+    """Returns the seconds of real time that several experiments take in one form, one after the
+    other. An experiment that lacks this form counts with its reduced form.
+
+    costs_by_form: for each experiment, its cost by form, as costs() returns it
+    """
+    return sum(forms.get(form, forms[REDUCED]).real_s for forms in costs_by_form)
+
+
 def page(archives: Path) -> Page:
     """Returns the overview of all experiments, and the pages, charts and tables of those whose runs
     are in the folder `archives`, in a packed archive NAME.zip. Raises ArchiveError.
@@ -222,7 +249,7 @@ def page(archives: Path) -> Page:
     forms = {experiment.name: costs(experiment, ANY_SEED, CORES) for experiment in EXPERIMENTS}
     charts = {name: drawing for each in made.values() for name, drawing in each.charts.items()}
     tables = {name: table for each in made.values() for name, table in each.tables.items()}
-    templates = text_templates("ccmix.papers")
+    templates = text_templates("paper_pages")
     overview = templates.get_template("page.md.j2").render(
         **NAMES,
         experiments=EXPERIMENTS,

@@ -1,4 +1,4 @@
-"""`python -m ccmix.papers` writes the pages on all repeated papers from the archives of their runs.
+"""`tools/papers` writes the pages on all repeated papers from the archives of their runs.
 
 It reads archive/papers, and writes docs/papers.md, docs/papers, and their charts and CSV tables.
 """
@@ -6,11 +6,10 @@ It reads archive/papers, and writes docs/papers.md, docs/papers, and their chart
 from collections.abc import Mapping
 from pathlib import Path
 
-import ccmix
 from ccmix.files import write_whole
-from ccmix.papers.page import IMAGES, page
+from paper_pages.page import IMAGES, page
 
-REPOSITORY = Path(ccmix.__file__).parents[2]
+REPOSITORY = Path(__file__).parents[2]
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""Makes the pages of docs/papers, their pictures and tables, from the archives of the runs."""
