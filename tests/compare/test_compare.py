@@ -10,10 +10,11 @@ import pytest
 
 from ccmix.cli.compare import compared as print_compared
 from ccmix.compare import comparison_text
+from ccmix.compare.cells import cells
 from ccmix.compare.charts import specification
 from ccmix.compare.formats import terminal
 from ccmix.compare.groups import interval_goodputs
-from ccmix.compare.matching import cells, match
+from ccmix.compare.matching import match
 from ccmix.compare.verdicts import Compared, compare
 from ccmix.index.context import condition_fields
 from ccmix.model import BpfCca, CommandSource, Destination, Traffic

@@ -10,7 +10,7 @@ import pytest
 from ccmix.analysis.comparison import MetricSample, unpaired
 from ccmix.analysis.statistics import Spread
 from ccmix.compare import verdicts as of_compare
-from ccmix.compare.matching import Cell, KnownPath
+from ccmix.compare.cells import Cell, KnownPath
 from ccmix.compare.verdicts import VERDICT_METRIC, ComparedCondition, Word, adjusted
 
 pytestmark = pytest.mark.slow

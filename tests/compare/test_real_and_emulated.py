@@ -11,8 +11,9 @@ import pytest
 
 from ccmix.analysis.results import Result
 from ccmix.archive import Campaign, RunFolder
+from ccmix.compare.cells import Cell, cells
 from ccmix.compare.groups import groups_of_both
-from ccmix.compare.matching import BY_DESTINATION, BY_RTT, Cell, Matched, cells, match
+from ccmix.compare.matching import BY_DESTINATION, BY_RTT, Matched, match
 from ccmix.compare.verdicts import compare
 from ccmix.model import Group, HostPath, HttpSource, Iperf3Source, Loss, Run, Topology, UdpSource
 from ccmix.model.results import Execution, Finding, Verdict

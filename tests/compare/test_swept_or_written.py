@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.compare.matching import cells, match
+from ccmix.compare.cells import cells
+from ccmix.compare.matching import match
 from ccmix.compare.verdicts import compare
 from ccmix.config import load as load_config
 from ccmix.model import Queue, Run

@@ -12,7 +12,7 @@ from ccmix.model import Run
 from ccmix.papers import forms
 from ccmix.papers.experiment import ALTERNATIVES, Experiment, RunNumber
 from ccmix.papers.forms import form
-from ccmix.papers.judging import needed
+from ccmix.papers.measuring import needed
 from ccmix.papers.reading import EXPERIMENTS, ini_of, of_series, read_published
 from ccmix.plan import make_plan
 

@@ -26,7 +26,7 @@ from ccmix.papers.experiment import (
     sources,
 )
 from ccmix.papers.forms import planned
-from ccmix.papers.judging import MeasuredRuns, MeasuredSample
+from ccmix.papers.measuring import MeasuredRuns, MeasuredSample
 from ccmix.papers.reading import EXPERIMENTS, PublishedNumber, by_name, read_published
 from ccmix.papers.scores import scores
 from paper_pages.figure_data import (

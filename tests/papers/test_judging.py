@@ -9,7 +9,8 @@ import pytest
 from ccmix.model.results import Settling
 from ccmix.papers import text
 from ccmix.papers.experiment import Bound, Quotient, RunNumber, Statement, Tried
-from ccmix.papers.judging import JudgedStatement, Judgement, MeasuredRuns, MeasuredSample, judge
+from ccmix.papers.judging import JudgedStatement, Judgement, judge
+from ccmix.papers.measuring import MeasuredRuns, MeasuredSample
 from papers.runs import quotient, run_of, run_with
 from support.finished_runs import group_metrics
 

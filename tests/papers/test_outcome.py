@@ -13,7 +13,8 @@ from ccmix.papers.experiment import (
     Statement,
     Tried,
 )
-from ccmix.papers.judging import MeasuredRuns, judge
+from ccmix.papers.judging import judge
+from ccmix.papers.measuring import MeasuredRuns
 from ccmix.papers.outcome import Reproduction
 from ccmix.papers.reading import PublishedNumber
 from ccmix.papers.scores import scores

@@ -11,7 +11,7 @@ from ccmix.archive import Campaign
 from ccmix.model import Buffer, Queue
 from ccmix.papers.experiment import PaperTable, PaperTableColumn, PaperTableLine
 from ccmix.papers.forms import planned
-from ccmix.papers.judging import MeasuredRuns
+from ccmix.papers.measuring import MeasuredRuns
 from ccmix.papers.reading import EXPERIMENTS, PublishedNumber
 from paper_pages.drawing import lab_settings
 from paper_pages.figure_data import FigureData

@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.papers import score_text
 from ccmix.papers.experiment import Criterion, PublishedComparison, Tried
-from ccmix.papers.judging import MeasuredRuns
+from ccmix.papers.measuring import MeasuredRuns
 from ccmix.papers.reading import PublishedNumber
 from ccmix.papers.scores import Score, rank_correlation, scores
 from papers.runs import NEAR, run_of

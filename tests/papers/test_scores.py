@@ -7,7 +7,8 @@ import pytest
 
 from ccmix.papers import score_text
 from ccmix.papers.experiment import Criterion, Experiment, Paper, PublishedComparison, Tried
-from ccmix.papers.judging import Judgement, MeasuredRuns
+from ccmix.papers.judging import Judgement
+from ccmix.papers.measuring import MeasuredRuns
 from ccmix.papers.outcome import Reproduction
 from ccmix.papers.reading import PublishedNumber, by_name, read_published
 from ccmix.papers.scores import TRIVIAL, Score, rank_correlation, scores

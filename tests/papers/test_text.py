@@ -6,7 +6,8 @@ import pytest
 
 from ccmix.papers import text
 from ccmix.papers.experiment import Bound, Number, Quantity, Quotient, RunNumber, Statement
-from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement, MeasuredSample
+from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement
+from ccmix.papers.measuring import MeasuredSample
 from papers.runs import quotient
 
 AT = {"rate": "1gbit", "delay": "5ms"}

@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 
 from ccmix.generators.path_steps import BURST_PACKETS
-from ccmix.twin.bottleneck import MANAGED, buffer_from_train, policer
+from ccmix.twin.bottleneck import MANAGED, buffer_from_train
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
+from ccmix.twin.policer import policer
 from ccmix.twin.received import Overflow, overflow, overloads
 from ccmix.twin.twin import estimates_of
 from support.synthetic_path import PACKET_BYTES, Truth, covers, measured

@@ -10,7 +10,7 @@ from ccmix.config import load
 from ccmix.model import Destination, Group, HostPath, Run
 from ccmix.model.results import FinishedRun
 from ccmix.twin.estimate import Estimate
-from ccmix.twin.twin import estimates_of_results
+from ccmix.twin.result_estimates import estimates_of_results
 from support.commands import Ccmix
 from support.finished_runs import finished_run, group_metrics, metrics
 from support.model import iperf3_traffic

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ccmix.twin.bottleneck import policer
 from ccmix.twin.observed import PathRun, PathStep
+from ccmix.twin.policer import policer
 from ccmix.twin.received import overloads
 from support.synthetic_path import PACKET_BYTES, Truth, covers, measured
 

@@ -21,7 +21,7 @@ from ccmix.papers.experiment import (
     Quantity,
     RunNumber,
 )
-from ccmix.papers.judging import MeasuredRuns, MeasuredSample
+from ccmix.papers.measuring import MeasuredRuns, MeasuredSample
 from ccmix.papers.reading import PUBLISHED_AS, PublishedNumber
 from ccmix.papers.scores import RATE_KEY
 from ccmix.units import parse_rate, parse_time

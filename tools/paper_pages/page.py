@@ -35,7 +35,8 @@ from ccmix.papers.experiment import (
     sources,
 )
 from ccmix.papers.forms import FULL, REDUCED, TRIED, costs, planned
-from ccmix.papers.judging import JudgedStatement, MeasuredRuns
+from ccmix.papers.judging import JudgedStatement
+from ccmix.papers.measuring import MeasuredRuns
 from ccmix.papers.outcome import Reproduction, reproduction
 from ccmix.papers.reading import EXPERIMENTS, read_published
 from ccmix.papers.scores import APART, TRIVIAL, Score

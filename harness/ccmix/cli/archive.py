@@ -28,8 +28,9 @@ from ccmix.cli import lacking, options, output
 from ccmix.cli.lab import warn_if_not_confined
 from ccmix.cli.output import put, tell
 from ccmix.cli.progress import run_interruptibly
+from ccmix.compare.cells import cells
 from ccmix.compare.differences import Difference, differences
-from ccmix.compare.matching import cells, match
+from ccmix.compare.matching import match
 from ccmix.compare.repeated import Repetition, compare_run
 from ccmix.config import ConfigError, load
 from ccmix.failures import naming

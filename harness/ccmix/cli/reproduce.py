@@ -25,7 +25,7 @@ from ccmix.config.problems import nearest
 from ccmix.model import Run
 from ccmix.papers.experiment import Experiment
 from ccmix.papers.forms import costs, form, planned
-from ccmix.papers.judging import needed
+from ccmix.papers.measuring import needed
 from ccmix.papers.outcome import listing, printed, reproduction
 from ccmix.papers.reading import EXPERIMENTS, by_name, ini_of
 

@@ -8,9 +8,9 @@ from ccmix.analysis.comparison import significant
 from ccmix.analysis.counting import longest_settling, needed_duration
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, MOST_ITERATIONS
 from ccmix.analysis.statistics import shown, shown_mean
+from ccmix.compare.cells import Cell, KnownPath
 from ccmix.compare.differences import Difference
 from ccmix.compare.groups import ComparedRange
-from ccmix.compare.matching import Cell, KnownPath
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
 from ccmix.units import format_count, format_few, format_percent, format_time
 

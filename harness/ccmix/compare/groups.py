@@ -26,7 +26,7 @@ from ccmix.analysis.ranges import (
 from ccmix.analysis.results import Result
 from ccmix.analysis.statistics import Spread, value_of
 from ccmix.archive import ArchiveError, parquet
-from ccmix.compare.matching import Cell, RangeCell
+from ccmix.compare.cells import Cell, RangeCell
 from ccmix.model import run_files
 
 VERDICT_METRIC = "goodput_bps"  # decides whether a condition is the same

@@ -17,6 +17,7 @@ from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.results import Results
 from ccmix.analysis.statistics import Spread
 from ccmix.archive import Campaign
+from ccmix.compare.cells import Cell, RangeCell, cells, cells_with_ranges
 from ccmix.compare.differences import Difference, differences
 from ccmix.compare.groups import (
     VERDICT_METRIC,
@@ -31,7 +32,7 @@ from ccmix.compare.groups import (
     metric_values,
 )
 from ccmix.compare.groups import adjusted as adjusted_ranges
-from ccmix.compare.matching import Cell, MatchedPair, RangeCell, cells, cells_with_ranges, match
+from ccmix.compare.matching import MatchedPair, match
 
 OF_GROUP = (
     VERDICT_METRIC,

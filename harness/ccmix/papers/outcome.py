@@ -11,7 +11,8 @@ from ccmix.model import Topology
 from ccmix.model.results import FinishedRun
 from ccmix.papers import score_text, text
 from ccmix.papers.experiment import Experiment
-from ccmix.papers.judging import JudgedStatement, Judgement, MeasuredRuns, judge
+from ccmix.papers.judging import JudgedStatement, Judgement, judge
+from ccmix.papers.measuring import MeasuredRuns
 from ccmix.papers.reading import read_published
 from ccmix.papers.scores import Score, scores
 from ccmix.text.tables import aligned

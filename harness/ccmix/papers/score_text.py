@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from ccmix.papers import text
 from ccmix.papers.experiment import ALTERNATIVES, Criterion
-from ccmix.papers.judging import Judgement, MeasuredSample
+from ccmix.papers.judging import Judgement
+from ccmix.papers.measuring import MeasuredSample
 from ccmix.papers.scores import APART, TRIVIAL, CellPair, Likeness, Score
 from ccmix.text.words import listed
 from ccmix.units import format_count, format_percent

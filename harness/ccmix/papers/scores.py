@@ -12,7 +12,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from ccmix.papers.experiment import PublishedComparison, RunNumber, Tried, factor
-from ccmix.papers.judging import Judgement, MeasuredRuns, MeasuredSample
+from ccmix.papers.judging import Judgement
+from ccmix.papers.measuring import MeasuredRuns, MeasuredSample
 from ccmix.papers.reading import PublishedNumber, of_series
 from ccmix.units import parse_rate
 

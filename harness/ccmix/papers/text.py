@@ -7,13 +7,8 @@ from decimal import Decimal
 
 from ccmix.analysis.statistics import shown
 from ccmix.papers.experiment import Bound, Number, Quantity, Quotient, RunNumber, Statement
-from ccmix.papers.judging import (
-    JudgedBound,
-    JudgedBounds,
-    JudgedStatement,
-    Judgement,
-    MeasuredSample,
-)
+from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement, Judgement
+from ccmix.papers.measuring import MeasuredSample
 from ccmix.text.words import joined, listed
 from ccmix.units import format_count
 
