@@ -5,7 +5,7 @@ made in milliseconds.
 """
 
 import math
-from collections.abc import Sequence
+import statistics
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -113,23 +113,15 @@ def _svg(
 
 
 def _description(series: pl.DataFrame) -> str:
-    """Returns a text for screen readers: the mean, least and largest goodput of each group."""
-    means = series.group_by("group", maintain_order=True).agg(
-        pl.col("goodput_bps").mean().alias("mean"),
-        pl.col("goodput_bps").min().alias("least"),
-        pl.col("goodput_bps").max().alias("most"),
-    )
-    return "Goodput over time: " + "; ".join(_group_description(row) for row in means.rows())
+    """Returns a text for screen readers: the mean, least and largest goodput of each group.
 
-
-def _group_description(row: Sequence[object]) -> str:
-    """Returns 'bbr on average 9 Mbit/s, from 5 Mbit/s to 10 Mbit/s'.
-
-    `row` has the group, and the mean, the least and the largest of its goodput.
+    Example: 'Goodput over time: bbr on average 9 Mbit/s, from 5 Mbit/s to 10 Mbit/s'.
     """
-    group, mean, least, most = row
-    assert isinstance(mean, float)
-    assert isinstance(least, float)
-    assert isinstance(most, float)
-    rates = [shown("goodput_bps", value) for value in (mean, least, most)]
-    return f"{group} on average {rates[0]}, from {rates[1]} to {rates[2]}"
+    parts = []
+    for (group,), of_group in series.group_by("group", maintain_order=True):
+        bps = of_group["goodput_bps"].to_list()
+        mean, least, most = (
+            shown("goodput_bps", value) for value in (statistics.fmean(bps), min(bps), max(bps))
+        )
+        parts.append(f"{group} on average {mean}, from {least} to {most}")
+    return f"Goodput over time: {'; '.join(parts)}"

@@ -55,15 +55,14 @@ def mtu(observed: PathRun) -> Estimate:
     """Returns the path's MTU in bytes as the sender's TCP reports it. If the kernel does not report
     it, the MTU is calculated as MSS + 40 bytes of headers + 12 bytes of timestamps.
     """
-    if "path_mtu_bytes" in observed.sockets.columns and observed.sockets.height:
-        value = float(_largest_value(observed.sockets, "path_mtu_bytes"))
-        if value:
-            return Estimate(MTU, value, value, value, origin="the sockets' path MTU")
-    if "mss_bytes" in observed.sockets.columns and observed.sockets.height:
-        value = float(
-            _largest_value(observed.sockets, "mss_bytes") + HEADERS_BYTES + TIMESTAMPS_BYTES
-        )
-        return Estimate(MTU, value, value, value, origin="the sockets' MSS, with timestamps")
+    columns = {
+        "path_mtu_bytes": (0, "the sockets' path MTU"),
+        "mss_bytes": (HEADERS_BYTES + TIMESTAMPS_BYTES, "the sockets' MSS, with timestamps"),
+    }
+    for column, (more_bytes, origin) in columns.items():
+        if size_bytes := _largest_value(observed.sockets, column):
+            value = float(size_bytes + more_bytes)
+            return Estimate(MTU, value, value, value, origin=origin)
     return cannot_be_told(MTU, "the sender's sockets were not sampled")
 
 
@@ -75,10 +74,7 @@ def ecn(observed: PathRun) -> Estimate:
         return cannot_be_told(ECN, NOT_REPORTED)
     if not observed.sockets["ecn"].any():
         return Estimate(ECN, word="not negotiated", origin="the sockets")
-    marked = (
-        "delivered_ce" in observed.sockets.columns
-        and _largest_value(observed.sockets, "delivered_ce") > 0
-    )
+    marked = _largest_value(observed.sockets, "delivered_ce") > 0
     return Estimate(ECN, word="marks" if marked else "negotiated, no marks", origin="the sockets")
 
 
@@ -102,6 +98,6 @@ def _limited_share(observed: PathRun, column: str) -> tuple[float, str] | None:
 
 
 def _largest_value(samples: pl.DataFrame, column: str) -> int:
-    """Returns the largest number in a column; 0 if there is none."""
-    largest = samples[column].max()
+    """Returns the largest number in a column; 0 if there is none, or no such column."""
+    largest = samples[column].max() if column in samples.columns else None
     return int(largest) if isinstance(largest, int | float) else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -332,21 +332,14 @@ def _loss_bound_of_tcp(observed: PathRun) -> list[Estimate]:
         "no step sent well below the rate, and the flows may have caused the "
         "retransmissions themselves"
     )
-    if not rates:
-        return [cannot_be_told(LOSS, because), _no_losses_counted(), cannot_be_told(BURST, because)]
-    _, again, sent, name = min(rates)
-    _, high = binomial_interval(again, sent)
-    origin = f"{name}: {again} retransmissions of {sent} segments, as an upper bound"
-    return [
-        Estimate(LOSS, None, 0.0, high, origin=origin, unknown=because),
-        _no_losses_counted(),
-        cannot_be_told(BURST, because),
-    ]
-
-
-def _no_losses_counted() -> Estimate:
-    """Returns the estimate of the number of losses for a run in which no step could count them."""
-    return cannot_be_told(SEEN, "no step sent well below the rate")
+    bound = cannot_be_told(LOSS, because)
+    if rates:
+        _, again, sent, name = min(rates)
+        _, high = binomial_interval(again, sent)
+        origin = f"{name}: {again} retransmissions of {sent} segments, as an upper bound"
+        bound = replace(bound, low=0.0, high=high, origin=origin)
+    seen = cannot_be_told(SEEN, "no step sent well below the rate")
+    return [bound, seen, cannot_be_told(BURST, because)]
 
 
 def gilbert(share: float, burst_packets: float) -> tuple[float, float]:
