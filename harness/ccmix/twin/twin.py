@@ -241,6 +241,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     by_trains = train_overflow is not None and train_overflow.from_head
     excess_waits = by_trains or probe_waits(measured_waits, packet_s, noise_s)
     policer_burst = policer(observed, overloaded, train_overflow, queued=excess_waits)
+    is_policed = policer_burst.value is not None
     if (
         policer_burst.value is not None
         and train_overflow is not None
@@ -248,12 +249,10 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     ):
         train_overflow = None  # the policer dropped the train, not a queue
     # the rate and the cross traffic
-    is_shared = policer_burst.value is not None or overloaded.received_grows_with_offered
+    is_shared = is_policed or overloaded.received_grows_with_offered
     # nothing waits at a policer, and trains show the rate of another link; but if trains overflow a
     # queue, it is the bottleneck's
-    probe_waits_s = (
-        measured_waits.peak_s if train_overflow is None or policer_burst.value is not None else None
-    )
+    probe_waits_s = measured_waits.peak_s if train_overflow is None or is_policed else None
     rate_estimates = {
         each.quantity: each
         for each in rate(
@@ -270,14 +269,14 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     rate_estimates[CROSS] = widen_by_idle_bursts(
         rate_estimates[CROSS], rate_estimates[RATE], late_answers
     )
-    if policer_burst.value is not None:
+    if is_policed:
         rate_estimates[CROSS] = cannot_be_told(
             CROSS, "nothing waits at a policer, so cross traffic does not show there"
         )
     # the buffer and the kind of the queue
     because = "the policer drops before a queue is full"
     is_kept_short = False
-    if policer_burst.value is not None:
+    if is_policed:
         buffer_size = cannot_be_told(BUFFER, because)
     else:
         buffer_size = buffer(
@@ -288,7 +287,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
         # RED lets a short train into a queue that it keeps shorter under constant overload
         is_kept_short = not by_trains and (buffer_size.high or math.inf) < (by_train.low or 0.0)
         buffer_size = buffer_size if is_kept_short else by_train
-    if policer_burst.value is not None:
+    if is_policed:
         queue_kind = cannot_be_told(QUEUE, because)
     elif is_kept_short:
         origin = f"delays of the probe under overload, and trains of step {BURSTS}"
@@ -304,12 +303,10 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     at_bottleneck = QueueAtBottleneck(
         base_s,
         least_visible_wait_s(packet_s, quiet_noise_s(observed)),
-        full_s=None
-        if queue_per_flow or policer_burst.value is not None
-        else measured_waits.probe_s,
+        full_s=None if queue_per_flow or is_policed else measured_waits.probe_s,
         managed=queue_kind.word != FIFO,
         others=(rate_estimates[CROSS].high or math.inf) > HIDDEN_SHARE * received_bps,
-        bursts=policer_burst.value is not None or bool(late_answers and late_answers[0]),
+        bursts=is_policed or bool(late_answers and late_answers[0]),
     )
     return (
         *base_estimates.values(),
