@@ -192,10 +192,6 @@ class Twin:
     runs: tuple[FinishedRun, ...]
     sender: str | None = None  # of an emulated path
 
-    def estimate_of(self, quantity: str) -> Estimate:
-        """Returns the estimate of a quantity, such as RATE."""
-        return next(each for each in self.estimates if each.quantity == quantity)
-
 
 def estimates_table(twins: Sequence[Twin]) -> str:
     """Returns the text of `ccmix twin`: for each path a heading and a table with a line for each
