@@ -18,6 +18,7 @@ from ccmix.papers.measuring import MeasuredRuns
 from ccmix.papers.outcome import Reproduction
 from ccmix.papers.reading import PublishedNumber
 from ccmix.papers.scores import scores
+from paper_pages.summaries import sentence, short
 from papers.runs import NEAR, run_of
 
 OF = RunNumber("goodput_bps", "entry", cca="cubic", at={"rate": "10mbit"})
@@ -82,21 +83,21 @@ UNTOLD = Statement("around", "2", "", (Bound(OF, least=8e6 + 2, most=8e6 + 3),))
 
 
 def test_one_sentence_says_what_holds_and_what_is_near() -> None:
-    assert made((*STATEMENTS, UNTOLD)).sentence == (
+    assert sentence(made((*STATEMENTS, UNTOLD))) == (
         "2 of the paper's 6 statements hold in the lab, 2 do not, 1 is undecided and 1 was not "
         "measured."
     )
-    assert made(STATEMENTS[:2]).sentence == "All 2 statements of the paper hold in the lab."
-    assert made(STATEMENTS[2:3], published_bps=8e7).sentence == (
+    assert sentence(made(STATEMENTS[:2])) == "All 2 statements of the paper hold in the lab."
+    assert sentence(made(STATEMENTS[2:3], published_bps=8e7)) == (
         "The paper's statement does not hold in the lab; of 1 comparison with published numbers "
         "1 does not meet its criterion."
     )
-    assert made(STATEMENTS[:1]).short == "1 of 1 statement holds"
+    assert short(made(STATEMENTS[:1])) == "1 of 1 statement holds"
     assert (
-        made((*STATEMENTS, UNTOLD)).short
+        short(made((*STATEMENTS, UNTOLD)))
         == "2 of 6 statements hold, 1 more with a setting that was tried"
     )
-    assert made(STATEMENTS[:3], published_bps=8e7).short == (
+    assert short(made(STATEMENTS[:3], published_bps=8e7)) == (
         "2 of 3 statements hold, 1 more with a setting that was tried; 0 of 1 comparison met"
     )
 
@@ -120,7 +121,7 @@ def test_a_comparison_that_cannot_be_told_is_not_one_that_is_not_met() -> None:
             "Of 1 comparison with published numbers 0 meet their criterion. 1 is undecided: "
             f"goodput in entry entry against 'series' ({why})."
         )
-        assert untold.sentence == "Of 1 comparison with published numbers 1 is undecided."
+        assert sentence(untold) == "Of 1 comparison with published numbers 1 is undecided."
 
 
 def test_a_statement_that_cannot_be_told_has_a_reason() -> None:

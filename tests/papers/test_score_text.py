@@ -10,6 +10,7 @@ from ccmix.papers.experiment import Criterion, PublishedComparison, Tried
 from ccmix.papers.measuring import MeasuredRuns
 from ccmix.papers.reading import PublishedNumber
 from ccmix.papers.scores import Score, rank_correlation, scores
+from paper_pages.summaries import sentence_on_scores
 from papers.runs import NEAR, run_of
 
 RATES = {"10mbit": 1e7, "100mbit": 1e8, "250mbit": 2.5e8, "1gbit": 1e9}
@@ -113,17 +114,17 @@ def test_a_sentence_on_a_figure_has_what_is_near_what_is_not_and_what_cannot_be_
     near, far, untold = scored((0.8,), ANY), scored((0.1,), ANY), scored((0.8,), NEAR)
     which = "utilisation of cubic (kernel 5.13)"
     off = f"{which}: 1 of 1 cells is off by more than 2 times, at most 8.00 times"
-    assert score_text.sentence([near, far, untold]) == (
+    assert sentence_on_scores([near, far, untold]) == (
         f"The lab meets the criterion for {which}. It does not meet the criterion for {off}. "
         f"The criterion is undecided for {which}: 1 cell has no rank correlation."
     )
-    assert score_text.sentence([far]) == f"The lab does not meet the criterion for {off}."
+    assert sentence_on_scores([far]) == f"The lab does not meet the criterion for {off}."
 
 
 def test_what_is_for_comparison_is_not_judged() -> None:
     score = scored((0.1,), NEAR)
     shown = replace(score, comparison=replace(score.comparison, criterion=None))
-    assert score_text.sentence([shown]) == (
+    assert sentence_on_scores([shown]) == (
         "Only for comparison, without a criterion: utilisation of cubic (kernel 5.13), 1 cell at "
         "most 8.00 times off."
     )
@@ -139,7 +140,7 @@ def test_a_difference_that_is_too_large_is_said_beside_the_factor() -> None:
 
 def test_what_was_tried_and_explains_all_is_said_of_what_is_near_too() -> None:
     explained = scored((0.1,), ANY, (0.8,))
-    assert score_text.sentence([explained]) == (
+    assert sentence_on_scores([explained]) == (
         "The lab meets the criterion for utilisation of cubic (kernel 5.13): 1 of 1 cells is off "
         "by more than 2 times, at most 8.00 times, of which ACKs in slots explains 1."
     )
@@ -155,7 +156,7 @@ def test_what_is_not_met_is_said_with_the_score_of_what_was_tried_in_all_cells()
     ):
         score = scored((0.8, 0.6, 0.6), WITHIN, others)
         assert score_text.met(score) == f"not met; {words}"
-        assert score_text.sentence([score]).endswith(f", and {words}.")
+        assert sentence_on_scores([score]).endswith(f", and {words}.")
 
 
 def test_a_column_without_explanations_is_left_out() -> None:

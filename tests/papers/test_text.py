@@ -8,6 +8,7 @@ from ccmix.papers import text
 from ccmix.papers.experiment import Bound, Number, Quantity, Quotient, RunNumber, Statement
 from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement
 from ccmix.papers.measuring import MeasuredSample
+from paper_pages.summaries import hours
 from papers.runs import quotient
 
 AT = {"rate": "1gbit", "delay": "5ms"}
@@ -194,4 +195,4 @@ def test_where_a_statement_is_from(section: str, words: str) -> None:
     ],
 )
 def test_times_are_in_hours_and_minutes(seconds: float, words: str) -> None:
-    assert text.hours(seconds) == words
+    assert hours(seconds) == words

@@ -43,6 +43,7 @@ from ccmix.papers.scores import APART, TRIVIAL, Score
 from ccmix.text.tables import Cell, csv_text
 from ccmix.text.words import capitalised, listed, text_templates
 from ccmix.units import format_count
+from paper_pages import summaries
 from paper_pages.drawing import DrawnFigure, drawn, year
 from paper_pages.figure_data import UTILISATION, FigureData, map_cells, points_over_buffer
 
@@ -256,10 +257,10 @@ def page(archives: Path) -> Page:
         experiments=EXPERIMENTS,
         made=made,
         times={
-            name: {form: text.hours(real_s([cost_by_form], form)) for form in FORMS}
+            name: {form: summaries.hours(real_s([cost_by_form], form)) for form in FORMS}
             for name, cost_by_form in forms.items()
         },
-        all_times={form: text.hours(real_s(forms.values(), form)) for form in FORMS},
+        all_times={form: summaries.hours(real_s(forms.values(), form)) for form in FORMS},
     )
     papers = {
         f"{paper.author}.md": wrapped(
@@ -318,7 +319,7 @@ def sentence(figure: Figure, scores: Sequence[Score], data: FigureData) -> str:
     figure, an earlier figure of the page already has the scores of the same numbers.
     """
     if scores:
-        return score_text.sentence(scores)
+        return summaries.sentence_on_scores(scores)
     if not published_series(figure):
         return NOT_THERE if isinstance(figure, Plots) and figure.ours else TEXT_ALONE
     match figure:
@@ -497,6 +498,7 @@ def _filled(prose: Sequence[str]) -> list[str]:
 NAMES = {
     "text": text,
     "score_text": score_text,
+    "summaries": summaries,
     "listed": listed,
     "capitalised": capitalised,
     "year": year,

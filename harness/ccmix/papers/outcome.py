@@ -16,7 +16,7 @@ from ccmix.papers.measuring import MeasuredRuns
 from ccmix.papers.reading import read_published
 from ccmix.papers.scores import Score, scores
 from ccmix.text.tables import aligned
-from ccmix.text.words import capitalised, listed, text_templates
+from ccmix.text.words import text_templates
 from ccmix.units import format_bytes, format_count
 
 MOST_PAIRS = 80  # of a comparison that are printed
@@ -26,11 +26,6 @@ VERBS = {
     Judgement.UNDECIDED: ("is undecided", "are undecided"),
     Judgement.UNMEASURED: ("was not measured", "were not measured"),
 }  # for one statement and for several
-SHORTLY = {
-    Judgement.FAILS: ("does not", "do not"),
-    Judgement.UNDECIDED: VERBS[Judgement.UNDECIDED],
-    Judgement.UNMEASURED: VERBS[Judgement.UNMEASURED],
-}  # after the statements that hold
 MEETING = {
     Judgement.HOLDS: ("meets its criterion", "meet their criterion"),
     Judgement.FAILS: ("does not meet its criterion", "do not meet their criterion"),
@@ -49,68 +44,6 @@ class Reproduction:
     statements: tuple[JudgedStatement, ...]
     runs: int  # valid runs
     not_settled: int  # valid runs that have not settled
-
-    @property
-    def short(self) -> str:
-        """Sums up the result for the table of all experiments: '6 of 8 statements hold, 1 more with
-        a setting that was tried; 5 of 18 comparisons met'.
-        """
-        holding = len(self.with_outcome(Judgement.HOLDS))
-        met = len(self.scores_with(Judgement.HOLDS))
-        parts = []
-        if self.statements:
-            explained = sum(judged.holds_if_tried for judged in self.statements)
-            more = f", {explained} more with a setting that was tried" if explained else ""
-            of_all = format_count(len(self.statements), "statement")
-            parts.append(f"{holding} of {of_all} {'holds' if holding == 1 else 'hold'}{more}")
-        if self.judged:
-            explained = sum(score.met_if_tried for score in self.scores)
-            more = f", {explained} more with a setting that was tried" if explained else ""
-            parts.append(f"{met} of {format_count(self.judged, 'comparison')} met{more}")
-        return "; ".join(parts)
-
-    @property
-    def sentence(self) -> str:
-        """Sums up the result in a sentence for the paper's page: "6 of the paper's 8 statements
-        hold in the lab and 2 do not; of 4 comparisons ... 3 meet their criterion ...".
-        """
-        return (
-            capitalised("; ".join(filter(None, [self._on_statements(), self._on_scores()]))) + "."
-        )
-
-    def _on_statements(self) -> str:
-        """Returns the half sentence on the paper's statements, such as "6 of the paper's 8
-        statements hold in the lab and 2 do not"; '' if there are no statements.
-        """
-        count = len(self.statements)
-        if count == 1:
-            return f"the paper's statement {VERBS[self.statements[0].outcome][0]} in the lab"
-        parts = [
-            _verb(SHORTLY, outcome, len(such))
-            for outcome in SHORTLY
-            if (such := self.with_outcome(outcome))
-        ]
-        holding = len(self.with_outcome(Judgement.HOLDS))
-        if holding == count:
-            return f"all {count} statements of the paper hold in the lab" if count else ""
-        first = (
-            f"{holding} of the paper's {count} statements "
-            f"{VERBS[Judgement.HOLDS][holding != 1]} in the lab"
-        )
-        return listed([first, *parts])
-
-    def _on_scores(self) -> str:
-        """Returns the half sentence on the comparisons that have a criterion, such as 'of 4
-        comparisons with published numbers 3 meet their criterion and 1 is undecided'; '' if there
-        are none.
-        """
-        parts = [
-            _verb(MEETING, outcome, len(such))
-            for outcome in MEETING
-            if (such := self.scores_with(outcome))
-        ]
-        count = format_count(self.judged, "comparison")
-        return f"of {count} with published numbers {listed(parts)}" if parts else ""
 
     @property
     def verdict(self) -> str:
@@ -140,10 +73,10 @@ class Reproduction:
         partly = sum(judged.judged.in_part for judged in holding)
         part = f", {partly} of these measured in part" if partly else ""
         count = format_count(len(self.statements), "statement")
-        yield f"Of {count} {_verb(VERBS, Judgement.HOLDS, len(holding))}{part}."
+        yield f"Of {count} {with_verb(VERBS, Judgement.HOLDS, len(holding))}{part}."
         for outcome in (Judgement.FAILS, Judgement.UNDECIDED, Judgement.UNMEASURED):
             if such := self.with_outcome(outcome):
-                yield f"{_verb(VERBS, outcome, len(such))}: {', '.join(map(_named, such))}."
+                yield f"{with_verb(VERBS, outcome, len(such))}: {', '.join(map(_named, such))}."
 
     def _score_sentences(self) -> Iterator[str]:
         """Yields the verdict's sentences on comparisons with published numbers: 'Of 3 comparisons
@@ -152,11 +85,12 @@ class Reproduction:
         if not self.judged:
             return
         count = format_count(self.judged, "comparison")
-        met = _verb(MEETING, Judgement.HOLDS, len(self.scores_with(Judgement.HOLDS)))
+        met = with_verb(MEETING, Judgement.HOLDS, len(self.scores_with(Judgement.HOLDS)))
         yield f"Of {count} with published numbers {met}."
         for outcome in (Judgement.FAILS, Judgement.UNDECIDED):
             if such := self.scores_with(outcome):
-                yield f"{_verb(MEETING, outcome, len(such))}: {'; '.join(map(_compared, such))}."
+                named = "; ".join(map(_compared, such))
+                yield f"{with_verb(MEETING, outcome, len(such))}: {named}."
 
     @property
     def judged(self) -> int:
@@ -174,7 +108,7 @@ class Reproduction:
         return score_text.with_outcome(self.scores, outcome)
 
 
-def _verb(words: dict[Judgement, tuple[str, str]], outcome: Judgement, count: int) -> str:
+def with_verb(words: dict[Judgement, tuple[str, str]], outcome: Judgement, count: int) -> str:
     """Returns a count with its verb in singular or plural, such as '1 holds' or '0 hold'. `words`
     maps each outcome to both forms of its verb.
     """

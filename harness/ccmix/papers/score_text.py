@@ -29,15 +29,6 @@ def title(score: Score) -> str:
     )
 
 
-def _short_title(score: Score) -> str:
-    """Names a comparison in a sentence, by quantity, CCAs and published series:
-    'utilisation of cubic (100 KB, kernel 4.15)', or 'goodput (16 streams)' for all CCAs.
-    """
-    comparison = score.comparison
-    of_ccas = f" of {', '.join(comparison.ccas)}" if comparison.ccas else ""
-    return f"{text.NAMES[comparison.quantity]}{of_ccas} ({comparison.series})"
-
-
 def cell_table(score: Score, pairs: Sequence[CellPair]) -> list[tuple[str, ...]]:
     """Returns the rows of a table of cells, the head first. A cell is one CCA at one combination of
     settings. Its row has the settings, the published number, the measured number, and the other
@@ -175,11 +166,11 @@ def met(score: Score) -> str:
     if not score.judged:
         return "–"
     return "; ".join(
-        [": ".join(filter(None, [MET[score.outcome], why_undecided(score)])), *_tries(score)]
+        [": ".join(filter(None, [MET[score.outcome], why_undecided(score)])), *tries(score)]
     )
 
 
-def _tries(score: Score) -> Iterator[str]:
+def tries(score: Score) -> Iterator[str]:
     """Yields a text for each other setting that was measured in all cells of the comparison, such
     as 'with offloads on: rank correlation 0.96, met'. Yields nothing unless the criterion is not
     met without them.
@@ -270,55 +261,6 @@ def cells(score: Score) -> str:
     partial = f", {len(score.partial)} more measured in part" if score.partial else ""
     more = f", {score.missing} more only published" if score.missing else ""
     return f"{format_count(count, 'cell')}{partial}{more}"
-
-
-def sentence(scores: Sequence[Score]) -> str:
-    """Sums up the comparisons of a figure in up to four sentences: on those that meet their
-    criterion, on those that do not and on undecided ones, both with the reasons, and on those
-    without a criterion.
-    """
-    holds = [
-        _short_title(score) + (f": {far(score)}" if score.far else "")
-        for score in with_outcome(scores, Judgement.HOLDS)
-    ]
-    fails = [
-        ", and ".join([f"{_short_title(score)}: {why_not_met(score)}", *_tries(score)])
-        for score in with_outcome(scores, Judgement.FAILS)
-    ]
-    undecided = [
-        f"{_short_title(score)}: {why_undecided(score)}"
-        for score in with_outcome(scores, Judgement.UNDECIDED)
-    ]
-    without_criterion = [
-        f"{_short_title(score)}, {_largest_difference(score)}"
-        for score in scores
-        if not score.judged
-    ]
-    sentences = (
-        ("The lab meets the criterion for", holds),
-        (
-            "It does not meet the criterion for"
-            if holds
-            else "The lab does not meet the criterion for",
-            fails,
-        ),
-        ("The criterion is undecided for", undecided),
-        ("Only for comparison, without a criterion:", without_criterion),
-    )
-    return " ".join(f"{begin} {'; '.join(names)}." for begin, names in sentences if names)
-
-
-def _largest_difference(score: Score) -> str:
-    """Sums up a comparison that has no criterion: '9 cells at most 1.40 times off'. In each of the
-    9 cells, the larger of the lab's and the published number is at most 1.40 times the smaller. If
-    the lab has measured no cell completely, the text says so.
-    """
-    if score.likeness is None:
-        return "no cell was measured completely"
-    return (
-        f"{format_count(score.likeness.cells, 'cell')} at most "
-        f"{text.ratio(score.likeness.largest)} times off"
-    )
 
 
 def with_outcome(scores: Sequence[Score], outcome: Judgement) -> list[Score]:

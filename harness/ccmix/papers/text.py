@@ -282,12 +282,6 @@ def section(statement: Statement) -> str:
     )
 
 
-def hours(seconds: float) -> str:
-    """Writes a duration in whole minutes: '11 min' or '2 h 42 min', and at least '1 min'."""
-    whole, minutes = divmod(max(round(seconds / 60), 1), 60)
-    return f"{whole} h {minutes} min" if whole else f"{minutes} min"
-
-
 def ratio(factor: float) -> str:
     """Writes the factor between two numbers: '1.40', '168', '∞'."""
     if not math.isfinite(factor):
