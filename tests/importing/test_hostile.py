@@ -1,6 +1,8 @@
 """Files with arbitrary content: the outcome is an archive that reports can read, or one clear line."""
 
+import contextlib
 import copy
+import io
 import json
 import math
 import tempfile
@@ -15,7 +17,8 @@ from hypothesis import strategies as st
 
 from ccmix.analysis.results import load_results
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.cli.import_ import ImportOptions, import_into_archive
+from ccmix.cli.import_ import MOST_NAMED, ImportOptions, import_into_archive
+from ccmix.failures import Failure
 from ccmix.importing.sources import KINDS
 from support.commands import REPOSITORY
 from support.imports import DATA, Import, Outputs, read_json, written
@@ -58,14 +61,16 @@ def outcome(content: bytes, kind: str | None = None, name: str = "file") -> str 
     with tempfile.TemporaryDirectory() as place:
         file, outdir = Path(place, name), Path(place, "out")
         file.write_bytes(content)
+        said = io.StringIO()
         try:
-            import_into_archive(ImportOptions((file,), outdir, kind))
-        except ArchiveError as error:
-            said = str(error)
+            with contextlib.redirect_stderr(said):
+                import_into_archive(ImportOptions((file,), outdir, kind))
+        except (ArchiveError, Failure) as error:
             assert not outdir.exists()
-            assert 0 < len(said) < 2000
-            assert "\n" not in said
-            return said
+            lines = [*said.getvalue().splitlines(), *str(error).split("\n")]
+            assert all(0 < len(line) < 2000 for line in lines)
+            assert len(lines) <= MOST_NAMED + 2
+            return "\n".join(lines)
         for finished, folder in Campaign.load(outdir).finished():
             assert folder.resolve().is_relative_to(outdir.resolve())
             assert finished.verdict.status in ("unknown", "limited")
@@ -248,7 +253,11 @@ def test_any_counters_of_ss(info: list[tuple[str, Any]], times: list[float]) -> 
         (b"[" * 200_000, "is nested too deeply"),
         (b'{"start": {"a": ' + b"9" * 5000 + b"}}", "file:1: has an invalid number"),
         (b'{"hello": "world"}', "file:1: is not the result of a test"),
-        (b"\x1f\x8b\x08\x00" + bytes(range(256)), "is of an unknown kind"),
+        (b"\x1f\x8b\x08\x00" + bytes(range(256)), "file: can't be decompressed: "),
+        (b"\x28\xb5\x2f\xfd" + bytes(range(256)), "file: can't be decompressed: "),
+        (b"\xfd7zXZ\x00" + bytes(range(256)), "file: can't be decompressed: "),
+        (b"# How\n{\n  braces\n}\n", "is of an unknown kind"),
+        (b'{\n  // a comment\n  "a": 1\n}', "is of an unknown kind"),
         (b"\x7fELF" + bytes(5000), "is of an unknown kind"),
         (b"", "is of an unknown kind"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -16,15 +16,15 @@ from rich.text import Text
 from ccmix.archive import ArchiveError
 from ccmix.cli import options
 from ccmix.cli.output import put, tell, without_collection
-from ccmix.failures import located
+from ccmix.failures import Failure, located
 from ccmix.importing import runs, sources
 from ccmix.importing.experiments import join_ends, join_simultaneous_tests, without_copies
-from ccmix.importing.values import SourceError, writable
+from ccmix.importing.values import LeftOut, SourceError, writable
 from ccmix.importing.write import import_identity, origin_of_this_import, same_import, write
 from ccmix.model.results import ImportOverrides
 from ccmix.units import format_count, format_rate, parse_rate, parse_time
 
-MOST_NAMED = 10  # of files that are left out
+MOST_NAMED = 40  # lines about what is left out
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class ImportOptions:
     settings: tuple[str, ...] = ()
     columns: str | None = None
     name_pattern: str | None = None
+    strict: bool = False
     dry_run: bool = False
 
     @property
@@ -137,6 +138,7 @@ class Quantity(click.ParamType[float]):
     metavar="PATTERN",
     help="The fields in names of files, such as '{rate}_{rtt}_{iteration}_{cca}.json'.",
 )
+@click.option("--strict", is_flag=True, help="Import all or nothing: fail if anything is left out.")
 @click.option("--dry-run", is_flag=True, help="List what would be imported, and write nothing.")
 @options.collected(ImportOptions)
 def import_(given: ImportOptions) -> None:
@@ -158,8 +160,8 @@ def import_(given: ImportOptions) -> None:
 def import_into_archive(given: ImportOptions) -> None:
     """Imports the files into an archive, and turns errors into messages that name the file.
 
-    Raises SourceError for files that can't be read as results, and ArchiveError before anything is
-    written.
+    Raises SourceError for wrong options, ArchiveError before anything is written, and Failure if
+    nothing can be imported.
     """
     try:
         with without_collection():
@@ -174,13 +176,12 @@ def _import(given: ImportOptions) -> None:
     """Finds the files, reads them, plans the runs of the archive, and writes it (unless --dry-run).
 
     Results that several files contain are imported once. Does nothing if the archive already has
-    them.
+    them. Raises Failure if there is no result, or if one is left out in spite of --strict.
     """
     overrides = given.overrides
     listing = sources.listing(
         given.paths, given.kind or ("table" if given.columns is not None else None)
     )
-    _name_left_out(listing.left_out)
     identity = import_identity(listing, overrides)
     if not given.dry_run and same_import(given.outdir, identity):
         tell(f"{given.outdir}: already has these results: nothing to do")
@@ -190,9 +191,14 @@ def _import(given: ImportOptions) -> None:
         reading = progress.add_task("reading", total=len(listing.sources))
         read = sources.read(listing.sources, overrides, lambda _: progress.advance(reading))
         kept, copies = without_copies(read.runs)
+        left_out = [*listing.left_out, *read.left_out, *copies]
+        _name_left_out(left_out)
+        if not kept:
+            raise Failure("nothing to import: there is no result of a known kind")
+        if given.strict and left_out:
+            raise Failure(f"--strict: {format_count(len(left_out), 'thing')} left out")
         planned = runs.plan(join_simultaneous_tests(join_ends(kept, overrides)), overrides)
         _print_diagnostics(planned)
-        _name_left_out([f"{source.source}: {source.why}" for source in (*read.left_out, *copies)])
         if given.dry_run:
             progress.stop()
             _print_planned(planned)
@@ -212,12 +218,17 @@ def _import(given: ImportOptions) -> None:
     tell(f"{counts}, into {given.outdir}")
 
 
-def _name_left_out(reasons: Sequence[str]) -> None:
-    """Tells the user why files are left out: the first reasons, and the number of the others."""
-    for reason in reasons[:MOST_NAMED]:
-        tell(f"left out: {writable(reason)}")
-    if len(reasons) > MOST_NAMED:
-        tell(f"left out: {len(reasons) - MOST_NAMED} more")
+def _name_left_out(left_out: Sequence[LeftOut]) -> None:
+    """Tells the user what is left out and why, in a line for each reason and ending of names."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for item in left_out:
+        ending = PurePath(item.source.partition(":")[0]).suffix
+        names.setdefault((item.why, ending), []).append(item.source)
+    for (why, ending), (first, *more) in list(names.items())[:MOST_NAMED]:
+        others = f" and {len(more)} more{ending and ' '}{ending}" if more else ""
+        tell(writable(f"left out: {first}{others}: {why}"))
+    if rest := sum(map(len, list(names.values())[MOST_NAMED:])):
+        tell(f"left out: {rest} more")
 
 
 def _print_diagnostics(planned: Sequence[runs.Imported]) -> None:

@@ -187,6 +187,9 @@ def _runs_of_command(
     servers = _server_documents(job, files)
     documents = list(_documents(text, source))
     for document in documents:
+        if isinstance(document, LeftOut):
+            yield document
+            continue
         cookie = iperf3_tests.read_cookie(document.content)
         server = servers.get(cookie[0]) if cookie and cookie[1] == "client" else None
         result = pscheduler_results.read_test(document, overrides, server)
@@ -199,14 +202,14 @@ def _runs_of_command(
         yield LeftOut(source, "is neither a result of iperf3 nor of pScheduler")
 
 
-def _documents(text: str, source: str) -> Iterator[Document]:
-    """Yields the results in the output of a command: from the text of iperf3, otherwise
-    from JSON.
+def _documents(text: str, source: str) -> Iterator[Document | LeftOut]:
+    """Yields the results in the output of a command: from the text of iperf3, otherwise from JSON.
+    Yields LeftOut for JSON that is broken or is not a result.
     """
     tests = (
         list(iperf3_documents.read_tests(text, source)) if iperf3_documents.is_text(text) else []
     )
-    yield from tests or read_documents(text, source)
+    yield from tests or read_documents(text, source, pscheduler_results.is_known)
 
 
 def _server_documents(job: _Job, files: Mapping[str, Path]) -> dict[str, Object]:
@@ -219,6 +222,8 @@ def _server_documents(job: _Job, files: Mapping[str, Path]) -> dict[str, Object]
     servers: dict[str, Object] = {}
     try:
         for document in _documents(read_text(files["dst-cmd"], source), source):
+            if isinstance(document, LeftOut):
+                continue
             cookie = iperf3_tests.read_cookie(document.content)
             if cookie and cookie[1] == "server":
                 servers[cookie[0]] = document.content

@@ -171,6 +171,11 @@ class PschedulerDocument(PschedulerRun):
     result: Maybe[PschedulerResult]
 
 
+def is_known(document: Object) -> bool:
+    """Returns whether a JSON object is a document of iperf3 or pScheduler."""
+    return is_test(document) or is_result(document)
+
+
 def is_result(document: Object) -> bool:
     """Returns whether a JSON object is a result of pScheduler, or contains one."""
     run = document.get("run")

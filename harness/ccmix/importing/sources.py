@@ -19,14 +19,18 @@ from ccmix.importing import (
     tables,
 )
 from ccmix.importing.values import (
+    JSON_LINE,
+    MOST_BYTES,
+    NEXT_JSON,
+    RESULT_KEY,
     TOO_LARGE,
     ForeignRun,
     LeftOut,
     SourceError,
     encoding_of,
+    opened,
     read_documents,
     read_text,
-    too_large,
     writable,
 )
 from ccmix.model.results import ImportOverrides
@@ -36,6 +40,9 @@ HARNESS = "harness"  # a folder, not a file
 SS = "ss"  # a log, which is read in parts
 HEAD_BYTES = 65536  # from which a file's kind is recognised
 MOST_DIGITS = 15
+MOST_LINES_BEFORE = 40  # that other programs printed before the JSON of a test
+LEAST_SHARE = 0.25  # of the lines of a log that are those of its program
+CODE_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)  # in a page with examples
 NOT_REGULAR = "is not a regular file"
 NOT_KNOWN = "is of an unknown kind"
 # exceptions of reading a file that is incomplete, or not from this tool
@@ -58,6 +65,13 @@ _DATE = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T_ -]?\d\d[-:._]?\d\d(?:[-:._]?\d\d)?)?|\d{8}[T_-]?\d{4,6}|\d{9,}"
 )
 _NUMBER = re.compile(r"\d+")
+LONGEST_PREFIX = 500  # letters of a line that are searched for what its program writes
+IPERF3_LINE = re.compile(
+    r"\[ {0,4}(?:\d{1,4}|ID|SUM)\]|^(?:[- ]{9,}|iperf|Linux |Control connection|Time: |Connecting "
+    r"to|Accepted |Server |Reverse mode| *Cookie: | *TCP MSS|Starting Test|Test Complete|"
+    r"Summary Results|CPU Utilization|(?:snd|rcv)_tcp_congestion)"
+)
+SS_LINE = re.compile(r"\d+ +\d+ +\S+:\S+ +\S+:\S+|\brto:\d|Recv-Q|^\W*[Tt\d]")
 
 
 @dataclass(frozen=True)
@@ -91,21 +105,58 @@ def _read_table(
 
 
 def _is_json(head: str) -> bool:
-    """Returns whether a JSON object or list begins, possibly after lines that other programs
-    printed.
+    """Returns whether a text is JSON, or lines that other programs printed before the JSON of a
+    test.
     """
-    first_bracket = re.search(r"^[ \t]*[{\[][ \t\r]*([\"{}\[\]]|$)", head, re.MULTILINE)
-    return first_bracket is not None and not tables.is_json_rows(head)
+    if NEXT_JSON.match(head):
+        return not tables.is_json_rows(head)
+    begins = JSON_LINE.search(head)
+    return (
+        begins is not None
+        and head.count("\n", 0, begins.start()) <= MOST_LINES_BEFORE
+        and RESULT_KEY.search(head, begins.start()) is not None
+        and not CODE_FENCE.search(head)
+    )
+
+
+def _is_iperf3_text(head: str) -> bool:
+    """Returns whether a text is what iperf3 prints for people, and not a text with examples of
+    it.
+    """
+    return iperf3_documents.is_text(head) and _is_log(head, IPERF3_LINE)
+
+
+def _is_ss(head: str) -> bool:
+    """Returns whether a text is a log of ss, and not a text with examples of it."""
+    return ss_logs.is_log(head) and _is_log(head, SS_LINE)
+
+
+def _is_log(head: str, line: "re.Pattern[str]") -> bool:
+    """Returns whether enough lines of a text match, and the text does not quote them as code."""
+    lines = head.split("\n")
+    matching = sum(line.search(text[:LONGEST_PREFIX]) is not None for text in lines)
+    return matching >= LEAST_SHARE * sum(
+        map(bool, map(str.strip, lines))
+    ) and not CODE_FENCE.search(head)
 
 
 def _read_json(file: Path, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
     """Yields the runs of iperf3 or pScheduler in a file of JSON, each with its own JSON text to
     keep.
     """
-    for document in read_documents(read_text(file, name), name):
+    for document in read_documents(read_text(file, name), name, pscheduler_results.is_known):
+        if isinstance(document, LeftOut):
+            yield document
+            continue
         result = pscheduler_results.read_test(document, overrides)
         if isinstance(result, ForeignRun):
             result = replace(result, raw={f"{result.kind}.json": document.text.encode()})
+            if result.kind == "iperf3" and "end" not in document.content:
+                cut = result.ended_early or "before --json-stream wrote its end"
+                result = replace(result, ended_early=cut)
+            if document.keys:
+                note = f"{name}: its results are under the key {writable(document.keys)}"
+                result = replace(result, diagnostics=(*result.diagnostics, note))
         yield result
 
 
@@ -135,9 +186,8 @@ def _read_ss(file: Path, name: str, _: ImportOverrides) -> Iterator[ForeignRun |
 
 KINDS: Mapping[str, ForeignKind] = {
     JSON: ForeignKind("JSON of iperf3 or pScheduler", _is_json, _read_json),
-    "iperf2": ForeignKind("output of iperf 2", iperf3_documents.is_iperf2, _refuse_iperf2),
-    "iperf3-text": ForeignKind("text of iperf3", iperf3_documents.is_text, _read_iperf3_text),
-    SS: ForeignKind("a log of ss", ss_logs.is_log, _read_ss),
+    "iperf3-text": ForeignKind("text of iperf3", _is_iperf3_text, _read_iperf3_text),
+    SS: ForeignKind("a log of ss", _is_ss, _read_ss),
     HARNESS: ForeignKind(
         "a job's folder of the ESnet harness", lambda _: False, harness_folders.read_job
     ),
@@ -145,12 +195,12 @@ KINDS: Mapping[str, ForeignKind] = {
 }
 
 
-def recognise(file: Path) -> str | None:
-    """Returns the format of a file by its first 64 KiB, as a key of KINDS; None if it is unknown.
-    Raises OSError.
+def recognise(file: Path, name: str) -> str | None:
+    """Returns the format of a file by the first 64 KiB of its content, as a key of KINDS; None if
+    it is unknown. `name` is for messages. Raises SourceError and OSError.
     """
-    with file.open("rb") as opened:
-        first_bytes = opened.read(HEAD_BYTES)
+    with opened(file, name) as content:
+        first_bytes = content.read(HEAD_BYTES)
     text = first_bytes.decode(encoding_of(first_bytes), errors="replace")
     return next((name for name, kind in KINDS.items() if kind.recognised(text)), None)
 
@@ -182,24 +232,24 @@ class ForeignFile:
 
 
 def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Lists all files to import, and the names of files that are left out, each with the reason."""
+    """Lists all files to import, and the files and folders that are left out."""
 
     sources: tuple[ForeignFile, ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
 
 
 def listing(paths: Sequence[Path], kind: str | None) -> Listing:
     """Lists all named files, and all files below named folders. `kind` is the format that the user
     states with --as; None: recognise it by the content.
 
-    Leaves out links, and unknown files in folders. Raises SourceError if a named file is of an
-    unknown format, if a file is named twice, or if there is no file.
+    Leaves out links, unknown files, hidden folders and archives of ccmix. Raises SourceError if a
+    named file does not exist or is named twice.
     """
     if kind is not None and kind not in KINDS:
         raise SourceError(f"--as {kind}: unknown kind: use one of {', '.join(KINDS)}")
@@ -210,8 +260,7 @@ def listing(paths: Sequence[Path], kind: str | None) -> Listing:
         raise SourceError(
             "a file or folder is named twice, or within another: its runs would count twice"
         )
-    sources: list[ForeignFile] = []
-    left_out: list[str] = []
+    found: list[ForeignFile | LeftOut] = []
     for path in paths:
         if not path.exists():
             raise SourceError(f"{path}: there is no such file or folder")
@@ -219,29 +268,14 @@ def listing(paths: Sequence[Path], kind: str | None) -> Listing:
             raise SourceError(
                 f"{path}: is a file: name the folder of the job, or a folder above it"
             )
-        for candidate in (
-            _files_in_folder(path.resolve(), kind)
-            if path.is_dir()
-            else [_classify_file(path, path.name, kind)]
-        ):
-            if isinstance(candidate, ForeignFile):
-                sources.append(candidate)
-            elif path.is_dir():
-                left_out.append(f"{candidate.source}: {candidate.why}")
-            else:
-                remedy = (
-                    f": name it with --as, one of {', '.join(KINDS)}; unpack it first if it "
-                    "is compressed"
-                )
-                raise SourceError(
-                    f"{path}: {candidate.why}{remedy if candidate.why == NOT_KNOWN else ''}"
-                )
-    if not sources:
-        kinds = ", ".join(KINDS)
-        raise SourceError(
-            f"{', '.join(map(str, paths))}: has nothing that can be imported: kinds are {kinds}"
-        )
-    return Listing(tuple(sources), tuple(left_out))
+        if path.is_dir():
+            found += _files_in_folder(path.resolve(), kind)
+        else:
+            found.append(_classify_file(path, path.name, kind))
+    return Listing(
+        tuple(item for item in found if isinstance(item, ForeignFile)),
+        tuple(item for item in found if isinstance(item, LeftOut)),
+    )
 
 
 def _files_in_folder(top: Path, kind: str | None) -> Iterator[ForeignFile | LeftOut]:
@@ -250,21 +284,32 @@ def _files_in_folder(top: Path, kind: str | None) -> Iterator[ForeignFile | Left
 
     kind: the format of all files, if the user has named it; None: each file's content shows it
     """
-    for name, folders, files in os.walk(top):
-        folders.sort()
+    unreadable: list[OSError] = []
+    for name, folders, files in os.walk(top, onerror=unreadable.append):
         folder = Path(name)
-        if kind in (None, HARNESS) and harness_folders.is_job(files):
-            yield ForeignFile(
-                folder, writable(str(Path(top.name, folder.relative_to(top)))), HARNESS, folder.name
+        name_below = writable(str(Path(top.name, folder.relative_to(top))))
+        if "campaign.json" in files:
+            folders.clear()
+            yield LeftOut(
+                name_below, "is an archive of ccmix, which report, compare and index read"
             )
             continue
+        hidden = sorted(name for name in folders if name.startswith("."))
+        yield from (
+            LeftOut(f"{name_below}/{writable(name)}", "is a hidden folder") for name in hidden
+        )
+        folders[:] = sorted(set(folders) - set(hidden))
+        if kind in (None, HARNESS) and harness_folders.is_job(files):
+            yield ForeignFile(folder, name_below, HARNESS, folder.name)
+            continue
         for file in (folder / name for name in sorted(files)):
-            name_below = f"{top.name}/{file.relative_to(top)}"
+            name_of_file = f"{name_below}/{file.name}"
             yield (
-                LeftOut(writable(name_below), NOT_REGULAR)
+                LeftOut(writable(name_of_file), NOT_REGULAR)
                 if file.is_symlink()
-                else _classify_file(file, name_below, kind)
+                else _classify_file(file, name_of_file, kind)
             )
+    yield from (LeftOut(str(error.filename), str(error.strerror)) for error in unreadable)
 
 
 def _classify_file(file: Path, name: str, kind: str | None) -> ForeignFile | LeftOut:
@@ -274,14 +319,26 @@ def _classify_file(file: Path, name: str, kind: str | None) -> ForeignFile | Lef
     name = writable(name)
     if not file.is_file():
         return LeftOut(name, NOT_REGULAR)
-    kind = kind or recognise(file)
-    if kind is None:
-        return LeftOut(name, NOT_KNOWN)
-    if kind != SS and too_large(file):
-        return LeftOut(name, TOO_LARGE)
+    try:
+        kind = kind or recognise(file, name)
+        if kind is None:
+            return LeftOut(name, NOT_KNOWN)
+        if kind != SS and file.stat().st_size > MOST_BYTES:
+            return LeftOut(name, TOO_LARGE)
+    except (SourceError, OSError) as error:
+        return _unreadable(name, error)
     return ForeignFile(
         file, name, kind, file.stem if kind == "table" else file.resolve().parent.name
     )
+
+
+def _unreadable(name: str, error: Exception) -> LeftOut:
+    """Returns the reason why the file `name` can't be read. The text of a SourceError begins with
+    the place in the file.
+    """
+    if isinstance(error, SourceError):
+        return LeftOut(*str(error).split(": ", 1))
+    return LeftOut(name, getattr(error, "strerror", None) or str(error))
 
 
 @dataclass(frozen=True)
@@ -298,10 +355,9 @@ def read(
     on_read: Callable[[ForeignFile], None],
 ) -> Reading:
     """Reads the runs of all files, and sorts them by the iteration that the name of their file
-    states. A file that is a copy of another one is left out.
+    states. A file that is a copy of another one, or that can't be read in its format, is left out.
 
-    Calls `on_read` after each file, to show progress. Raises SourceError if a file can't be read in
-    its format, or if there is no run at all, and OSError.
+    Calls `on_read` after each file, to show progress. Raises SourceError for a wrong pattern.
     """
     runs: list[tuple[ForeignFile, ForeignRun]] = []
     left_out: list[LeftOut] = []
@@ -321,22 +377,19 @@ def read(
             continue
         known = replace(overrides, cca=fields.get("cca", overrides.cca))
         try:
-            for result in KINDS[source.kind].read(source.file, source.name, known):
-                if isinstance(result, ForeignRun):
-                    named = replace(result, name_fields=fields) if fields else result
-                    runs.append((source, named))
-                else:
-                    left_out.append(result)
+            results = list(KINDS[source.kind].read(source.file, source.name, known))
+        except (SourceError, OSError) as error:
+            results = [_unreadable(source.name, error)]
         except PARSING_ERRORS as error:
-            raise SourceError(
-                f"{source.name}: can't be understood as {KINDS[source.kind].meaning}: "
-                f"{error!r:.200}: leave it out, "
-                "or say with --as what it is"
-            ) from error
+            why = f"can't be understood as {KINDS[source.kind].meaning}: {error!r:.200}"
+            results = [LeftOut(source.name, why)]
+        left_out += (result for result in results if isinstance(result, LeftOut))
+        runs += (
+            (source, replace(result, name_fields=fields) if fields else result)
+            for result in results
+            if isinstance(result, ForeignRun)
+        )
         on_read(source)
-    if not runs:
-        reasons = "; ".join(f"{result.source}: {result.why}" for result in left_out[:3])
-        raise SourceError(reasons or f"{sources[0].name}: has no result of a test")
     return Reading(tuple(sorted(runs, key=lambda run: _iteration(run[1]))), tuple(left_out))
 
 

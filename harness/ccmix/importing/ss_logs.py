@@ -41,6 +41,7 @@ from ccmix.importing.values import (
     ForeignRun,
     LeftOut,
     SourceError,
+    opened,
 )
 from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA
@@ -168,9 +169,9 @@ def _chunks(file: Path, name: str) -> Iterator[bytes]:
     """Yields the log in parts of about 32 MiB that begin with a line with the time, because large
     logs do not fit into memory at once.
     """
-    with file.open("rb") as opened:
+    with opened(file, name) as log:
         rest = b""
-        while block := opened.read(CHUNK_BYTES):
+        while block := log.read(CHUNK_BYTES):
             if block.count(b"\n") * LEAST_LINE_BYTES > len(block):
                 raise SourceError(f"{name}: has too many empty lines for a log of ss: leave it out")
             chunk = rest + block

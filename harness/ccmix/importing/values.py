@@ -3,13 +3,19 @@
 Bad values in JSON objects become None.
 """
 
+import bz2
+import contextlib
+import gzip
 import json
+import lzma
 import math
 import re
-from collections.abc import Iterator, Mapping
+import subprocess
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import IO, Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -26,21 +32,27 @@ from ccmix.archive import ArchiveError
 from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA
 
+# By the first bytes of a compressed file
+DECOMPRESSORS: Mapping[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+}
+ZSTD = b"\x28\xb5\x2f\xfd"
+HEADER_BYTES = 6
 MOST_BYTES = 2**28  # of a file that is read whole
 TOO_LARGE = f"is larger than {MOST_BYTES >> 20} MiB: split it"
 MOST_RATE_BPS = 1e15  # beyond what any path has
 MOST_TIME_S = 1e9  # 30 years
 MOST_COUNT = 2**53  # of bytes or segments: what JSON's numbers are exact to
-_BEGIN = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
-_NEXT = re.compile(r"\s*[{\[]")
-# NaN and infinity, as printf of any system writes them
-_NOT_FINITE = r"[-+]?(?:nan|inf(?:inity)?|1\.#\w+)(?:\(\w*\))?"
-_MISSING = re.compile(rf"{_NOT_FINITE}|-*|n/?a|null|none", re.IGNORECASE)
-# The same, or nothing, in the place of a number in JSON. JSON within a string has '\\n' and '\\t'
-_BLANKS = r"(?:\s|\\[nrt])*+"
-_MISSING_IN_JSON = re.compile(
-    rf'("\s*+:{_BLANKS})(?:{_NOT_FINITE}|-)?(?={_BLANKS}[,}}])', re.IGNORECASE
+NOT_A_RESULT = "is not the result of a test"
+_JSON = (
+    r"(?P<json>\{\s*[\"}]|\[\s*[\"{\[\]])"  # as an object or a list begins that may have results
 )
+JSON_LINE = re.compile(rf"^{_JSON}", re.MULTILINE)
+NEXT_JSON = re.compile(rf"\s*{_JSON}")
+# A key that every result has
+RESULT_KEY = re.compile(r"\"(?:start|intervals|event|result-merged|result-full|succeeded)\"\s*:")
 JSON_DECODER = json.JSONDecoder(
     parse_constant=lambda _: None
 )  # NaN and Infinity, which are not JSON, become None
@@ -56,13 +68,50 @@ class SourceError(ArchiveError):
     """
 
 
-def read_text(file: Path, name: str) -> str:
-    """Reads a text file in UTF-8, or in UTF-16 with a byte order mark. `name` is for messages.
-    Raises SourceError and OSError.
+@contextlib.contextmanager
+def opened(file: Path, name: str) -> Iterator[IO[bytes]]:
+    """Opens a file to read its content, which gzip, bzip2, xz or zstd may have compressed. `name`
+    is for messages. Raises SourceError for damaged compressed content, and OSError.
     """
-    if too_large(file):
+    with file.open("rb") as raw:
+        begin = raw.read(HEADER_BYTES)
+        raw.seek(0)
+        decompress = next(
+            (DECOMPRESSORS[magic] for magic in DECOMPRESSORS if begin.startswith(magic)), None
+        )
+        try:
+            if decompress is not None:
+                with decompress(raw) as content:
+                    yield content
+            elif begin.startswith(ZSTD):
+                with _zstd_content(file) as content:
+                    yield content
+            else:
+                yield raw
+        except (EOFError, zlib.error, lzma.LZMAError) as error:
+            raise SourceError(f"{name}: can't be decompressed: {error}") from error
+
+
+@contextlib.contextmanager
+def _zstd_content(file: Path) -> Iterator[IO[bytes]]:
+    """Decompresses a file with the program zstd. Raises EOFError if it is damaged, and OSError."""
+    with subprocess.Popen(
+        ["zstd", "-dcq", "--", str(file)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as zstd:
+        assert zstd.stdout is not None
+        yield zstd.stdout
+    if zstd.returncode > 0:  # a signal ends it if the reader wants no more
+        raise EOFError("zstd finds it damaged or cut off")
+
+
+def read_text(file: Path, name: str) -> str:
+    """Reads a text file in UTF-8, or in UTF-16 with a byte order mark, which may be compressed.
+    `name` is for messages. Raises SourceError and OSError.
+    """
+    with opened(file, name) as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
         raise SourceError(f"{name}: {TOO_LARGE}")
-    content = file.read_bytes()
     try:
         return content.decode(encoding_of(content))
     except UnicodeDecodeError as error:
@@ -71,11 +120,6 @@ def read_text(file: Path, name: str) -> str:
             f"{name}:{line}: is not text in UTF-8: convert the file, such as by: iconv -f latin1 "
             "-t utf-8"
         ) from error
-
-
-def too_large(file: Path) -> bool:
-    """Returns whether a file is too large to be read into memory as a whole. Raises OSError."""
-    return file.stat().st_size > MOST_BYTES
 
 
 def encoding_of(begin: bytes) -> str:
@@ -195,28 +239,39 @@ class ForeignObject(BaseModel):
 @dataclass(frozen=True)
 class Document:
     """Holds a JSON object from a file, its own text to keep, and its `location` for messages:
-    'FILE:LINE' of its begin.
+    'FILE:LINE' of its begin. `keys` lead to it in the JSON that contains it, such as 'hits.hits'.
     """
 
     content: Row
     text: str
     location: str
+    keys: str = ""
 
 
-def read_documents(text: str, name: str) -> Iterator[Document]:
-    """Yields the JSON objects in a text, and those in its lists; skips lines that are not JSON.
-    Raises SourceError.
+@dataclass(frozen=True)
+class LeftOut:
+    """Names a result that can't become a run, and says why."""
+
+    source: str
+    why: str
+
+
+def read_documents(
+    text: str, name: str, is_result: Callable[[Object], bool]
+) -> Iterator[Document | LeftOut]:
+    """Yields the JSON objects in a text that are results, wherever they are in other JSON, and the
+    reason for JSON without a result. Skips lines that are not JSON.
 
     iperf3's --json-stream writes one object for each event of a test: these are joined into the
     document that -J would have written.
     """
     joined: Row | None = None
     location, pieces = "", list[str]()
-    for document in _json_objects(_MISSING_IN_JSON.sub(r"\1null", text), name):
-        event, data = document.content.get("event"), document.content.get("data")
-        if not isinstance(event, str):
+    for document in _json_results(text, name, lambda item: _is_event(item) or is_result(item)):
+        if isinstance(document, LeftOut) or not _is_event(document.content):
             yield document
             continue
+        event, data = document.content["event"], document.content["data"]
         if event == "start" and joined is not None:
             yield Document(joined, "\n".join(pieces), location)
             joined = None
@@ -231,40 +286,75 @@ def read_documents(text: str, name: str) -> Iterator[Document]:
         yield Document(joined, "\n".join(pieces), location)
 
 
-def _json_objects(text: str, name: str) -> Iterator[Document]:
-    """Yields the JSON objects in a text, and those in its lists, each with its line. Skips lines
-    that do not begin with a bracket or brace. Raises SourceError for broken JSON after one.
+def _is_event(document: Object) -> bool:
+    """Returns whether a JSON object is an event of iperf3's --json-stream."""
+    return isinstance(document.get("event"), str) and "data" in document
+
+
+def _json_results(
+    text: str, name: str, is_result: Callable[[Object], bool]
+) -> Iterator[Document | LeftOut]:
+    """Yields the results in a text of JSON, each with its line. Yields LeftOut for JSON that is
+    broken, and for a whole JSON value without a result. After broken JSON, the next JSON begins at
+    the start of a line.
     """
     position, line, counted_to = 0, 1, 0
-    while begin_match := _NEXT.match(text, position) or _BEGIN.search(text, position):
-        begin = begin_match.end() - 1
+    begins = NEXT_JSON.match(text) or JSON_LINE.search(text)
+    while begins:
+        begin = begins.start("json")
         line += text.count("\n", counted_to, begin)
         counted_to = begin
         location = f"{name}:{line}"
         try:
             content, position = JSON_DECODER.raw_decode(text, begin)
-        except json.JSONDecodeError as error:
-            error_line = line + text.count("\n", begin, error.pos)
-            ending = (
-                ", where the text ends: it was cut off"
-                if error.pos >= len(text.rstrip()) - 1
-                else ""
-            )
-            raise SourceError(
-                f"{name}:{error_line}: is not valid JSON: {error.msg}{ending}: fix or remove the "
-                f"part that begins in line {line}"
-            ) from error
-        except RecursionError as error:
-            raise SourceError(
-                f"{location}: is nested too deeply for a result: remove it"
-            ) from error
-        except ValueError as error:
-            raise SourceError(f"{location}: has an invalid number: {error}: remove it") from error
-        for item in content if isinstance(content, list) else [content]:
-            if isinstance(item, dict):
-                yield Document(
-                    item, text[begin:position] if item is content else json.dumps(item), location
-                )
+        except (ValueError, RecursionError) as error:
+            yield _broken_json(text, name, begin, line, error)
+            begins = JSON_LINE.search(text, begin + 1)
+            continue
+        results = list(_results_in(content, is_result))
+        if not results:
+            yield LeftOut(location, NOT_A_RESULT)
+        for result, keys in results:
+            whole = text[begin:position] if result is content else json.dumps(result)
+            yield Document(result, whole, location, keys)
+        begins = NEXT_JSON.match(text, position) or JSON_LINE.search(text, position)
+
+
+def _broken_json(text: str, name: str, begin: int, line: int, error: Exception) -> LeftOut:
+    """Says why the JSON at position `begin`, in line `line`, can't be parsed."""
+    if isinstance(error, RecursionError):
+        return LeftOut(f"{name}:{line}", "is nested too deeply for a result: remove it")
+    if not isinstance(error, json.JSONDecodeError):
+        return LeftOut(f"{name}:{line}", f"has an invalid number: {error}: remove it")
+    if not RESULT_KEY.search(text, begin, error.pos):
+        return LeftOut(f"{name}:{line}", NOT_A_RESULT)
+    error_line = line + text.count("\n", begin, error.pos)
+    ending = ", where the text ends: it was cut off" if error.pos >= len(text.rstrip()) - 1 else ""
+    return LeftOut(
+        f"{name}:{error_line}",
+        f"is not valid JSON: {error.msg}{ending}: fix or remove the part that begins in line "
+        f"{line}",
+    )
+
+
+def _results_in(content: Any, is_result: Callable[[Object], bool]) -> Iterator[tuple[Row, str]]:
+    """Yields the results in a JSON value, in their order, each with the keys that lead to it, such
+    as 'hits.hits._source'. Also looks into texts that are JSON themselves.
+    """
+    waiting: list[tuple[Any, str]] = [(content, "")]
+    while waiting:
+        value, keys = waiting.pop()
+        if isinstance(value, str) and RESULT_KEY.search(value):
+            with contextlib.suppress(ValueError, RecursionError):
+                value = JSON_DECODER.decode(value)
+        if isinstance(value, list):
+            waiting += [(item, keys) for item in reversed(value)]
+        elif isinstance(value, dict) and is_result(value):
+            yield value, keys
+        elif isinstance(value, dict):
+            waiting += [
+                (item, f"{keys}.{key}".lstrip(".")) for key, item in reversed(value.items())
+            ]
 
 
 @dataclass(frozen=True)
@@ -344,11 +434,3 @@ class ForeignRun:
         if isinstance(self.results, RunTables):
             return float(self.results.flows["goodput_bps"].sum())
         return sum(group.goodput_bps for group in self.results)
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """Names a result that can't become a run, and says why."""
-
-    source: str
-    why: str
