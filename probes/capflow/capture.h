@@ -12,6 +12,8 @@ struct capture {
 	uint64_t verdicts[VERDICTS];
 	uint64_t filtered;  /* TCP, but not of the host or port that was asked for */
 	uint64_t backwards; /* a time before that of the packet before */
+	uint64_t unknown_links; /* frames of a link type that is not decoded, the last of them unknown_link */
+	int unknown_link;
 	int64_t first_ns, last_ns;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libFuzzer's entry. Bits of the first byte ask for summaries, and for the rest to be read as a file for libpcap, or
+ * libFuzzer's entry. Bits of the first byte ask for summaries, and for the rest to be read as a capture file, or
  * (the faster way to deep places) as frames of a link type, each after 8 bytes: captured and wire length, and how much
  * time has passed.
  */
@@ -12,6 +12,7 @@
 #include "flows.h"
 #include "packet.h"
 #include "reader.h"
+#include "source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -82,18 +83,12 @@ static void run_file(struct flows *flows, struct capture *capture, const uint8_t
 	static const struct options options;
 	char problem[PCAP_ERRBUF_SIZE];
 	FILE *file = size ? fmemopen((void *)(uintptr_t)data, size, "r") : NULL;
-	pcap_t *pcap;
+	struct source *source = file ? source_open(file, problem) : NULL;
 
-	if (!file)
+	if (!source)
 		return;
-	pcap = pcap_fopen_offline_with_tstamp_precision(file, PCAP_TSTAMP_PRECISION_NANO, problem);
-	if (!pcap) {
-		fclose(file);
-		return;
-	}
-	if (packet_link_known(pcap_datalink(pcap)))
-		reader_run(pcap, &options, flows, capture, problem);
-	pcap_close(pcap);
+	reader_run(source, &options, flows, capture, problem);
+	source_close(source);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

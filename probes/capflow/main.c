@@ -12,8 +12,9 @@
 #include "options.h"
 #include "packet.h"
 #include "reader.h"
+#include "source.h"
 
-static pcap_t *volatile reading; /* NULL: the capture is read */
+static struct source *volatile reading; /* NULL: the capture is read */
 static volatile sig_atomic_t asked_to_end;
 
 /* Ctrl-C ends tcpdump and this program at once; the packets that were read count. */
@@ -22,7 +23,7 @@ static void end_reading(int signal)
 	(void)signal;
 	asked_to_end = 1;
 	if (reading)
-		pcap_breakloop(reading);
+		source_break(reading);
 }
 
 static void listen_for_end(void)
@@ -34,24 +35,30 @@ static void listen_for_end(void)
 	sigaction(SIGTERM, &action, NULL);
 }
 
-static pcap_t *open_capture(const char *file)
+static struct source *open_capture(const char *file, const char *name)
 {
+	FILE *content = strcmp(file, "-") ? fopen(file, "r") : stdin;
 	char problem[PCAP_ERRBUF_SIZE] = "";
-	pcap_t *pcap = pcap_open_offline_with_tstamp_precision(file, PCAP_TSTAMP_PRECISION_NANO, problem);
-	const char *name = strcmp(file, "-") ? file : "standard input";
-	int link;
+	struct source *source;
 
-	if (!pcap && !strncmp(problem, file, strlen(file)))
-		fail(STATUS_USAGE, "%s", problem); /* it names the file itself */
-	if (!pcap)
+	if (!content)
+		fail(STATUS_USAGE, "%s: %s", name, strerror(errno));
+	source = source_open(content, problem);
+	if (!source)
 		fail(STATUS_USAGE, "%s: %s", name, problem);
-	link = pcap_datalink(pcap);
-	if (!packet_link_known(link)) {
-		const char *description = pcap_datalink_val_to_description_or_dlt(link);
+	return source;
+}
 
-		fail(STATUS_USAGE, "%s: packets of the link type %s can't be read", name, description);
-	}
-	return pcap;
+/* Says which packets are of a link type that is not decoded; without any others, there are no results. */
+static void tell_unknown_links(const struct capture *capture, const char *name)
+{
+	const char *link = pcap_datalink_val_to_description_or_dlt(capture->unknown_link);
+
+	if (capture->unknown_links && capture->unknown_links == capture->packets)
+		fail(STATUS_USAGE, "%s: packets of the link type %s can't be read", name, link);
+	if (capture->unknown_links)
+		complain("%s: %llu packets of link types that can't be read, such as %s, are left out", name,
+			 (unsigned long long)capture->unknown_links, link);
 }
 
 static FILE *open_output(const char *file)
@@ -79,16 +86,18 @@ static void close_output(FILE *output, const char *file)
 int main(int count, char **arguments)
 {
 	struct options options = options_read(count, arguments);
-	char problem[PCAP_ERRBUF_SIZE];
+	char problem[PCAP_ERRBUF_SIZE] = "";
+	const char *name;
 	struct outputs outputs;
 	struct capture capture;
 	struct flows flows;
-	pcap_t *pcap;
+	struct source *source;
 	bool whole;
 
 	signal(SIGPIPE, SIG_IGN); /* so that write() reports it as an error */
 	listen_for_end();
-	reading = pcap = open_capture(options.file);
+	name = strcmp(options.file, "-") ? options.file : "standard input";
+	reading = source = open_capture(options.file, name);
 	outputs = (struct outputs){
 		.series = open_output(options.series),
 		.json = open_output(options.json),
@@ -97,15 +106,16 @@ int main(int count, char **arguments)
 		.most_connections = (uint64_t)options.most_connections,
 	};
 	flows_open(&flows, &outputs);
-	whole = reader_run(pcap, &options, &flows, &capture, problem) || asked_to_end;
+	whole = reader_run(source, &options, &flows, &capture, problem) || asked_to_end;
+	tell_unknown_links(&capture, name);
 	flows_close(&flows, &capture);
 	close_output(outputs.series, options.series);
 	close_output(outputs.json, options.json);
 	close_output(outputs.text, options.text);
 	reading = NULL;
-	pcap_close(pcap);
+	source_close(source);
 	if (!whole)
-		fail(STATUS_CUT, "%s: the capture is cut or damaged after %llu packets, which count: %s", options.file,
+		fail(STATUS_CUT, "%s: the capture is cut or damaged after %llu packets, which count: %s", name,
 		     (unsigned long long)capture.packets, problem);
 	return STATUS_GOOD;
 }

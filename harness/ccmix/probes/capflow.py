@@ -170,7 +170,7 @@ def convert(
     interval_s: float = USUAL_INTERVAL_S,
     limits: ConversionLimits | None = None,
 ) -> Connections:
-    """Writes two tables of a capture, which zstd may have compressed (.zst).
+    """Writes two tables of a capture, which zstd, gzip or another program may have compressed.
 
     `packets` has a row per connection, direction and interval; `connections` has one per connection
     and direction. If there were too many connections, the last row of `connections`, whose
@@ -195,50 +195,19 @@ def convert(
 def _run_capflow(
     capture: Path, interval_s: float, limits: ConversionLimits, series: Path, summary: Path
 ) -> "_Ending":
-    """Runs ccmix-capflow on a capture, which zstd decompresses first if its name ends in .zst.
+    """Runs ccmix-capflow on a capture.
 
     ccmix-capflow writes `series` (CSV) and `summary` (JSON lines). Returns how the conversion
     ended. Raises CaptureError.
     """
-    zstd_errors, errors = series.with_name("zstd"), series.with_name("capflow")
-    compressed = capture.suffix == ".zst"
-    argv = command("-" if compressed else str(capture), interval_s, series, summary)
-    with contextlib.ExitStack() as decompressing:
-        content = (
-            decompressing.enter_context(_decompressed(capture, zstd_errors)) if compressed else None
-        )
-        status, cut = _run_with_limits(argv, content, errors, series, limits)
-    # If ccmix-capflow was asked to end, zstd's error only follows from that
-    problems = (last_line(errors), "" if cut else last_line(zstd_errors))
-    problem = "; ".join(filter(None, problems)) or None
+    errors = series.with_name("capflow")
+    argv = command(str(capture), interval_s, series, summary)
+    status, cut = _run_with_limits(argv, errors, series, limits)
+    problem = last_line(errors) or None
     # 1: the capture is cut or damaged, and the results cover the packets before that place
     if status not in {0, 1} or not summary.exists():
         raise CaptureError(problem or f"ccmix-capflow ended with status {status}")
     return _Ending(problem, cut)
-
-
-@contextlib.contextmanager
-def _decompressed(capture: Path, errors: Path) -> Iterator[IO[bytes]]:
-    """Yields a pipe with the content of a compressed capture, and ends zstd with the context.
-
-    Raises CaptureError if there is no zstd.
-    """
-    argv = ["zstd", "-dcq", "--", str(capture)]
-    try:
-        with errors.open("wb") as stderr:
-            zstd = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
-            )
-    except OSError as error:
-        raise CaptureError(
-            f"{capture}: zstd: {error.strerror}: install the package zstd"
-        ) from error
-    assert zstd.stdout is not None
-    with zstd:
-        try:
-            yield zstd.stdout
-        finally:
-            zstd.stdout.close()  # so that zstd ends, even if it has more to write
 
 
 @dataclass(frozen=True)
@@ -251,7 +220,6 @@ class _Ending:
 
 def _run_with_limits(
     argv: Sequence[str],
-    stdin: IO[bytes] | None,
     errors: Path,
     series: Path,
     limits: ConversionLimits,
@@ -266,7 +234,7 @@ def _run_with_limits(
     limit = None
     with errors.open("wb") as stderr:
         process = subprocess.Popen(
-            argv, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr
         )
     try:
         deadline = Deadline(limits.within_s)

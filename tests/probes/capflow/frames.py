@@ -197,6 +197,39 @@ def _block(kind: int, body: bytes) -> bytes:
     return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
 
 
+def pcapng_of_interfaces(
+    interfaces: Sequence[tuple[int, int]],
+    frames: Sequence[tuple[int, Frame]],
+    *,
+    order: str = "<",
+    resolution: int = 9,
+    kind: int = 6,
+) -> bytes:
+    """Writes a capture of interfaces, each with a link type and a snap length. Each frame has the
+    number of its interface. `kind` is the type of the blocks: 6, or 2, the obsolete one.
+    """
+
+    def block(kind: int, body: bytes) -> bytes:
+        body += bytes(-len(body) % 4)
+        total = struct.pack(order + "I", len(body) + 12)
+        return struct.pack(order + "I", kind) + total + body + total
+
+    parts = [block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))]
+    options = struct.pack(order + "HHB3xHH", 9, 1, resolution, 0, 0)
+    parts += [
+        block(1, struct.pack(order + "HHI", link, 0, snap) + options) for link, snap in interfaces
+    ]
+    parts.append(block(5, bytes(12)))  # statistics, which are skipped
+    for number, frame in frames:
+        data = frame.data[: interfaces[number][1] or None]
+        units = frame.time_ns * (2 ** (resolution & 127) if resolution & 128 else 10**resolution)
+        high, low = divmod(units // 10**9, 2**32)
+        which = struct.pack(order + ("I" if kind == 6 else "H2x"), number)
+        lengths = (high, low, len(data), max(frame.wire, len(frame.data)))
+        parts.append(block(kind, which + struct.pack(order + "IIII", *lengths) + data))
+    return b"".join(parts)
+
+
 def pcapng(frames: Sequence[Frame], link: int = ETHERNET, snap: int = 262144) -> bytes:
     """Writes a capture with stamps in nanoseconds (if_tsresol 9)."""
     resolution = struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)
