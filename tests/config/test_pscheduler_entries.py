@@ -169,3 +169,32 @@ def test_certificates_that_cannot_be_trusted(told: Told, file: str, sentence: st
     [problem] = told(FAR + f"tls-ca = {file}\n")
     assert (problem.line, problem.key) == (5, "tls-ca")
     assert sentence in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("field", "number"),
+    [
+        ("bandwidth = 1G", 1_000_000_000),
+        ("bandwidth = 1.5gbit", 1_500_000_000),
+        ("bandwidth = 100 Mbit/s", 100_000_000),
+        ("bandwidth = 20Mbps", 20_000_000),
+        ("bandwidth = 1e9", 1_000_000_000),
+        ("bandwidth = 1000000000", 1_000_000_000),
+        ("fq-rate = 2G", 2_000_000_000),
+        ("window-size = 64KiB", 65536),
+        ("window-size = 2MB", 2_000_000),
+        ("buffer-length = 128Ki", 131072),
+        ('burst-size = "10"', 10),
+    ],
+)
+def test_numbers_of_a_task_may_have_units(field: str, number: int, read: Files) -> None:
+    run = first(read, FAR + f"spec.{field}\n")
+    name = field.partition(" ")[0]
+    assert throughput_spec(run.host_path, run.traffic)[name] == number
+
+
+@pytest.mark.parametrize("field", ["bandwidth = fast", "bandwidth = 1GB", "window-size = 2mbit"])
+def test_other_words_are_refused_with_a_number_to_write(field: str, told: Told) -> None:
+    [problem] = told(FAR + f"spec.{field}\n")
+    assert problem.key == f"spec.{field.partition(' ')[0]}"
+    assert "write for instance 1000000000 or 1G" in problem.message

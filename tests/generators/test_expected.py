@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccmix.generators.expected import expected_seconds, prints_a_result
+from ccmix.generators.expected import expected_seconds, other_duration_s, prints_a_result
 
 
 @pytest.mark.parametrize(
@@ -118,3 +118,27 @@ def test_any_command(command: str) -> None:
 )
 def test_whether_pscheduler_prints_a_result(line: str, prints: bool) -> None:
     assert prints_a_result(line) == prints
+
+
+@pytest.mark.parametrize(
+    ("command", "duration_s", "other_s"),
+    [
+        ("iperf3 -c a -J -t 300", 10, 300),
+        ("iperf3 -c a -J --time=300", 300, None),
+        ("iperf3 -c a", 60, 10),
+        ("iperf3 -c a -t 30 -O 5", 30, None),
+        ("iperf3 -c a -t 30 -O 5", 35, None),
+        ("iperf3 -c a -t 30 -O 5", 36, 30),
+        ("sleep 2; iperf3 -c a -t 30 | tee log", 30, None),
+        ("sleep 2; iperf3 -c a -t 30 | tee log", 20, 30),
+        ("iperf3 -c a -n 1G", 20, None),
+        ("iperf3 -c a -t 30 & iperf3 -c b -t 60", 10, None),
+        ("pscheduler task throughput --dest a --duration PT60S", 60, None),
+        ("pscheduler task throughput --dest a -t PT5M", 60, 300),
+        ("./mine -t 300", 10, None),
+    ],
+)
+def test_a_duration_that_the_command_contradicts(
+    command: str, duration_s: float, other_s: float | None
+) -> None:
+    assert other_duration_s(command, duration_s) == other_s

@@ -203,3 +203,15 @@ def test_a_real_stream_without_its_end(imported: Import, tmp_path: Path) -> None
     outcome = imported(written(tmp_path / "cut.jsonl", cut))
     assert outcome.summary["metrics"]["goodput_bps"] == pytest.approx(40e6, rel=0.2)
     assert outcome.summary["verdict"]["findings"][0]["kind"] == "ended-early"
+
+
+def test_files_are_read_in_numeric_order(imported: Import, tmp_path: Path) -> None:
+    sizes = ("10mb", "2mb", "1.5mb", "100mb")
+    files = {
+        f"runs/cubic-{size}.json": json.dumps(other_test(number)).encode()
+        for number, size in enumerate(sizes)
+    }
+    folder = filled(tmp_path / "work", files)
+    outcome = imported(folder, "--name-pattern", "{_}-{buffer}.json")
+    buffers = [condition["buffer"] for condition in outcome.conditions]
+    assert buffers == ["1.5mb", "2mb", "10mb", "100mb"]

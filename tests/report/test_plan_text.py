@@ -1,5 +1,7 @@
 """Tests the plan as text: the settings and commands on each host."""
 
+from pathlib import Path
+
 from ccmix.plan import Span
 from ccmix.report.plan_text import total
 from support.commands import Ccmix
@@ -216,3 +218,15 @@ def test_totals() -> None:
         total(Span(9, 1.0, 2.0, 2))
         == "9 runs, 1 s of traffic, 2 s of pauses, in all 0:00:03, plus 2 runs of unknown length"
     )
+
+
+def test_a_duration_that_the_command_contradicts(tmp_path: Path, ccmix: Ccmix) -> None:
+    entry = "[long]\ntype = iperf3\ndst = 192.0.2.2\nsrc-cmd = iperf3 -c {dst} -t 300\n"
+    file = tmp_path / "long.ini"
+    file.write_text(entry + "duration = 10s\n")
+    said = "duration     10 s, but src-cmd sends for 300 s: change one of them"
+    assert said in ccmix("plan", file).stdout
+    file.write_text(entry + "duration = 300s\n")
+    assert "src-cmd sends for" not in ccmix("plan", file).stdout
+    file.write_text(entry)
+    assert "src-cmd sends for" not in ccmix("plan", file).stdout

@@ -182,7 +182,7 @@ def _declared_path(result: Result) -> Iterator[tuple[Setting, str]]:
     """Yields ((family, name), value) of the settings of a run's path, emulated or real.
 
     A family is a prefix of names, such as 'sender-'. Of an imported run only its condition (swept
-    values), source and destination are known.
+    values), source, destination and perhaps the rate are known.
     """
     path = result.run.path
     yield ("", "path"), EMULATED if isinstance(path, Topology) else "real"
@@ -190,10 +190,14 @@ def _declared_path(result: Result) -> Iterator[tuple[Setting, str]]:
         condition = {
             name: value for name, value in result.run.condition.items() if name not in OF_TRAFFIC
         }
-        yield from (
-            (("", name), value)
-            for name, value in ({"src": path.src, "alias": path.dst.name} | condition).items()
+        facts = result.finished.facts.imported
+        rate = (
+            {"rate": _value_text(facts.rate_bps, "rate_bps", "bps")}
+            if facts and facts.rate_bps
+            else {}
         )
+        known = {"src": path.src, "alias": path.dst.name} | rate | condition
+        yield from ((("", name), value) for name, value in known.items())
         return
     yield from _field_settings(path)
     if isinstance(path, Topology):

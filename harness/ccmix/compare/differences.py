@@ -9,8 +9,9 @@ from ccmix.analysis.counting import imported
 from ccmix.analysis.results import Result, Results
 from ccmix.archive.campaign import FILE
 from ccmix.compare.declared import EMULATED, NONE, UNKNOWN, Declared, declared, path_defaults
-from ccmix.compare.matching import MatchedPair
+from ccmix.compare.matching import MatchedPair, same_rtt
 from ccmix.config import ConfigError, ini
+from ccmix.units import format_time
 
 # Settings that a real path lacks, and settings of its ends
 OF_EMULATION = (
@@ -71,7 +72,8 @@ def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Di
     read_a, read_b = _declared_reader(a), _declared_reader(b)
     conditions_by_row: dict[_ValuePair, list[str]] = {}
     for pair in pairs:
-        for row in _differing_settings(read_a(pair.a.results), read_b(pair.b.results)):
+        settings_of_both = read_a(pair.a.results), read_b(pair.b.results)
+        for row in (*_differing_rtts(pair), *_differing_settings(*settings_of_both)):
             conditions_by_row.setdefault(row, []).append(pair.name)
     settings = list(dict.fromkeys(row.what for row in conditions_by_row))
     found = (
@@ -81,6 +83,18 @@ def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Di
         )
     )
     return sorted(found, key=lambda difference: not difference.unknown)
+
+
+def _differing_rtts(pair: MatchedPair) -> Iterator[_ValuePair]:
+    """Yields the base RTTs of a pair if one is imported and they differ. Of other runs, their
+    delays are settings.
+    """
+    rtts_s = [cell.path.rtt_s for cell in (pair.a, pair.b) if cell.path.rtt_is_base]
+    is_imported = any(imported(cell.first.finished) for cell in (pair.a, pair.b))
+    if is_imported and len(rtts_s) == 2 and None not in rtts_s:
+        a_s, b_s = (rtt_s or 0.0 for rtt_s in rtts_s)
+        if not same_rtt(a_s, b_s):
+            yield _ValuePair("base RTT", (format_time(a_s),), (format_time(b_s),))
 
 
 def _declared_reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:

@@ -26,10 +26,12 @@ from ccmix.config.values import (
 from ccmix.generators.expected import expected_seconds
 from ccmix.generators.pscheduler.task import (
     DECIDED_BY_KEYS,
+    NUMBER_FIELDS,
     SLOT_S,
     SPEC_FIELDS,
     STARTS_AFTER_S,
     most_sent_bytes,
+    read_number_field,
     split,
     wrong_file,
 )
@@ -110,6 +112,12 @@ def read_field(name: str) -> str:
     return name
 
 
+def _spec_value(name: str, text: str) -> str:
+    """Returns the JSON text of a field of pScheduler's test, in which numbers have no units."""
+    number = read_number_field(name, json.loads(text)) if name in NUMBER_FIELDS else None
+    return text if number is None else str(number)
+
+
 SERVER = Kind("host, or HOST:PORT", "", _read_server)
 TOOL = Kind("tool", "", _read_tool)
 JSON = Kind("JSON, or text", "as pScheduler takes it", _read_json)
@@ -125,7 +133,9 @@ def task(settings: Settings, folder: Path) -> PschedulerTask:
     src = parse_host(settings["src"])
     src_name = src.host if src.kind is AddressKind.SSH else None
     spec_fields = {
-        field.name: field.value for key, field in settings.items() if key.startswith("spec.")
+        field.name: _spec_value(field.name, field.value)
+        for key, field in settings.items()
+        if key.startswith("spec.")
     }
     return PschedulerTask(
         lead=settings.get("lead")
@@ -149,6 +159,9 @@ def check_task(path: HostPath, traffic: Traffic, task: PschedulerTask, settings:
     """Checks the values of one condition that pScheduler runs against each other. Raises
     Contradiction.
     """
+    for name, text in task.spec:
+        if name in NUMBER_FIELDS and not text.isdecimal():
+            return f"spec.{name}", f"{text} is not a number: write for instance 1000000000 or 1G"
     if parse_host(settings["src"]).user:
         raise Contradiction(
             "src",

@@ -32,6 +32,24 @@ def expected_seconds(command: str) -> float | None:
     return total_s + pipeline_s or None
 
 
+def other_duration_s(command: str, duration_s: float) -> float | None:
+    """Returns how long the only test in a shell line sends according to its words, if that is not
+    `duration_s`, with or without its omitted time or its start. None if they agree, or if the words
+    don't show it.
+    """
+    tests = [
+        (_expected_s(words), _program(words)[1])
+        for _, words in _simple_commands(command)
+        if _program(words)[0] in ("iperf3", "pscheduler")
+    ]
+    if len(tests) != 1 or not tests[0][0]:
+        return None
+    total_s, arguments = tests[0]
+    omitted_s = _number_or_0(_iperf3_options(arguments).get("O", ""))
+    sent_s = total_s - (PSCHEDULER_START_S if "task" in arguments[:1] else omitted_s)
+    return None if sent_s <= duration_s <= total_s else sent_s
+
+
 def may_queue_s(command: str) -> float:
     """Returns how many seconds a shell line may wait before its traffic begins. pScheduler waits
     for a free time slot on both hosts (up to 900 s), and other programs don't wait.

@@ -31,6 +31,7 @@ from ccmix.importing.values import (
     Seconds,
     SourceError,
     Text,
+    numeric_order,
     read_documents,
     read_text,
     within,
@@ -44,7 +45,6 @@ _SUFFIX = re.compile(r":(?P<iteration>\d{1,6})(?P<more>:.*)?")
 _OLD_SUFFIX = re.compile(r"(?P<more>:pacing:[^:]+):(?P<iteration>\d{1,6})")
 _RTT = re.compile(r":(\d+(?:\.\d+)?)ms$")
 _CCA = re.compile(r"(?:^|\s)(?:-C\s*|--congestion[= ])([a-z0-9_,:-]+)")
-MOST_DIGITS = 15
 # A text or number in the job's description, read as a text
 _Words = Maybe[Annotated[str, Field(min_length=1, coerce_numbers_to_str=True)]]
 _BY_PING = "base RTT by a ping before the traffic, in whole milliseconds"
@@ -101,7 +101,7 @@ class _Job:
         part of the file name after the command), the inner one the command: src-cmd, dst-cmd or ss.
         """
         files_of_runs: dict[str, dict[str, Path]] = {}
-        for file in sorted(self.folder.iterdir(), key=_iteration_order):
+        for file in sorted(self.folder.iterdir(), key=lambda file: numeric_order(file.name)):
             if (
                 (result := _RESULT_NAME.fullmatch(file.name))
                 and not file.name.endswith((".json", ".prom"))
@@ -305,13 +305,3 @@ def _read_meta_file(file: Path, name: str) -> Object:
 def _is_regular_file(file: Path) -> bool:
     """Returns whether this is a file and not a link: links are never followed."""
     return file.is_file() and not file.is_symlink()
-
-
-def _iteration_order(file: Path) -> list[tuple[int, str]]:
-    """Returns a key to sort files by the parts of their names between colons, numbers by their
-    values, so that iteration 10 comes after 9.
-    """
-    return [
-        (int(part), "") if part.isdecimal() and len(part) <= MOST_DIGITS else (0, part)
-        for part in file.name.split(":")
-    ]

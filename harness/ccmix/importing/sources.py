@@ -28,6 +28,7 @@ from ccmix.importing.values import (
     LeftOut,
     SourceError,
     encoding_of,
+    numeric_order,
     opened,
     read_documents,
     read_text,
@@ -298,11 +299,11 @@ def _files_in_folder(top: Path, kind: str | None) -> Iterator[ForeignFile | Left
         yield from (
             LeftOut(f"{name_below}/{writable(name)}", "is a hidden folder") for name in hidden
         )
-        folders[:] = sorted(set(folders) - set(hidden))
+        folders[:] = sorted(set(folders) - set(hidden), key=numeric_order)
         if kind in (None, HARNESS) and harness_folders.is_job(files):
             yield ForeignFile(folder, name_below, HARNESS, folder.name)
             continue
-        for file in (folder / name for name in sorted(files)):
+        for file in (folder / name for name in sorted(files, key=numeric_order)):
             name_of_file = f"{name_below}/{file.name}"
             yield (
                 LeftOut(writable(name_of_file), NOT_REGULAR)

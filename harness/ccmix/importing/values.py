@@ -6,6 +6,7 @@ Bad values in JSON objects become None.
 import bz2
 import contextlib
 import gzip
+import itertools
 import json
 import lzma
 import math
@@ -40,6 +41,7 @@ DECOMPRESSORS: Mapping[bytes, Callable[[IO[bytes]], Any]] = {
 }
 ZSTD = b"\x28\xb5\x2f\xfd"
 HEADER_BYTES = 6
+_NUMBERS = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)")
 MOST_BYTES = 2**28  # of a file that is read whole
 TOO_LARGE = f"is larger than {MOST_BYTES >> 20} MiB: split it"
 MOST_RATE_BPS = 1e15  # beyond what any path has
@@ -137,6 +139,14 @@ def writable(name: str) -> str:
     if name.isprintable():
         return name
     return "".join(letter if letter.isprintable() else "?" for letter in name)
+
+
+def numeric_order(name: str) -> list[str | float]:
+    """Returns a key to sort names by the values of the numbers in them: 2 comes before 10."""
+    return [
+        float(part) if number else part
+        for number, part in zip(itertools.cycle((False, True)), _NUMBERS.split(name), strict=False)
+    ]
 
 
 def read_number(text: str, most: float, factor: float = 1.0) -> float:

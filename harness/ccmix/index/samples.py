@@ -3,6 +3,7 @@
 Rates are computed here because not every server can derive them.
 """
 
+import ipaddress
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,9 +208,7 @@ def _socket_columns(known: Collection[str], finished: FinishedRun, host: pl.Expr
         """Returns the address at one end, which is local or remote depending on the socket's
         end.
         """
-        return (
-            pl.when(sending).then(of_sender).otherwise(of_receiver).str.strip_prefix(IPV4_IN_IPV6)
-        )
+        return pl.when(sending).then(of_sender).otherwise(of_receiver)
 
     def of_sender(value: pl.Expr) -> pl.Expr:
         """Returns the value if the socket is the sender's, otherwise null."""
@@ -242,8 +241,8 @@ def _socket_columns(known: Collection[str], finished: FinishedRun, host: pl.Expr
         columns[field] = pl.col(name) if has_value is None else pl.when(has_value).then(name)
     if "local_address" in known:
         columns |= {
-            "source.ip": address("local_address", "remote_address"),
-            "destination.ip": address("remote_address", "local_address"),
+            **_address_fields("source", address("local_address", "remote_address")),
+            **_address_fields("destination", address("remote_address", "local_address")),
             "destination.port": pl.when(sending).then(destination_port).otherwise("local_port"),
         }
     for cca in ("bbr", "dctcp"):
@@ -251,6 +250,33 @@ def _socket_columns(known: Collection[str], finished: FinishedRun, host: pl.Expr
     if "bbr_cwnd_gain" in known:
         columns["ccmix.bbr.state"] = dynamics.bbr_state(known)
     return columns
+
+
+def _address_fields(end: str, address: pl.Expr) -> Columns:
+    """Returns the fields of the address at one end: its IP address, or else its name, and the
+    device that ss shows after a '%' for a socket that is bound to it.
+    """
+    host = address.str.extract("^([^%]+)").str.strip_prefix(IPV4_IN_IPV6)
+    ip = host.map_batches(_ip_addresses, return_dtype=pl.String)
+    return {
+        f"{end}.ip": ip,
+        f"ccmix.{end}.name": pl.when(ip.is_null()).then(host),
+        f"ccmix.{end}.scope": address.str.extract("%(.+)"),
+    }
+
+
+def _ip_addresses(hosts: pl.Series) -> pl.Series:
+    """Returns the IP addresses in a column, and null for names."""
+    names = [host for host in hosts.drop_nulls().unique() if not _is_ip_address(host)]
+    return hosts.set(hosts.is_in(names), None)
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _queue_columns(run: Run, known: Collection[str]) -> Columns:

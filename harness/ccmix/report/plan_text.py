@@ -11,6 +11,7 @@ from ccmix.analysis.cost import Cost
 from ccmix.analysis.size import captured_bytes, has_commands, written_bytes
 from ccmix.conditions.layout import BOTTLENECK, CONTROL, DELAY, EXIT, RECEIVER, Layout, layout
 from ccmix.config import Condition, Entry
+from ccmix.generators.expected import other_duration_s
 from ccmix.model import (
     STOCK_KERNEL,
     Commands,
@@ -272,6 +273,15 @@ def _common_facts(traffic: Traffic) -> Iterator[tuple[str, str]]:
             f"until it has settled, at most {format_time(traffic.at_most_s)}: times and sizes "
             "assume this maximum",
         )
+    command = traffic.command
+    if command and not command.kept and traffic.duration_s is not None:
+        command_s = other_duration_s(command.line, traffic.duration_s)
+        if command_s is not None:
+            yield (
+                "duration",
+                f"{format_time(traffic.duration_s)}, but src-cmd sends for "
+                f"{format_time(command_s)}: change one of them",
+            )
     if steps := traffic.steps:
         most_bytes = round(steps.most_bps * traffic.total_s / 8)
         yield (

@@ -54,6 +54,7 @@ _DURATION = re.compile(
     re.ASCII,
 )
 _RATE_FIELDS = ("bandwidth", "fq-rate")  # of each stream, in bit/s
+NUMBER_FIELDS = (*_RATE_FIELDS, "buffer-length", "burst-size", "mss", "window-size")
 _SI_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(?:([kmgtp])(i?))?", re.ASCII | re.IGNORECASE)
 _UNIT_S = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 PORT = 443
@@ -94,6 +95,15 @@ def stream_rate_bps(task: PschedulerTask) -> float | None:
     further = {name: json.loads(text) for name, text in task.spec}
     rates_bps = [_read_si_number(further[name]) for name in _RATE_FIELDS if name in further]
     return min((rate_bps for rate_bps in rates_bps if rate_bps), default=None)
+
+
+def read_number_field(name: str, value: object) -> int | None:
+    """Returns the whole number that pScheduler wants in one of NUMBER_FIELDS: 1000000000 for '1G'
+    or '1gbit', 65536 for '64KiB'. None if the value is not such a number.
+    """
+    unit = "bits?(/s)?|bps" if name in _RATE_FIELDS else "B"
+    number = _read_si_number(re.sub(f"(?i)({unit})$", "", str(value).strip()))
+    return None if number is None else round(number)
 
 
 def _read_si_number(value: object) -> float | None:
