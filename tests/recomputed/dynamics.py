@@ -63,7 +63,7 @@ def start_up(raw: RawRun, flows: Sequence[Flow]) -> dict[str, Bounds | None]:
     found = [
         _start_up(values, borders, raw.omit_s, *(packets * packet_bps for packets in off))
         for values in goodputs(borders, flows)
-        for off in product((-1, 0, 1), repeat=3)
+        for off in product((-1, 0, 1), repeat=4)
     ]
     startup, overshoot = (Bounds.of(values) for values in zip(*found, strict=True))
     return {
@@ -79,9 +79,11 @@ def _start_up(
     rise_bps: float,
     fall_bps: float,
     best_bps: float,
+    steady_bps: float,
 ) -> tuple[float | None, float | None]:
     """Returns when the goodput rose, and the best interval while it was above the steady goodput.
-    Goodput is known only to a packet, so both use a goodput that may be a little higher or lower.
+    The goodput of each interval, and so their median, is known only to a packet. So each may be
+    higher or lower by these rates.
     """
     carrying = np.flatnonzero(values > 0)
     if not len(carrying):
@@ -91,6 +93,7 @@ def _start_up(
     steady = float(np.median(measured)) if len(measured) else 0.0
     if not steady:
         return None, None
+    steady = max(steady + steady_bps, steady / 2)
     since = values[began:]
     up = np.flatnonzero(since >= STARTED * steady + rise_bps)
     above = np.flatnonzero(since >= steady + rise_bps)

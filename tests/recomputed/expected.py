@@ -17,6 +17,8 @@ from recomputed.bounds import NOTHING, Bounds, percentile, total
 from recomputed.raw import Flow, RawRun
 
 PERCENTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99}
+# What a run without a capture can only estimate for a flow whose sender's own queue drops packets
+DISTRIBUTED = ("data_segments", "retransmitted_segments", "retransmission_rate", "throughput_bps")
 SHARE = 0.001  # precision to which shares and indices of fairness are compared
 BOTTLENECK = "ccmix-bottleneck/east"
 ETHERNET_BYTES, PACKET_BYTES = 14, 1500
@@ -48,6 +50,9 @@ def expected(raw: RawRun) -> Expected:
                 f"flows/{flow.host}:{flow.port}/{key}": value
                 for key, value in segments(raw, flow).items()
             }
+            if raw.refused:  # by the sender's own queue: only sums over flows are known
+                for key in DISTRIBUTED:
+                    found.pop(f"flows/{flow.host}:{flow.port}/{key}", None)
     return (
         found
         | of_run(raw, of_test)

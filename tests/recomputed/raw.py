@@ -247,14 +247,16 @@ class RawRun:
     def _active(
         self, number: int, port: int | None, connections: list[Connection]
     ) -> Iterator[Flow]:
-        """Yields the flow of these connections if it is active in the measured time, from its first
-        connection to its last.
+        """Yields the flow of these connections if it is active in the measured time: from the begin
+        of its first connection to the end of its last one, at whichever end they last longer.
         """
         begin_s = max(
             self.omit_s,
             min(min(each.sender.begin_s, each.receiver.begin_s) for each in connections),
         )
-        end_s = min(self.end_s, max(each.sender.end_s for each in connections))
+        end_s = min(
+            self.end_s, max(max(each.sender.end_s, each.receiver.end_s) for each in connections)
+        )
         cca = self.sources[number].get("cca")
         if end_s > begin_s:
             host = self.sources[number]["host"]
