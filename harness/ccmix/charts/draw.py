@@ -10,6 +10,7 @@ import vl_convert
 
 from ccmix.charts.encodings import Chart, Image, Part
 from ccmix.files import replacing, write_whole
+from ccmix.text.printable import printable_lines
 
 MOST_WIDTH = 260  # pixels of a panel, without its axis
 _LEGEND_COLUMNS = 2
@@ -26,14 +27,28 @@ MOST_MARGIN = 60.0  # pixels
 
 def svg(spec: Part) -> str:
     """Returns the SVG of a Vega-Lite specification. Raises ValueError if it is not valid."""
-    return str(vl_convert.vegalite_to_svg(spec))
+    return str(vl_convert.vegalite_to_svg(_printable(spec)))
 
 
 def png(spec: Part, scale: float = 2.0) -> bytes:
     """Returns the picture of a Vega-Lite specification as PNG. With a `scale` of 2, a CSS pixel has
     2 x 2 pixels of the picture.
     """
-    return bytes(vl_convert.vegalite_to_png(spec, scale=scale))
+    return bytes(vl_convert.vegalite_to_png(_printable(spec), scale=scale))
+
+
+def _printable(part: object) -> object:
+    """Returns a part of a Vega-Lite specification with all texts in printable characters: others
+    end the process in vl_convert, and are not allowed in SVG.
+    """
+    match part:
+        case str():
+            return printable_lines(part)
+        case dict():
+            return {printable_lines(name): _printable(value) for name, value in part.items()}
+        case list() | tuple():
+            return [*map(_printable, part)]
+    return part
 
 
 def write(chart: Chart, folder: Path, image: Image) -> Path:
@@ -49,7 +64,9 @@ def write(chart: Chart, folder: Path, image: Image) -> Path:
                 out.write(png(chart.spec))
         case "json":
             write_whole(
-                file, json.dumps(chart.spec, indent=1, ensure_ascii=False) + "\n", sync=False
+                file,
+                json.dumps(_printable(chart.spec), indent=1, ensure_ascii=False) + "\n",
+                sync=False,
             )
     return file
 
@@ -122,7 +139,7 @@ def inline(svg: str, name: str, alt_text: str) -> InlineDrawing:
     ):
         root.set(key, size)
     root.set("role", "img")
-    root.set("aria-label", alt_text)
+    root.set("aria-label", printable_lines(alt_text))
     return InlineDrawing(ET.tostring(root, encoding="unicode"), new_width)
 
 

@@ -27,10 +27,11 @@ from ccmix.hosts.address import AddressKind, HostAddress, parse_host
 from ccmix.hosts.agent_host import AgentHost, copied_to_host
 from ccmix.hosts.errors import ExitStatusError, exit_status_error
 from ccmix.hosts.host import Process
-from ccmix.hosts.output_text import printable, shortened
+from ccmix.hosts.output_text import shortened
 from ccmix.hosts.pool import connect
 from ccmix.temporary import temporary_folder
 from ccmix.terms import BPF_CCAS
+from ccmix.text.printable import printable
 from ccmix.text.tables import plain
 from ccmix.tools import find_cca
 from ccmix.units import format_rate, format_time
@@ -261,7 +262,7 @@ def _program_on(name: str | None) -> Iterator[_CcaProgram]:
                 with copied_to_host(host, program) as there:
                     yield _CcaProgram(host.name, there, as_root, f"{name}: ")
     except ExitStatusError as error:
-        reason = printable(error.reason.partition(": ")[2] or error.reason)
+        reason = error.reason.partition(": ")[2] or error.reason
         tell(f"{name}: {reason}" if name else reason)
         sys.exit(output.WRONG_INPUT if error.status == output.WRONG_INPUT else output.BAD)
 

@@ -210,7 +210,7 @@ def _run_in_guest(given: LabOptions) -> int:
     """
     with _guest_spec(given.command, given) as (kernel, spec):
         result = asyncio.run(run_guest(kernel, spec))
-    put(result.console)
+    click.echo(result.console, nl=False)  # of the command that the user gave
     return result.exit_status
 
 

@@ -9,6 +9,8 @@ from typing import TextIO
 
 import click
 
+from ccmix.text.printable import printable_lines
+
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 
 
@@ -44,19 +46,20 @@ class Messages:
 def put(text: str, file: Path | None = None) -> None:
     """Writes the result of a command to the file, or to standard output if `file` is None.
 
+    Parts of the text may come from other people, so only printable characters are written.
     Raises ArchiveError and OSError.
     """
     if file:
         from ccmix.files import write_whole  # noqa: PLC0415  # Pydantic is slow
 
-        write_whole(file, text)
+        write_whole(file, printable_lines(text))
     else:
-        click.echo(text, nl=False)
+        click.echo(printable_lines(text), nl=False)
 
 
 def tell(sentence: object) -> None:
-    """Writes a line to standard error."""
-    click.echo(sentence, err=True)
+    """Writes a line to standard error, in printable characters."""
+    click.echo(printable_lines(str(sentence)), err=True)
 
 
 def drop_the_rest() -> None:

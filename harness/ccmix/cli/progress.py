@@ -25,6 +25,7 @@ from ccmix.model import Run, run_files
 from ccmix.probes.stream.reader import StreamTail
 from ccmix.run.campaign import Executor, Outcome, run_all
 from ccmix.run.schedule import ExpectedEnd
+from ccmix.text.printable import printable
 
 MARKS = {
     "valid": "[green]valid[/]",
@@ -100,7 +101,8 @@ class ProgressWatcher:
 
     def waiting(self, run: Run, why: str) -> None:
         """Prints why a run has to wait before it starts."""
-        self._console.print(f"{escape(run.name)}: {why}", highlight=False, soft_wrap=True)
+        sentence = f"{run.name}: {printable(why)}"
+        self._console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def started(self, run: Run, folder: RunFolder) -> None:
         """Adds a bar for a run that starts; it follows the samples that arrive in `folder`."""
@@ -144,7 +146,9 @@ class ProgressWatcher:
             soft_wrap=True,
         )
         for reason in outcome.reasons:
-            self._console.print(f"    {reason}", highlight=False, markup=False, soft_wrap=True)
+            self._console.print(
+                f"    {printable(reason)}", highlight=False, markup=False, soft_wrap=True
+            )
         if not self._console.is_terminal and self._completes_a_tenth():
             end = end_text(self._end.left_s(time.monotonic()))
             self._console.print(

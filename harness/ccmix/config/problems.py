@@ -6,9 +6,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ccmix.failures import WrongInput
+from ccmix.text.printable import printable
 
 SHOWN = 60  # characters of a wrong word in a message
-REPLACED = "\ufffd"  # replaces characters that could move a terminal's cursor
 MOST_KNOWN = 25  # words of a list
 
 
@@ -34,7 +34,7 @@ class Problem:
         where = f"{section}{key}".strip()
         sentence = f"{where}: {self.message}" if where else self.message
         line = f"{place}: {' '.join(sentence.split())}"  # one line, also of a value of several
-        return "".join(letter if letter.isprintable() else REPLACED for letter in line)
+        return printable(line)
 
 
 class ConfigError(WrongInput):

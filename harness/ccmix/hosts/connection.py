@@ -16,8 +16,8 @@ from ccmix.agent.deadline import Deadline
 from ccmix.agent.messages import BEATS_IN_SILENCE, AgentMessage, ControllerMessage
 from ccmix.hosts.caps import LOGIN_ERRORS, Cap
 from ccmix.hosts.errors import CapExceeded, HostLost, ProtocolBroken
-from ccmix.hosts.output_text import printable
 from ccmix.hosts.received import ReceivedLines, TooLong, read_message
+from ccmix.text.printable import printable
 from ccmix.units import format_bytes
 
 READ_BYTES = 2**18
@@ -170,7 +170,7 @@ class Connection:
     def _printable_error_lines(self) -> list[str]:
         """Returns the last lines of the process's standard error, in printable characters."""
         text = self._errors.decode(errors="replace")
-        return [line for line in map(printable, text.splitlines()) if line]
+        return [line for line in map(printable, text.splitlines()) if line.strip()]
 
     def _send_beats(self, first_bytes: bytes) -> None:
         """Sends `first_bytes`, and then a heartbeat several times within the allowed silence, until

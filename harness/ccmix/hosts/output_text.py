@@ -54,11 +54,6 @@ def shortened(text: str) -> str:
     return line if len(line) <= MOST_CHARACTERS else f"…{line[-MOST_CHARACTERS:]}"
 
 
-def printable(text: str) -> str:
-    """Returns the printable characters of a line."""
-    return "".join(filter(str.isprintable, text)).strip()
-
-
 def output_lines(output: str) -> Iterator[str]:
     """Yields the lines of a command's output, with their line ends. A list of all lines could take
     more memory than the text.

@@ -11,7 +11,7 @@ from typing import cast, get_args, get_origin, get_type_hints
 from ccmix import foreign_json
 from ccmix.agent.messages import AgentHello, AgentMessage, CommandMessage, HostDescription
 from ccmix.hosts.caps import LOGIN, MESSAGE, Cap
-from ccmix.hosts.output_text import printable
+from ccmix.text.printable import printable
 
 MESSAGE_BEGIN = b'{"'  # of a message
 LONGEST_LINE = 300  # characters of data that is not a message

@@ -9,6 +9,7 @@ import csv
 import html
 import io
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,10 @@ import rich.table
 from rich.console import Console
 from rich.text import Text
 
+from ccmix.text.printable import printable
+
 MOST_WIDTH = 10_000
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = ("=", "+", "-", "@")
 ESCAPE = "'"
 
 Cell = str | int | float | None
@@ -49,7 +52,8 @@ class TextTable:
             if self.sections and previous not in (None, row[0]):
                 table.add_section()
             previous = row[0]
-            table.add_row(*map(Text, row))  # names may look like rich's markup
+            # names may look like rich's markup
+            table.add_row(*(Text(printable(cell)) for cell in row))
         return plain(table)
 
     def markdown(self) -> str:
@@ -74,7 +78,7 @@ def plain(table: rich.table.Table) -> str:
 
 def _markdown_row(cells: Sequence[str]) -> str:
     """Returns a row of a Markdown table; characters with a meaning in Markdown are escaped."""
-    escaped = (html.escape(cell, quote=False).replace("|", r"\|") for cell in cells)
+    escaped = (html.escape(printable(cell), quote=False).replace("|", r"\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
 
 
@@ -83,8 +87,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
     All rows must have the same number of cells.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    shown = [[*map(printable, row)] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in shown)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -100,9 +105,16 @@ def csv_cell(value: Cell) -> Cell:
 
     A text such as '=1+1' gets an apostrophe before it; numbers and other texts stay as they are.
     """
-    if isinstance(value, str) and value.startswith(FORMULA_STARTS) and not _is_number(value):
+    if isinstance(value, str) and _may_be_formula(value) and not _is_number(value):
         return ESCAPE + value
     return value
+
+
+def _may_be_formula(text: str) -> bool:
+    """Returns whether a spreadsheet may take the text for a formula. Spreadsheets ignore spaces and
+    line breaks before it, and read full-width signs as the usual ones.
+    """
+    return unicodedata.normalize("NFKC", text.lstrip()[:1]) in FORMULA_STARTS
 
 
 def _is_number(text: str) -> bool:

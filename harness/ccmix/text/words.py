@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 import jinja2
+import markupsafe
 
+from ccmix.text.printable import printable_lines
 from ccmix.units import format_count
 
 
@@ -29,8 +31,20 @@ def capitalised(sentence: str) -> str:
 
 
 def html_templates(package: str) -> jinja2.Environment:
-    """Returns the Jinja environment for a package's HTML templates; it escapes values."""
-    return jinja2.Environment(loader=jinja2.PackageLoader(package, "."), autoescape=True)
+    """Returns the Jinja environment for a package's HTML templates.
+
+    It escapes values, and replaces characters that are not printable; HTML that is marked as safe
+    stays as it is.
+    """
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(package, "."), autoescape=True, finalize=_printable_value
+    )
+
+
+def _printable_value(value: object) -> object:
+    """Returns the value of a template's variable, a text in printable characters."""
+    is_text = isinstance(value, str) and not isinstance(value, markupsafe.Markup)
+    return printable_lines(str(value)) if is_text else value
 
 
 def text_templates(package: str) -> jinja2.Environment:
