@@ -12,6 +12,7 @@ import errno
 import fcntl
 import glob
 import itertools
+import math
 import os
 import shutil
 import stat
@@ -136,6 +137,17 @@ def read_bytes(outdir: Path, file: Path, most_bytes: int) -> bytes:
                 f"{format_bytes(most_bytes)}"
             )
         return content.read(size) or b""
+
+
+def check_regular(file: Path, most_bytes: float = math.inf) -> None:
+    """Raises OSError unless `file` is a regular file of at most `most_bytes`, or a link to one.
+
+    For a file that other people may have named: opening a pipe may take for ever, and opening a
+    device may change its state, so neither is opened.
+    """
+    status = file.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+        raise OSError(errno.EINVAL, "it is not a regular file, or too large", str(file))
 
 
 PARTIAL = ".partial"

@@ -16,6 +16,8 @@ from ccmix.archive import Campaign
 from ccmix.archive.packed import opened
 from ccmix.index.bulk import finished, run_lines
 from ccmix.index.fields import KINDS, fields_of
+from ccmix.index.server import ElasticsearchServer
+from ccmix.index.target import Target
 from ccmix.model import GuestRoot
 from ccmix.model.results import Finding, Verdict
 from support.elasticsearch_node import Node
@@ -304,3 +306,12 @@ def _flat(document: dict[str, object], known: set[str], prefix: str = "") -> lis
         else:
             names.append(whole)
     return names
+
+
+def test_the_times_of_all_indexed_runs(index: Index, small: Path) -> None:
+    server = ElasticsearchServer(Target(index.node.url))
+    assert server.times_s() is None
+    assert index(small).returncode == 0
+    first_s, last_s = server.times_s() or (0.0, 0.0)
+    server.close()
+    assert 1.5e9 < first_s <= last_s < 2e9

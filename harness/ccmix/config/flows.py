@@ -389,7 +389,7 @@ def _read_distribution_file(file: Path) -> Points:
     built-in distributions if there is no such file.
     """
     try:
-        return read_points(read_file(file))
+        return read_points(read_file(file, regular=True))
     except ConfigError as error:
         known = ", ".join(NAMED)
         raise ValueError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ccmix.config.problems import ConfigError, Problem, quoted
+from ccmix.files import check_regular
 
 DEFAULT = "DEFAULT"
 MOST_BYTES = 1_000_000  # of a file that people write
@@ -122,11 +123,14 @@ def _without_comment(value: str) -> str:
     return "" if value.startswith(("#", ";")) and "\n" not in value else value
 
 
-def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
+def read_text(path: Path, most_bytes: int = MOST_BYTES, *, regular: bool = False) -> str:
     """Reads a file that people write. Raises ConfigError if it is missing, longer than
-    `most_bytes`, or not UTF-8.
+    `most_bytes`, or not UTF-8. With `regular`, for a path that an INI file names, raises it for
+    pipes and devices, too.
     """
     try:
+        if regular:
+            check_regular(path)
         with path.open("rb") as file:
             content = file.read(most_bytes + 1)
         if len(content) > most_bytes:

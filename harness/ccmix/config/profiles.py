@@ -44,7 +44,7 @@ class Profile:
 
 def read_profiles(path: Path) -> dict[str, Profile]:
     """Returns the profiles of a file by name. Raises ConfigError with all mistakes of the file."""
-    text = read_text(path, MOST_BYTES)
+    text = read_text(path, MOST_BYTES, regular=True)
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:

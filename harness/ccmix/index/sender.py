@@ -18,10 +18,9 @@ from typing import Any
 
 from ccmix.agent.deadline import Deadline
 from ccmix.failures import located
+from ccmix.index.answers import NO_INDEX, Action
 from ccmix.index.fields import KINDS, JsonObject
 from ccmix.index.server import (
-    NO_INDEX,
-    BulkAnswer,
     ElasticsearchServer,
     NotTaken,
     ServerRefused,
@@ -289,7 +288,7 @@ class BulkSender:
             try:
                 for index in indices:
                     self._server.prepare(index)
-                answers = self._server.bulk(body)
+                answers = self._server.bulk(body, body.count(b"\n") // 2)
             except Unavailable as error:
                 self._back_off(attempt, str(error))
             except NotTaken as error:
@@ -305,7 +304,7 @@ class BulkSender:
             attempt += 1
 
     def _documents_to_retry(
-        self, owner: str, body: bytes, answers: Sequence[BulkAnswer]
+        self, owner: str, body: bytes, answers: Sequence[Action]
     ) -> tuple[bytes, str]:
         """Sorts the documents of a body by the server's answers.
 
@@ -364,9 +363,13 @@ class BulkSender:
             "bool": {"should": [_stale_query(item) for item in ended], "minimum_should_match": 1}
         }
         self._server.refresh()
-        while stale := list(self._server.find(query)):
+        stale = list(self._server.find(query))
+        while stale:
             self._delete_documents(stale)
             self._server.refresh()
+            stale = list(self._server.find(query))
+            if stale and self._patience.expired:
+                raise Unavailable(f"{self._server.url}: still finds documents that were deleted")
 
     def _delete_documents(self, documents: Sequence[tuple[str, str]]) -> None:
         """Deletes documents, given as (index, id); one that is already gone is not an error.
@@ -377,7 +380,7 @@ class BulkSender:
             json.dumps({"delete": {"_index": index, "_id": name}}) + "\n"
             for index, name in documents
         ]
-        for answer in self._server.bulk("".join(actions).encode()):
+        for answer in self._server.bulk("".join(actions).encode(), len(actions)):
             if answer.reason is not None and answer.status != 404:
                 raise Unavailable(f"{self._server.url}: {answer.status} {answer.reason}")
 

@@ -4,20 +4,20 @@ import base64
 import http.client
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import elasticsearch
 from elastic_transport import NdjsonSerializer
 
-from ccmix.index import fields
+from ccmix.hosts.output_text import shortened
+from ccmix.index import answers, fields
 from ccmix.index.fields import KINDS, PREFIX, JsonObject
 from ccmix.index.target import Target
 
 REQUEST_TIMEOUT_S = 120.0  # of a bulk request, which may take long while the server merges
 MOST_HITS = 10_000  # of a search: index.max_result_window
-NO_INDEX, THERE_ALREADY = "index_not_found_exception", "resource_already_exists_exception"
+THERE_ALREADY = "resource_already_exists_exception"
 NDJSON = "application/x-ndjson"
 TOO_LARGE = (
     "a document is larger than the server accepts: raise http.max_content_length of Elasticsearch, "
@@ -27,6 +27,9 @@ TOO_LARGE = (
 NO_ANSWER = "the server did not answer like Elasticsearch: is there a proxy in between?"
 CUT_OFF = "the connection ended before the whole answer came"
 NO_HANDLER = (400, 405)  # the error of a server that has no handler for a request
+
+
+_T = TypeVar("_T")
 
 
 class ServerError(Exception):
@@ -50,28 +53,6 @@ class ServerRefused(ServerError):
 
 class NotTaken(ServerError):
     """The request as a whole is too large or not understood: smaller parts may succeed."""
-
-
-@dataclass(frozen=True)
-class BulkAnswer:
-    """Holds the answer for one document of a bulk request; `reason` is None if it is indexed."""
-
-    status: int
-    kind: str = ""  # Elasticsearch's type of the error
-    reason: str | None = None
-
-    @property
-    def temporary(self) -> bool:
-        """Returns whether the same document may be accepted later.
-
-        The server may be too busy, its disk full (the index is then blocked), or a shard or the
-        index missing.
-        """
-        return (
-            self.status == 429
-            or self.status >= 500
-            or self.kind in ("cluster_block_exception", NO_INDEX)
-        )
 
 
 class ElasticsearchServer:
@@ -146,18 +127,16 @@ class ElasticsearchServer:
         with self._preparing:
             self._ready.discard(index)
 
-    def bulk(self, body: bytes) -> list[BulkAnswer]:
-        """Sends a bulk request. Returns an answer for each action, in order; [] if all
-        succeeded.
+    def bulk(self, body: bytes, actions: int) -> list[answers.Action]:
+        """Sends a bulk request with a number of actions. Returns an answer for each action, in
+        order; [] if all succeeded.
         """
         wanted = ("status", "error.type", "error.reason", "error.caused_by.reason")
         path = f"/_bulk?filter_path=errors,{','.join(f'items.*.{name}' for name in wanted)}"
-        answer = self._request("PUT", path, body, content=NDJSON)
-        if "errors" not in answer:
+        answer = self._ask(answers.Bulk, "PUT", path, body, content=NDJSON)
+        if answer.errors and len(answer.items) != actions:
             raise Unavailable(f"{self.url}: {NO_ANSWER}")
-        if not answer["errors"]:
-            return []
-        return [_bulk_answer(next(iter(item.values()))) for item in answer["items"]]
+        return [each for item in answer.items for each in item.values()] if answer.errors else []
 
     def refresh(self) -> None:
         """Makes all accepted documents searchable."""
@@ -166,10 +145,9 @@ class ElasticsearchServer:
     def find(self, query: JsonObject) -> Iterator[tuple[str, str]]:
         """Yields (index, id) of the documents that match a query, at most MOST_HITS of them."""
         body = {"query": query, "size": MOST_HITS, "_source": False}
-        answer = self._request(
-            "POST", f"/{PREFIX}*/_search?filter_path=hits.hits._index,hits.hits._id", body
-        )
-        for hit in answer.get("hits", {}).get("hits", ()):
+        path = f"/{PREFIX}*/_search?filter_path=hits.hits._index,hits.hits._id"
+        found = self._ask(answers.Search, "POST", path, body)
+        for hit in found.get("hits", {}).get("hits", ()):
             yield hit["_index"], hit["_id"]
 
     def times_s(self) -> tuple[float, float] | None:
@@ -179,12 +157,11 @@ class ElasticsearchServer:
         """
         self.refresh()
         ends = {name: {name: {"field": "@timestamp"}} for name in ("min", "max")}
-        found = self._request(
-            "POST", f"/{KINDS['runs'].index_pattern}/_search", {"size": 0, "aggs": ends}
-        )["aggregations"]
-        if found["min"]["value"] is None:
-            return None
-        return found["min"]["value"] / 1000, found["max"]["value"] / 1000
+        path = f"/{KINDS['runs'].index_pattern}/_search?filter_path=aggregations.*.value"
+        answer = self._ask(answers.Times, "POST", path, {"size": 0, "aggs": ends})
+        found = answer.get("aggregations", {})
+        first_ms, last_ms = (found.get(name, {}).get("value") for name in ends)
+        return None if first_ms is None or last_ms is None else (first_ms / 1000, last_ms / 1000)
 
     def close(self) -> None:
         self._client.close()
@@ -203,10 +180,9 @@ class ElasticsearchServer:
 
         It is {} for an index of another program.
         """
-        answer = self._request(
-            "GET", f"/{index}?filter_path=*.mappings._meta,*.settings.index.uuid"
-        )
-        return {name: about.get("mappings", {}).get("_meta", {}) for name, about in answer.items()}
+        path = f"/{index}?filter_path=*.mappings._meta,*.settings.index.uuid"
+        found = self._ask(answers.Indices, "GET", path)
+        return {name: about.get("mappings", {}).get("_meta", {}) for name, about in found.items()}
 
     def _check_fingerprint(self, index: str, metadata: JsonObject) -> None:
         """Raises ServerRefused unless an index was set up for this version's fields."""
@@ -240,6 +216,23 @@ class ElasticsearchServer:
                 f"{self.url}: {method} {path}: {error}: remove or rename the object with this name "
                 f"or pattern, and run 'ccmix index --setup --url {self.url}' again"
             ) from error
+
+    def _ask(
+        self,
+        kind: type[_T],
+        method: str,
+        path: str,
+        body: Any = None,
+        content: str = "application/json",
+    ) -> _T:
+        """Sends a request and returns its answer, which must be of this kind. Raises as
+        _request() does.
+        """
+        answer = self._request(method, path, body, content)
+        try:
+            return answers.read(kind, answer)
+        except (ValueError, RecursionError):
+            raise Unavailable(f"{self.url}: {NO_ANSWER}") from None
 
     def _request(
         self, method: str, path: str, body: Any = None, content: str = "application/json"
@@ -346,16 +339,7 @@ def _matches(index: str, pattern: str) -> bool:
 
 
 def _reason(error: Any) -> str:
-    """Returns the reason that Elasticsearch gives for an error."""
+    """Returns the reason that Elasticsearch gives for an error, in one line."""
     body = error.body
     error_part = body.get("error") if isinstance(body, dict) else body
-    return str(error_part.get("reason") if isinstance(error_part, dict) else error_part)
-
-
-def _bulk_answer(item: JsonObject) -> BulkAnswer:
-    """Converts an item of the response to a bulk request, which describes one document."""
-    error = item.get("error")
-    if not error:
-        return BulkAnswer(item["status"])
-    causes = [error.get("reason"), error.get("caused_by", {}).get("reason")]
-    return BulkAnswer(item["status"], error["type"], ": ".join(cause for cause in causes if cause))
+    return shortened(str(error_part.get("reason") if isinstance(error_part, dict) else error_part))

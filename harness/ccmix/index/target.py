@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from ccmix.agent.deadline import Deadline
 from ccmix.failures import WrongInput
+from ccmix.files import check_regular
 from ccmix.isolated import FOLDER, python_command
 from ccmix.server_url import CREDENTIALS, read_url
 from ccmix.temporary import temporary_file
@@ -29,6 +30,7 @@ API_KEY, USER, PASSWORD = "CCMIX_INDEX_API_KEY", "CCMIX_INDEX_USER", "CCMIX_INDE
 CA = "CCMIX_INDEX_CA"
 PATIENCE = "CCMIX_INDEX_PATIENCE"
 SECRETS = (API_KEY, USER, PASSWORD)
+MOST_CREDENTIALS_BYTES, MOST_CERTIFICATES_BYTES = 100_000, 10_000_000
 KEYS = ("api-key", "user", "password")  # of the file
 
 COMMAND = "from ccmix.cli import main; main()"
@@ -123,9 +125,8 @@ def _check_characters(credentials: Credentials, source: str) -> None:
 
 def _check_authority(file: Path) -> None:
     """Raises TargetError if a file does not have CA certificates."""
-    if not file.is_file():
-        raise TargetError(f"{file}: no such file of CA certificates")
     try:
+        check_regular(file, MOST_CERTIFICATES_BYTES)
         ssl.create_default_context(cafile=file)
     except OSError as error:
         raise TargetError(
@@ -136,6 +137,7 @@ def _check_authority(file: Path) -> None:
 def _read_credentials(file: Path) -> Credentials:
     """Reads `KEY = VALUE` lines from a file that only its owner may read. Raises TargetError."""
     try:
+        check_regular(file, MOST_CREDENTIALS_BYTES)
         mode = file.stat().st_mode
         text = file.read_text(encoding="utf-8")
     except OSError as error:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ccmix.files import check_regular
 from ccmix.model import HostPath, PschedulerTask, Run, Traffic
 from ccmix.model.group_grammar import DEFAULT_CCA, format_groups, streams_of_groups
 
@@ -60,6 +61,7 @@ _UNIT_S = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 PORT = 443
 # OpenSSL's numbers (X509_V_ERR_*, openssl/x509_vfy.h) for certificates of an untrusted issuer
 _UNTRUSTED = (18, 19, 20, 21)
+MOST_CERTIFICATES_BYTES = 10_000_000
 _EXPIRED, _NOT_YET_VALID = 10, 9
 
 
@@ -217,6 +219,8 @@ def trusting(ca_file: str | None) -> ssl.SSLContext:
     are always checked. Raises OSError (including ssl.SSLError) if the file can't be read or has no
     certificate.
     """
+    if ca_file:
+        check_regular(Path(ca_file), MOST_CERTIFICATES_BYTES)
     context = ssl.create_default_context(cafile=ca_file)
     context.verify_flags |= (
         ssl.VERIFY_X509_PARTIAL_CHAIN
