@@ -416,6 +416,8 @@ HOSTILE = {
         [member("a", external_attr=stat.S_IFDIR << 16)],
         "is neither a file nor a folder",
     ),
+    "1500 folders": ([member("a/" * 1500 + "b")], "is not a path within a folder"),
+    "1500 empty folders": ([member("a/" * 1500)], "is not a path within a folder"),
     "long name": ([member("a" * 256)], "has a name of more than 255 bytes"),
     "file and folder": ([member("a"), member("a/b")], "appears twice"),
     "folder and file": ([member("a/"), member("a")], "appears twice"),

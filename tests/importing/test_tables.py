@@ -393,3 +393,12 @@ def test_copies_of_a_table_are_one_observation_and_are_named(
     outcome = imported(*files)
     assert named in outcome.stderr
     assert len(outcome.summaries) == 4
+
+
+def test_a_table_with_very_many_columns_is_refused(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    names = ",".join(f"c{number}" for number in range(200_000))
+    (tmp_path / "wide.csv").write_text(f"dst,goodput_bps,{names}\na,1e9{',1' * 200_000}\n")
+    sentence = refused(tmp_path / "wide.csv")
+    assert "wide.csv:1: has 200002 columns, but at most 2000 are read" in sentence

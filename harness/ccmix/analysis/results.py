@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ccmix.analysis.counting import counts
-from ccmix.analysis.statistics import BUCKET, OF_GROUP, OF_RUN, RTT_KEYS, Row, metric, table
+from ccmix.analysis.statistics import BUCKET, RTT_KEYS, Row, table
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.archive.campaign import RunFolder, campaign_folder
-from ccmix.model import HostPath, ImportFacts, Run
-from ccmix.model.results import FinishedRun, GroupMetrics, Metrics
+from ccmix.model import HostPath, Run
+from ccmix.model.results import FinishedRun
 
 MANY_RUNS = 500  # which would take much memory with all of their details
 
@@ -100,26 +100,6 @@ class Results:
         return [*(key for key in keys if key not in RTT_KEYS), BUCKET] if self.rtt_buckets else keys
 
 
-LARGEST_NUMBER = 1e30  # of any metric: sums of larger squares would not be finite
-
-
-def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
-    """Raises ArchiveError if a metric in a run.json is too large to be a measurement. Otherwise the
-    statistics would fail, or would mean nothing. `folder` is the run's folder.
-    """
-    numbers: list[tuple[Metrics | GroupMetrics | ImportFacts, Sequence[str]]] = [
-        (finished.metrics, OF_RUN),
-        *((group, (*OF_GROUP, "fair_share")) for group in finished.metrics.groups),
-    ]
-    if finished.facts.imported:
-        numbers.append((finished.facts.imported, ("base_rtt_s", "rate_bps")))
-    for owner, names in numbers:
-        for name in names:
-            value = metric(owner, name)
-            if value is not None and abs(value) > LARGEST_NUMBER:
-                raise ArchiveError(f"{folder}: run.json has no plausible {name}: {value:g}")
-
-
 def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) -> list[Result]:
     """Loads a campaign's finished runs, in the order of their conditions in the configuration file.
 
@@ -129,19 +109,11 @@ def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) ->
     positions: dict[tuple[str, str, str], int] = {}
     for run in campaign.runs_in_file_order:
         positions.setdefault((run.entry, run.condition_name, run.dst), len(positions))
-    results = []
     finished_runs = campaign.finished(
         unread=lambda _, error: unread.append(str(error)), numbers_only=numbers_only
     )
-    for finished, folder in finished_runs:
-        try:
-            _check_magnitudes(finished, folder)
-        except ArchiveError as error:
-            unread.append(str(error))
-        else:
-            results.append(Result(finished, folder, numbers_only))
     return sorted(
-        results,
+        (Result(finished, folder, numbers_only) for finished, folder in finished_runs),
         key=lambda result: positions[result.run.entry, result.run.condition_name, result.run.dst],
     )
 

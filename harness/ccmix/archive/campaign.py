@@ -15,9 +15,10 @@ from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote
 
+from ccmix import foreign_json
 from ccmix.archive import codec
-from ccmix.files import PARTIAL, ArchiveError, refuse_links, try_lock
-from ccmix.model import Facts, ImportFacts, Run, run_files
+from ccmix.files import PARTIAL, ArchiveError, read_bytes, refuse_links, try_lock
+from ccmix.model import Facts, ImportFacts, Measurement, Run, run_files
 from ccmix.model.results import (
     CampaignOrigin,
     CampaignPlan,
@@ -111,6 +112,15 @@ class RunFolder:
         return codec.read(
             self.outdir or self.path, self.path / run_files.SUMMARY, codec.FINISHED_RUN
         )
+
+    def read_measurement(self) -> Measurement:
+        """Reads facts.json. Raises ValueError if it is damaged, ArchiveError if it is reached
+        through a symbolic link, and OSError.
+        """
+        text = read_bytes(
+            self.outdir or self.path, self.path / run_files.FACTS, codec.MEASUREMENT.most_bytes
+        )
+        return codec.MEASUREMENT.decode(foreign_json.loads(text.decode()))
 
     def read_as_planned(self, run: Run) -> FinishedRun:
         """Reads run.json, but takes the description of the run from the plan (`run`), because runs

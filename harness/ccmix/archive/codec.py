@@ -9,6 +9,7 @@ path and each traffic once.
 import functools
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -20,6 +21,7 @@ from ccmix.files import ArchiveError, FolderLinkError, read_bytes, write_new, wr
 from ccmix.model import HostPath, Measurement, Run, Topology, Traffic
 from ccmix.model.results import CampaignOrigin, CampaignPlan, FinishedRun
 from ccmix.model.run import RunSpread
+from ccmix.units import MOST_RATE_BPS
 
 SCHEMA = 4  # of run.json and campaign.json; raised if an old reader would misread new files
 MOST_BYTES = 8 * 2**20  # a run.json has some 10 kB, and 1 MB if it lists many flows
@@ -45,6 +47,8 @@ class Codec(Generic[_T]):
     kind: type[_T]
     most_bytes: int = MOST_BYTES  # of a file that is read
     most_values: int = MOST_VALUES
+    # Returns a number that no measurement has, with its name
+    impossible: Callable[[_T], str | None] = lambda _: None
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[tuple[_T]]:
@@ -97,7 +101,7 @@ class Codec(Generic[_T]):
         names the first wrong field.
         """
         try:
-            return self._adapter.validate_json(text)[0]
+            value = self._adapter.validate_json(text)[0]
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
             if first["type"] == "json_invalid":
@@ -109,6 +113,9 @@ class Codec(Generic[_T]):
                 " ".join(names.split()) or "the document"
             )  # a key may have any text, such as a line break
             raise ValueError(f"{field}: {first['msg']}, not {first['input']!r:.40}") from error
+        if number := self.impossible(value):
+            raise ValueError(f"it has no plausible {number}")
+        return value
 
     def excess(self, content: bytes) -> str | None:
         """Returns why a document would take too much memory when it is read; None if it would not.
@@ -138,7 +145,37 @@ class Codec(Generic[_T]):
         }
 
 
-FINISHED_RUN = Codec(FinishedRun)
+TIMES = ("started_s", "began_s", "ended_s", "measured_s")
+LATEST_S = 1e11  # of the wall clock, since 1970: the year 5138
+LARGEST_NUMBER = 1e30  # of any metric: sums of larger squares would not be finite
+
+
+def _impossible_in_run(finished: FinishedRun) -> str | None:
+    """Returns a number that no measurement has, with its name; None if there is none. Such numbers
+    would make the statistics fail, or mean nothing.
+    """
+    metrics = finished.metrics
+    more = (metrics.bottleneck, metrics.policer, metrics.rtt_probe, finished.facts.imported)
+    parts = (finished, finished.execution, metrics, *metrics.groups, *metrics.flows, *more)
+    bounds = dict.fromkeys(TIMES, (0.0, LATEST_S))
+    if finished.verdict.status == "valid":
+        bounds["goodput_bps"] = (0.0, MOST_RATE_BPS)
+    return _impossible(filter(None, parts), bounds)
+
+
+def _impossible(parts: Iterable[object], bounds: Mapping[str, tuple[float, float]]) -> str | None:
+    """Returns the first number of the parts that is outside of its bounds, with its name. `bounds`
+    are given by name; all other numbers may be up to LARGEST_NUMBER.
+    """
+    for part in parts:
+        for name, value in vars(part).items():
+            least, most = bounds.get(name, (-LARGEST_NUMBER, LARGEST_NUMBER))
+            if isinstance(value, int | float) and not least <= value <= most:
+                return f"{name}: {value!s:.30}"
+    return None
+
+
+FINISHED_RUN = Codec(FinishedRun, impossible=_impossible_in_run)
 MEASUREMENT = Codec(Measurement)
 
 
@@ -226,7 +263,10 @@ class PlanDocument:
 
 
 CAMPAIGN_PLAN = Codec(  # 1 kB and 60 values for each of 100,000 runs with 40 streams
-    PlanDocument, 128 * 2**20, 6_000_000
+    PlanDocument,
+    128 * 2**20,
+    6_000_000,
+    lambda document: _impossible([document.origin], {"started_s": (0.0, LATEST_S)}),
 )
 
 

@@ -21,6 +21,7 @@ UNIX = 3  # the system on which a member of a ZIP file was made
 MOST_MEMBERS = 1_000_000
 MOST_RATIO = 100  # of the content's size to the file's; deflated campaigns reach 20
 ALWAYS_ALLOWED_BYTES = 64 * 2**20
+MOST_FOLDERS = 32  # one below the other; ccmix needs six
 LONGEST_NAME_BYTES = 255  # between two slashes, as in file systems of Linux
 ENCRYPTED = 0x1
 
@@ -108,14 +109,15 @@ def select(outdir: Path, finished: set[str], raw: bool) -> Selection:
 
 def list_files(outdir: Path, below: str) -> Iterator[str]:
     """Yields the names of all files and empty folders of the campaign that are in the folder
-    `below`: its name with a slash at the end, or '' for all. Does not follow links.
+    `below`: its name with a slash at the end, or '' for all. Does not follow links. A folder below
+    MOST_FOLDERS others counts as a file, which does not belong to the campaign.
     """
     with os.scandir(outdir / below) as listing:
         entries = sorted(listing, key=lambda entry: entry.name)
     if not entries and below:
         yield below
     for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
+        if entry.is_dir(follow_symlinks=False) and below.count("/") < MOST_FOLDERS:
             yield from list_files(outdir, f"{below}{entry.name}/")
         else:
             yield f"{below}{entry.name}"
@@ -173,8 +175,8 @@ def check_members(members: Sequence[zipfile.ZipInfo], size: int, file: Path) -> 
 def _reason_to_refuse(info: zipfile.ZipInfo) -> str:
     """Returns why a member is not unpacked; '' if it is safe."""
     parts = info.filename.removesuffix("/").split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        return "is not a path within a folder"
+    if len(parts) > MOST_FOLDERS or any(part in ("", ".", "..") for part in parts):
+        return f"is not a path within a folder, or within more than {MOST_FOLDERS}"
     if any(len(os.fsencode(part)) > LONGEST_NAME_BYTES for part in parts):
         return f"has a name of more than {LONGEST_NAME_BYTES} bytes"
     file_type = stat.S_IFMT(info.external_attr >> 16)

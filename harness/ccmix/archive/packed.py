@@ -392,18 +392,15 @@ def _read_member(packed: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -
     """Yields the content of a member in parts, never more than the size that the packed file states
     for it. `target` is its name for messages. Raises ArchiveError if it is damaged.
     """
-    missing_bytes, shown_name = info.file_size, "".join(filter(str.isprintable, str(target)))
+    missing_bytes = info.file_size
     try:
         with packed.open(info) as member:
             while chunk := member.read(CHUNK_BYTES):
                 missing_bytes -= len(chunk)
                 yield chunk
     except (*DAMAGED, OSError) as error:
-        raise ArchiveError(
-            f"{shown_name}: is damaged: {error}: get the packed file again"
-        ) from error
+        raise ArchiveError(f"{target}: is damaged: {error}: get the packed file again") from error
     if missing_bytes:
         raise ArchiveError(
-            f"{shown_name}: is damaged: {missing_bytes} bytes are missing: get the packed file "
-            "again"
+            f"{target}: is damaged: {missing_bytes} bytes are missing: get the packed file again"
         )

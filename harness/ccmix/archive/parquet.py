@@ -15,11 +15,12 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from ccmix.archive.campaign import campaign_folder
+from ccmix.archive.columns import impossible_values, wrong_columns
 from ccmix.files import ArchiveError, open_file
 
-# Polars panics on some damaged files, and prints that itself; a table with other types or without
-# rows leads to TypeErrors
-_UNREADABLE = (PolarsError, PanicException, OSError, TypeError)
+# Polars panics on some damaged files, and prints that itself; a table without rows leads to
+# TypeErrors, and one of impossible numbers to others
+_UNREADABLE = (PolarsError, PanicException, OSError, TypeError, ValueError, ArithmeticError)
 
 ALWAYS_ALLOWED_VALUES = 50_000_000
 MOST_VALUES_A_BYTE = 200  # some hundred columns, hardly any of which change for idle sockets
@@ -30,13 +31,23 @@ DESCRIPTOR_PATH = re.compile(r"/proc/self/fd/\d+")
 def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """Reads a table with these columns, or with all. Raises ArchiveError if it can't be read."""
     with scanned(file) as table:
-        return (table if columns is None else table.select(columns)).collect()
+        return collected(table if columns is None else table.select(columns), file)
+
+
+def collected(table: pl.LazyFrame, file: Path) -> pl.DataFrame:
+    """Computes a query of a table of `file`. Raises ArchiveError for values that no measurement
+    has, such as NaN.
+    """
+    rows = table.collect()
+    if wrong := impossible_values(rows):
+        raise ArchiveError(f"{file}: can't be read: {wrong}: put back the file that ccmix wrote")
+    return rows
 
 
 @contextlib.contextmanager
 def scanned(file: Path) -> Iterator[pl.LazyFrame]:
-    """Yields a table for lazy queries. Raises ArchiveError, also if a query within the context
-    can't read its data.
+    """Yields a table for lazy queries. Raises ArchiveError if it does not have the columns of its
+    series, or if a query within the context can't read its data.
 
     ccmix opens the file itself, because Polars would follow symbolic links, and passes it on as
     /proc/self/fd/N.
@@ -46,6 +57,10 @@ def scanned(file: Path) -> Iterator[pl.LazyFrame]:
         try:
             table = pl.scan_parquet(f"/proc/self/fd/{descriptor}")
             _check_size(table, file, os.fstat(descriptor).st_size)
+            if wrong := wrong_columns(table.collect_schema(), file.name):
+                raise ArchiveError(
+                    f"{file}: can't be read: {wrong}: put back the file that ccmix wrote"
+                )
             yield table
         finally:
             os.close(descriptor)

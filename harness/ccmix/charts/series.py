@@ -251,8 +251,7 @@ def _sender_samples(
             pl.col(name).cast(dtype) if name in existing else pl.lit(None, dtype).alias(name)
             for name, dtype in optional.items()
         ]
-        return (
-            lazy.filter(of_sender)
-            .select("time_s", "host", "port", *columns, *optional_columns)
-            .collect()
+        samples = lazy.filter(of_sender).select(
+            "time_s", "host", "port", *columns, *optional_columns
         )
+        return parquet.collected(samples, file)

@@ -158,15 +158,16 @@ def _read_intervals(number: int, result: Result) -> pl.DataFrame:
     Intervals omitted at the start are left out. `moment` counts intervals, and so is the same for
     all flows. Raises ArchiveError.
     """
-    with parquet.scanned(result.folder / run_files.INTERVALS) as table:
+    file = result.folder / run_files.INTERVALS
+    with parquet.scanned(file) as table:
         # iperf3's intervals of several flows end a little apart
         moment = (pl.col("time_s") / pl.col("seconds").median()).round()
-        return (
+        measured = (
             table.select(*_COLUMNS, "omitted", moment=moment, run=pl.lit(number))
             .filter(~pl.col("omitted"))
             .drop("omitted")
-            .collect()
         )
+        return parquet.collected(measured, file)
 
 
 def _batches(tables: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -187,8 +188,9 @@ def _batches(tables: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 def _interval_s(results: Sequence[Result]) -> float:
     """Returns the intervals' length: the median in the first run whose intervals can be read."""
     for result in results:
-        with contextlib.suppress(ArchiveError):
-            seconds = parquet.read(result.folder / run_files.INTERVALS, ["seconds"])["seconds"]
+        file = result.folder / run_files.INTERVALS
+        with contextlib.suppress(ArchiveError), parquet.name_file_in_errors(file):
+            seconds = parquet.read(file, ["seconds"])["seconds"]
             return float(seconds.median())  # type: ignore[arg-type]
     raise AssertionError("a group of runs has intervals, so those of a run can be read")
 

@@ -60,6 +60,7 @@ _QUANTITIES = {
     "duration": _Quantity(TIMES_S, MOST_TIME_S),
 }
 MOST_STREAMS = 100_000
+MOST_COLUMNS = 2000
 UNCLEAR = (
     "consecutive lines differ only in CCA and results, and have no 'test': each counts as a test "
     "of its own; if CCAs ran at the same time, give their lines the same value in a column 'test'"
@@ -221,6 +222,11 @@ def _assign_columns(header: Sequence[str], name: str, overrides: ImportOverrides
     """Returns the meaning of the table's columns. Raises SourceError if none is a rate, a name
     occurs twice, or a column of --setting is missing.
     """
+    if len(header) > MOST_COLUMNS:
+        raise SourceError(
+            f"{name}:1: has {len(header)} columns, but at most {MOST_COLUMNS} are read: remove "
+            "those that are neither results nor settings"
+        )
     column_by_role = find_columns(header)
     names = tuple(cell.strip() for cell in header)
     if column_by_role is None:

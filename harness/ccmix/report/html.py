@@ -143,6 +143,7 @@ def write_report(results: Results, file: Path) -> Path:
     table_headings = results_text.headings(results, MOST_SWEPT)
     paths = measured_paths(results)
     setups, chosen = Listings(), choose(results)
+    undrawn: list[str] = []
     shown_runs = shown(
         results, {folder for chart in chosen.charts if chart.condition for folder in chart.runs}
     )
@@ -179,8 +180,8 @@ def write_report(results: Results, file: Path) -> Path:
             ),
             notes=list(results_text.notes(results)),
             not_valid=results_text.not_valid_sentences(results),
-            charts=list(_draw_charts(chosen.charts, parts, file)),
-            charts_left_out=chosen.left_out,
+            charts=list(_draw_charts(chosen.charts, parts, file, undrawn)),
+            charts_left_out=[*chosen.left_out, *undrawn],
             runs_left_out=left_out(results, len(shown_runs)),
             sections=((part, views(part, origins, setups)) for part in parts),
             campaigns=[_campaign_view(campaign) for campaign in results.campaigns],
@@ -234,12 +235,15 @@ def _linked_lines(
 
 
 def _draw_charts(
-    charts: Sequence[Chart], run_sections: Sequence[RunSection], file: Path
+    charts: Sequence[Chart],
+    run_sections: Sequence[RunSection],
+    file: Path,
+    undrawn: list[str],
 ) -> Iterator[_Chart]:
     """Yields each chart for the page, and writes it as an SVG file next to the page.
 
     A wide chart is drawn a second time for telephones. Charts link to the shown runs that they are
-    made of.
+    made of. Adds a sentence to `undrawn` for each chart with numbers that can't be drawn.
     """
     numbers = {
         result.folder: number
@@ -250,8 +254,12 @@ def _draw_charts(
     _remove_charts(folder)
     for number, chart in enumerate(charts, 1):
         svg = draw.svg(chart.spec)
+        try:
+            drawing = inline(svg, f"chart{number}", chart.alt_text)
+        except OverflowError:  # the drawing would be infinitely high
+            undrawn.append(f"{chart.title}: is left out because its numbers are too large to draw.")
+            continue
         write_whole(folder / f"{chart.name}.svg", f"{OF_A_REPORT}\n{svg}", sync=False)
-        drawing = inline(svg, f"chart{number}", chart.alt_text)
         narrow_svg = None
         if drawing.width > PHONE_WIDTH:
             narrow_svg = inline(draw.svg(narrow(chart.spec)), f"narrow{number}", chart.alt_text).svg

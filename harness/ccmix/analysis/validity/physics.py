@@ -22,7 +22,7 @@ from ccmix.model import CommandSource, PathSource, Topology, UdpSource
 from ccmix.model.emulated import BUCKET_PACKETS, SUPER_PACKET_BYTES
 from ccmix.model.results import Metrics
 from ccmix.probes import sockmon
-from ccmix.units import format_rate
+from ccmix.units import MOST_RATE_BPS, format_rate
 
 # in which tbf and htb count the time that a packet takes (net/sched/sch_generic.c)
 CLOCK_STEP_S = 1e-9
@@ -264,7 +264,8 @@ def _check_passed_bytes(
 
 
 def impossible(observed: Observed, metrics: Metrics) -> Problems:
-    """Yields a problem for each metric that can't be right: a negative value or a share above 1,
+    """Yields a problem for each metric that can't be right: a negative value, a share above 1, or
+    more bits per second than any path can carry,
     and on an emulated path also an RTT below the propagation delay or more goodput than the path
     can carry.
     """
@@ -277,7 +278,8 @@ def impossible(observed: Observed, metrics: Metrics) -> Problems:
         for name, value in values.items():
             is_probe_rtt = "questions" in values and name.endswith("_s")
             lower = rtt_s if is_probe_rtt or name.startswith("rtt_") else 0.0
-            upper = 1 + ROUNDED if name.endswith(SHARES) else maxima.get(name, math.inf)
+            usual = MOST_RATE_BPS if name.endswith("_bps") else math.inf
+            upper = 1 + ROUNDED if name.endswith(SHARES) else maxima.get(name, usual)
             if isinstance(value, int | float) and not lower <= value <= upper:
                 owner = " ".join(
                     str(values[key]) for key in ("group", "host", "port") if key in values
