@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ccmix.analysis.path_text import draw_spread
 from ccmix.config import Entry
 from ccmix.model import HostPath, Run, RunSpread, Topology, Traffic, condition_name
+from ccmix.model.results import CampaignOrigin, CampaignPlan
 
 RECEIVER = "receiver"  # the destination of a run on an emulated topology
 
@@ -36,6 +37,24 @@ def named(runs: Sequence[Run], names: Sequence[str]) -> tuple[Run, ...]:
         if name not in by_name:
             raise KeyError(name)
     return tuple(run for run in runs if not names or run.name in names)
+
+
+def campaign_plan(
+    origin: CampaignOrigin, ini: str, entries: Iterable[Entry], runs: Sequence[Run]
+) -> CampaignPlan:
+    """Returns the plan of a campaign that makes these runs of the entries. `ini` is the text of the
+    entries' file.
+    """
+    names = {run.entry for run in runs}
+    used = [entry for entry in entries if entry.name in names]
+    return CampaignPlan(
+        origin,
+        ini,
+        tuple(runs),
+        "; ".join(dict.fromkeys(filter(None, (entry.title for entry in used)))),
+        file_order(used, runs),
+        {entry.name: entry.unknown for entry in used if entry.unknown},
+    )
 
 
 def file_order(entries: Iterable[Entry], runs: Sequence[Run]) -> tuple[int, ...]:

@@ -178,3 +178,24 @@ def test_a_damaged_series_and_a_link_differ(ccmix: Ccmix, campaign: Path) -> Non
     repeated = ccmix("verify", campaign)
     assert repeated.returncode == 1
     assert "entry all #1: differs in cpu.parquet, processes.parquet\n" in repeated.stdout
+
+
+def test_missing_series_and_runs_and_another_title_are_a_failure(
+    ccmix: Ccmix, campaign: Path
+) -> None:
+    runs = campaign / "entry/all/receiver"
+    (runs / "001/intervals.parquet").unlink()
+    shutil.rmtree(runs / "001/logs")
+    shutil.rmtree(runs / "002")
+    description = campaign / "campaign.json"
+    description.write_text(description.read_text().replace('"title": ""', '"title": "forged"'))
+    repeated = ccmix("verify", campaign)
+    assert repeated.returncode == 1
+    assert repeated.stdout.splitlines() == [
+        "entry all #1: lacks intervals.parquet",
+        "campaign.json: title: differs from its INI text",
+        "entry all #2: is missing in the archive",
+        "0 of 1 runs gave the same bytes",
+    ]
+    assert "not checked: 0 runs left out by --sample, " in repeated.stderr
+    assert " raw files that the archive does not have" in repeated.stderr

@@ -30,19 +30,19 @@ from ccmix.cli.output import put, tell
 from ccmix.cli.progress import run_interruptibly
 from ccmix.compare.cells import cells
 from ccmix.compare.differences import Difference, differences
-from ccmix.compare.matching import match
-from ccmix.compare.repeated import Repetition, compare_run
+from ccmix.compare.matching import cells, match
+from ccmix.compare.repeated import Repetition, compare_run, unequal
 from ccmix.config import ConfigError, load
 from ccmix.failures import naming
-from ccmix.hosts.output_text import printable
 from ccmix.model import CommandSource, HostPath, Run
-from ccmix.plan import make_plan
+from ccmix.model.results import CampaignPlan
+from ccmix.plan import campaign_plan, make_plan
 from ccmix.report.html import write_report
 from ccmix.run.campaign import LocalExecutor
 from ccmix.run.machines import EmulationPrograms, LabMachine
 from ccmix.temporary import temporary_folder
 from ccmix.tools import find_kernel
-from ccmix.units import format_bytes, format_few
+from ccmix.units import format_bytes, format_count, format_few
 from ccmix.version import version
 
 MOST_LEFT_OUT = 5  # lines about files that are left out
@@ -152,12 +152,13 @@ def _name_left_out(why: str, names: Sequence[str]) -> None:
     and then the number of the others. `why` is the reason, which all of these files share.
     """
     for name in names[:MOST_LEFT_OUT]:
-        tell(f"left out ({why}): {printable(name)}")
+        tell(f"left out ({why}): {name}")
     if len(names) > MOST_LEFT_OUT:
         tell(f"left out ({why}): {len(names) - MOST_LEFT_OUT} more")
 
 
 MOST_DIFFERING = 4  # differing files that are named for a run
+MOST_PROBLEMS = 20  # missing runs that are named
 
 
 @dataclass(frozen=True)
@@ -203,11 +204,12 @@ def verify(given: VerifyOptions) -> None:
     """Repeat the runs of ARCHIVE in the lab, and say whether each gives the same bytes.
 
     ARCHIVE is a folder that `ccmix run --lab` wrote, or its packed file from `ccmix archive pack`.
-    In this way readers of a paper can check its numbers. If bytes differ, the differing settings
-    and tools are listed. No byte should differ if the version of ccmix, the kernel and the userland
-    are the same.
+    In this way readers of a paper can check its numbers. Files, runs and settings that differ, are
+    missing or are not in the repetition are listed, and also what can't be checked. No byte should
+    differ if the version of ccmix, the kernel and the userland are the same.
 
-    The exit status is 0 if all repeated runs are the same, and 1 if any run differs.
+    The exit status is 0 if all repeated runs are the same and no planned run is missing, otherwise
+    1.
 
     \b
     ccmix verify demo.zip                 every run
@@ -225,11 +227,12 @@ def _verify(given: VerifyOptions) -> int:
 
     with opened([given.archive]) as archives, _folder_for_repeated_runs(given) as repeated_outdir:
         original, runs = _campaign_and_runs(archives.folders[0], given)
+        problems = _problems_of_plan(original)
         try:
             repeated = _repeat(original, runs, repeated_outdir, given)
         except (KeyboardInterrupt, asyncio.CancelledError):
             return output.INTERRUPTED
-        return _compare(original, repeated)
+        return _compare(original, repeated, problems)
 
 
 @contextlib.contextmanager
@@ -265,7 +268,7 @@ def _campaign_and_runs(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Se
         chosen_names = random.SystemRandom().sample(chosen_names, given.sample)
     chosen = set(chosen_names)
     finished = [result.run for result, _ in campaign.finished(lambda run: run.name in chosen)]
-    planned_now = _runs_planned_now(campaign)
+    planned_now = {run.name: run for run in _plan_now(campaign).runs}
     for run in finished:
         if run != planned_now.get(run.name) or isinstance(run.path, HostPath):
             raise ArchiveError(
@@ -291,19 +294,30 @@ def _campaign_and_runs(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Se
     return campaign, finished
 
 
-def _runs_planned_now(campaign: Campaign) -> dict[str, Run]:
-    """Plans the archive's INI text with the campaign's seed, as `ccmix run` would do it now.
-
-    Returns the runs by name. Raises ArchiveError if this version of ccmix refuses the text.
+def _plan_now(campaign: Campaign) -> CampaignPlan:
+    """Plans the archive's INI text with the campaign's seed, as `ccmix run` would do it now, but
+    only the runs that the archive's plan has. Raises ArchiveError if this version of ccmix refuses
+    the text.
     """
-    seed = campaign.origin.seed
+    origin, names = campaign.origin, {run.name for run in campaign.runs}
     try:
         entries = load(campaign.outdir / FILE, campaign.ini).entries
     except ConfigError as error:
         raise ArchiveError(str(error)) from error
-    return {
-        run.name: run for run in make_plan(entries, options.DEFAULT_SEED if seed is None else seed)
-    }
+    runs = make_plan(entries, options.DEFAULT_SEED if origin.seed is None else origin.seed)
+    return campaign_plan(origin, campaign.ini, entries, [run for run in runs if run.name in names])
+
+
+def _problems_of_plan(campaign: Campaign) -> list[str]:
+    """Returns a sentence for each part of the plan that differs from the archive's INI text, and
+    for each planned run that is missing in the archive.
+    """
+    differing = unequal(campaign.plan, _plan_now(campaign))
+    missing = [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
+    return [
+        *(f"{FILE}: {name}: differs from its INI text" for name in differing),
+        *(f"{run.name}: is missing in the archive" for run in missing),
+    ]
 
 
 def _repeat(
@@ -326,37 +340,55 @@ def _repeat(
     return repeated
 
 
-def _compare(original: Campaign, repeated: Campaign) -> int:
+def _compare(original: Campaign, repeated: Campaign, problems: Sequence[str]) -> int:
     """Prints for each repeated run whether its files have the same bytes as those of the original
-    run. If a run differs, also lists the differing settings and tool versions.
+    run, then the `problems` of the archive's plan, differing tools, and what was not checked.
 
     Returns the exit status of `ccmix verify`.
     """
 
     same_count = 0
+    unchecked_files = 0
     for run in repeated.runs:
         if not RunFolder.of(repeated.outdir, run).finished:
             put(f"{run.name}: could not be repeated\n")
             continue
         outcome = compare_run(run, original.outdir, repeated.outdir)
         same_count += outcome.same
+        unchecked_files += len(outcome.unchecked)
         put(f"{run.name}: {_outcome_text(outcome)}\n")
+    for sentence in problems[:MOST_PROBLEMS]:
+        put(f"{sentence}\n")
+    if len(problems) > MOST_PROBLEMS:
+        put(f"and {len(problems) - MOST_PROBLEMS} more runs are missing\n")
     put(f"{same_count} of {len(repeated.runs)} runs gave the same bytes\n")
-    if same_count == len(repeated.runs):
-        return output.GOOD
     for difference in _environment_differences(original, repeated):
         tell(
             f"differs: {difference.what}: {_values_text(difference.a)} in the archive, "
             f"{_values_text(difference.b)} here"
         )
-    return output.BAD
+    finished = sum(RunFolder.of(original.outdir, run).finished for run in original.runs)
+    tell(
+        f"not checked: {format_count(finished - len(repeated.runs), 'run')} left out by --sample, "
+        f"{format_count(unchecked_files, 'raw file')} that the archive does not have, and "
+        "when, where, by whom and by which command the runs were made"
+    )
+    is_same = same_count == len(repeated.runs) and not problems
+    return output.GOOD if is_same else output.BAD
 
 
 def _outcome_text(outcome: Repetition) -> str:
     """Says how a repetition compares: 'the same (12 files)' or 'differs in run.json, ...'."""
     if outcome.same:
         return f"the same ({outcome.compared} files)"
-    return f"differs in {format_few(outcome.differing, MOST_DIFFERING)}"
+    lists = {
+        "differs in": outcome.differing,
+        "lacks": outcome.missing,
+        "has in addition": outcome.extra,
+    }
+    return ", ".join(
+        f"{word} {format_few(names, MOST_DIFFERING)}" for word, names in lists.items() if names
+    )
 
 
 def _environment_differences(original: Campaign, repeated: Campaign) -> list[Difference]:

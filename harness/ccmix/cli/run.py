@@ -32,7 +32,7 @@ from ccmix.index.target import sending
 from ccmix.lab.spec import identify_kernel, identify_userland
 from ccmix.model import HostPath, Run, Topology
 from ccmix.model.results import CampaignOrigin, CampaignPlan
-from ccmix.plan import file_order, make_plan, named
+from ccmix.plan import campaign_plan, make_plan, named
 from ccmix.run.campaign import Executor, LocalExecutor, missing, put_damaged_aside
 from ccmix.run.host_probes import HostPrograms
 from ccmix.run.hosts_machine import HostsMachine
@@ -121,16 +121,7 @@ def run_text(given: options.RunOptions, ini: str, report: Report) -> int:
     # Other users read this description if they find a host locked
     with Hosts(f"ccmix run into {given.folder.resolve()}", tell=tell) as hosts, ExitStack() as held:
         executor = _executor(runs, given, hosts, kernels)
-        title = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
-        unknown_keys = {entry.name: entry.unknown for entry in entries if entry.unknown}
-        plan = CampaignPlan(
-            _origin(given, kernels),
-            ini,
-            tuple(runs),
-            title,
-            file_order(entries, runs),
-            unknown_keys,
-        )
+        plan = campaign_plan(_origin(given, kernels), ini, entries, runs)
         campaign = _create_or_resume(given, plan)
         held.enter_context(campaign.locked())
         return _run_all_and_report(campaign, entries, executor, given, report)
