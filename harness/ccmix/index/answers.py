@@ -6,7 +6,7 @@ A server may be another program, or lie. Fields that ccmix does not read may be 
 import functools
 import json
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
 
@@ -83,15 +83,16 @@ Indices = dict[str, dict[str, dict[str, dict[str, object]]]]
 
 
 @functools.cache
-def _adapter(kind: type[_T]) -> TypeAdapter[tuple[_T]]:
+def _adapter(kind: object) -> TypeAdapter[tuple[object]]:
     """Returns Pydantic's validator of a kind of answer, in a tuple: a dataclass would not get the
     configuration.
     """
-    return TypeAdapter(tuple[kind], config=_CONFIG)  # type: ignore[valid-type]
+    return TypeAdapter(tuple[kind], config=_CONFIG)  # type: ignore[valid-type,arg-type]
 
 
 def read(kind: type[_T], answer: object) -> _T:
     """Returns an answer, which was decoded from JSON, as an object of its kind. Raises ValueError
     if it does not have this form.
     """
-    return _adapter(kind).validate_json(json.dumps([answer]))[0]
+    adapter = _adapter(kind)  # type: ignore[arg-type]  # a type is hashable
+    return cast("_T", adapter.validate_json(json.dumps([answer]))[0])

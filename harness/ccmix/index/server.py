@@ -160,7 +160,7 @@ class ElasticsearchServer:
         path = f"/{KINDS['runs'].index_pattern}/_search?filter_path=aggregations.*.value"
         answer = self._ask(answers.Times, "POST", path, {"size": 0, "aggs": ends})
         found = answer.get("aggregations", {})
-        first_ms, last_ms = (found.get(name, {}).get("value") for name in ends)
+        first_ms, last_ms = found.get("min", {}).get("value"), found.get("max", {}).get("value")
         return None if first_ms is None or last_ms is None else (first_ms / 1000, last_ms / 1000)
 
     def close(self) -> None:
