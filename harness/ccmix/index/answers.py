@@ -24,7 +24,7 @@ Milliseconds = Annotated[float, Field(ge=0, le=1e14)]  # since 1970
 
 
 @dataclass(frozen=True)
-class Failure:
+class Rejection:
     """Holds the error of one document."""
 
     type: Sentence = ""
@@ -37,7 +37,7 @@ class Action:
     """Holds the outcome for one document of a bulk request."""
 
     status: int
-    error: Failure | None = None
+    error: Rejection | None = None
 
     @property
     def kind(self) -> str:
