@@ -17,16 +17,16 @@ TEXTS = frozenset(_TEXTS.split())  # the others are numbers
 FLAGS = frozenset(["app_limited", "ecn", "final", "omitted"])
 MOST = 1e18  # the largest number with a fraction, without its sign
 REQUIRED = {
-    run_files.INTERVALS: "time_s seconds omitted host port goodput_bps retransmits group",
-    run_files.SOCKETS: "time_s host port end final state group",
+    run_files.INTERVALS: "time_s",
+    run_files.SOCKETS: "time_s",
     run_files.RTT: "time_s rtt_s",
     run_files.COMPLETIONS: "group seconds",
     run_files.STEPS_SERIES: "step begin_s end_s asked_s failed time_s seconds",
     run_files.PACKETS: "time_s",
     "queues.parquet": "time_s place",
-    run_files.COUNTERS: "time_s host netns name core value",
-    run_files.CPU: "time_s host core idle_s iowait_s",
-    run_files.PROCESSES: "time_s host pid",
+    run_files.COUNTERS: "time_s",
+    run_files.CPU: "time_s",
+    run_files.PROCESSES: "time_s",
 }
 
 

@@ -244,8 +244,8 @@ def _sockets_of_flows(sockets: pl.DataFrame, host: str | None) -> pl.DataFrame:
     run (its group is known). The result has those of SOCKET_COLUMNS that were recorded. If `host`
     is given, only samples of the flows that this host sends are selected.
     """
-    if not sockets.width:
-        return sockets
+    if not {"end", "group", "state", "host"} <= set(sockets.columns):
+        return pl.DataFrame()
     flows = sockets.filter(
         pl.col("end") == "sender", pl.col("group").is_not_null(), pl.col("state") == "established"
     )
