@@ -2,6 +2,8 @@
 
 import contextlib
 import errno
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,10 @@ WHAT_TO_DO = {
     errno.EROFS: "mount it for writing, or choose another place",
     errno.ENOTDIR: "a part of this path is a file: choose another place",
     errno.EFBIG: "raise the limit of file sizes (ulimit -f), or choose another place",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "raise the limit of open files of this machine (sysctl fs.file-max)",
+    errno.ENOMEM: "end other programs, or raise the limits of memory (ulimit -v, ulimit -d)",
+    errno.EAGAIN: "raise the limit of processes (ulimit -u)",
     errno.EACCES: "use an account that may access it, or choose another place",
 }
 
@@ -39,7 +45,37 @@ def located(error: OSError, file: Path | str = "") -> str:
     named_file = error.filename or file
     reason = error.strerror or str(error)
     failure = f"{named_file}: {reason}" if named_file else reason
+    if (
+        error.errno == errno.ENOSPC
+        and named_file
+        and not _has_inodes(Path(os.fsdecode(named_file)))
+    ):
+        return f"{failure}: no inodes are left there: remove files, or choose another place"
     return f"{failure}: {WHAT_TO_DO[error.errno]}" if error.errno in WHAT_TO_DO else failure
+
+
+def _has_inodes(file: Path) -> bool:
+    """Returns whether files can be made on the file system of `file`, as far as that is known. A
+    file system that does not count inodes reports 0 of 0.
+    """
+    place = next((folder for folder in (file, *file.parents) if folder.exists()), Path("/"))
+    status = os.statvfs(place)
+    return status.f_favail > 0 or status.f_files == 0
+
+
+def signal_text(number: int) -> str:
+    """Returns what a signal that ended a process is called: 'signal 9 (SIGKILL)', with a remedy if
+    a limit has caused it.
+    """
+    try:
+        name = f" ({signal.Signals(number).name})"
+    except ValueError:
+        name = ""
+    remedy = {
+        signal.SIGXFSZ: ": raise the limit of file sizes (ulimit -f)",
+        signal.SIGXCPU: ": raise the limit of processor time (ulimit -t)",
+    }.get(number, "")
+    return f"signal {number}{name}{remedy}"
 
 
 @contextlib.contextmanager

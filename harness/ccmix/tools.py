@@ -151,6 +151,11 @@ def find(name: str, variable: str, description: str) -> Path:
         installed if os.access(installed, os.X_OK) else _find_in_package(name) or shutil.which(name)
     )
     if not candidate:
+        if installed.is_symlink() and (locked := _first_not_entered(installed.readlink())):
+            raise ToolError(
+                f"{description} is in {locked}, which this user may not enter: change its "
+                f"permissions, or set {variable} or CCMIX_CACHE"
+            )
         raise ToolError(
             f"{description} is not at {installed}: run 'make setup' in ccmix's folder, or set "
             f"{variable}"
@@ -160,6 +165,16 @@ def find(name: str, variable: str, description: str) -> Path:
     if not os.access(found, os.X_OK):
         raise ToolError(f"{description} at {candidate} can't be run by this user")
     return found
+
+
+def _first_not_entered(file: Path) -> Path | None:
+    """Returns the first folder on the way to a file that this user may not enter; None if there is
+    none.
+    """
+    for folder in reversed(file.parents):
+        if not os.access(folder, os.X_OK):
+            return folder if folder.exists() else None
+    return None
 
 
 def hold(program: Path) -> None:

@@ -26,4 +26,4 @@ def test_ctrl_c_while_pydantic_builds_a_validator(
 
     monkeypatch.setattr(codec, "TypeAdapter", interrupted)
     with pytest.raises(raised):
-        codec.Codec(Path).decode({})
+        codec.Codec(Path).decode(b"{}")

@@ -18,7 +18,7 @@ from ccmix.cluster.messages import Reply
 from ccmix.cluster.worker import attach_files
 from ccmix.files import replacing
 
-ANSWER = Reply("finished", "tcp://10.0.0.7:4711", "id")
+ANSWER = Reply("finished")
 SIZE = 5000
 
 

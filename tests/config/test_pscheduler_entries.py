@@ -148,7 +148,7 @@ def test_sweeps(read: Files) -> None:
 
 def test_a_run_survives_json(read: Files) -> None:
     run = first(read, FAR + "tool = iperf3mix\nspec.mss = 1400\n")
-    assert Codec(Run).decode(json.loads(json.dumps(Codec(Run).encode(run)))) == run
+    assert Codec(Run).decode(json.dumps(Codec(Run).encode(run)).encode()) == run
 
 
 def test_an_original_entry_keeps_its_command(read: Files) -> None:

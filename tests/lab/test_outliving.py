@@ -192,7 +192,7 @@ def test_what_appears_in_the_folder_late_is_not_written_through(
     (outside / "guest.log").write_text("host's\n")
 
     @contextlib.contextmanager
-    def planted(folder: Path) -> Iterator[None]:
+    def planted(folder: Path, _: int) -> Iterator[None]:
         yield
         if late == "a link":
             (folder / "logs").rename(folder / "before")
@@ -204,7 +204,7 @@ def test_what_appears_in_the_folder_late_is_not_written_through(
     async def no_guest(*_: object) -> GuestResult:
         return GuestResult(0, 0.1, "guest's\n", "landlock 7")
 
-    monkeypatch.setattr(machines, "_planted_removed", planted)
+    monkeypatch.setattr(machines, "_files_checked", planted)
     monkeypatch.setattr(machines, "run_guest", no_guest)
     machine = LabMachine(
         find_kernel(), EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt())

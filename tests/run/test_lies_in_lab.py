@@ -54,7 +54,7 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
             by_ini[ini] = (
                 run,
                 folder,
-                MEASUREMENT.decode(json.loads(json.dumps(asdict(result.measurement)))),
+                MEASUREMENT.decode(json.dumps(asdict(result.measurement)).encode()),
             )
         return by_ini[ini]
 

@@ -6,7 +6,6 @@ it changes something.
 """
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -325,7 +324,7 @@ def verdict(outdir: Path, run: LawRun) -> Verdict:
     """
     file = next(outdir.glob(f"{run.name}/*/*/001/run.json"), outdir / run.name / "run.json")
     finished = read(outdir, file, FINISHED_RUN)
-    measurement = MEASUREMENT.decode(json.loads((file.parent / "facts.json").read_text()))
+    measurement = MEASUREMENT.decode((file.parent / "facts.json").read_bytes())
     measurement = replace(measurement, facts=finished.facts)
     seen = without_hidden(finished.run)
     tables = read_tables(seen, file.parent, measurement)

@@ -8,7 +8,6 @@ import functools
 import itertools
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -17,8 +16,15 @@ from urllib.parse import quote
 
 from ccmix import foreign_json
 from ccmix.archive import codec
-from ccmix.files import PARTIAL, ArchiveError, read_bytes, refuse_links, try_lock
-from ccmix.model import Facts, ImportFacts, Measurement, Run, run_files
+from ccmix.failures import located
+from ccmix.files import (
+    PARTIAL,
+    ArchiveError,
+    refuse_links,
+    remove_folder,
+    try_lock,
+)
+from ccmix.model import Facts, ImportFacts, Run, run_files
 from ccmix.model.results import (
     CampaignOrigin,
     CampaignPlan,
@@ -71,7 +77,7 @@ class RunFolder:
                 f"{self.path}: has no {run_files.SUMMARY}, so it is not a finished run: remove the "
                 "folder, or put the file back"
             )
-        shutil.rmtree(self.partial, ignore_errors=True)
+        remove_folder(self.partial)
         self.partial.mkdir(parents=True)
         return self.partial
 
@@ -90,7 +96,7 @@ class RunFolder:
 
     def discard(self) -> None:
         """Removes the partial folder of a run that was abandoned."""
-        shutil.rmtree(self.partial, ignore_errors=True)
+        remove_folder(self.partial)
 
     def put_aside(self) -> Path:
         """Renames the folder of a run whose files are damaged, so that the run can be made again.
@@ -164,6 +170,31 @@ def file_name(name: str) -> str:
 FILE = "campaign.json"
 
 
+@contextlib.contextmanager
+def locked_folder(outdir: Path) -> Iterator[None]:
+    """Locks the folder of a campaign for the context, before anything is written into it, so that
+    no other process adds runs. Makes the folder, and removes it if it is empty at the end.
+
+    Raises ArchiveError if another process has the lock, or the folder can't be made.
+    """
+    try:
+        _check_utf8(outdir).mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(outdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ArchiveError(f"{located(error, outdir)}; nothing was started") from error
+    try:
+        # another process may have removed the empty folder before this one has locked it
+        if not (try_lock(descriptor) and outdir.exists() and os.fstat(descriptor).st_nlink):
+            raise ArchiveError(f"{outdir}: another ccmix run is at work in it: wait until it ends")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                outdir.rmdir()
+    finally:
+        os.close(descriptor)
+
+
 @dataclass(frozen=True)
 class Campaign:
     """Represents a campaign on disk: its folder, with the plan in campaign.json and a folder for
@@ -223,18 +254,6 @@ class Campaign:
             raise ArchiveError(
                 f"{outdir}: {problem}: name the folder that ccmix run wrote"
             ) from error
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Locks the campaign for the context, so that no other process adds runs. Raises
-        ArchiveError if another process has the lock.
-        """
-        with (self.outdir / FILE).open("rb") as file:
-            if not try_lock(file):
-                raise ArchiveError(
-                    f"{self.outdir}: another ccmix run is at work in it: wait until it ends"
-                )
-            yield
 
     def check(self) -> None:
         """Raises ArchiveError if the campaign's folder has been removed. It is called before a run,

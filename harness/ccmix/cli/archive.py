@@ -21,7 +21,7 @@ from rich.console import Console
 
 from ccmix.analysis.results import load_results
 from ccmix.archive import ArchiveError, Campaign, RunFolder, packed
-from ccmix.archive.campaign import FILE
+from ccmix.archive.campaign import FILE, locked_folder
 from ccmix.archive.members import REPORT, is_report
 from ccmix.archive.packed import Progress, opened
 from ccmix.cli import lacking, options, output
@@ -332,10 +332,10 @@ def _repeat(
     machine = LabMachine(find_kernel(), EmulationPrograms.find(), lacking.found_kernels(runs))
     lacking.refuse_in_lab(runs)
     warn_if_not_confined()
-    repeated = Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
     jobs = given.jobs or len(os.sched_getaffinity(0))
     tell(f"repeating {len(runs)} of {len(original.runs)} runs in the lab, {jobs} at a time")
-    with repeated.locked():
+    with locked_folder(outdir):
+        repeated = Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
         asyncio.run(run_interruptibly(repeated, runs, LocalExecutor(machine, jobs)))
     return repeated
 

@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from ccmix.archive import Campaign, RunFolder
+from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.cli.output import tell
 from ccmix.model import Run, run_files
 from ccmix.probes.stream.reader import StreamTail
@@ -40,6 +40,7 @@ EXPECTS_EACH_S = 5.0  # the time between two computations of the expected end
 MOST_BARS = 16  # more bars don't fit on a screen
 # Without a terminal, a line with the expected end is printed after each tenth of the runs
 SAYS_END = 10
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass
@@ -166,7 +167,7 @@ class ProgressWatcher:
         """Moves the bars to the time of the latest sample of each run in progress."""
         for running in self._running.values():
             # The stream may not exist yet, or the run has none
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, ArchiveError):
                 running.seconds = min(running.stream.seconds(), running.run.seconds or float("inf"))
                 if running.bar is not None:
                     total = f"/{running.run.seconds:.0f}" if running.run.seconds else ""
@@ -236,7 +237,7 @@ async def run_interruptibly(campaign: Campaign, runs: Sequence[Run], executor: E
 
     main_task = asyncio.current_task()
     assert main_task
-    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for signal_number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main_task)
     watcher = ProgressWatcher(Console(stderr=True), runs, bool(campaign.origin.lab), executor.slots)
     display = asyncio.create_task(watcher.display())
@@ -244,8 +245,11 @@ async def run_interruptibly(campaign: Campaign, runs: Sequence[Run], executor: E
         await run_all(campaign, runs, executor, watcher)
     finally:
         display.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError, Exception):
             await display
+        for signal_number in SIGNALS:  # from now on, they interrupt the report
+            asyncio.get_running_loop().remove_signal_handler(signal_number)
+            signal.signal(signal_number, signal.default_int_handler)
     return watcher.skipped
 
 

@@ -286,6 +286,7 @@ def report_outcome(campaign: Campaign, skipped: int, sentences: bool) -> int:
             [result.finished for result in results.runs if result.valid]
         ):
             tell(not_settled)
+        campaign.check()  # a removed folder must not come back with the report as its only file
         with naming(campaign.outdir):
             page = write_report(results, campaign.outdir / "report.html")
         put(f"{page}\n")

@@ -8,7 +8,6 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +16,12 @@ import click
 from ccmix.agent import left_journals
 from ccmix.analysis.cost import cost
 from ccmix.archive import ArchiveError, Campaign
+from ccmix.archive.campaign import FILE, locked_folder
 from ccmix.cli import cluster, lacking, options, output
 from ccmix.cli.lab import warn_if_not_confined
 from ccmix.cli.output import tell
 from ccmix.cli.progress import run_interruptibly
+from ccmix.cli.resume import resumed
 from ccmix.config import Entry, load, read_text, select
 from ccmix.doctor import kernel, this_machine
 from ccmix.doctor.examine import ExaminedMachine
@@ -119,11 +120,13 @@ def run_text(given: options.RunOptions, ini: str, report: Report) -> int:
         tell(notice)
     kernels = _lab_kernels(runs, given)
     # Other users read this description if they find a host locked
-    with Hosts(f"ccmix run into {given.folder.resolve()}", tell=tell) as hosts, ExitStack() as held:
+    with (
+        locked_folder(given.folder),
+        Hosts(f"ccmix run into {given.folder.resolve()}", tell=tell) as hosts,
+    ):
         executor = _executor(runs, given, hosts, kernels)
         plan = campaign_plan(_origin(given, kernels), ini, entries, runs)
         campaign = _create_or_resume(given, plan)
-        held.enter_context(campaign.locked())
         return _run_all_and_report(campaign, entries, executor, given, report)
 
 
@@ -156,11 +159,17 @@ def _run_all_and_report(
         tell(f"interrupted: finished runs are kept; to continue: {shlex.join(again)}")
         return output.INTERRUPTED
     try:
-        return report(campaign, skipped)
+        campaign.check()
+        exit_status = report(campaign, skipped)
+        campaign.check()
+    except ArchiveError as error:
+        tell(error)
+        return output.BAD
     except KeyboardInterrupt:
         command = shlex.join([sys.argv[0], "report", str(campaign.outdir), "--format", "html"])
         tell(f"interrupted: finished runs are kept; their report: {command}")
         return output.INTERRUPTED
+    return exit_status
 
 
 def _selected_runs(runs: Sequence[Run], given: options.RunOptions) -> Sequence[Run]:
@@ -349,44 +358,15 @@ def _origin(given: options.RunOptions, kernels: Mapping[str, Path]) -> CampaignO
 
 
 def _create_or_resume(given: options.RunOptions, plan: CampaignPlan) -> Campaign:
-    """Creates the campaign's folder, or with --resume loads the campaign that is there.
-
-    A campaign can only be resumed with the same runs, in the lab or not as before, and with the
-    same kernels and userland, because its results would otherwise not be comparable. Raises
-    ArchiveError.
+    """Writes the plan into the campaign's folder, or with --resume loads the campaign that is
+    there. Raises ArchiveError.
     """
-    if given.resume and (given.folder / "campaign.json").exists():
-        campaign = Campaign.load(given.folder)
-        if campaign.runs != plan.runs:
-            raise ArchiveError(
-                f"{given.folder}: can't be resumed with {given.config}: it was planned from "
-                "another configuration, selection or seed: give the same, or another folder with -o"
-            )
-        if campaign.origin.lab != given.in_lab:
-            raise ArchiveError(
-                f"{given.folder}: was started {'without' if given.in_lab else 'with'} --lab: "
-                "resume it in the same way"
-            )
-        current_kernels = {kernel.name: kernel for kernel in plan.origin.kernels}
-        if changed := [
-            kernel.name
-            for kernel in campaign.origin.kernels
-            if current_kernels[kernel.name] != kernel
-        ]:
-            raise ArchiveError(
-                f"{given.folder}: was started with another kernel {changed[0]} of the lab (its "
-                "hash is in campaign.json): resume with that kernel, or give another folder with -o"
-            )
-        if campaign.origin.userland_sha256 != plan.origin.userland_sha256:
-            raise ArchiveError(
-                f"{given.folder}: was started with another userland of the lab (its hash is in "
-                "campaign.json): resume with that userland, or give another folder with -o"
-            )
-        return campaign
-    if given.resume and given.folder.exists() and any(given.folder.iterdir()):
+    if given.resume and (given.folder / FILE).exists():
+        return resumed(given.folder, plan, given.config)
+    if given.resume and any(given.folder.iterdir()):
         raise ArchiveError(
-            f"{given.folder}: nothing to resume, because the folder has no campaign.json: give "
-            "another folder"
+            f"{given.folder}: nothing to resume, because the folder has no {FILE}: give another "
+            "folder"
         )
     try:
         return Campaign.create(given.folder, plan)

@@ -1,5 +1,7 @@
 """Makes the runs of a campaign on the workers of a Dask cluster; Dask decides where and when."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import hashlib
@@ -8,6 +10,7 @@ import itertools
 import logging
 import os
 import socket
+import time
 import uuid
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -15,18 +18,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from distributed import Client, Future, KilledWorker, Security, SpecCluster
 from distributed.client import ClosedClientError, FutureCancelledError
 from distributed.comm.core import CommClosedError
 
+from ccmix.analysis.cost import run_seconds
 from ccmix.cluster import worker as at_worker
 from ccmix.cluster.messages import (
-    ABOUT,
     MEMORY,
+    MOST_OF_REPLY_BYTES,
     ClusterError,
     Job,
     Reply,
+    about,
+    check_encrypted,
     decoded,
     differences,
     resources,
@@ -49,7 +56,7 @@ PRELOAD = "--preload ccmix.cluster.worker"
 class KnownWorker:
     """Describes a worker of the cluster that may make runs of this campaign."""
 
-    worker_id: str  # of Dask, which another worker at that address would not have
+    worker_id: str  # its address, and an ID that another worker there would not have
     memory_bytes: float
 
 
@@ -92,6 +99,7 @@ class SchedulerConnection:
         """Raises ClusterError if there is no scheduler, or if it has workers but none of them may
         make runs. It is called before the campaign begins.
         """
+        check_encrypted(self.address)
         client = await self._connect()
         await client.close()
         if self._has_refused_workers and not self.usable:
@@ -173,7 +181,10 @@ class SchedulerConnection:
             its_version = versions["packages"]["distributed"]
             if its_version == own_version:
                 await self._update_workers(client)
-        except (OSError, ValueError, TypeError, KeyError, EOFError) as error:
+        except ClusterError:
+            await client.close()
+            raise
+        except Exception as error:  # a server that only seems to be Dask's may answer anything
             await client.close()
             reason = " ".join(str(error).split())
             raise ClusterError(
@@ -191,9 +202,8 @@ class SchedulerConnection:
         """Updates the list of workers every few seconds, without end."""
         while True:
             await asyncio.sleep(LOOKS_EACH_S)
-            with contextlib.suppress(
-                OSError
-            ):  # the scheduler is lost, as the code that waits for a run will find
+            # the scheduler is lost, as the code that waits for a run will find, or answers nonsense
+            with contextlib.suppress(Exception):
                 await self._update_workers(client)
                 await on_update()
 
@@ -203,11 +213,12 @@ class SchedulerConnection:
         """
         assert client.scheduler
         identity = await asyncio.wait_for(client.scheduler.identity(n_workers=-1), ANSWERS_WITHIN_S)
+        check_encrypted(identity["address"])
         known = identity["workers"]
         self.usable = {
-            address: KnownWorker(worker[ABOUT]["id"], worker["resources"].get(MEMORY, 0.0))
-            for address, worker in known.items()
-            if ABOUT in worker and self.resources <= worker["resources"].keys()
+            address: worker
+            for address, described in known.items()
+            if (worker := self._known_worker(address, described))
         }
         self.unfit &= {worker.worker_id for worker in self.usable.values()}
         self._has_refused_workers = self.usable.keys() != known.keys()
@@ -217,17 +228,29 @@ class SchedulerConnection:
             self._tell(f"{self.address}: has no worker now: ccmix waits for a worker")
         self._waits_for_worker = not known
 
-    def _refusal(self, address: str, worker: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
-        """Returns why a worker may not make runs.
-
-        `worker` is the scheduler's description of the worker. ABOUT is its key for the information
-        that ccmix has added, with the version or hash of each part that results depend on. A worker
-        that was started without PRELOAD, or by an older ccmix, lacks this key.
+    def _known_worker(self, address: str, described: Mapping[str, Any]) -> KnownWorker | None:
+        """Returns a worker that may make runs, from the scheduler's description of it; None if it
+        may not.
         """
-        if ABOUT in worker and (differing := differences(self.needed, worker[ABOUT]["parts"])):
+        told, offered = about(described), described["resources"]
+        memory_bytes = offered.get(MEMORY, 0.0)
+        if told is None or not self.resources <= offered.keys():
+            return None
+        if not isinstance(memory_bytes, int | float):
+            return None
+        return KnownWorker(f"{address} {told.id}", float(memory_bytes))
+
+    def _refusal(self, address: str, described: Mapping[str, Any]) -> str:
+        """Returns why a worker may not make runs, from the scheduler's description of it. A worker
+        that was started without PRELOAD, or by an older ccmix, tells nothing about itself.
+        """
+        told = about(described)
+        if told and (differing := differences(self.needed, told.parts)):
             return (
                 f"worker {address} is refused, because its results could differ: it has {differing}"
             )
+        if told:
+            return f"worker {address} is refused: it does not say how much memory it has"
         return (
             f"worker {address} is refused: it was started without {PRELOAD}, or by an older ccmix"
         )
@@ -235,6 +258,9 @@ class SchedulerConnection:
 
 MOST_SUBMITTED = 10_000  # runs that the scheduler holds at the same time
 TRIED_AT = 2  # after this many workers could not make a run, the run itself is the cause
+# A worker hangs that takes longer than this and so many times the expected time of a run. A guest
+# that hangs is ended by its own worker, and earlier
+HANGS_AFTER_S, HANGS_AFTER_TIMES = 600.0, 20
 LOST = "scheduler-connection-lost"  # as Dask says
 
 
@@ -243,10 +269,23 @@ class _Submission:
     """Describes a job (the making of a run) that was submitted to the scheduler."""
 
     began: Callable[[], None]
+    limit_s: float  # after which a worker that has begun it counts as hung
+    memory_bytes: int  # of the guest
     allowed: Collection[str] | None  # addresses of the workers that may make it; None: all workers
-    worker: str = ""  # the worker at which it began
+    worker: str = ""  # the address at which it began, from Dask; '' if it has not begun
     worker_id: str = ""
-    future: "Future[object] | None" = field(default=None, repr=False)
+    sign_s: float = field(default_factory=time.monotonic)  # of its worker's last sign of life
+    hung: bool = False
+    future: Future[object] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class _Unfit:
+    """Says why a worker could not make a run."""
+
+    worker: str
+    worker_id: str
+    reason: str
 
 
 class DaskExecutor:
@@ -284,15 +323,16 @@ class DaskExecutor:
         """
         shared = str(self._shared / self._prefix) if self._shared else None
         job = Job("", self._topic, attempt.started, shared)
-        unfit: list[Reply] = []
+        unfit: list[_Unfit] = []
         while len(unfit) < TRIED_AT:
             client = await self._connection.client(
                 lambda client: client.subscribe_topic(self._topic, self._note_run_began),
                 self._cancel_stuck_jobs,
             )
-            reply = await self._submit_and_wait(client, job, attempt.began, unfit)
-            if reply is None:
+            answer = await self._submit_and_wait(client, job, attempt.began, unfit)
+            if answer is None:
                 continue
+            reply, worker, worker_id = answer
             if reply.outcome != "unfit":
                 try:
                     return await in_thread(
@@ -300,8 +340,8 @@ class DaskExecutor:
                     )
                 except WrongReplyError as error:
                     reply = replace(reply, reason=str(error))
-            self._connection.avoid_worker(reply.worker, reply.worker_id, reply.reason)
-            unfit.append(reply)
+            self._connection.avoid_worker(worker, worker_id, reply.reason)
+            unfit.append(_Unfit(worker, worker_id, reply.reason))
         self._connection.unfit -= {each.worker_id for each in unfit}
         raise GeneratorError(f"{TRIED_AT} workers could not make it: {_reasons(unfit)}")
 
@@ -327,34 +367,48 @@ class DaskExecutor:
         report.
         """
         _, report = event
-        if submission := self._submissions.get(report.get("began", "")):
-            submission.worker, submission.worker_id = report.get("worker", ""), report.get("id", "")
+        if submission := self._submissions.get(str(report.get("began"))):
+            # the scheduler writes the worker's address into each report
+            submission.worker = report["worker"]
+            submission.worker_id = f"{submission.worker} {report.get('id')}"
+            self._sign_of_life()
+            submission.sign_s = time.monotonic()
             submission.began()
+
+    def _sign_of_life(self) -> None:
+        """Lets the runs that have not begun yet wait again, because a worker is at work."""
+        for submission in self._submissions.values():
+            if not submission.worker:
+                submission.sign_s = time.monotonic()
 
     async def _cancel_stuck_jobs(self) -> None:
         """Cancels the jobs whose allowed workers have all left, so that they are submitted again
-        for other workers. Also starts workers again that have ended, in a cluster that was started
-        for this campaign.
+        for other workers, and the jobs of workers that hang. Also starts workers again that have
+        ended, in a cluster that was started for this campaign.
         """
+        usable = self._connection.usable
+        most_bytes = max((worker.memory_bytes for worker in usable.values()), default=0.0)
         for submission in [*self._submissions.values()]:
-            if (
-                submission.future
-                and submission.allowed
-                and not {*submission.allowed} & self._connection.usable.keys()
-            ):
+            if submission.memory_bytes > most_bytes:  # it waits for another worker
+                submission.sign_s = time.monotonic()
+            submission.hung = time.monotonic() - submission.sign_s > submission.limit_s
+            have_left = submission.allowed and not {*submission.allowed} & usable.keys()
+            if submission.future and (submission.hung or have_left):
                 await submission.future.cancel()
         if self._started:
             self._started.scale(len(self._started.worker_spec))  # restarts ended workers
 
     async def _submit_and_wait(
-        self, client: Client, job: Job, began: Callable[[], None], unfit: Sequence[Reply]
-    ) -> Reply | None:
-        """Submits the job, and returns the worker's reply; None if the job must be submitted again,
-        because it was cancelled or the scheduler was lost. `unfit` has the replies of workers that
-        could not make it. Raises GeneratorError.
+        self, client: Client, job: Job, began: Callable[[], None], unfit: Sequence[_Unfit]
+    ) -> tuple[Reply, str, str] | None:
+        """Submits the job, and returns the worker's reply with the worker's address and ID; None if
+        the job must be submitted again, because it was cancelled or the scheduler was lost. `unfit`
+        has the workers that could not make it. Raises GeneratorError.
         """
         memory_bytes = guest_memory_bytes(job.run.topology)
-        submission = _Submission(began, self._choose_workers(memory_bytes, unfit))
+        limit_s = HANGS_AFTER_S + HANGS_AFTER_TIMES * (run_seconds(job.run, in_lab=True) or 0.0)
+        allowed = self._choose_workers(memory_bytes, unfit)
+        submission = _Submission(began, limit_s, memory_bytes, allowed)
         key = f"{self._topic}-{next(self._numbers)}-{job.run.name}"
         self._submissions[key] = submission
         try:
@@ -369,8 +423,18 @@ class DaskExecutor:
                     MEMORY: float(memory_bytes),
                 },
             )
-            return decoded(await submission.future)
+            size = 0
+            if await submission.future.exception() is None:
+                size = (await client.nbytes([key], summary=False))[key]
+            self._sign_of_life()
+            if size > MOST_OF_REPLY_BYTES:
+                reply = Reply("unfit", f"its reply has {format_bytes(size)}")
+            else:
+                reply = decoded(await submission.future)
         except FutureCancelledError as error:
+            if submission.hung:
+                reply = Reply("unfit", f"it did not answer within {submission.limit_s:.0f} s")
+                return reply, submission.worker, submission.worker_id
             if error.reason == LOST or client.status != "running":
                 await self._connection.lost(client)
             return None
@@ -383,17 +447,18 @@ class DaskExecutor:
                 f"each worker that began this run died, the last {last}"
             ) from error
         except Exception as error:  # of the task, of the transport, or of a wrong reply
-            return Reply("unfit", submission.worker, submission.worker_id, f"{error!r:.200}")
+            reply = Reply("unfit", f"{error!r:.200}".encode(errors="replace").decode())
         finally:
             del self._submissions[key]
             if submission.future:
                 submission.future.release()
+        return reply, submission.worker, submission.worker_id
 
-    def _choose_workers(self, memory_bytes: int, unfit: Sequence[Reply]) -> Collection[str] | None:
+    def _choose_workers(self, memory_bytes: int, unfit: Sequence[_Unfit]) -> Collection[str] | None:
         """Returns the addresses of the workers that may make a run; None means all. `memory_bytes`
         is what the run's guest needs.
 
-        Workers that failed at this run (their replies are in `unfit`) are left out. Workers that
+        Workers that failed at this run (those in `unfit`) are left out. Workers that
         failed at another run are left out, too, unless there are no others. Raises GeneratorError
         if each worker has already failed at this run.
         """
@@ -424,6 +489,6 @@ class DaskExecutor:
         return chosen if len(chosen) < len(usable) else None
 
 
-def _reasons(unfit: Sequence[Reply]) -> str:
-    """Returns the replies' reasons in one line, each with its worker."""
+def _reasons(unfit: Sequence[_Unfit]) -> str:
+    """Returns why workers could not make a run, in one line."""
     return "; ".join(f"{each.worker or 'a worker'}: {each.reason}" for each in unfit)

@@ -13,7 +13,8 @@ import platform
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
@@ -146,12 +147,50 @@ def _file_hash(file: Path) -> str:
 MOST_THROUGH_DASK_BYTES = 64 * 2**20
 MEMORY = "ccmix-memory"  # a resource of a worker, in bytes
 ABOUT = "ccmix-about"  # the key under which a worker tells the scheduler its ID and its parts
+MOST_OF_REPLY_BYTES = 2 * MOST_THROUGH_DASK_BYTES  # of the files, and of the rest
 ENDLESS = 1e9  # of a resource: more than all jobs together need
 _SEPARATOR = b"\n"
 
 
+@dataclass(frozen=True)
+class WorkerAbout:
+    """Holds what a worker tells the scheduler about itself."""
+
+    id: str
+    parts: dict[str, str]
+
+
+_ABOUT = TypeAdapter(WorkerAbout)
+
+
+def about(described: Mapping[str, object]) -> WorkerAbout | None:
+    """Returns what a worker tells about itself, from the scheduler's description of it; None if it
+    tells nothing that ccmix understands.
+    """
+    try:
+        return _ABOUT.validate_python(described.get(ABOUT))
+    except ValidationError:
+        return None
+
+
 class ClusterError(WrongInput):
     """Says why a cluster can't be used, with a remedy."""
+
+
+def check_encrypted(address: str) -> None:
+    """Raises ClusterError if an address in Dask's form, such as tcp://HOST:PORT, leads beyond this
+    machine without TLS: anyone who reaches a part of the cluster can run commands as its user.
+    """
+    scheme, _, place = address.partition("://")
+    host = place.rpartition(":")[0].strip("[]")
+    with contextlib.suppress(ValueError):
+        if scheme == "tls" or host == "localhost" or ip_address(host).is_loopback:
+            return
+    raise ClusterError(
+        f"{address}: leads beyond this machine without TLS, and anyone who reaches a part of the "
+        "cluster can run commands as its user: start all parts with certificates, and give "
+        "dask+tls://HOST:PORT"
+    )
 
 
 @dataclass(frozen=True)
@@ -171,8 +210,6 @@ class Reply:
     """
 
     outcome: Literal["finished", "failed", "unfit"]
-    worker: str  # its address; '' if it is unknown
-    worker_id: str = ""  # of Dask, which another worker at that address would not have
     reason: str = ""
     folder: str = ""  # folder of the run at the worker; reasons may contain it
     shared: str = ""  # the name of the file in the shared folder that has the files instead
@@ -184,8 +221,9 @@ _REPLY = TypeAdapter(Reply)
 
 
 def encoded(answer: Reply) -> bytes:
-    """Returns the reply as bytes. Dask passes bytes on unchanged, so the client never unpickles an
-    object from a worker, which could execute code.
+    """Returns the reply as bytes. Dask passes bytes on unchanged, so a worker with another version
+    of ccmix can't break the client. That is no protection from a hostile worker: Dask itself
+    unpickles exceptions, which may execute code (SECURITY.md).
     """
     head = {name: value for name, value in asdict(answer).items() if name != "files"}
     return json.dumps(head).encode() + _SEPARATOR + answer.files
@@ -195,6 +233,8 @@ def decoded(content: object) -> Reply:
     """Returns the reply that a worker has encoded. Raises ArchiveError if it is invalid."""
     try:
         head, _, files = bytes(content).partition(_SEPARATOR)  # type: ignore[call-overload]
-        return _REPLY.validate_python({**json.loads(head), "files": files})
-    except (ValueError, TypeError, ValidationError) as error:
+        head_text = head.decode(errors="replace").encode(errors="replace")
+        reply = _REPLY.validate_python({**json.loads(head_text), "files": files})
+        return replace(reply, reason=reply.reason.encode(errors="replace").decode())
+    except (ValueError, TypeError, RecursionError, ValidationError) as error:
         raise ArchiveError(f"the answer of a worker can't be understood: {error!r:.200}") from error

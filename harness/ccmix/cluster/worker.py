@@ -32,6 +32,7 @@ from ccmix.cluster.messages import (
     USERLAND,
     Job,
     Reply,
+    check_encrypted,
     encoded,
     host_parts,
     kernel_parts,
@@ -138,23 +139,19 @@ def store_reply(
             partial_folder, partial_folder / run_files.SUMMARY, codec.FINISHED_RUN
         )
     except (ArchiveError, FileNotFoundError) as error:
-        raise WrongReplyError(
-            f"the reply of {reply.worker} is not a finished run: {error}"
-        ) from error
-    _check_run(attempt, needed, reply.worker, finished)
+        raise WrongReplyError(f"its reply is not a finished run: {error}") from error
+    _check_run(attempt, needed, finished)
     finished = replace(finished, execution=replace(finished.execution, retries=attempt.failures))
     attempt.folder.finish(finished)
     return finished
 
 
-def _check_run(
-    attempt: Attempt, needed: Mapping[str, str], worker: str, finished: FinishedRun
-) -> None:
+def _check_run(attempt: Attempt, needed: Mapping[str, str], finished: FinishedRun) -> None:
     """Raises WrongReplyError unless this is the submitted run, made with the kernel and programs
     that the client needs.
     """
     if finished.run != attempt.run:
-        raise WrongReplyError(f"{worker} sent another run than {attempt.run.name}")
+        raise WrongReplyError(f"it sent another run than {attempt.run.name}")
     topology, facts = attempt.run.topology, finished.facts
     kernel = KERNEL if topology.kernel == STOCK_KERNEL else NAMED_KERNEL + topology.kernel
     # a guest whose root is the host's file system has no userland
@@ -166,7 +163,7 @@ def _check_run(
     ):
         if used_there != needed_here:
             raise WrongReplyError(
-                f"{worker} made the run with another {part}: {used_there}, not {needed_here}"
+                f"it made the run with another {part}: {used_there}, not {needed_here}"
             )
 
 
@@ -206,8 +203,11 @@ FULL_BYTES = 2**20  # a disk with less space counts as full
 
 async def dask_setup(worker: Worker) -> None:
     """Offers the worker's memory and parts as Dask resources, and tells the scheduler its parts.
-    Dask calls this before the worker is announced.
+    Dask calls this before the worker is announced. Raises ClusterError if the worker listens beyond
+    loopback without TLS, because anyone who reaches it could run commands as this user.
     """
+    check_encrypted(worker.address)
+    check_encrypted(worker.scheduler.address)
     own_parts = parts() | kernel_parts()
     with_host = own_parts | host_parts()
     offered = dict.fromkeys(resources(own_parts) | resources(with_host), ENDLESS) | {
@@ -254,7 +254,7 @@ async def _reply_to(job: Job, worker: Worker) -> Reply:
     """Makes the run of a job in a temporary folder, and returns the reply. Errors that another
     worker may not have give the reply "unfit".
     """
-    reply = Reply("unfit", worker.address, worker.id)
+    reply = Reply("unfit")
     worker.log_event(job.topic, {"began": job.key, "worker": worker.address, "id": worker.id})
     try:
         with locked_folder(temporary_place(), "folder for a run") as place:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
+from ccmix.failures import signal_text
 from ccmix.generators.results import GeneratorError, load_json
 from ccmix.hosts.errors import CommandError
 from ccmix.hosts.host import Host, Process
@@ -23,6 +24,7 @@ STARTS_WITHIN_S = 10.0
 ROUND_TRIPS_TO_TCP, ROUND_TRIPS_TO_UDP = 5, 3
 ROUND_TRIPS_A_TEST = 12  # of its control connection, before and after the traffic
 ROUND_TRIPS_A_STREAM = 4  # streams connect in turn, and their first packet may wait or be lost
+SIGNALLED = 128  # plus N: the exit status of a command that signal N has ended
 ENDS_WITHIN_S = (
     60.0  # in addition to these and to the time of the traffic: draining, exchanging results
 )
@@ -173,11 +175,11 @@ class Iperf3Test:
         not end.
         """
         assert self._client
-        self._client.wait(end.remaining_s)
-        _raise_error(self._client_json, self._errors)
+        status = self._client.wait(end.remaining_s)
+        _raise_error(self._client_json, self._errors, status)
         if self._server:
-            self._server.wait(ENDS_WITHIN_S)
-            _raise_error(self._server_json, self._errors)
+            status = self._server.wait(ENDS_WITHIN_S)
+            _raise_error(self._server_json, self._errors, status)
 
 
 def tcp_arguments(traffic: Traffic, starts_s: Sequence[float] = ()) -> list[str]:
@@ -256,15 +258,18 @@ def wait_until_listening(
         time.sleep(0.02)
 
 
-def _raise_error(result: Path, errors: Path) -> None:
+def _raise_error(result: Path, errors: Path, status: int) -> None:
     """Raises GeneratorError if iperf3's JSON (the file `result`) reports an error or can't be read.
-    In the second case, the message ends with the last line of iperf3's standard error (the file
+    In the second case, the message names the signal that has ended iperf3, if its exit `status`
+    tells one (128 + N or -N), and ends with the last line of its standard error (the file
     `errors`).
     """
     try:
         message = load_json(result).get("error")
     except GeneratorError as error:
-        stderr_line = last_line(errors)
-        raise GeneratorError(f"{error}: {stderr_line}" if stderr_line else str(error)) from error
+        number = status - SIGNALLED if status > SIGNALLED else -status
+        killed = f"killed by {signal_text(number)}" if number > 0 else ""
+        parts = (str(error), killed, last_line(errors))
+        raise GeneratorError(": ".join(filter(None, parts))) from error
     if message:
         raise GeneratorError(f"{result.stem}: {message}")

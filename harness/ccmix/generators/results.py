@@ -48,6 +48,8 @@ def read_json(text: str, name: str) -> dict[str, Any]:
     """Reads iperf3's result from a text: one JSON object, or the lines of --json-stream. Raises
     GeneratorError, whose message names the file `name`, if it is neither.
     """
+    if not text.strip():
+        raise GeneratorError(f"iperf3 left no result in {name}: the file is empty")
     try:
         result = _join_json_stream(text) or foreign_json.loads(text)
     except ValueError as error:

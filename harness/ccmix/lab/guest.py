@@ -18,8 +18,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ccmix.failures import signal_text
 from ccmix.lab import confinement, host
 from ccmix.lab.spec import (
+    DEEPEST,
     VIRTUAL_TIME,
     GuestError,
     GuestSpec,
@@ -181,7 +183,7 @@ def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Co
     if panic:
         cause = f"its kernel panicked: {panic[1]}"
     elif code < 0:
-        cause = f"it was killed by signal {-code}"
+        cause = f"it was killed by {signal_text(-code)}"
     else:
         cause = f"it ended with status {code} and did not say how its command ended"
     if status != "started":
@@ -245,9 +247,11 @@ class _Growth:
         these files.
         """
         files = total = 0
-        for _, _, names, handle in os.fwalk(
+        for place, folders, names, handle in os.fwalk(
             self._job_dir
         ):  # by file descriptors, because the guest may replace a folder by a link meanwhile
+            if len(Path(place).parts) - len(self._job_dir.parts) >= DEEPEST:
+                folders.clear()
             for name in names:
                 with contextlib.suppress(OSError):  # just gone
                     total += os.stat(name, dir_fd=handle, follow_symlinks=False).st_size

@@ -17,11 +17,12 @@ from typing import Final, Literal
 from ccmix.failures import Failure
 from ccmix.model import GuestRoot, LabKernel
 
-Reason = Literal["panic", "hang", "out of memory", "start", "links"]
+Reason = Literal["panic", "hang", "out of memory", "start", "files"]
 
 JOB_DIR = "/run/ccmix/job"
 CODE_DIR = "/run/ccmix/code"
 MIN_MEMORY_BYTES = 32 << 20
+DEEPEST = 16  # folders one in the other, below the job folder
 START_NS = 1_767_225_600 * 10**9  # when every guest begins: 2026-01-01 00:00 UTC
 # The same arguments in the same order for every run: the kernel seeds its random numbers with them.
 _ROOT = ("rootflags=/proc/self/cwd/root", "ro", "init=/usr/lib/ccmix/init")
@@ -33,9 +34,9 @@ class GuestError(Failure):
     """Reports that a guest did not run its command to the end.
 
     `reason` says why: "start" (it never reached the command), "panic" (its kernel died, or was
-    killed), "hang" (nothing grew for `stall_seconds`), "out of memory" (in the guest), "links" (the
-    job folder has something other than files and folders). `last_lines` are the last lines that the
-    guest printed.
+    killed), "hang" (nothing grew for `stall_seconds`), "out of memory" (in the guest), "files" (the
+    job folder has something other than files and folders, or too much of them). `last_lines` are
+    the last lines that the guest printed.
     """
 
     def __init__(self, reason: Reason, message: str, last_lines: Iterable[str] = ()) -> None:

@@ -11,17 +11,16 @@ import datetime
 import functools
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder
-from ccmix.failures import located
+from ccmix.failures import Failure, located
 from ccmix.files import write_whole
 from ccmix.generators.results import GeneratorError
-from ccmix.hosts import CommandError
-from ccmix.lab import GuestError
 from ccmix.model import HostPath, Measurement, Run, run_files
 from ccmix.model.results import Execution, FinishedRun
 from ccmix.run.machines import Machine, Skipped
@@ -52,7 +51,7 @@ class Executor(Protocol):
     async def make(self, attempt: Attempt) -> FinishedRun:
         """Makes the run and finishes its folder; cancelling ends it.
 
-        Raises GuestError, GeneratorError, CommandError, Skipped, ArchiveError or OSError.
+        Any exception is the reason why the run has failed; Skipped says that it was not tried.
         """
 
     async def close(self) -> None:
@@ -198,14 +197,27 @@ class _Work:
         """
         previous: Run | None = None
         for run in waiting:
+            outcome = await self._make(run, previous)
+            with contextlib.suppress(Exception):  # a display that fails costs no run
+                self._watcher.ended(run, outcome)
+            previous = run
+
+    async def _make(self, run: Run, previous: Run | None) -> Outcome:
+        """Makes a run after the `previous` one. An error that nobody foresaw costs only this run,
+        and becomes its outcome.
+        """
+        folder = RunFolder.of(self._campaign.outdir, run)
+        try:
             if previous and previous.entry != run.entry and isinstance(previous.path, HostPath):
                 # commands that continue end with their entry, and not when the next one may begin
                 await self._executor.close()
-            folder = RunFolder.of(self._campaign.outdir, run)
             if previous and isinstance(run.path, HostPath):
                 await asyncio.sleep(run.path.pause_s)
-            self._watcher.ended(run, await self._make_with_retries(run, folder))
-            previous = run
+            return await self._make_with_retries(run, folder)
+        except BaseException as error:
+            if _ends_campaign(error):
+                raise
+            return Outcome("failed", (_reason(error, folder),))
 
     async def _make_with_retries(self, run: Run, folder: RunFolder) -> Outcome:
         """Makes a run. If it fails, it is tried again as often as its entry allows (`retries`).
@@ -234,20 +246,15 @@ class _Work:
             except Skipped as reason:
                 folder.discard()
                 return Outcome("skipped", (str(reason),))
-            except (GuestError, GeneratorError, CommandError, OSError) as error:
-                failures.append(
-                    located(error, folder.partial) if isinstance(error, OSError) else str(error)
-                )
-                self._budget.add(
-                    run.entry, time.time(), await asyncio.to_thread(_bytes_sampled, folder.partial)
-                )
-                with contextlib.suppress(OSError, ArchiveError):  # the disk may be full
-                    (folder.partial / run_files.ERROR).parent.mkdir(exist_ok=True)
-                    text = "".join(f"{failure}\n" for failure in failures)
-                    write_whole(folder.partial / run_files.ERROR, text, sync=False)
-            except asyncio.CancelledError:
-                folder.discard()
-                raise
+            except BaseException as error:
+                if _ends_campaign(error):
+                    folder.discard()
+                    raise
+                failures.append(_reason(error, folder))
+                _write_failures(folder.partial, failures, error)
+                if _has_budget(run):
+                    sent_bytes = await asyncio.to_thread(_bytes_sampled, folder.partial)
+                    self._budget.add(run.entry, time.time(), sent_bytes)
         return Outcome("failed", tuple(failures))
 
     async def _wait_for_window(self, run: Run, path: HostPath) -> None:
@@ -295,6 +302,39 @@ class _Work:
             finished.metrics.bytes_sent or 0,
             _stretched(finished),
         )
+
+
+def _ends_campaign(error: BaseException) -> bool:
+    """Returns whether an exception must end the campaign: Ctrl-C, or a task that is cancelled."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
+
+
+def _is_foreseen(error: BaseException) -> bool:
+    """Returns whether the text of an exception alone tells the user why a run has failed."""
+    return isinstance(error, Failure | GeneratorError | OSError)
+
+
+def _reason(error: BaseException, folder: RunFolder) -> str:
+    """Returns why a run has failed, for the user."""
+    if isinstance(error, OSError) and not isinstance(error, Failure):
+        return located(error, folder.partial)
+    return str(error) if _is_foreseen(error) else f"{type(error).__name__}: {error}"
+
+
+def _write_failures(folder: Path, failures: Sequence[str], error: BaseException) -> None:
+    """Writes why each try of a run has failed into its folder, with a traceback of the last error
+    if nobody foresaw it.
+    """
+    lines = [f"{failure}\n" for failure in failures]
+    if not _is_foreseen(error):
+        lines += traceback.format_exception(error)
+    text = "".join(lines).encode(errors="backslashreplace").decode()
+    with contextlib.suppress(OSError, ArchiveError):  # the disk may be full
+        (folder / run_files.ERROR).parent.mkdir(exist_ok=True)
+        write_whole(folder / run_files.ERROR, text, sync=False)
 
 
 def _has_budget(run: Run) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import os
 import pickle
 import stat
@@ -16,17 +15,27 @@ from pathlib import Path
 from typing import Protocol
 
 from ccmix.archive.codec import MEASUREMENT
-from ccmix.files import ArchiveError, open_file, open_folder, write_new
+from ccmix.failures import signal_text
+from ccmix.files import (
+    ArchiveError,
+    open_file,
+    open_folder,
+    read_bytes,
+    remove_folder,
+    write_new,
+)
 from ccmix.generators.results import GeneratorError
+from ccmix.hosts.caps import capture_bytes, output_bytes
 from ccmix.isolated import FOLDER, module_command
 from ccmix.lab import CODE_DIR, JOB_DIR, GuestError, GuestSpec, run_guest
 from ccmix.lab.guest_code import HARNESS, guest_code
 from ccmix.lab.host import SharedMemory, guest_memory_bytes
-from ccmix.lab.spec import HOST_ROOT, identify_kernel, identify_userland
+from ccmix.lab.spec import DEEPEST, HOST_ROOT, identify_kernel, identify_userland
 from ccmix.model import STOCK_KERNEL, HostPath, Measurement, Run, run_files
 from ccmix.model.results import Execution
 from ccmix.run.traffic_sources import IN_USERLAND
 from ccmix.tools import find_iperf3, find_rtt, find_sockmon, find_userland
+from ccmix.units import format_bytes
 
 PACKAGE_FOLDER = Path(FOLDER)
 
@@ -36,6 +45,9 @@ GUEST_ENVIRONMENT = {"CCMIX_STATE": "/run/ccmix/state"}
 OWN_ROOT_ENVIRONMENT = GUEST_ENVIRONMENT | {IN_USERLAND: "1"}
 PYTHON_IN_GUEST = Path("/usr/bin/python3")
 HARNESS_IN_GUEST = f"{CODE_DIR}/{HARNESS}"
+READ_FOLDERS = (run_files.LOGS, run_files.GENERATORS)
+MOST_OF_REASON_BYTES = 10_000
+TIMES_A_HOST, LONGEST_COUNTED_INTERVAL_S = 4, 1.0  # of the maximum size of a guest's file
 HARNESS_LINK = "harness"  # in the run's folder, while its guest runs, as are links to the programs
 
 
@@ -109,7 +121,7 @@ class LabMachine:
         assert run.seed is not None
         kernel = self._kernels[run.topology.kernel]
         _write_job(run, folder)
-        with _planted_removed(folder), contextlib.ExitStack() as links:
+        with _files_checked(folder, _most_bytes(run)), contextlib.ExitStack() as links:
             # with host-root = on, the guest has this machine's root file system and programs
             if run.topology.host_root:
                 for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._programs}.items():
@@ -288,18 +300,10 @@ def _measurement(folder: Path) -> Measurement:
     GeneratorError if it is damaged.
     """
     try:
-        return MEASUREMENT.decode(json.loads(_text(folder, run_files.FACTS)))
+        facts = read_bytes(folder, folder / run_files.FACTS, MEASUREMENT.most_bytes)
+        return MEASUREMENT.decode(facts)
     except (OSError, ValueError, ArchiveError) as error:
         raise GeneratorError(f"{folder / run_files.FACTS}: can't be understood: {error}") from error
-
-
-def _text(folder: Path, name: str) -> str:
-    """Reads a text file of the run's folder. Links are not followed, because a user's command in
-    the guest may have replaced the file by a link to any file of this machine. Raises OSError,
-    ArchiveError and ValueError.
-    """
-    with os.fdopen(open_file(folder, folder / name), encoding="utf-8") as file:
-        return file.read()
 
 
 @contextlib.contextmanager
@@ -315,28 +319,59 @@ def _logs(folder: Path) -> Iterator[int]:
         os.close(handle)
 
 
-@contextlib.contextmanager
-def _planted_removed(folder: Path) -> Iterator[None]:
-    """When the context ends, removes everything from the folder that is neither a file nor a
-    folder. A user's command in the guest could harm this machine with it: a link may lead out of
-    the folder, and reading a pipe may never end. Raises GuestError if it has removed anything.
+def _most_bytes(run: Run) -> int:
+    """Returns the maximum size of a file that ccmix reads from a guest: a capture, or a file in
+    logs/ or generators/. It is more than hosts may send, because a run of the lab may have more
+    flows.
     """
-    planted: list[Path] = []
+    interval_s = min(run.traffic.interval_s, LONGEST_COUNTED_INTERVAL_S)
+    most_bytes = TIMES_A_HOST * output_bytes(run.seconds, interval_s)
+    capture = run.topology.capture
+    return max(most_bytes, capture_bytes(capture.most_bytes)) if capture else most_bytes
+
+
+@contextlib.contextmanager
+def _files_checked(folder: Path, most_bytes: int) -> Iterator[None]:
+    """When the context ends, removes from a run's folder what a command in the guest may have made
+    to harm this machine: links, which may lead out of the folder; pipes, whose reading may never
+    end; folders nested too deep and names that are not valid UTF-8, which other programs can't
+    handle; and files of more than `most_bytes` among those that ccmix reads.
+
+    Raises GuestError if it has removed anything.
+    """
+    problems: list[str] = []
     try:
         yield
     finally:
         for place, folders, files, handle in os.fwalk(folder):
+            depth = len(Path(place).parts) - len(folder.parts)
+            is_read = depth and Path(place).relative_to(folder).parts[0] in READ_FOLDERS
             for name in (*folders, *files):
-                mode = os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
-                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                    planted.append(Path(place, name))
+                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                is_folder = stat.S_ISDIR(status.st_mode)
+                problem = ""
+                if name.encode(errors="replace").decode() != name:
+                    problem = "is not valid UTF-8"
+                elif not (is_folder or stat.S_ISREG(status.st_mode)):
+                    problem = "is neither a file nor a folder"
+                elif is_folder and depth == DEEPEST:
+                    problem = f"is a folder {depth + 1} levels deep, more than {DEEPEST}"
+                elif (is_read or name == run_files.CAPTURE) and status.st_size > most_bytes:
+                    problem = f"has {format_bytes(status.st_size)}, more than "
+                    problem += format_bytes(most_bytes)
+                if not problem:
+                    continue
+                shown = Path(place, name).relative_to(folder)
+                problems.append(f"{os.fsencode(shown).decode(errors='backslashreplace')} {problem}")
+                if is_folder:
+                    remove_folder(Path(place, name))
+                    folders.remove(name)
+                else:
                     os.unlink(name, dir_fd=handle)
-    if planted:
-        problem = (
-            f"{planted[0].relative_to(folder)} is neither a file nor a folder: a command of "
-            "the run has made it"
+    if problems:
+        raise GuestError(
+            "files", f"{problems[0]}: a command of the run has made it; make it in TMPDIR instead"
         )
-        raise GuestError("links", f"{problem}; make it in TMPDIR instead")
 
 
 def _finish_job(folder: Path, exit_status: int) -> None:
@@ -348,8 +383,13 @@ def _finish_job(folder: Path, exit_status: int) -> None:
     if exit_status == 0:
         return
     why = ""
-    with contextlib.suppress(OSError, ArchiveError):
-        if reason := _text(folder, run_files.ERROR).strip():
+    with (
+        contextlib.suppress(OSError, ArchiveError),
+        os.fdopen(open_file(folder, folder / run_files.ERROR), "rb") as file,
+    ):
+        if reason := file.read(MOST_OF_REASON_BYTES).decode(errors="replace").strip():
             raise GeneratorError(reason)
         why = ", and had no room to write why: is the disk full?"
+    if exit_status < 0:
+        raise GeneratorError(f"the measuring process was killed by {signal_text(-exit_status)}")
     raise GeneratorError(f"the measuring process ended with status {exit_status}{why}")

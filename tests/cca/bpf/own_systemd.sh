@@ -2,13 +2,13 @@
 # Run a script under a systemd of its own: process 1 of new namespaces, on a copy of this machine's root file system
 # that nobody else sees.
 #
-#   unshare --mount --pid --fork --kill-child --cgroup --uts --ipc own_systemd.sh FOLDER PROGRAM UNIT
+#   unshare --mount --pid --fork --kill-child --cgroup --uts --ipc own_systemd.sh FOLDER PROGRAM UNIT...
 #
 # FOLDER has the file script, and gets what the script prints in its file output; systemd ends with the script's status.
-# PROGRAM is there as /usr/sbin/ccmix-cca, and UNIT is the only unit but stubs: nothing else of this machine starts.
+# PROGRAM is there as /usr/sbin/ccmix-cca, and each UNIT is a unit; the others are stubs: nothing else of this machine starts.
 set -euo pipefail
 
-folder=$1 program=$2 unit=$3
+folder=$1 program=$2
 mount -t tmpfs none /mnt
 mkdir /mnt/{upper,work,root}
 root=/mnt/root
@@ -16,7 +16,7 @@ mount -t overlay none -o "lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work" $roo
 
 mkdir $root/{units,former-root}
 cp "$program" $root/usr/sbin/ccmix-cca
-cp "$folder/script" "$unit" $root/units
+cp "$folder/script" "${@:3}" $root/units
 for target in sysinit basic shutdown network-online; do
 	printf '[Unit]\nDefaultDependencies=no\n' >$root/units/$target.target
 done

@@ -33,7 +33,9 @@ def cgroup() -> Iterator[Path]:
         Path(folder).rmdir()
 
 
-def under_systemd(script: str, loader: Loader, cgroup: Path, folder: Path) -> str:
+def under_systemd(
+    script: str, loader: Loader, cgroup: Path, folder: Path, *more_units: Path
+) -> str:
     """Returns the output of the script; all of its commands must succeed."""
     (folder / "script").write_text(script)
     argv = [
@@ -43,6 +45,7 @@ def under_systemd(script: str, loader: Loader, cgroup: Path, folder: Path) -> st
         folder,
         loader.program,
         UNIT,
+        *more_units,
     ]
     into_cgroup = ["sh", "-c", 'echo $$ >"$0/cgroup.procs"; exec "$@"', cgroup]
     done = run_program([*into_cgroup, *argv], timeout=60)
@@ -97,3 +100,36 @@ systemctl list-timers unload-bbr3.timer
 until test "$(ccmix-cca list --json)" = "[]"; do sleep 0.2; done
 """
     assert "unload-bbr3.timer" in under_systemd(script, loader, cgroup, tmp_path)
+
+
+ALLOWS = """
+mkdir -p /classes/tool/iperf3mix
+cat >/classes/tool/iperf3mix/allow-ccas <<'END'
+#!/bin/sh -e
+grep -qw bbr3 /proc/sys/net/ipv4/tcp_available_congestion_control
+echo "bbr3 may be allowed"
+END
+chmod 755 /classes/tool/iperf3mix/allow-ccas
+"""
+
+
+def test_a_boot_allows_it_after_loading_it(loader: Loader, cgroup: Path, tmp_path: Path) -> None:
+    """Stands in for pScheduler's tool with a program that fails if the CCA is not loaded."""
+    allows = tmp_path / "pscheduler-tool-iperf3mix.service"
+    text = (REPOSITORY / "plugin/allow-ccas.service").read_text()
+    text = text.replace("@CLASSES@", "/classes")
+    allows.write_text(text.replace("UMask=0077", "StandardOutput=append:/units/output"))
+    boot = tmp_path / "boot.target"
+    boot.write_text(
+        f"[Unit]\nWants={allows.name} ccmix-cca@bbr3.service\nAfter={allows.name}\n"
+        "DefaultDependencies=no\n"
+    )
+    script = f"""{ALLOWS}
+systemctl start boot.target
+systemctl restart ccmix-cca@bbr3
+until test "$(grep -c '^bbr3 may' /units/output)" = 2; do sleep 0.2; done
+test -z "$(systemctl list-units --failed --no-legend)"
+systemctl stop ccmix-cca@bbr3
+"""
+    output = under_systemd(script, loader, cgroup, tmp_path, allows, boot)
+    assert re.findall(r"^bbr3 may be allowed$", output, re.MULTILINE) == ["bbr3 may be allowed"] * 2

@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 import polars as pl
 
+from ccmix.files import open_file
 from ccmix.probes.stream import format as form
 from ccmix.probes.stream.format import (
     HEADER,
@@ -93,6 +94,9 @@ PART_BYTES = 2**25  # a hundred thousand samples of sockets
 PART_RECORDS = 50_000  # even a short record takes some memory
 
 
+MOST_RECORDS_AT_ONCE = 10_000  # a longer stream is followed in several calls
+
+
 class StreamTail:
     """Follows a stream that the probe is still writing, for the display of progress.
 
@@ -108,9 +112,11 @@ class StreamTail:
     def seconds(self) -> float:
         """Returns the time from the probe's start to its last sample.
 
-        Raises OSError, and ValueError if the file is not a stream.
+        Raises OSError, ValueError if the file is not a stream, and ArchiveError if it is not a
+        regular file.
         """
-        with self._file.open("rb") as file:
+        folder = self._file.parents[1]  # the run's, in which a guest may replace what it likes
+        with os.fdopen(open_file(folder, self._file), "rb") as file:
             header = StreamHeader._make(HEADER.unpack(_read_exactly(file, HEADER.size)))
             if (
                 header.start_mono_ns != self._begin_ns
@@ -118,7 +124,10 @@ class StreamTail:
                 self._begin_ns = self._last_ns = header.start_mono_ns
                 self._offset = HEADER.size + header.text_bytes
             file.seek(self._offset)
-            while len(record_begin := file.read(RECORD.size + SAMPLE.size)) >= RECORD.size + 8:
+            for _ in range(MOST_RECORDS_AT_ONCE):
+                record_begin = file.read(RECORD.size + SAMPLE.size)
+                if len(record_begin) < RECORD.size + 8:
+                    break
                 record = Record._make(RECORD.unpack_from(record_begin))
                 check_length(record.bytes, self._offset)
                 if is_sample(record.type):
