@@ -1,7 +1,10 @@
 """Defines the group of all commands of `ccmix`; imports a command's module only when needed."""
 
+import errno
 import importlib
 import io
+import os
+import resource
 import sys
 from typing import Any
 
@@ -10,7 +13,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from ccmix.agent.journal import JournalError
 from ccmix.cli import output
-from ccmix.failures import WHAT_TO_DO, Failure, located
+from ccmix.failures import WHAT_TO_DO, Failure, WrongInput, located
 
 COMMANDS = {  # with short help texts, in the order in which users need them
     "demo": "Run an example in the lab: how CUBIC and BBR share a path.",
@@ -44,6 +47,11 @@ MODULES = {  # in ccmix.cli, for commands whose module has another name
     "verify": "archive",
     "version": "installed",
 }
+# Limits of a process, with which every command works
+LEAST_MEMORY_BYTES, LEAST_FILE_BYTES, LEAST_OPEN_FILES = 4 * 2**30, 2**20, 64
+# Commands that draw charts, with a library that reserves addresses for a terabyte
+DRAWING = ("demo", "run", "report", "compare", "reproduce")
+DRAWS_WITH_BYTES = 2**40
 
 
 class CommandGroup(click.Group):
@@ -56,9 +64,14 @@ class CommandGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports the module of the command, and returns the command; None for an unknown name."""
+        """Imports the module of the command, and returns the command; None for an unknown name.
+
+        Raises WrongInput if a limit of this process is too low for it.
+        """
         if cmd_name not in COMMANDS:
             return None
+        if not ctx.resilient_parsing:  # as for completion
+            _check_limits(cmd_name)
         module = importlib.import_module(f"ccmix.cli.{MODULES.get(cmd_name, cmd_name)}")
         name = "import_" if cmd_name == "import" else cmd_name
         command: click.Command = getattr(module, name)
@@ -108,6 +121,25 @@ class CommandGroup(click.Group):
             ctx.exit(exit_status)
 
 
+def _check_limits(command: str) -> None:
+    """Raises WrongInput if a limit of this process is too low for a command: libraries would abort,
+    or fail with messages that don't name the limit.
+    """
+    memory_bytes = DRAWS_WITH_BYTES if command in DRAWING else LEAST_MEMORY_BYTES
+    for kind, option, least, what in (
+        (resource.RLIMIT_AS, "v", memory_bytes, "memory"),
+        (resource.RLIMIT_DATA, "d", LEAST_MEMORY_BYTES, "data in memory"),
+        (resource.RLIMIT_FSIZE, "f", LEAST_FILE_BYTES, "the size of files"),
+        (resource.RLIMIT_NOFILE, "n", LEAST_OPEN_FILES, "open files"),
+    ):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY and limit < least:
+            raise WrongInput(
+                f"ulimit -{option}: {what} is limited to {limit}, but 'ccmix {command}' needs "
+                f"{least}: run 'ulimit -{option} unlimited', or ask your administrator to raise it"
+            )
+
+
 def _message_and_status(error: Exception) -> tuple[str, int]:
     """Returns the message for the user and the exit status of an error that the user can fix.
 
@@ -126,6 +158,8 @@ def _message_and_status(error: Exception) -> tuple[str, int]:
             return "the working folder was removed: change to another one", output.BAD
         case OSError():
             return located(error), output.BAD
+        case MemoryError():
+            return f"{os.strerror(errno.ENOMEM)}: {WHAT_TO_DO[errno.ENOMEM]}", output.BAD
     raise error
 
 

@@ -105,7 +105,12 @@ def plan(given: PlanOptions) -> None:
         put(json.dumps([row | costs for row, costs in zip(rows, cost_of_runs, strict=True)]) + "\n")
         return
     put(plan_text.render(entries, runs))
-    for warning in (*unknown_for_sure(runs), *too_short_warnings(runs)):
+    warnings = (
+        *plan_text.rounded_values(runs),
+        *unknown_for_sure(runs),
+        *too_short_warnings(runs),
+    )
+    for warning in warnings:
         tell(warning)
     tell(plan_text.total(span(runs)))
     tell(plan_text.to_write(runs))

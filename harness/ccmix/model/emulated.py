@@ -309,10 +309,13 @@ class Topology:
         """The size of the buffer in bytes: at least one packet, because nothing could pass a
         smaller buffer.
         """
-        unit_bytes = {"byte": 1.0, "packet": float(self.packet_bytes), "bdp": self.bdp_bytes}[
-            self.buffer.kind
-        ]
-        return max(round(self.buffer.amount * unit_bytes), self.packet_bytes)
+        return max(round(self.configured_buffer_bytes), self.packet_bytes)
+
+    @property
+    def configured_buffer_bytes(self) -> float:
+        """The size of the buffer in bytes as it is configured."""
+        units = {"byte": 1.0, "packet": float(self.packet_bytes), "bdp": self.bdp_bytes}
+        return self.buffer.amount * units[self.buffer.kind]
 
     @property
     def buffer_packets(self) -> int:

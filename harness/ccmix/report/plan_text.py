@@ -18,6 +18,7 @@ from ccmix.model import (
     CommandSource,
     HostPath,
     Iperf3Source,
+    LossChange,
     Netem,
     PschedulerTask,
     Run,
@@ -27,6 +28,8 @@ from ccmix.model import (
 from ccmix.model.group_grammar import format_groups
 from ccmix.plan import Span
 from ccmix.units import format_bytes, format_count, format_rate, format_time
+
+LEAST_SHARE = 0.5 / (2**32 - 1)  # smaller probabilities become 0 in netem: tc-netem(8)
 
 
 def path_drawing(plan: Layout) -> str:
@@ -104,6 +107,39 @@ def host_names(all_names: Sequence[str]) -> str:
 
 
 LABEL_WIDTH, DEVICE_WIDTH = 12, 24
+
+
+def rounded_values(runs: Iterable[Run]) -> Iterator[str]:
+    """Yields a sentence about each value of an emulated path that the kernel can't emulate as
+    written: a buffer of less than a packet, and probabilities below those of netem.
+    """
+    entries: dict[Topology, str] = {}
+    for run in runs:
+        if isinstance(run.path, Topology):
+            entries.setdefault(run.path, run.entry)
+    sentences = (
+        f"{entry}: {sentence}" for path, entry in entries.items() for sentence in _rounded(path)
+    )
+    yield from dict.fromkeys(sentences)
+
+
+def _rounded(path: Topology) -> Iterator[str]:
+    """Yields a sentence about each value of a path that becomes another one in the kernel."""
+    if path.buffer_bytes > path.configured_buffer_bytes + 0.5:
+        yield (
+            f"buffer = {path.buffer} becomes {format_bytes(path.buffer_bytes)}, a packet: nothing "
+            "passes a smaller buffer"
+        )
+    losses = [sender.loss for sender in path.senders]
+    losses += [change.loss for change in path.changes if isinstance(change, LossChange)]
+    shares = {share for loss in losses if loss for share in loss.parameters}
+    shares |= {sender.reorder for sender in path.senders}
+    for share in sorted(shares):
+        if 0.0 < share < LEAST_SHARE:
+            yield (
+                f"a probability of {100 * share:.3g}% becomes 0, because netem's smallest is "
+                f"{100 * LEAST_SHARE:.2g}%"
+            )
 
 
 def render(entries: Iterable[Entry], runs: Iterable[Run]) -> str:

@@ -198,8 +198,11 @@ class _Work:
         previous: Run | None = None
         for run in waiting:
             outcome = await self._make(run, previous)
-            with contextlib.suppress(Exception):  # a display that fails costs no run
+            try:
                 self._watcher.ended(run, outcome)
+            except BaseException as error:  # a display that fails costs no run
+                if _ends_campaign(error):
+                    raise
             previous = run
 
     async def _make(self, run: Run, previous: Run | None) -> Outcome:
