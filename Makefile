@@ -69,8 +69,8 @@ fuzz-iperf3: ## fuzz the patched iperf3 with clang's libFuzzer, and by talks wit
 	tools/setup --fuzz
 	iperf3-patch/fuzz/run 600
 
-faults: setup-dev ## kills, full disks and other faults at length, with the figures, in about three hours
-	tools/test.py long --timeout 7200 -rP tests/faults tests/run/test_kills.py tests/run/test_kills_between_hosts.py tests/run/test_lab_faults.py tests/index/test_faults.py
+faults: setup-dev ## 1,000 hostile mutations and 200 kills, with counts, in at most an hour; each call goes on where the last stopped
+	tests/faults/run_parts.py results/faults
 
 serve-iperf3: setup-dev ## 10,000 hostile talks with one server of the patched iperf3, in about 10 minutes
 	iperf3-patch/fuzz/serve.py --talks 10000

@@ -5,11 +5,14 @@ process, which make no run, but reply as a test tells them.
 import asyncio
 import contextlib
 import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from distributed import Scheduler, Worker, get_worker
@@ -28,6 +31,7 @@ from ccmix.cluster.messages import (
     ClusterError,
     Job,
     Reply,
+    check_encrypted,
     encoded,
     resources,
 )
@@ -386,3 +390,164 @@ def test_a_worker_with_other_parts_gets_no_run_and_is_named_once(
     (said,) = all_said
     assert re.search(f"^worker tcp://.* is refused.*: {reason}", said)
     assert {worker for worker, _ in play.runs} == {"good"}
+
+
+async def surrogates(_: Job, __: Worker) -> object:
+    return b'{"outcome": "failed", "reason": "a \\ud800 b"}\n'
+
+
+async def large(_: Job, __: Worker) -> object:
+    return b"x" * 20_000
+
+
+def test_the_reason_of_a_failed_run_can_be_written(play: Playing, tmp_path: Path) -> None:
+    play.answer = surrogates
+
+    async def made() -> None:
+        async with started("a") as cluster:
+            await cluster.executor.make(attempt(tmp_path))
+
+    with pytest.raises(GeneratorError, match=r"^a \? b$"):
+        asyncio.run(made())
+
+
+def test_a_reply_that_is_too_large_is_not_fetched(
+    play: Playing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play.answer = large
+    monkeypatch.setattr(connection_module, "MOST_OF_REPLY_BYTES", 10_000)
+
+    async def made() -> None:
+        async with started("a") as cluster:
+            await cluster.executor.make(attempt(tmp_path))
+
+    with pytest.raises(GeneratorError, match="its reply has 20 kB"):
+        asyncio.run(made())
+
+
+def test_a_worker_that_hangs_costs_its_own_run(
+    play: Playing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    well = play.answer
+
+    async def hangs(_: Job, __: Worker) -> object:
+        return await asyncio.Event().wait()
+
+    play.answer = by_name(a=hangs, b=well)
+    monkeypatch.setattr(connection_module, "HANGS_AFTER_S", 1.0)
+    monkeypatch.setattr(connection_module, "HANGS_AFTER_TIMES", 0)
+
+    async def made() -> list[int]:
+        async with started("a") as cluster:
+            with pytest.raises(GeneratorError, match="it did not answer within 1 s"):
+                await cluster.executor.make(attempt(tmp_path))
+            await cluster.add("b")
+            await cluster.looked(lambda: len(cluster.connection.usable) == 2)
+            return [(await cluster.executor.make(attempt(tmp_path, 2))).run.iteration]
+
+    assert asyncio.run(made()) == [2]
+
+
+def test_a_worker_blames_no_other(
+    play: Playing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lets a worker report, and answer, under the name of another."""
+    others: list[Worker] = []
+
+    async def blames(job: Job) -> object:
+        worker = get_worker()
+        if worker.name == "honest":
+            return await make_run(job)
+        victim = others[0]
+        worker.log_event(job.topic, {"began": job.key, "worker": victim.address, "id": victim.id})
+        head = {"outcome": "unfit", "worker": victim.address, "worker_id": victim.id}
+        return json.dumps(head).encode() + b"\n"
+
+    monkeypatch.setattr(at_worker, "make_run", blames)
+
+    async def made() -> set[str]:
+        async with started() as cluster:
+            liar = await cluster.add("liar")
+            others.append(await cluster.add("honest"))
+            for number in range(1, 7):
+                await cluster.executor.make(attempt(tmp_path, number))
+            assert not any(others[0].address in sentence for sentence in cluster.said)
+            return cluster.connection.unfit - {f"{liar.address} {others[0].id}"}
+
+    assert asyncio.run(made()) <= set()
+
+
+BAD_WORKERS = [
+    ({MEMORY: "x"}, {}),
+    ({}, {"id": {"a": 1}}),
+    ({}, {"id": 7}),
+    ({}, {"parts": None}),
+    ({}, {"parts": {KERNEL: 7}}),
+]
+
+
+@pytest.mark.parametrize(("offered", "told"), BAD_WORKERS)
+def test_a_worker_that_describes_itself_wrongly_is_refused(
+    offered: dict[str, object], told: dict[str, object]
+) -> None:
+    said: list[str] = []
+    connection = SchedulerConnection("tcp://127.0.0.1:1", said.append, NEEDED)
+    described = {
+        "resources": {**dict.fromkeys(resources(NEEDED), ENDLESS), MEMORY: ENDLESS, **offered},
+        ABOUT: {"id": "w", "parts": NEEDED, **told},
+    }
+    good = described | {"resources": described["resources"] | {MEMORY: 1e9}}
+    assert connection._known_worker("tcp://127.0.0.1:2", described) is None
+    assert "is refused" in connection._refusal("tcp://127.0.0.1:2", described)
+    good[ABOUT] = {"id": "w", "parts": NEEDED}
+    assert connection._known_worker("tcp://127.0.0.1:2", good) is not None
+
+
+ENCRYPTED = [
+    "tls://192.0.2.1:8786",
+    "tcp://127.0.0.1:8786",
+    "tcp://[::1]:8786",
+    "tcp://localhost:1",
+]
+PLAIN = ["tcp://192.0.2.1:8786", "tcp://host:8786", "tcp://[2001:db8::1]:8786", "ws://192.0.2.1:80"]
+
+
+@pytest.mark.parametrize("address", [*ENCRYPTED, *PLAIN])
+def test_beyond_loopback_tls_is_required(address: str) -> None:
+    """Tries the scheduler's address at the client, and both addresses of a worker."""
+
+    def tell(_: str) -> None:
+        """Tells nobody."""
+
+    checks = [
+        lambda: asyncio.run(SchedulerConnection(address, tell, NEEDED).check()),
+        lambda: asyncio.run(at_worker.dask_setup(addressed(address, "tcp://127.0.0.1:1"))),
+        lambda: asyncio.run(at_worker.dask_setup(addressed("tcp://127.0.0.1:1", address))),
+    ]
+    if address in PLAIN:
+        for check in checks:
+            with pytest.raises(ClusterError, match="without TLS"):
+                check()
+    else:
+        check_encrypted(address)
+
+
+def addressed(own: str, of_scheduler: str) -> Worker:
+    """Stands in for a worker with these addresses."""
+    return cast(
+        Worker, SimpleNamespace(address=own, scheduler=SimpleNamespace(address=of_scheduler))
+    )
+
+
+def test_a_scheduler_that_listens_beyond_loopback_is_refused(tmp_path: Path) -> None:
+    """Reaches it over loopback."""
+
+    async def checked() -> None:
+        async with Scheduler(host="0.0.0.0", port=0, dashboard_address="127.0.0.1:0") as scheduler:
+            address = f"tcp://127.0.0.1:{scheduler.port}"
+            if "//127." in scheduler.address:
+                pytest.skip("this machine has no address but loopback")
+            await SchedulerConnection(address, print, NEEDED).check()
+
+    with pytest.raises(ClusterError, match="without TLS"):
+        asyncio.run(checked())

@@ -11,7 +11,7 @@ from support.kills import Killer
 pytestmark = pytest.mark.lab
 
 ITERATIONS = 6
-KILLS = 200
+KILLS = 70
 ENDS_WITHIN_S = 30.0
 
 EATS_ALL_MEMORY = """

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
-from ccmix.plan import Span
+import pytest
+
+from ccmix.config import load
+from ccmix.plan import Span, make_plan
+from ccmix.report import plan_text
 from ccmix.report.plan_text import total
-from support.commands import Ccmix
+from support.commands import SMALL, Ccmix
 
 ENTRY = """\
 [lab]
@@ -220,13 +224,21 @@ def test_totals() -> None:
     )
 
 
-def test_a_duration_that_the_command_contradicts(tmp_path: Path, ccmix: Ccmix) -> None:
-    entry = "[long]\ntype = iperf3\ndst = 192.0.2.2\nsrc-cmd = iperf3 -c {dst} -t 300\n"
-    file = tmp_path / "long.ini"
-    file.write_text(entry + "duration = 10s\n")
-    said = "duration     10 s, but src-cmd sends for 300 s: change one of them"
-    assert said in ccmix("plan", file).stdout
-    file.write_text(entry + "duration = 300s\n")
-    assert "src-cmd sends for" not in ccmix("plan", file).stdout
-    file.write_text(entry)
-    assert "src-cmd sends for" not in ccmix("plan", file).stdout
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("buffer = 1b", ["both: buffer = 1b becomes 1.51 kB, a packet: nothing passes a smaller"]),
+        ("buffer = 0.001bdp", ["both: buffer = 0.001bdp becomes"]),
+        ("buffer = 1p", []),
+        ("loss = 0.0000000001%", ["both: a probability of 1e-10% becomes 0, because netem's"]),
+        ("loss = 0.001%", []),
+        ("loss = gemodel 0.0000000001% 10%", ["both: a probability of 1e-10% becomes 0"]),
+    ],
+)
+def test_values_that_the_kernel_rounds_are_said(line: str, said: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "a.ini"
+    config.write_text(SMALL.replace("mtu = 9000", line))
+    found = list(plan_text.rounded_values(make_plan(load(config).entries, 1)))
+    assert len(found) == len(said)
+    for sentence, beginning in zip(found, said, strict=True):
+        assert sentence.startswith(beginning)

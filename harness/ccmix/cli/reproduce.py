@@ -136,7 +136,7 @@ def reproduce(given: ReproduceOptions) -> None:
     ccmix reproduce dai-fig1 --ini     what would run, with its sources
     ccmix reproduce dai-fig1 --statement fair-at-300-ms
     ccmix reproduce gomez-fig7 --tried    also tries to explain differences
-    ccmix reproduce dai-fig1 --full --executor dask://10.0.0.1:8786
+    ccmix reproduce dai-fig1 --full --executor dask+tls://10.0.0.1:8786
     """
     if given.name is None:
         _print_experiments(given)

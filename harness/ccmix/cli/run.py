@@ -86,7 +86,7 @@ def run(given: options.RunOptions) -> None:
     ccmix run my-test.ini --lab --resume        continue after Ctrl-C or a crash
     ccmix run my-test.ini --lab --only mixed    only one entry
     ccmix run my-test.ini -i eth0 -H hosts.csv  to each host of a list
-    ccmix run my-test.ini --lab --executor dask://10.0.0.1:8786
+    ccmix run my-test.ini --lab --executor dask+tls://10.0.0.1:8786
     """
     sys.exit(run_campaign(given))
 
