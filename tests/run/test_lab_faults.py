@@ -49,12 +49,15 @@ def test_a_full_disk_is_reported_with_its_place(
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_while_the_report_is_made(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, deep(signal.SIGINT), deep(signal.SIGHUP)])
+def test_a_signal_while_the_report_is_made(
+    number: signal.Signals, ccmix: Ccmix, small_ini: Path, tmp_path: Path
+) -> None:
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 1"))
     running = ccmix.start("run", small_ini, "--lab", "-o", tmp_path / "out")
     assert running.stderr
     assert any("1 run valid, 0 not valid, 0 failed" in line for line in running.stderr)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     _, errors = running.communicate(timeout=300)
     assert running.returncode == 130
     assert (
@@ -62,6 +65,45 @@ def test_ctrl_c_while_the_report_is_made(ccmix: Ccmix, small_ini: Path, tmp_path
         == f"interrupted: finished runs are kept; their report: {CCMIX} report {tmp_path}/out "
         "--format html\n"
     )
+
+
+def test_a_folder_that_is_removed_while_the_report_is_made_is_said(
+    ccmix: Ccmix, small_ini: Path, tmp_path: Path
+) -> None:
+    small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 1"))
+    running = ccmix.start("run", small_ini, "--lab", "-o", tmp_path / "out")
+    assert running.stderr
+    assert any("1 run valid, 0 not valid, 0 failed" in line for line in running.stderr)
+    (tmp_path / "out").rename(tmp_path / "removed")
+    _, errors = running.communicate(timeout=300)
+    assert running.returncode == 1
+    assert f"{tmp_path}/out: its campaign.json was removed" in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out").exists()
+
+
+HOSTILE = {
+    "nested": "open('facts.json', 'w').write('[' * 200000)",
+    "deep": "import os; [(os.mkdir('d'), os.chdir('d')) for _ in range(1500)]",
+    "byte": "import os; os.symlink(b'/etc', b'l' + bytes([255]))",
+    "sparse": "open('logs/more.log', 'wb').truncate(3 << 30)",
+    "pipe": "import os; os.mkfifo('logs/more')",
+}
+
+
+def test_a_hostile_command_costs_its_own_run(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    """Makes the runs a second time with --resume, which removes what the first has left."""
+    text = small_ini.read_text().replace("iterations = 2", "iterations = 1")
+    for name, code in HOSTILE.items():
+        text += f"\n[{name}]\ntype = iperf3\ntopology = small\nduration = 1s\n"
+        text += f'flows.bulk = h1 cubic\nflows.x = h1 command python3 -c "{code}"\n'
+    small_ini.write_text(text)
+    command = ("run", small_ini, "--lab", "-j", 2, "-o", tmp_path / "out")
+    for options in ((), ("--resume",)):
+        done = ccmix(*command, *options, timeout=600, status=1)
+        assert "Traceback" not in done.stderr
+        # the measuring process replaces the facts that the first command wrote
+        assert "1 run valid, 1 not valid, 4 failed" in done.stderr
 
 
 def test_a_guest_that_dies_takes_its_own_run_only(

@@ -370,7 +370,8 @@ class DaskExecutor:
         if submission := self._submissions.get(str(report.get("began"))):
             # the scheduler writes the worker's address into each report
             submission.worker = report["worker"]
-            submission.worker_id = f"{submission.worker} {report.get('id')}"
+            known = self._connection.usable.get(submission.worker)
+            submission.worker_id = known.worker_id if known else submission.worker
             self._sign_of_life()
             submission.sign_s = time.monotonic()
             submission.began()

@@ -255,7 +255,7 @@ async def _reply_to(job: Job, worker: Worker) -> Reply:
     worker may not have give the reply "unfit".
     """
     reply = Reply("unfit")
-    worker.log_event(job.topic, {"began": job.key, "worker": worker.address, "id": worker.id})
+    worker.log_event(job.topic, {"began": job.key})
     try:
         with locked_folder(temporary_place(), "folder for a run") as place:
             return await _make_and_pack(job, reply, RunFolder(place / "run"))
