@@ -14,8 +14,9 @@ import glob
 import itertools
 import math
 import os
-import secrets
+import shutil
 import stat
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -360,44 +361,19 @@ def private_folder(parent: Path, prefix: str, settled_s: float = 0.0) -> Iterato
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder with its content, which a hostile program may have nested to any depth.
-
-    Inner folders are moved up into `folder` and emptied there, without recursion. Links are not
-    followed. What can't be removed stays.
+    """Removes a folder with its content; rm(1) removes what a hostile program has nested too deeply
+    for Python. Links are not followed. What can't be removed stays.
     """
-    prefix = secrets.token_hex(8)
-    numbers = itertools.count()
-    with contextlib.suppress(OSError):
-        with _opened_folder(folder) as top:
-            while inner_names := _remove_files(top):
-                for name in inner_names:
-                    os.chmod(name, stat.S_IRWXU, dir_fd=top)
-                    with _opened_folder(name, top) as inner:
-                        for deeper in _remove_files(inner):
-                            os.chmod(deeper, stat.S_IRWXU, dir_fd=inner)
-                            new_name = f"{prefix}{next(numbers)}"
-                            os.rename(deeper, new_name, src_dir_fd=inner, dst_dir_fd=top)
-                    os.rmdir(name, dir_fd=top)
-        folder.rmdir()
-
-
-def _remove_files(folder_descriptor: int) -> list[str]:
-    """Removes all files of an opened folder; returns the names of its inner folders."""
-    with os.scandir(folder_descriptor) as listing:
-        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listing]
-    for name, is_folder in entries:
-        if not is_folder:
-            os.unlink(name, dir_fd=folder_descriptor)
-    return [name for name, is_folder in entries if is_folder]
+    try:
+        shutil.rmtree(folder)
+    except (OSError, RecursionError):
+        subprocess.run(["rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
-def _opened_folder(folder: Path | str, parent: int | None = None) -> Iterator[int]:
-    """Yields a file descriptor of a folder, to lock or to list it. `folder` may be a name in an
-    opened folder `parent`. Raises OSError, also if it is a link.
-    """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(folder, flags, dir_fd=parent)
+def _opened_folder(folder: Path) -> Iterator[int]:
+    """Yields a file descriptor of a folder, to lock it. Raises OSError, also if it is a link."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         yield descriptor
     finally:

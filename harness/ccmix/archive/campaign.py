@@ -77,7 +77,8 @@ class RunFolder:
                 f"{self.path}: has no {run_files.SUMMARY}, so it is not a finished run: remove the "
                 "folder, or put the file back"
             )
-        remove_folder(self.partial)
+        if self.partial.exists():
+            remove_folder(self.partial)
         self.partial.mkdir(parents=True)
         return self.partial
 

@@ -10,7 +10,7 @@ from ccmix.archive import ArchiveError, Campaign, RunFolder, codec
 from ccmix.archive.campaign import FILE
 from ccmix.config import ini
 from ccmix.model import Run, run_files
-from ccmix.model.results import CampaignPlan, FinishedRun, Verdict
+from ccmix.model.results import CampaignPlan
 
 GROWS = ("iterations", "accept-limits")  # keys whose change leaves finished runs as they are
 
@@ -105,15 +105,13 @@ def _values(text: str) -> dict[tuple[str, str], str]:
 def _accept_limits(folder: RunFolder, run: Run) -> None:
     """Writes a finished run again with the verdict that it has with the planned accept-limits."""
     finished = folder.read()
-    changed = replace(finished, run=run, verdict=_verdict(finished, run.accept_limits))
-    codec.write(folder.path / run_files.SUMMARY, codec.FINISHED_RUN, changed)
-
-
-def _verdict(finished: FinishedRun, accepted: tuple[str, ...]) -> Verdict:
-    """Returns the verdict of a run if these kinds of findings are accepted."""
-    old = finished.verdict
-    findings = tuple(replace(each, accepted=each.kind in accepted) for each in old.findings)
-    verdict = replace(old, findings=findings)
+    findings = tuple(
+        replace(each, accepted=each.kind in run.accept_limits) for each in finished.verdict.findings
+    )
+    verdict = replace(finished.verdict, findings=findings)
     if not verdict.reasons:
-        return replace(verdict, status="valid")
-    return replace(verdict, status="limited" if old.status == "valid" else old.status)
+        verdict = replace(verdict, status="valid")
+    elif verdict.status == "valid":
+        verdict = replace(verdict, status="limited")
+    changed = replace(finished, run=run, verdict=verdict)
+    codec.write(folder.path / run_files.SUMMARY, codec.FINISHED_RUN, changed)

@@ -113,12 +113,11 @@ def rounded_values(runs: Iterable[Run]) -> Iterator[str]:
     """Yields a sentence about each value of an emulated path that the kernel can't emulate as
     written: a buffer of less than a packet, and probabilities below those of netem.
     """
-    entries: dict[Topology, str] = {}
-    for run in runs:
-        if isinstance(run.path, Topology):
-            entries.setdefault(run.path, run.entry)
     sentences = (
-        f"{entry}: {sentence}" for path, entry in entries.items() for sentence in _rounded(path)
+        f"{run.entry}: {sentence}"
+        for run in runs
+        if isinstance(run.path, Topology)
+        for sentence in _rounded(run.path)
     )
     yield from dict.fromkeys(sentences)
 

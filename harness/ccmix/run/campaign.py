@@ -315,16 +315,14 @@ def _ends_campaign(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
-def _is_foreseen(error: BaseException) -> bool:
-    """Returns whether the text of an exception alone tells the user why a run has failed."""
-    return isinstance(error, Failure | GeneratorError | OSError)
-
-
 def _reason(error: BaseException, folder: RunFolder) -> str:
     """Returns why a run has failed, for the user."""
-    if isinstance(error, OSError) and not isinstance(error, Failure):
-        return located(error, folder.partial)
-    return str(error) if _is_foreseen(error) else f"{type(error).__name__}: {error}"
+    match error:
+        case Failure() | GeneratorError():
+            return str(error)
+        case OSError():
+            return located(error, folder.partial)
+    return f"{type(error).__name__}: {error}"
 
 
 def _write_failures(folder: Path, failures: Sequence[str], error: BaseException) -> None:
@@ -332,7 +330,7 @@ def _write_failures(folder: Path, failures: Sequence[str], error: BaseException)
     if nobody foresaw it.
     """
     lines = [f"{failure}\n" for failure in failures]
-    if not _is_foreseen(error):
+    if not isinstance(error, Failure | GeneratorError | OSError):
         lines += traceback.format_exception(error)
     text = "".join(lines).encode(errors="backslashreplace").decode()
     with contextlib.suppress(OSError, ArchiveError):  # the disk may be full
