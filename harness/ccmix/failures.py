@@ -64,7 +64,7 @@ def _has_inodes(file: Path) -> bool:
 
 
 def signal_text(number: int) -> str:
-    """Returns what a signal that ended a process is called: 'signal 9 (SIGKILL)', with a remedy if
+    """Returns the name of a signal that ended a process: 'signal 9 (SIGKILL)', with a remedy if
     a limit has caused it.
     """
     try:

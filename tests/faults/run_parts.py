@@ -25,7 +25,7 @@ COUNTED = re.compile(r"^\d+ (?:kills|mutations)\b.*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Part:
-    """Describes tests that run together, for at most so many seconds."""
+    """Describes tests that run together, within a limit of `seconds`."""
 
     name: str
     seconds: int

@@ -71,7 +71,7 @@ def _check_lab(campaign: Campaign, plan: CampaignPlan) -> None:
 
 
 def _cause(campaign: Campaign, plan: CampaignPlan, harmless_keys: tuple[str, ...]) -> str:
-    """Returns what has changed since the campaign was planned, for the user."""
+    """Returns the changes since the campaign was planned, for the user."""
     if campaign.origin.seed != plan.origin.seed:
         return f"--seed is {plan.origin.seed} and was {campaign.origin.seed}"
     if changes := list(_changed_keys(campaign.ini, plan.ini, harmless_keys)):

@@ -164,8 +164,8 @@ _ABOUT = TypeAdapter(WorkerAbout)
 
 
 def about(described: Mapping[str, object]) -> WorkerAbout | None:
-    """Returns what a worker tells about itself, from the scheduler's description of it; None if it
-    tells nothing that ccmix understands.
+    """Returns the facts that a worker tells about itself, from the scheduler's description of it;
+    None if it tells nothing that ccmix understands.
     """
     try:
         return _ABOUT.validate_python(described.get(ABOUT))
