@@ -294,9 +294,10 @@ def test_runs_that_are_not_valid_stay_so_when_resumed(
 
 
 def test_another_plan_is_not_resumed(made: Made, ccmix: Ccmix, small_ini: Path) -> None:
-    small_ini.write_text(SMALL.replace("iterations = 2", "iterations = 3"))
+    small_ini.write_text(SMALL.replace("delay = 5ms", "delay = 6ms"))
     command = ("run", small_ini, "--lab", "--seed", 7, "-o", made.outdir)
-    assert "can't be resumed" in ccmix(*command, "--resume", status=2).stderr
+    said = ccmix(*command, "--resume", status=2).stderr
+    assert "[topology small] delay = 6ms, was 5ms" in said
     assert "is not empty" in ccmix(*command, status=2).stderr
 
 

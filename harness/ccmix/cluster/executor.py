@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from distributed import Client, Future, KilledWorker, Security, SpecCluster
 from distributed.client import ClosedClientError, FutureCancelledError
@@ -228,7 +227,9 @@ class SchedulerConnection:
             self._tell(f"{self.address}: has no worker now: ccmix waits for a worker")
         self._waits_for_worker = not known
 
-    def _known_worker(self, address: str, described: Mapping[str, Any]) -> KnownWorker | None:
+    def _known_worker(
+        self, address: str, described: Mapping[str, Mapping[str, object]]
+    ) -> KnownWorker | None:
         """Returns a worker that may make runs, from the scheduler's description of it; None if it
         may not.
         """
@@ -240,7 +241,7 @@ class SchedulerConnection:
             return None
         return KnownWorker(f"{address} {told.id}", float(memory_bytes))
 
-    def _refusal(self, address: str, described: Mapping[str, Any]) -> str:
+    def _refusal(self, address: str, described: Mapping[str, Mapping[str, object]]) -> str:
         """Returns why a worker may not make runs, from the scheduler's description of it. A worker
         that was started without PRELOAD, or by an older ccmix, tells nothing about itself.
         """
