@@ -525,7 +525,7 @@ def test_beyond_loopback_tls_is_required(address: str) -> None:
     if address in PLAIN:
         for check in checks:
             with pytest.raises(ClusterError, match="without TLS"):
-                check()
+                check()  # type: ignore[no-untyped-call]
     else:
         check_encrypted(address)
 
