@@ -20,11 +20,12 @@ from ccmix.failures import located
 from ccmix.files import (
     PARTIAL,
     ArchiveError,
+    read_bytes,
     refuse_links,
     remove_folder,
     try_lock,
 )
-from ccmix.model import Facts, ImportFacts, Run, run_files
+from ccmix.model import Facts, ImportFacts, Measurement, Run, run_files
 from ccmix.model.results import (
     CampaignOrigin,
     CampaignPlan,

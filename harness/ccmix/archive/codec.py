@@ -147,7 +147,37 @@ class Codec(Generic[_T]):
         }
 
 
-FINISHED_RUN = Codec(FinishedRun)
+TIMES = ("started_s", "began_s", "ended_s", "measured_s")
+LATEST_S = 1e11  # of the wall clock, since 1970: the year 5138
+LARGEST_NUMBER = 1e30  # of any metric: sums of larger squares would not be finite
+
+
+def _impossible_in_run(finished: FinishedRun) -> str | None:
+    """Returns a number that no measurement has, with its name; None if there is none. Such numbers
+    would make the statistics fail, or mean nothing.
+    """
+    metrics = finished.metrics
+    more = (metrics.bottleneck, metrics.policer, metrics.rtt_probe, finished.facts.imported)
+    parts = (finished, finished.execution, metrics, *metrics.groups, *metrics.flows, *more)
+    bounds = dict.fromkeys(TIMES, (0.0, LATEST_S))
+    if finished.verdict.status == "valid":
+        bounds["goodput_bps"] = (0.0, MOST_RATE_BPS)
+    return _impossible(filter(None, parts), bounds)
+
+
+def _impossible(parts: Iterable[object], bounds: Mapping[str, tuple[float, float]]) -> str | None:
+    """Returns the first number of the parts that is outside of its bounds, with its name. `bounds`
+    are given by name; all other numbers may be up to LARGEST_NUMBER.
+    """
+    for part in parts:
+        for name, value in vars(part).items():
+            least, most = bounds.get(name, (-LARGEST_NUMBER, LARGEST_NUMBER))
+            if isinstance(value, int | float) and not least <= value <= most:
+                return f"{name}: {value!s:.30}"
+    return None
+
+
+FINISHED_RUN = Codec(FinishedRun, impossible=_impossible_in_run)
 MEASUREMENT = Codec(Measurement, 32 * 2**20)  # a path with 1,000 ends has 10 MB of counters
 
 

@@ -90,7 +90,7 @@ def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
         panel_rows = without_nulls.filter(pl.col("panel") == panel)
         x_names, groups = names_in_order(panel_rows, "x"), names_in_order(panel_rows, "group")
         x = ordered_names("x", x_title, x_names, axis={"labelAngle": 0, "labelOverlap": True})
-        beside = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
+        next_to = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
         source = inline(panel_rows.select("x", "group", "cca", field))
         channels = {
             "color": colour,

@@ -30,7 +30,7 @@ from ccmix.cli.output import put, tell
 from ccmix.cli.progress import run_interruptibly
 from ccmix.compare.cells import cells
 from ccmix.compare.differences import Difference, differences
-from ccmix.compare.matching import cells, match
+from ccmix.compare.matching import match
 from ccmix.compare.repeated import Repetition, compare_run, unequal
 from ccmix.config import ConfigError, load
 from ccmix.failures import naming

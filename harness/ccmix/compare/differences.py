@@ -8,8 +8,9 @@ from typing import NamedTuple
 from ccmix.analysis.counting import imported
 from ccmix.analysis.results import Result, Results
 from ccmix.archive.campaign import FILE
+from ccmix.compare.cells import same_rtt
 from ccmix.compare.declared import EMULATED, NONE, UNKNOWN, Declared, declared, path_defaults
-from ccmix.compare.matching import MatchedPair, same_rtt
+from ccmix.compare.matching import MatchedPair
 from ccmix.config import ConfigError, ini
 from ccmix.units import format_time
 

@@ -161,7 +161,9 @@ def check_task(path: HostPath, traffic: Traffic, task: PschedulerTask, settings:
     """
     for name, text in task.spec:
         if name in NUMBER_FIELDS and not text.isdecimal():
-            return f"spec.{name}", f"{text} is not a number: write for instance 1000000000 or 1G"
+            raise Contradiction(
+                f"spec.{name}", f"{text} is not a number: write for instance 1000000000 or 1G"
+            )
     if parse_host(settings["src"]).user:
         raise Contradiction(
             "src",

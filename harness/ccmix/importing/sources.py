@@ -187,6 +187,7 @@ def _read_ss(file: Path, name: str, _: ImportOverrides) -> Iterator[ForeignRun |
 
 KINDS: Mapping[str, ForeignKind] = {
     JSON: ForeignKind("JSON of iperf3 or pScheduler", _is_json, _read_json),
+    "iperf2": ForeignKind("output of iperf 2", iperf3_documents.is_iperf2, _refuse_iperf2),
     "iperf3-text": ForeignKind("text of iperf3", _is_iperf3_text, _read_iperf3_text),
     SS: ForeignKind("a log of ss", _is_ss, _read_ss),
     HARNESS: ForeignKind(

@@ -55,6 +55,14 @@ JSON_LINE = re.compile(rf"^{_JSON}", re.MULTILINE)
 NEXT_JSON = re.compile(rf"\s*{_JSON}")
 # A key that every result has
 RESULT_KEY = re.compile(r"\"(?:start|intervals|event|result-merged|result-full|succeeded)\"\s*:")
+# NaN and infinity, as printf of any system writes them
+_NOT_FINITE = r"[-+]?(?:nan|inf(?:inity)?|1\.#\w+)(?:\(\w*\))?"
+_MISSING = re.compile(rf"{_NOT_FINITE}|-*|n/?a|null|none", re.IGNORECASE)
+# The same, or nothing, in the place of a number in JSON. JSON within a string has '\\n' and '\\t'
+_BLANKS = r"(?:\s|\\[nrt])*+"
+_MISSING_IN_JSON = re.compile(
+    rf'("\s*+:{_BLANKS})(?:{_NOT_FINITE}|-)?(?={_BLANKS}[,}}])', re.IGNORECASE
+)
 JSON_DECODER = json.JSONDecoder(
     parse_constant=lambda _: None
 )  # NaN and Infinity, which are not JSON, become None
@@ -277,7 +285,9 @@ def read_documents(
     """
     joined: Row | None = None
     location, pieces = "", list[str]()
-    for document in _json_results(text, name, lambda item: _is_event(item) or is_result(item)):
+    for document in _json_results(
+        _MISSING_IN_JSON.sub(r"\1null", text), name, lambda item: _is_event(item) or is_result(item)
+    ):
         if isinstance(document, LeftOut) or not _is_event(document.content):
             yield document
             continue

@@ -14,8 +14,7 @@ from ccmix.archive import Campaign
 from ccmix.charts import draw
 from ccmix.charts.choose import choose
 from ccmix.charts.draw import InlineDrawing, inline, narrow
-from ccmix.charts.encodings import Chart
-from ccmix.charts.samples import evenly_spread
+from ccmix.charts.encodings import Chart, evenly_spread
 from ccmix.files import make_folder, replacing, write_whole
 from ccmix.model.results import FinishedRun
 from ccmix.report import heading, results_text
