@@ -71,11 +71,11 @@ def signal_text(number: int) -> str:
         name = f" ({signal.Signals(number).name})"
     except ValueError:
         name = ""
-    remedy = {
+    remedies: dict[int, str] = {
         signal.SIGXFSZ: ": raise the limit of file sizes (ulimit -f)",
         signal.SIGXCPU: ": raise the limit of processor time (ulimit -t)",
-    }.get(number, "")
-    return f"signal {number}{name}{remedy}"
+    }
+    return f"signal {number}{name}{remedies.get(number, '')}"
 
 
 @contextlib.contextmanager

@@ -23,6 +23,8 @@ ACTION: dict[str, Any] = {"index": {"status": 201}}
 DEEP: Any = json.loads("[" * 500 + "]" * 500)
 NO_TIME = {"aggregations": {"min": {"value": None}, "max": {"value": None}}}
 WRONG = [None, 1, "x", [], [1], True, DEEP]
+NOT_HITS: list[Any] = [None, 1, "x", [None], [1], ["x"], [{}]]
+NOT_TIMES: list[Any] = ["x", [], 1e300, -1e300, 1e18, True]
 OTHER_FORMS: dict[str, list[Any]] = {
     "mapping": [
         {"ccmix-runs": each} for each in (*WRONG, {"mappings": None}, {"mappings": {"_meta": "x"}})
@@ -57,17 +59,14 @@ OTHER_FORMS: dict[str, list[Any]] = {
     ],
     "search": [
         *({"hits": each} for each in (None, 1, "x", [1], True)),
-        *({"hits": {"hits": each}} for each in (None, 1, "x", [None], [1], ["x"], [{}])),
+        *({"hits": {"hits": each}} for each in NOT_HITS),
         {"hits": {"hits": [{"_index": None, "_id": "x"}]}},
         {"hits": {"hits": [{"_index": "x"}]}},
     ],
     "times": [
         {},
         *({"aggregations": each} for each in (*WRONG, {}, {"min": {}}, {"min": {"value": 1}})),
-        *(
-            {"aggregations": {"min": {"value": each}, "max": {"value": each}}}
-            for each in ("x", [], 1e300, -1e300, 1e18, True)
-        ),
+        *({"aggregations": {"min": {"value": each}, "max": {"value": each}}} for each in NOT_TIMES),
     ],
 }
 

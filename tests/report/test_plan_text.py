@@ -242,3 +242,15 @@ def test_values_that_the_kernel_rounds_are_said(line: str, said: list[str], tmp_
     assert len(found) == len(said)
     for sentence, beginning in zip(found, said, strict=True):
         assert sentence.startswith(beginning)
+
+
+def test_a_duration_that_the_command_contradicts(tmp_path: Path, ccmix: Ccmix) -> None:
+    entry = "[long]\ntype = iperf3\ndst = 192.0.2.2\nsrc-cmd = iperf3 -c {dst} -t 300\n"
+    file = tmp_path / "long.ini"
+    file.write_text(entry + "duration = 10s\n")
+    said = "duration     10 s, but src-cmd sends for 300 s: change one of them"
+    assert said in ccmix("plan", file).stdout
+    file.write_text(entry + "duration = 300s\n")
+    assert "src-cmd sends for" not in ccmix("plan", file).stdout
+    file.write_text(entry)
+    assert "src-cmd sends for" not in ccmix("plan", file).stdout

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import vl_convert
@@ -37,7 +38,7 @@ def png(spec: Part, scale: float = 2.0) -> bytes:
     return bytes(vl_convert.vegalite_to_png(_printable(spec), scale=scale))
 
 
-def _printable(part: object) -> object:
+def _printable(part: Any) -> Any:
     """Returns a part of a Vega-Lite specification with all texts in printable characters: others
     end the process in vl_convert, and are not allowed in SVG.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -19,7 +19,7 @@ from ccmix.cli.output import put, tell, without_collection
 from ccmix.failures import Failure, located
 from ccmix.importing import runs, sources
 from ccmix.importing.experiments import join_ends, join_simultaneous_tests, without_copies
-from ccmix.importing.values import SourceError
+from ccmix.importing.values import LeftOut, SourceError
 from ccmix.importing.write import import_identity, origin_of_this_import, same_import, write
 from ccmix.model.results import ImportOverrides
 from ccmix.units import format_count, format_rate, parse_rate, parse_time
@@ -218,12 +218,17 @@ def _import(given: ImportOptions) -> None:
     tell(f"{counts}, into {given.outdir}")
 
 
-def _name_left_out(reasons: Sequence[str]) -> None:
-    """Tells the user why files are left out: the first reasons, and the number of the others."""
-    for reason in reasons[:MOST_NAMED]:
-        tell(f"left out: {reason}")
-    if len(reasons) > MOST_NAMED:
-        tell(f"left out: {len(reasons) - MOST_NAMED} more")
+def _name_left_out(left_out: Sequence[LeftOut]) -> None:
+    """Tells the user what is left out and why, in a line for each reason and ending of names."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for item in left_out:
+        ending = PurePath(item.source.partition(":")[0]).suffix
+        names.setdefault((item.why, ending), []).append(item.source)
+    for (why, ending), (first, *more) in list(names.items())[:MOST_NAMED]:
+        others = f" and {len(more)} more{ending and ' '}{ending}" if more else ""
+        tell(f"left out: {first}{others}: {why}")
+    if rest := sum(map(len, list(names.values())[MOST_NAMED:])):
+        tell(f"left out: {rest} more")
 
 
 def _print_diagnostics(planned: Sequence[runs.Imported]) -> None:
