@@ -5,6 +5,7 @@ resumes and reads.
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ccmix.version import version
 from support.commands import CCMIX, SMALL, Ccmix, invoke, rows, wait_for
 from support.lab_runs import make_all
 
@@ -230,6 +232,37 @@ def test_a_damaged_run_is_made_again(made: Made, ccmix: Ccmix, tmp_path: Path) -
 
     nothing_left = ccmix("run", made.ini, "--lab", "--seed", 7, "-o", outdir, "--resume", status=0)
     assert "0 of 2 runs" in nothing_left.stderr
+
+
+def test_resumed_by_another_version(made: Made, ccmix: Ccmix, tmp_path: Path) -> None:
+    """The start of the resume, the table, 'Repeat it' and a comparison name both versions."""
+    outdir = made.copied(tmp_path / "out")
+    older, other = (outdir / run for run in RUNS)
+    text = (older / "run.json").read_text()
+    assert version().name in text
+    (older / "run.json").write_text(text.replace(version().name, "0.2.9+g0123456789ab"))
+    shutil.rmtree(other)
+    command = ("run", made.ini, "--lab", "--seed", 7, "-o", outdir, "--resume")
+    both = f"1 run by 0.2.9+g0123456789ab, 1 run by {version().name}"
+    resumed = ccmix(*command, status=0)
+    assert (
+        "another version of ccmix made finished runs (1 run by 0.2.9+g0123456789ab); this is "
+        f"{version().name}, and its numbers may differ\n1 of 2 runs" in resumed.stderr
+    )
+    assert (
+        f"Made by several versions of ccmix, whose numbers may differ: {both} (out).\n"
+        in resumed.stdout
+    )
+    repeat = (outdir / "report.html").read_text().partition("Repeat it")[2]
+    assert f"ccmix {both}, Python" in repeat
+    differs = ccmix("compare", made.outdir, outdir).stdout
+    assert re.search(
+        rf"ccmix.*{re.escape(version().name)}.*0\.2\.9\+g0123456789ab, {re.escape(version().name)}",
+        differs,
+    )
+
+    same = ccmix("run", made.ini, "--lab", "--seed", 7, "-o", made.outdir, "--resume", status=0)
+    assert "version" not in same.stderr
 
 
 def test_nothing_survives_a_killed_harness(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:

@@ -138,12 +138,7 @@ class MeasuredExperiment:
         """Returns the versions of ccmix that made the runs, each once. A run that does not record
         its version has that of its campaign.
         """
-        executions = (result.finished.execution for result in self.results.runs)
-        return list(
-            dict.fromkeys(
-                str(execution.ccmix or self.campaign.origin.ccmix) for execution in executions
-            )
-        )
+        return [str(name) for name in self.results.versions_of(self.campaign)]
 
     @property
     def explanations(self) -> str:

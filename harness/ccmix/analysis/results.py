@@ -1,6 +1,7 @@
 """Loads the data of a report: the runs of one or more campaigns, and the rows of their table."""
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,6 +86,14 @@ class Results:
         properties of a real path that were not measured, so that its emulated twin sweeps them.
         """
         return self._unknown.get(result.outdir, {}).get(result.run.entry, ())
+
+    def versions_of(self, campaign: Campaign) -> dict[str | None, int]:
+        """Returns how many of a campaign's runs each version of ccmix has made."""
+        return Counter(
+            campaign.version_of(result.finished)
+            for result in self.runs
+            if result.outdir == campaign.outdir
+        )
 
     @functools.cached_property
     def between_hosts(self) -> bool:

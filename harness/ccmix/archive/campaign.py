@@ -8,7 +8,8 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
@@ -36,6 +37,7 @@ from ccmix.model.results import (
     Metrics,
     Verdict,
 )
+from ccmix.units import format_count
 
 
 @dataclass(frozen=True)
@@ -293,14 +295,19 @@ class Campaign:
             else:
                 yield numbers.copy(finished) if numbers_only else finished, folder.path
 
-    def damaged(self) -> list[tuple[Run, ArchiveError]]:
-        """Reads run.json of all finished runs. Returns the runs whose run.json can't be read, each
-        with the reason.
+    def version_of(self, finished: FinishedRun) -> str | None:
+        """Returns the version of ccmix that made a run. A run that does not record it has that of
+        the campaign. None: neither records it.
         """
-        damaged: list[tuple[Run, ArchiveError]] = []
-        for _ in self.finished(unread=lambda run, error: damaged.append((run, error))):
-            pass
-        return damaged
+        return finished.execution.ccmix or self.origin.ccmix
+
+
+def runs_by_version(versions: Mapping[str | None, int]) -> str:
+    """Returns how many runs each version has made: '58 runs by 0.3.0+g1234, 92 runs by ...'."""
+    return ", ".join(
+        f"{format_count(runs, 'run')} by {name or 'an unknown version'}"
+        for name, runs in versions.items()
+    )
 
 
 def _check_utf8(outdir: Path) -> Path:
@@ -325,16 +332,18 @@ class NumbersOnly:
         """Begins without shared parts; each is kept when it is first seen."""
         self._facts: dict[str, Facts] = {}
         self._verdicts: dict[Verdict, Verdict] = {}
-        self._executions: dict[MachineKind, Execution] = {}
+        self._executions: dict[tuple[MachineKind, str | None], Execution] = {}
 
     def copy(self, finished: FinishedRun) -> FinishedRun:
         """Returns a copy of the run without the parts that tables of results do not need."""
         facts = _facts_for_tables(finished.facts)
         verdict = _without_accepted_details(finished.verdict)
-        machine = finished.execution.machine
+        machine, ccmix = finished.execution.machine, finished.execution.ccmix
         return replace(
             finished,
-            execution=self._executions.setdefault(machine, Execution(machine)),
+            execution=self._executions.setdefault(
+                (machine, ccmix), Execution(machine, ccmix=ccmix)
+            ),
             facts=self._facts.setdefault(repr(facts), facts),
             metrics=_metrics_without_flows(finished.metrics),
             verdict=self._verdicts.setdefault(verdict, verdict),

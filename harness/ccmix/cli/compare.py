@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from ccmix.analysis.results import load_results
-from ccmix.archive import ArchiveError, Campaign
+from ccmix.analysis.results import Results, load_results
+from ccmix.archive import ArchiveError
 from ccmix.archive.packed import OpenedArchives, opened
 from ccmix.charts.draw import svg
 from ccmix.cli import options
@@ -99,7 +99,6 @@ def _compare_opened(
     read.
     """
     folder_a, folder_b = archives.folders
-    ccmix_versions = (_ccmix_version(folder_a), _ccmix_version(folder_b))
     results = (
         load_results([folder_a], numbers_only=True),
         load_results([folder_b], numbers_only=True),
@@ -107,7 +106,9 @@ def _compare_opened(
     for side in results:
         for sentence in left_out(side.unread):
             tell(archives.rename(sentence))
-    comparison = verdicts.compare(*results, margin, ccmix_versions)
+    comparison = verdicts.compare(
+        *results, margin, (_ccmix_versions(results[0]), _ccmix_versions(results[1]))
+    )
     for why in comparison.unread:
         tell(archives.rename(f"left out of the distributions: {why}"))
     if form == "json":
@@ -137,8 +138,10 @@ def _compare_opened(
             return terminal(comparison)
 
 
-def _ccmix_version(outdir: Path) -> str:
-    return Campaign.load(outdir).origin.ccmix or "unknown"
+def _ccmix_versions(results: Results) -> str:
+    """Returns the versions of ccmix that made the runs of a campaign, such as 'A' or 'A, B'."""
+    [campaign] = results.campaigns
+    return ", ".join(name or "unknown" for name in results.versions_of(campaign))
 
 
 @click.command("twin")

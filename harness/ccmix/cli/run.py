@@ -33,8 +33,8 @@ from ccmix.index.target import sending
 from ccmix.lab.spec import identify_kernel, identify_userland
 from ccmix.model import HostPath, Run, Topology
 from ccmix.model.results import CampaignOrigin, CampaignPlan
-from ccmix.plan import campaign_plan, make_plan, named
-from ccmix.run.campaign import Executor, LocalExecutor, missing, put_damaged_aside
+from ccmix.plan import file_order, make_plan, named
+from ccmix.run.campaign import Executor, LocalExecutor, check_finished, missing
 from ccmix.run.host_probes import HostPrograms
 from ccmix.run.hosts_machine import HostsMachine
 from ccmix.run.machines import EmulationPrograms, LabMachine, Machine, MachineByPath, ThisMachine
@@ -144,7 +144,7 @@ def _run_all_and_report(
     """
     from ccmix.report import plan_text  # noqa: PLC0415  # Polars is slow: not before the runs
 
-    for sentence in put_damaged_aside(campaign):
+    for sentence in check_finished(campaign):
         tell(sentence)
     runs = missing(campaign)
     size = f"{len(runs)} of {len(campaign.runs)} runs, {_traffic_time(runs)} of traffic"

@@ -199,7 +199,7 @@ def _run_fields(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "event.outcome": OUTCOMES.get(finished.verdict.status, "unknown"),
         "event.reason": [finding.detail for finding in findings] or None,
         "agent.type": CCMIX,
-        "agent.version": campaign.origin.ccmix,
+        "agent.version": campaign.version_of(finished),
         "ccmix.validity.accepted_kinds": _finding_kinds(finished, accepted=True),
         "ccmix.validity.not_verified": list(finished.verdict.not_verified) or None,
         "ccmix.run.name": run.name,

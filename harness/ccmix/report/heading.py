@@ -12,6 +12,7 @@ from pathlib import PurePath
 from ccmix.analysis.counting import base_rtt_s
 from ccmix.analysis.path_text import BASE_RTT, path_settings
 from ccmix.analysis.results import Result, Results
+from ccmix.archive.campaign import runs_by_version
 from ccmix.flattening import flattened
 from ccmix.model import Facts, HostPath, Run, Topology
 from ccmix.model.results import CampaignOrigin, FinishedRun
@@ -230,6 +231,17 @@ def missing(results: Results) -> str:
     """Says how many planned runs are not finished; '' if all are."""
     left = results.planned - len(results.runs)
     return f"{be(left, 'run')} missing: failed, or not run yet." if left else ""
+
+
+def mixed_versions(results: Results) -> list[str]:
+    """Returns a sentence for each campaign whose runs were made by several versions of ccmix."""
+    counts = ((campaign, results.versions_of(campaign)) for campaign in results.campaigns)
+    return [
+        f"Made by several versions of ccmix, whose numbers may differ: {runs_by_version(versions)} "
+        f"({campaign.outdir.resolve().name})."
+        for campaign, versions in counts
+        if len(versions) > 1
+    ]
 
 
 def paths(results: Results) -> list[str]:

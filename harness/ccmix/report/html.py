@@ -1,7 +1,7 @@
 """Writes the report as a single HTML file without scripts, and its charts as SVG files."""
 
 import datetime
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from ccmix.analysis.results import Result, Results
 from ccmix.analysis.sharing import sharing
 from ccmix.analysis.statistics import Row
 from ccmix.archive import Campaign
+from ccmix.archive.campaign import runs_by_version
 from ccmix.charts import draw
 from ccmix.charts.choose import choose
 from ccmix.charts.draw import InlineDrawing, inline, narrow
@@ -183,7 +184,10 @@ def write_report(results: Results, file: Path) -> Path:
             charts_left_out=[*chosen.left_out, *undrawn],
             runs_left_out=left_out(results, len(shown_runs)),
             sections=((part, views(part, origins, setups)) for part in parts),
-            campaigns=[_campaign_view(campaign) for campaign in results.campaigns],
+            campaigns=[
+                _campaign_view(campaign, results.versions_of(campaign))
+                for campaign in results.campaigns
+            ],
             setups=setups.all,
             version=version().text,
         )
@@ -277,10 +281,14 @@ def _remove_charts(folder: Path) -> None:
             file.unlink()
 
 
-def _campaign_view(campaign: Campaign) -> _CampaignView:
-    """Describes a campaign for the page: versions, seed, start, and the command that repeats it."""
-    recorded = campaign.origin
-    known = {"ccmix": recorded.ccmix, "Python": recorded.python, "seed": recorded.seed}
+def _campaign_view(campaign: Campaign, versions: Mapping[str | None, int]) -> _CampaignView:
+    """Describes a campaign for the page: versions, seed, start, and the command that repeats it.
+
+    `versions` says how many runs each version of ccmix has made.
+    """
+    recorded, commands = campaign.origin, Origin(campaign.origin)
+    ccmix = runs_by_version(versions) if len(versions) > 1 else recorded.ccmix
+    known = {"ccmix": ccmix, "Python": recorded.python, "seed": recorded.seed}
     about_parts = [f"{name} {value}" for name, value in known.items() if value is not None]
     if (started_s := recorded.started_s) is not None:
         about_parts.append(

@@ -225,6 +225,7 @@ def render(results: Results) -> str:
         heading.title(results),
         *heading.paths(results),
         *([finished] if heading.missing(results) else []),
+        *heading.mixed_versions(results),
     ]
     paths = "".join(f"{_measured_path_text(path)}\n" for path in measured_paths(results))
     below = "".join(f"{line}\n" for line in not_valid_sentences(results))

@@ -11,20 +11,22 @@ import datetime
 import functools
 import threading
 import time
-import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder
-from ccmix.failures import Failure, located
+from ccmix.archive.campaign import runs_by_version
+from ccmix.failures import located
 from ccmix.files import write_whole
 from ccmix.generators.results import GeneratorError
 from ccmix.model import HostPath, Measurement, Run, run_files
 from ccmix.model.results import Execution, FinishedRun
 from ccmix.run.machines import Machine, Skipped
 from ccmix.run.schedule import Budget, seconds_until_open
+from ccmix.version import version
 
 T = TypeVar("T")
 IMPORTING = threading.Lock()  # if two threads import modules in a circle, one may get half a module
@@ -146,13 +148,22 @@ def missing(campaign: Campaign) -> list[Run]:
     return [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
 
 
-def put_damaged_aside(campaign: Campaign) -> Iterator[str]:
+def check_finished(campaign: Campaign) -> Iterator[str]:
     """Renames the folders of runs whose run.json can't be read, so that these runs are made again.
-    Yields a sentence for the user about each of these runs.
+    Yields a sentence for the user about each of these runs, and one if other versions of ccmix have
+    made runs.
     """
-    for run, error in campaign.damaged():
+    damaged: list[tuple[Run, ArchiveError]] = []
+    finished = campaign.finished(unread=lambda run, error: damaged.append((run, error)))
+    versions = Counter(campaign.version_of(each) for each, _ in finished)
+    for run, error in damaged:
         aside = RunFolder.of(campaign.outdir, run).put_aside()
         yield f"{error}: the run is repeated; its old folder is kept as {aside.name}"
+    if set(versions) - {version().name}:
+        yield (
+            f"another version of ccmix made finished runs ({runs_by_version(versions)}); this is "
+            f"{version().name}, and its numbers may differ"
+        )
 
 
 async def run_all(
