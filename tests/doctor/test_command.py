@@ -26,7 +26,8 @@ from ccmix.doctor.report import DoctorFinding, Report, Status, failed
 from ccmix.hosts import NamespaceHost
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.pool import connect
-from ccmix.lab import GuestError
+from ccmix.lab import host, limits
+from ccmix.lab.host import LackError
 from ccmix.model import Capture, Commands, CommandSource, ModuleParameter
 from ccmix.tools import ToolError
 from support.commands import REPOSITORY, SMALL, Ccmix
@@ -268,22 +269,24 @@ def test_a_lab_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ToolError("the lab's kernel is not at /x: run 'make setup'")
 
     def no_memory(size: int) -> Path:
-        raise GuestError("start", f"no folder can hold {size} bytes")
+        raise LackError(
+            f"no folder can hold {size} bytes", "--tmpfs /tmp:exec", "set TMPDIR", host.REMOUNT
+        )
 
     monkeypatch.setattr(this_machine, "find_kernel", no_kernel)
-    monkeypatch.setattr(this_machine, "memory_dir", no_memory)
-    monkeypatch.setattr(rights, "inside", lambda: False)
+    monkeypatch.setattr(this_machine, "check_room", no_memory)
+    monkeypatch.setattr(limits, "inside_container", lambda: False)
     for in_lab, status in ((True, Status.FAIL), (False, Status.WARN)):
         problems = [
             finding
             for finding in this_machine.judge_lab((), in_lab)
             if finding.status is not Status.OK
         ]
-        assert [(finding.status, finding.remedy) for finding in problems] == [
-            (status, ("make setup",)),
-            (status, ("mount -o remount,exec,size=75% /dev/shm",)),
+        assert [(finding.status, finding.remedy, finding.instead) for finding in problems] == [
+            (status, ("make setup",), ()),
+            (status, (), ("mount -o remount,exec,size=75% /dev/shm",)),
         ]
-    monkeypatch.setattr(rights, "inside", lambda: True)
+    monkeypatch.setattr(limits, "inside_container", lambda: True)
     *_, memory = [
         finding for finding in this_machine.judge_lab((), True) if finding.status is not Status.OK
     ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -34,6 +33,8 @@ from ccmix.compare.matching import match
 from ccmix.compare.repeated import Repetition, compare_run, unequal
 from ccmix.config import ConfigError, load
 from ccmix.failures import naming
+from ccmix.hosts.output_text import printable
+from ccmix.lab.limits import guests_at_a_time
 from ccmix.model import CommandSource, HostPath, Run
 from ccmix.model.results import CampaignPlan
 from ccmix.plan import campaign_plan, make_plan
@@ -332,7 +333,8 @@ def _repeat(
     machine = LabMachine(find_kernel(), EmulationPrograms.find(), lacking.found_kernels(runs))
     lacking.refuse_in_lab(runs)
     warn_if_not_confined()
-    jobs = given.jobs or len(os.sched_getaffinity(0))
+    repeated = Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
+    jobs = given.jobs or guests_at_a_time()
     tell(f"repeating {len(runs)} of {len(original.runs)} runs in the lab, {jobs} at a time")
     with locked_folder(outdir):
         repeated = Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
@@ -403,7 +405,8 @@ def _environment_differences(original: Campaign, repeated: Campaign) -> list[Dif
         load_results([campaign.outdir], numbers_only=True) for campaign in (original, repeated)
     )
     pairs = match(cells(archived.runs), cells(repeated_here.runs)).pairs  # of equal conditions
-    ccmix_versions = (original.origin.ccmix or "unknown",), (version().name,)
+    made_by = archived.versions_of(original)
+    ccmix_versions = tuple(name or "unknown" for name in made_by), (version().name,)
     versions = (
         [Difference("ccmix", *ccmix_versions)] if ccmix_versions[0] != ccmix_versions[1] else []
     )

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from click.shell_completion import CompletionItem
 
+from ccmix.lab.limits import guests_at_a_time
+
 if TYPE_CHECKING:
     from ccmix.config import Overrides
 
@@ -53,7 +55,7 @@ class RunOptions:
     @property
     def at_a_time(self) -> int:
         """The number of simultaneous runs on this machine; outside the lab, one after the other."""
-        return (self.jobs or len(os.sched_getaffinity(0))) if self.in_lab else 1
+        return (self.jobs or guests_at_a_time()) if self.in_lab else 1
 
 
 class PathType(click.Path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from ccmix.archive.packed import opened
 from ccmix.cli import lacking, options
 from ccmix.cli.output import put, tell
 from ccmix.config import Overrides, load, select
+from ccmix.lab import limits
 from ccmix.lab.host import guest_memory_bytes
 from ccmix.model import Run, Topology
 from ccmix.plan import make_plan, span
@@ -49,7 +49,7 @@ class PlanOptions:
     @property
     def cores(self) -> int:
         """The number of simultaneous runs."""
-        return self.jobs or len(os.sched_getaffinity(0))
+        return self.jobs or limits.guests_at_a_time()
 
 
 @click.command("plan")

@@ -5,7 +5,6 @@ It prints the measured and the published numbers side by side.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from ccmix.cli.report import count_runs
 from ccmix.cli.run import run_campaign, run_text
 from ccmix.config import Overrides
 from ccmix.config.problems import nearest
+from ccmix.lab.limits import guests_at_a_time
 from ccmix.model import Run
 from ccmix.papers.experiment import Experiment
 from ccmix.papers.forms import costs, form, planned
@@ -101,7 +101,7 @@ class ReproduceOptions:
     @property
     def cores(self) -> int:
         """The number of simultaneous runs."""
-        return self.jobs or len(os.sched_getaffinity(0))
+        return self.jobs or guests_at_a_time()
 
 
 @click.command("reproduce")

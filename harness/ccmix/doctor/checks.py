@@ -23,6 +23,7 @@ from ccmix.doctor.report import (
 from ccmix.doctor.this_machine import judge_lab_parameters
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.agent_host import AgentHost
+from ccmix.lab.limits import inside_container
 from ccmix.model import Run
 from ccmix.run.reachable import unreachable
 from ccmix.tools import ToolError, find_iperf3
@@ -101,7 +102,7 @@ class HostChecks:
             report.check(
                 "patched iperf3", lambda: this_machine.judge_iperf3(not self._without_runs)
             )
-        if rights.inside():
+        if inside_container():
             self._check_container()
         report.check(
             "left by dead runs",
@@ -177,7 +178,7 @@ class HostChecks:
         """
         report, needs = self._report, self._needs
         report.uid = login.uid
-        if self._is_controller and rights.inside():
+        if self._is_controller and inside_container():
             report.findings.append(ok("privileges", f"{login.user}, in a container: see above"))
             return
         report.check(

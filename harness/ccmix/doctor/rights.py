@@ -5,7 +5,6 @@ container lacks (docs/howto/run-in-containers.md). Other runs may hold the lock 
 have left undo journals.
 """
 
-import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -218,13 +217,11 @@ def judge_writable(login: Login, parameters: bool, sysctls: bool) -> Findings:
         )
 
 
-MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # of Docker; of podman
 # Options that make a tree writable which engines mount read-only
 MOUNTS = {
     "/proc/sys": ("--security-opt systempaths=unconfined",),
     "/sys/module": ("--security-opt systempaths=unconfined", "-v /sys/module:/sys/module"),
 }
-LAB_MEMORY = "docker run --tmpfs /tmp:exec ..."
 
 
 @dataclass(frozen=True)
@@ -258,14 +255,6 @@ class Rights:
     uid: int
     capabilities: frozenset[str]
     read_only: tuple[str, ...]
-
-
-def inside() -> bool:
-    """Returns whether this process is in a container.
-
-    Docker and podman leave a file, systemd-nspawn and others set a variable.
-    """
-    return any(mark.exists() for mark in MARKS) or "container" in os.environ
 
 
 def judge(rights: Rights, needed: Collection[Use]) -> Findings:

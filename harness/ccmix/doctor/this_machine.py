@@ -12,7 +12,7 @@ from ccmix.doctor.kernel import judge_lab_ccas
 from ccmix.doctor.report import DoctorFinding, Findings, Status, fail, lack, line, ok, problem, warn
 from ccmix.doctor.rights import capabilities, read_only
 from ccmix.lab.confinement import confinement_way, why_not_confined
-from ccmix.lab.host import guest_memory_bytes, launch_parent, memory_dir
+from ccmix.lab.host import LackError, check_room, guest_memory_bytes, launch_parent
 from ccmix.lab.spec import PARAMETERS, GuestError, Parameter, ccas_of_kernel, identify_userland
 from ccmix.model import STOCK_KERNEL, ModuleParameter, Topology
 from ccmix.tools import ToolError, find_iperf3, find_kernel, find_userland, named_kernels, unpinned
@@ -76,7 +76,6 @@ def _why_value_is_impossible(wanted: ModuleParameter, parameter: Parameter) -> s
 
 
 LEAST_GUEST_BYTES = 2**29  # without anything in flight
-SMALL_TMPFS = "docker run --tmpfs /tmp:exec ..."
 
 
 def _judge_found_program(check_name: str, program: Path) -> DoctorFinding:
@@ -129,7 +128,7 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Findings:
         (guest_memory_bytes(topology) for topology in topologies), default=LEAST_GUEST_BYTES
     )
     find_folder_by_check: dict[str, Callable[[], Path]] = {
-        f"lab: {format_bytes(memory_bytes)} of memory for a guest": lambda: memory_dir(
+        f"lab: {format_bytes(memory_bytes)} of memory for a guest": lambda: check_room(
             memory_bytes
         ),
         "lab: launch folder": launch_parent,
@@ -137,26 +136,16 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Findings:
     for check_name, find_folder in find_folder_by_check.items():
         try:
             yield ok(check_name, str(find_folder()))
-        except (GuestError, FileNotFoundError) as error:  # no temporary folder is writable
-            why = (
-                "A guest's memory is a file that is executed: it needs room, on a file system "
-                "without noexec."
-            )
-            if rights.inside():
-                yield DoctorFinding(
-                    check_name,
-                    lack_status,
-                    str(error),
-                    why,
-                    instead=(rights.LAB_MEMORY,),
-                    root=False,
-                )
-            else:
-                remount = line("mount", "-o", "remount,exec,size=75%", "/dev/shm")
-                yield DoctorFinding(
-                    check_name, lack_status, str(error), why, (remount,), (SMALL_TMPFS,)
-                )
+        except GuestError as error:
+            yield _judge_lack(check_name, lack_status, error)
     yield _judge_confinement(lack_status)
+
+
+def _judge_lack(check_name: str, lack_status: Status, error: GuestError) -> DoctorFinding:
+    """Reports why a guest has no room here, with the command that gives it room."""
+    why = "A guest's memory is a file in memory, which the guest executes."
+    instead = (error.command,) if isinstance(error, LackError) and error.command else ()
+    return DoctorFinding(check_name, lack_status, str(error), why, instead=instead)
 
 
 def _judge_confinement(lack_status: Status) -> DoctorFinding:

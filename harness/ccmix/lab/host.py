@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ccmix.failures import located
 from ccmix.files import private_folder
+from ccmix.lab import limits
 from ccmix.lab.spec import GuestError
 from ccmix.model import Topology
 from ccmix.temporary import TemporaryFolderError, temporary_place
@@ -35,6 +36,24 @@ _FILES = Path(__file__).parent  # init and fstab are links into the repository's
 
 TAKEN = "\0ccmix-guest-on-processor-"  # a name in the abstract namespace: unix(7)
 _guests_on: Counter[int] = Counter()  # processor: guests of this process
+
+
+REMOUNT = "mount -o remount,exec,size=75% /dev/shm"
+
+
+class LackError(GuestError):
+    """Says that this machine or container lacks something that a guest needs.
+
+    `command` provides it: `docker run` with the right option, or outside a container what the
+    caller has named ('' for nothing).
+    """
+
+    def __init__(self, lack: str, container_option: str, elsewhere: str, command: str = "") -> None:
+        """Takes what is missing, and the remedies inside and outside a container."""
+        inside = limits.inside_container()
+        self.command = f"docker run {container_option} ..." if inside else command
+        remedy = f"start the container with {container_option}" if inside else elsewhere
+        super().__init__("start", f"{lack}: {remedy}")
 
 
 @contextlib.contextmanager
@@ -107,14 +126,17 @@ def launch_parent() -> Path:
     a guest starts, among them a script that the guest executes.
 
     Returns the first of three folders that is writable and not mounted noexec: the temporary
-    folder, /dev/shm (in memory) and the cache folder. Raises GuestError("start") if none is.
+    folder, /dev/shm (in memory) and the cache folder. Raises LackError if none is.
     """
     folders = (_temporary_folder(), Path("/dev/shm"), cache_folder())
     for folder in folders:
         if os.access(folder, os.W_OK | os.X_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
             return folder
-    raise GuestError(
-        "start", f"{', '.join(map(str, folders))}: the guest's init can be executed in none of them"
+    raise LackError(
+        f"{', '.join(map(str, folders))}: the guest's init can be executed in none of them",
+        "--tmpfs /tmp:exec",
+        "set TMPDIR to a folder that is not mounted noexec",
+        REMOUNT,
     )
 
 
@@ -225,17 +247,9 @@ def memory_dir(memory_bytes: int) -> Path:
     """Returns a folder for a guest's memory file, in which User-Mode Linux keeps the guest's
     memory. The folder has room for it, and isn't mounted noexec.
 
-    Raises GuestError("start") if the machine has less than `memory_bytes` of memory available, or
-    no folder is suitable.
+    Raises LackError if less than `memory_bytes` of memory are available, or no folder is suitable.
     """
-    available = available_memory_bytes()
-    if available is not None and available < memory_bytes:
-        raise GuestError(
-            "start",
-            f"the guest asks for {_mib(memory_bytes)} of memory, and this machine has "
-            f"{_mib(available)} available: "
-            "run fewer guests at a time, or give them less",
-        )
+    _check_memory(memory_bytes)
     refusals = []
     for folder in dict.fromkeys((Path("/dev/shm"), _temporary_folder(), cache_folder())):
         try:
@@ -251,16 +265,44 @@ def memory_dir(memory_bytes: int) -> Path:
             refusals.append(f"{folder}: {_mib(status.f_bavail * status.f_frsize)} free")
         else:
             return folder
-    raise GuestError(
-        "start",
-        f"no folder can hold the guest's memory of {_mib(memory_bytes)} ({'; '.join(refusals)}): "
+    raise LackError(
+        f"no folder can hold the guest's memory of {_mib(memory_bytes)} ({'; '.join(refusals)})",
+        f"--tmpfs /tmp:exec,size={math.ceil(memory_bytes / 2**30)}g",
         "set TMPDIR to a folder with room that is not mounted noexec",
+        REMOUNT,
     )
 
 
+def _check_memory(memory_bytes: int) -> None:
+    """Raises LackError if less than `memory_bytes` of memory are available."""
+    available = available_memory_bytes()
+    if available is not None and available < memory_bytes:
+        raise LackError(
+            f"a run in the lab needs {_mib(memory_bytes)} of memory, and {_mib(available)} are "
+            "available",
+            f"--memory {math.ceil(1.5 * memory_bytes / 2**30)}g",
+            "run fewer guests at a time, or give them less",
+        )
+
+
+def check_room(memory_bytes: int) -> Path:
+    """Returns the folder for the memory of a guest, if this machine or container can run a guest
+    with this much memory, and ccmix can make the tables of its run. Otherwise raises LackError.
+    """
+    _check_memory(memory_bytes + OWN_BYTES)
+    left, needed = limits.processes_left(), limits.OWN_PROCESSES + limits.GUEST_PROCESSES
+    if left is not None and left < needed:
+        raise LackError(
+            f"a run in the lab needs {needed} processes and threads, and {left} more are allowed",
+            f"--pids-limit {2 * needed}",
+            "raise the limit of the control group (TasksMax= of a systemd unit)",
+        )
+    return memory_dir(memory_bytes)
+
+
 def available_memory_bytes() -> int | None:
-    """Returns how much memory of this machine is available; None if the kernel doesn't
-    report it.
+    """Returns how much memory is available to this process: of the machine, and within the limits
+    of its control groups. None if the kernel doesn't report it.
     """
     try:
         match = re.search(
@@ -270,7 +312,8 @@ def available_memory_bytes() -> int | None:
         )
     except OSError:
         return None
-    return int(match[1]) * 1024 if match else None
+    known = (int(match[1]) * 1024 if match else None, limits.memory_left_bytes())
+    return min((size for size in known if size is not None), default=None)
 
 
 def _mib(size_bytes: int) -> str:
@@ -316,6 +359,7 @@ def _reserve(cpu: int, stack: contextlib.ExitStack) -> bool:
     return True
 
 
+OWN_BYTES = 200 * 2**20  # of ccmix and its libraries, while it makes the tables of a run
 # Of the memory available at the first guest: making tables during the runs needs memory, too
 LEFT_TO_OTHERS = 0.1
 
