@@ -270,10 +270,7 @@ def test_between_two_alike_nobody_guesses(make: Make) -> None:
 def test_what_differs_comes_first(make: Make) -> None:
     a = make("a", iterations(NEAR, path=PATH), kernel="5.10.0", offloads={"far eth0 gro": True})
     b = make("b", iterations(NEAR), version="0.2.0", sysctls={"net.ipv4.tcp_sack": "0"})
-    found = {
-        one.what: (one.a, one.b)
-        for one in compare(load(a), load(b), ccmix_versions=("0.1.0", "0.2.0")).differences
-    }
+    found = {one.what: (one.a, one.b) for one in compare(load(a), load(b)).differences}
     assert next(iter(found)) == "ccmix"
     assert found["machine"] == (("hosts",), ("lab",))
     assert found["kernel release"] == (("5.10.0",), ("6.1.0",))

@@ -134,13 +134,6 @@ class MeasuredExperiment:
         return made_by(self.experiment.name, self.campaign)
 
     @property
-    def versions(self) -> list[str]:
-        """Returns the versions of ccmix that made the runs, each once. A run that does not record
-        its version has that of its campaign.
-        """
-        return [str(name) for name in self.results.versions_of(self.campaign)]
-
-    @property
     def explanations(self) -> str:
         """Returns links (Markdown) to the pages that explain why the lab's results differ from the
         paper's.

@@ -4,6 +4,7 @@ import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from ccmix.analysis.counting import counts
@@ -87,7 +88,12 @@ class Results:
         """
         return self._unknown.get(result.outdir, {}).get(result.run.entry, ())
 
-    def versions_of(self, campaign: Campaign) -> dict[str | None, int]:
+    @property
+    def ccmix_versions(self) -> tuple[str, ...]:
+        """Returns the versions of ccmix that made the runs, each once."""
+        return tuple(dict.fromkeys(chain.from_iterable(map(self.versions_of, self.campaigns))))
+
+    def versions_of(self, campaign: Campaign) -> dict[str, int]:
         """Returns how many of a campaign's runs each version of ccmix has made."""
         return Counter(
             campaign.version_of(result.finished)

@@ -295,19 +295,16 @@ class Campaign:
             else:
                 yield numbers.copy(finished) if numbers_only else finished, folder.path
 
-    def version_of(self, finished: FinishedRun) -> str | None:
+    def version_of(self, finished: FinishedRun) -> str:
         """Returns the version of ccmix that made a run. A run that does not record it has that of
-        the campaign. None: neither records it.
+        the campaign.
         """
-        return finished.execution.ccmix or self.origin.ccmix
+        return finished.execution.ccmix or self.origin.ccmix or "unknown"
 
 
-def runs_by_version(versions: Mapping[str | None, int]) -> str:
+def runs_by_version(versions: Mapping[str, int]) -> str:
     """Returns how many runs each version has made: '58 runs by 0.3.0+g1234, 92 runs by ...'."""
-    return ", ".join(
-        f"{format_count(runs, 'run')} by {name or 'an unknown version'}"
-        for name, runs in versions.items()
-    )
+    return ", ".join(f"{format_count(runs, 'run')} by {name}" for name, runs in versions.items())
 
 
 def _check_utf8(outdir: Path) -> Path:

@@ -43,8 +43,7 @@ from ccmix.run.campaign import LocalExecutor
 from ccmix.run.machines import EmulationPrograms, LabMachine
 from ccmix.temporary import temporary_folder
 from ccmix.tools import find_kernel
-from ccmix.units import format_bytes, format_count, format_few
-from ccmix.version import version
+from ccmix.units import format_bytes, format_few
 
 MOST_LEFT_OUT = 5  # lines about files that are left out
 
@@ -405,12 +404,7 @@ def _environment_differences(original: Campaign, repeated: Campaign) -> list[Dif
         load_results([campaign.outdir], numbers_only=True) for campaign in (original, repeated)
     )
     pairs = match(cells(archived.runs), cells(repeated_here.runs)).pairs  # of equal conditions
-    made_by = archived.versions_of(original)
-    ccmix_versions = tuple(name or "unknown" for name in made_by), (version().name,)
-    versions = (
-        [Difference("ccmix", *ccmix_versions)] if ccmix_versions[0] != ccmix_versions[1] else []
-    )
-    return [*versions, *differences(pairs, archived, repeated_here)]
+    return differences(pairs, archived, repeated_here)
 
 
 def _values_text(values: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ccmix.analysis.results import Results, load_results
+from ccmix.analysis.results import load_results
 from ccmix.archive import ArchiveError
 from ccmix.archive.packed import OpenedArchives, opened
 from ccmix.charts.draw import svg
@@ -106,9 +106,7 @@ def _compare_opened(
     for side in results:
         for sentence in left_out(side.unread):
             tell(archives.rename(sentence))
-    comparison = verdicts.compare(
-        *results, margin, (_ccmix_versions(results[0]), _ccmix_versions(results[1]))
-    )
+    comparison = verdicts.compare(*results, margin)
     for why in comparison.unread:
         tell(archives.rename(f"left out of the distributions: {why}"))
     if form == "json":
@@ -136,12 +134,6 @@ def _compare_opened(
             return markdown(comparison)
         case _:
             return terminal(comparison)
-
-
-def _ccmix_versions(results: Results) -> str:
-    """Returns the versions of ccmix that made the runs of a campaign, such as 'A' or 'A, B'."""
-    [campaign] = results.campaigns
-    return ", ".join(name or "unknown" for name in results.versions_of(campaign))
 
 
 @click.command("twin")

@@ -66,7 +66,8 @@ class _ValuePair(NamedTuple):
 
 
 def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Difference]:
-    """Returns the settings that differ in the matching conditions of A and B, unknown values first.
+    """Returns the settings that differ in the matching conditions of A and B, unknown values first,
+    after the versions of ccmix that made A and B, if these differ.
 
     Each pair of conditions is compared by itself; the same difference in several is listed once.
     """
@@ -83,7 +84,9 @@ def differences(pairs: Sequence[MatchedPair], a: Results, b: Results) -> list[Di
             conditions_by_row.items(), key=lambda item: settings.index(item[0].what)
         )
     )
-    return sorted(found, key=lambda difference: not difference.unknown)
+    versions = a.ccmix_versions, b.ccmix_versions
+    of_ccmix = [Difference("ccmix", *versions)] if versions[0] != versions[1] else []
+    return [*of_ccmix, *sorted(found, key=lambda difference: not difference.unknown)]
 
 
 def _differing_rtts(pair: MatchedPair) -> Iterator[_ValuePair]:

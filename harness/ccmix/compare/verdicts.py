@@ -205,16 +205,11 @@ def _cell_json(cell: Cell) -> dict[str, object]:
     }
 
 
-def compare(
-    a: Results, b: Results, margin: float = MARGIN, ccmix_versions: tuple[str, str] = ("", "")
-) -> Compared:
+def compare(a: Results, b: Results, margin: float = MARGIN) -> Compared:
     """Compares the conditions that both campaigns have, by their valid runs.
 
     `margin` is the relative difference, such as 0.05, within which values count as the same.
-    `ccmix_versions` are those that made A and B; if they differ, that is a difference, too.
     """
-    version_a, version_b = ccmix_versions
-    of_ccmix = [Difference("ccmix", (version_a,), (version_b,))] if version_a != version_b else []
     matched = match(cells(a.runs), cells_with_ranges(b))
     unread: list[str] = []
     conditions = [
@@ -229,7 +224,7 @@ def compare(
     ]
     return Compared(
         margin=margin,
-        differences=(*of_ccmix, *differences([*matched.pairs, *matched.namesakes], a, b)),
+        differences=tuple(differences([*matched.pairs, *matched.namesakes], a, b)),
         conditions=tuple(adjusted(conditions)),
         only_a=matched.only_a,
         only_b=matched.only_b,
