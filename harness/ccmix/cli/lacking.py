@@ -19,7 +19,7 @@ from ccmix.doctor.report import transcript
 from ccmix.doctor.this_machine import refusal
 from ccmix.hosts import CommandError, Host
 from ccmix.isolated import python_command
-from ccmix.lab.host import check_room, guest_memory_bytes, launch_parent
+from ccmix.lab.host import check_room, guest_memory_bytes
 from ccmix.lab.spec import GuestError, ccas_of_kernel
 from ccmix.model import STOCK_KERNEL, HostPath, Run, Topology
 from ccmix.tools import ToolError, named_kernels
@@ -49,11 +49,10 @@ def refuse_in_lab(runs: Sequence[Run]) -> None:
     """Checks before `ccmix run --lab` that the lab's kernels have the CCAs and parameters of the
     runs, and that the largest guest has room here.
 
-    Raises UsageError with all that is missing, GuestError without room, and ToolError if there is
-    no kernel.
+    Raises UsageError with all that is missing, and ToolError if there is no kernel.
     """
-    check_room(_largest_guest_bytes(runs))
-    launch_parent()
+    if lack := _lack_of_room(runs):
+        raise click.UsageError(lack)
     missing_ccas = [lack.sentence for lack in _missing_in_lab(runs).values()]
     if sentences := missing_ccas or _parameter_refusals(runs):
         raise click.UsageError("; ".join(sentences))
@@ -66,7 +65,7 @@ def warnings_of_lab(runs: Sequence[Run]) -> Iterator[str]:
     The runs may still be possible on this machine without the lab. Raises UsageError if they are
     not possible anywhere.
     """
-    warnings = (_warning_on_ccas, _warning_on_parameters, _warning_on_room)
+    warnings = (_warning_on_ccas, _warning_on_parameters, _lack_of_room)
     yield from filter(None, (warn(runs) for warn in warnings))
 
 
@@ -203,21 +202,15 @@ def _warning_on_parameters(runs: Sequence[Run]) -> str | None:
     )
 
 
-def _warning_on_room(runs: Sequence[Run]) -> str | None:
-    """Returns a sentence on memory and processes that the largest guest lacks here, or None."""
-    if not any(isinstance(run.path, Topology) for run in runs):
-        return None
-    try:
-        check_room(_largest_guest_bytes(runs))
-    except GuestError as error:
-        return f"{error}; 'ccmix run --lab' refuses it"
-    return None
-
-
-def _largest_guest_bytes(runs: Iterable[Run]) -> int:
-    """Returns the memory of the largest guest of the runs; 0 if none is emulated."""
+def _lack_of_room(runs: Sequence[Run]) -> str | None:
+    """Returns what the largest guest of the runs lacks here, such as memory, or None."""
     paths = {run.path for run in runs if isinstance(run.path, Topology)}
-    return max(map(guest_memory_bytes, paths), default=0)
+    try:
+        if paths:
+            check_room(max(map(guest_memory_bytes, paths)))
+    except GuestError as error:
+        return str(error)
+    return None
 
 
 def _has_parameter_here(run: Run) -> bool:

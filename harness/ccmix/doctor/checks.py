@@ -70,6 +70,8 @@ class HostChecks:
         self._is_controller = report.host == CONTROLLER
         self._emulated = bool(needs.topologies)
         self._in_namespaces = self._emulated and not options.in_lab
+        # Such a container is for the lab only
+        self._only_lab = self._without_runs and inside_container() and not rights.read_devices()
         self._polices = self._in_namespaces and any(path.policer for path in needs.topologies)
 
     @property
@@ -77,7 +79,7 @@ class HostChecks:
         """Whether any part of the runs is done on the host itself, outside the lab."""
         needs = self._needs
         return (
-            self._without_runs
+            (self._without_runs and not self._only_lab)
             or self._in_namespaces
             or bool(needs.sendings or needs.receives or needs.netem)
         )
@@ -119,6 +121,11 @@ class HostChecks:
     def _check_container(self) -> None:
         """Checks that this container has the rights for the runs, such as NET_ADMIN for queues."""
         report, needs = self._report, self._needs
+        if self._only_lab:
+            report.findings.append(
+                ok("container: network", "none: for the lab, plans and reports; see --network host")
+            )
+            return
         wanted_by_use = {
             rights.CAPTURES: "NET_RAW" in needs.root_for.values(),
             rights.QUEUES: "NET_ADMIN" in needs.root_for.values(),

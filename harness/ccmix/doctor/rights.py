@@ -112,7 +112,7 @@ def read_login(host: Host) -> Login:
     ValueError.
     """
     uid = whole(ask(host, ["id", "-u"]), "the user's number", 0)
-    user = ask(host, ["id", "-u", "-n"]).strip() if uid != 0 else "root"
+    user = ask(host, ["sh", "-c", "id -u -n 2>/dev/null || id -u"]).strip()
     sudo = uid != 0 and transcript(host, ["sudo", "-n", "true"])[0] == 0
     _, mounts = transcript(host, ["cat", "/proc/self/mounts"])
     status = ask(host, ["cat", "/proc/self/status"])

@@ -297,6 +297,7 @@ def check_room(memory_bytes: int) -> Path:
             f"--pids-limit {2 * needed}",
             "raise the limit of the control group (TasksMax= of a systemd unit)",
         )
+    launch_parent()
     return memory_dir(memory_bytes)
 
 
