@@ -4,6 +4,14 @@
 ARG BASE=debian:trixie-slim
 ARG TESTPOINT_IMAGE=perfsonar/testpoint:v5.2.1
 
+# ---- terms: the licences and the guide. No image is built that can't say from which commit.
+FROM ${BASE} AS terms
+COPY LICENSE /terms/
+COPY LICENSES /terms/LICENSES
+COPY docs/howto/run-in-containers.md /terms/
+ARG REVISION=
+RUN [ -n "$REVISION" ] || { echo "this build does not name its commit; use: container/build TARGET" >&2; exit 1; }
+
 # ---- build: the C programs, the lab's kernel and the Python environment, in /opt/ccmix. Nothing else of it is kept. What is
 # compiled has the bytes that a clone on any other distribution gets, since the compiler is pinned (tools/toolchain).
 FROM ${BASE} AS build
@@ -21,7 +29,9 @@ RUN tools/toolchain/build
 COPY cca cca
 COPY lab lab
 COPY probes/common probes/common
-RUN install -D "$(lab/build)" /opt/ccmix/bin/ccmix-lab-kernel \
+RUN kernel=$(lab/build) \
+ && install -D "$kernel" /opt/ccmix/bin/ccmix-lab-kernel \
+ && install -D -t kernel "$kernel" "$(dirname "$kernel")/build.json" \
  && install "$(lab/confine/build)" /opt/ccmix/bin/ccmix-confine \
  && install "$(cca/bpf/build)" /opt/ccmix/bin/ccmix-cca \
  && cp -a "$(dirname "$(lab/userland/build)")" /opt/ccmix/userland \
@@ -43,6 +53,10 @@ COPY configs configs
 COPY harness harness
 ARG VERSION=
 RUN CCMIX_BUILD_VERSION=$VERSION container/python-environment python3 ccmix
+# what container/terms reads
+COPY LICENSES LICENSES
+COPY packaging/building packaging/building
+COPY container/terms container/
 
 # ---- harness
 FROM ${BASE} AS harness
@@ -59,25 +73,38 @@ RUN apt-get update -qq \
  && install -d -o ccmix -g ccmix /work \
  && install -d -m 700 /var/lib/ccmix
 COPY --from=build /opt/ccmix /opt/ccmix
-COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
+COPY container/as-root container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
 RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
  && rm /opt/ccmix/container/import-all \
  && /opt/ccmix/bin/python -I -m ccmix.lab.guest_code
+COPY --from=terms /terms /usr/share/doc/ccmix
+RUN --mount=type=bind,from=build,source=/src,target=/src --mount=type=bind,from=build,source=/tmp/cache/toolchain,target=/tmp/cache/toolchain \
+    /opt/ccmix/bin/python -I /src/container/terms /usr/share/doc/ccmix
 COPY configs /usr/share/ccmix/configs
 ENV PATH=/opt/ccmix/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/work LANG=C.UTF-8
 WORKDIR /work
 USER ccmix
-ENTRYPOINT ["tini", "-g", "--", "/opt/ccmix/container/entrypoint"]
+ENTRYPOINT ["/opt/ccmix/container/entrypoint"]
 CMD ["--help"]
 HEALTHCHECK --interval=30s --timeout=5s CMD ["/opt/ccmix/container/healthcheck"]
+ARG BASE
+ARG BASE_DIGEST=unknown
+ARG CREATED=unknown
+ARG REVISION
+ARG SOURCE=unknown
 ARG VERSION=
-ARG REVISION=unknown
 LABEL org.opencontainers.image.title="ccmix" \
       org.opencontainers.image.description="How TCP congestion control algorithms share a path" \
-      org.opencontainers.image.licenses="Apache-2.0 AND BSD-3-Clause AND GPL-2.0-only" \
-      org.opencontainers.image.version="${VERSION:-unknown}" \
-      org.opencontainers.image.revision="${REVISION}"
+      org.opencontainers.image.licenses="Apache-2.0 AND BSD-2-Clause AND BSD-3-Clause AND GPL-2.0-only AND LGPL-2.1-or-later AND MIT AND MPL-2.0 AND PSF-2.0 AND 0BSD AND CC0-1.0 AND Zlib AND LicenseRef-Third-Party" \
+      org.opencontainers.image.url="${SOURCE}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.documentation="file:///usr/share/doc/ccmix/run-in-containers.md" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.base.name="${BASE}" \
+      org.opencontainers.image.base.digest="${BASE_DIGEST}"
 
 # ---- testpoint-build: the same programs, which are static, and an environment of the test point's distribution, whose
 # Python is another one
@@ -132,12 +159,25 @@ RUN --mount=type=bind,from=testpoint-build,source=/packages,target=/packages apt
  && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
  && rm /opt/ccmix/container/import-all \
  && /opt/ccmix/bin/python -I -m ccmix.lab.guest_code
+COPY --from=terms /terms /usr/share/doc/ccmix
+RUN --mount=type=bind,from=build,source=/src,target=/src --mount=type=bind,from=build,source=/tmp/cache/toolchain,target=/tmp/cache/toolchain \
+    /opt/ccmix/bin/python -I /src/container/terms /usr/share/doc/ccmix
 COPY configs /usr/share/ccmix/configs
 HEALTHCHECK --interval=60s --timeout=30s --start-period=5m CMD ["pscheduler", "ping", "localhost"]
+ARG TESTPOINT_IMAGE
+ARG BASE_DIGEST=unknown
+ARG CREATED=unknown
+ARG REVISION
+ARG SOURCE=unknown
 ARG VERSION=
-ARG REVISION=unknown
 LABEL org.opencontainers.image.title="ccmix on a perfSONAR test point" \
       org.opencontainers.image.description="How TCP congestion control algorithms share a path" \
-      org.opencontainers.image.licenses="Apache-2.0 AND BSD-3-Clause AND GPL-2.0-only" \
-      org.opencontainers.image.version="${VERSION:-unknown}" \
-      org.opencontainers.image.revision="${REVISION}"
+      org.opencontainers.image.licenses="Apache-2.0 AND BSD-2-Clause AND BSD-3-Clause AND GPL-2.0-only AND LGPL-2.1-or-later AND MIT AND MPL-2.0 AND PSF-2.0 AND 0BSD AND CC0-1.0 AND Zlib AND LicenseRef-Third-Party" \
+      org.opencontainers.image.url="${SOURCE}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.documentation="file:///usr/share/doc/ccmix/run-in-containers.md" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.base.name="${TESTPOINT_IMAGE}" \
+      org.opencontainers.image.base.digest="${BASE_DIGEST}"

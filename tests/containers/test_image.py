@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ccmix.version import of_sources, version
-from support.commands import run_program
-from support.containers import Docker
+from support.commands import REPOSITORY, run_program
+from support.containers import GUIDE, Docker, check_labels
 
 MOST_BYTES = 650_000_000  # 634 MB were measured, with the lab's userland and Dask in it
 BAD = "requests==2.19.0"  # not of the image: CVE-2018-18074 and others
@@ -34,12 +34,66 @@ def test_it_says_what_it_is(docker: Docker, harness: str) -> None:
     config = docker.inspect(harness)["Config"]
     assert config["User"] == "ccmix"
     assert config["Healthcheck"]["Test"][0] == "CMD"
-    for name in ("title", "description", "licenses", "revision"):
-        assert config["Labels"][f"org.opencontainers.image.{name}"]
-    assert config["Labels"]["org.opencontainers.image.version"] == of_sources()
+    check_labels(docker, harness, "debian:trixie-slim")
     assert (
         docker.in_image(harness, "ccmix", "--version", user="ccmix") == f"ccmix {version().text}\n"
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compose", "build", "harness"),
+        ("compose", "build", "testpoint"),
+        ("build", "--network=host", "--target=harness", "."),
+    ],
+    ids=" ".join,
+)
+def test_an_image_that_would_not_name_its_commit_is_not_built(
+    docker: Docker, harness: str, words: tuple[str, ...]
+) -> None:
+    refused = docker(*words)
+    assert refused.returncode != 0
+    said = refused.stdout + refused.stderr
+    assert "this build does not name its commit; use: container/build TARGET" in said
+
+
+def test_terms(docker: Docker, harness: str) -> None:
+    """The image has the licences, the bill of materials, and the list of sources under the GPL."""
+
+    def text(name: str) -> str:
+        return docker.in_image(harness, "cat", f"/usr/share/doc/ccmix/{name}", user="ccmix")
+
+    assert text("LICENSE") == (REPOSITORY / "LICENSE").read_text()
+    for licence in (REPOSITORY / "LICENSES").iterdir():
+        assert text(f"LICENSES/{licence.name}") == licence.read_text()
+    assert text("run-in-containers.md") == GUIDE.read_text()
+    bill = json.loads(text("ccmix.cdx.json"))
+    assert bill["metadata"]["component"]["version"] == of_sources()
+    names = {each["name"] for each in bill["components"]}
+    assert {"iperf3 (with iperf3-patch)", "polars", "scipy", "tcpdump", "python3"} <= names
+    packages = docker.in_image(harness, "dpkg-query", "-W", "-f", "${Package}\n").split()
+    assert set(packages) <= names
+    label = docker.inspect(harness)["Config"]["Labels"]["org.opencontainers.image.licenses"]
+    for each in bill["components"]:
+        if each.get("purl", "").startswith("pkg:pypi/"):
+            for licence in map(of_component, each["licenses"]):
+                spdx = SPDX.fullmatch(licence)
+                assert not spdx or set(licence.split(" AND ")) <= set(label.split(" AND ")), each
+    terms = text("THIRD-PARTY.txt")
+    assert "packaging/dist --sources FOLDER" in terms
+    assert (REPOSITORY / "LICENSES/GPL-2.0.txt").read_text().strip() in terms
+    sources = {each["source"] for each in json.loads(text("SOURCES.json"))["debian"]}
+    assert {"linux", "glibc", "tcpdump", "iproute2"} - sources == {"tcpdump"}
+
+
+# Names of packages that are SPDX identifiers, possibly several
+SPDX = re.compile(r"[A-Z0-9][A-Za-z0-9.]*-[0-9][A-Za-z0-9.-]*(?: AND [A-Za-z0-9.-]+)*|MIT")
+
+
+def of_component(licence: dict[str, Any]) -> str:
+    """Returns the licence in an entry of a CycloneDX component."""
+    return str(licence.get("expression") or licence["license"]["name"])
 
 
 def test_programs(docker: Docker, harness: str) -> None:

@@ -3,16 +3,17 @@
 import json
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.cca_bpf import turn
-from support.commands import REPOSITORY
-from support.containers import DTN, Docker, clone
+from support.containers import DTN, GUIDE, Docker, clone
 
 pytestmark = pytest.mark.timeout(3000)
 BARE = ("--rm", "--cap-drop=ALL", "--read-only", "--network=none")
+PRIVATE = "ccmix-private"
 CAPTURE = """
 [wan]
 type = iperf3
@@ -23,6 +24,14 @@ tcpdump = on
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def private_network(docker: Docker) -> Iterator[None]:
+    """Makes a network for containers that reach only each other."""
+    docker.good("network", "create", "--internal", PRIVATE)
+    yield
+    docker.good("network", "rm", PRIVATE)
+
+
 def doctor(
     docker: Docker, image: str, work: Path, *options: str, config: str = ""
 ) -> dict[str, tuple[str, str]]:
@@ -31,11 +40,8 @@ def doctor(
     if config:
         (work / "one.ini").write_text(config)
         words.append("one.ini")
-    bare = [
-        option
-        for option in BARE
-        if not (option == "--network=none" and "--network=host" in options)
-    ]
+    network = "host" if "--network=host" in options else PRIVATE
+    bare = [*(option for option in BARE if option != "--network=none"), f"--network={network}"]
     reports = json.loads(
         docker("run", *bare, f"--volume={work}:/work", *options, image, *words).stdout
     )
@@ -122,9 +128,6 @@ WRITE_BACK = (
     'value=$(cat $file) && { printf "%s\\n" "$value" >$file; } 2>/dev/null && echo $file; done; '
     "true"
 )
-GUIDE = REPOSITORY / "docs/howto/run-in-containers.md"
-
-
 # The rights are compose's, whatever the image is
 ANY_IMAGE = """services:
   dtn: {image: "debian:trixie-slim", pull_policy: never}
@@ -242,8 +245,54 @@ def test_what_is_not_root_becomes_the_owner_of_the_folder(
         "--env=CCMIX_AS=owner",
         "--tmpfs=/tmp:exec",
     )
+    in_network = [f"--network={PRIVATE}" if one == "--network=none" else one for one in BARE]
     said = docker(
-        "run", *BARE, *options, f"--volume={work}:/work", harness, "doctor", "--format", "json"
+        *("run", *in_network, *options, f"--volume={work}:/work"),
+        *(harness, "doctor", "--format", "json"),
     ).stdout
     uses = {one["check"]: one["seen"] for one in json.loads(said)[0]["checks"]}
     assert uses["container: captures"] == "user 4711 is not root, no NET_RAW"
+
+
+def test_the_doctor_of_a_container_for_the_lab_only(
+    docker: Docker, harness: str, work: Path
+) -> None:
+    """Without a network, nothing about tests between hosts makes sense."""
+    clone(work)
+    said = docker.good("compose", "run", "--rm", "harness", "doctor", "--format", "json", cwd=work)
+    checks = {one["check"]: one["status"] for one in json.loads(said)[0]["checks"]}
+    assert set(checks.values()) == {"ok"}
+    assert {"lab: kernel", "container: network", "patched iperf3"} < set(checks)
+    assert not {"clock", "cores", "kernel: netem", "container: captures"} & set(checks)
+
+
+@pytest.mark.parametrize(
+    ("limits", "option", "seen_by_doctor"),
+    [
+        (("--tmpfs=/tmp:exec", "--memory=500m"), "--memory 2g", True),
+        (("--tmpfs=/tmp:exec,size=64m",), "--tmpfs /tmp:exec,size=1g", True),
+        (("--tmpfs=/tmp",), "--tmpfs /tmp:exec", True),
+        (("--tmpfs=/tmp:exec", "--pids-limit=60"), "--pids-limit 128", False),
+    ],
+    ids=["memory", "small tmp", "noexec", "processes"],
+)
+def test_a_run_with_less_than_it_needs_is_refused_before_it_starts(
+    docker: Docker,
+    harness: str,
+    work: Path,
+    limits: tuple[str, ...],
+    option: str,
+    seen_by_doctor: bool,
+) -> None:
+    container = ("run", *BARE, *limits, f"--volume={work}:/work", "--user=4711:4712", harness)
+    refused = docker(*container, "demo", "--quick", "-o", "results")
+    assert refused.returncode == 2, refused.stderr
+    assert f"start the container with {option}" in refused.stderr
+    assert refused.stderr.count("\n") < 5
+    assert not (work / "results").exists()
+    if seen_by_doctor:
+        said = docker(*container, "doctor", "--format", "json").stdout
+        bad = [one for one in json.loads(said)[0]["checks"] if one["status"] != "ok"]
+        assert {command for one in bad for command in (*one["remedy"], *one["instead"])} == {
+            f"docker run {option} ..."
+        }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.commands import REPOSITORY, run_program
-from support.containers import Docker, clone
+from support.containers import Docker, check_labels, clone
 from support.plugin_runner import check, throughput
 
 pytestmark = pytest.mark.timeout(3600)
@@ -145,7 +145,7 @@ def test_size(docker: Docker, testpoint: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_labels(docker: Docker, testpoint: str) -> None:
-    assert docker.inspect(testpoint)["Config"]["Labels"]["org.opencontainers.image.title"]
+    check_labels(docker, testpoint, STAND_IN)
     assert "ARG TESTPOINT_IMAGE=perfsonar/testpoint:" in (REPOSITORY / "Dockerfile").read_text()
 
 
@@ -173,5 +173,10 @@ def test_the_profile_of_compose(docker: Docker, testpoint: str, work: Path) -> N
         docker.good(
             *compose, "exec", "-T", "testpoint", "pscheduler", "internal", "warmboot", cwd=work
         )
+        kept = ("/etc/perfsonar/psconfig/kept", "/var/lib/ccmix/kept")
+        docker.good("exec", container, "touch", *kept)
+        docker.good(*compose, "rm", "--force", "--stop", "testpoint", cwd=work)
+        docker.good(*compose, "up", "--detach", "--no-build", "testpoint", cwd=work)
+        docker.good(*compose, "exec", "-T", "testpoint", "ls", *kept, cwd=work)
     finally:
         docker.good(*compose, "down", "--volumes", "--timeout=5", cwd=work)

@@ -1,5 +1,6 @@
 """Docker's client, as the tests of containers use it."""
 
+import datetime
 import json
 import subprocess
 import time
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccmix.version import version
 from support.commands import REPOSITORY
 
 OWNER = (4711, 4712)  # user and group, which a container doesn't know
@@ -41,6 +43,7 @@ src-cmd = sleep 4
 duration = 4s
 param-sweep = tcp_cubic/parameters/{PARAMETER.name}, sys-module-list, 2001, 2002
 """
+GUIDE = REPOSITORY / "docs/howto/run-in-containers.md"
 BUILDS_WITHIN_S = 2400  # without a layer in the cache, on a machine that does other things too
 
 
@@ -107,6 +110,26 @@ class Docker:
             image,
             *arguments,
         )
+
+
+def check_labels(docker: Docker, image: str, base: str) -> None:
+    """Checks the labels of the OCI image specification on an image that container/build made."""
+    labels = docker.inspect(image)["Config"]["Labels"]
+    found = {
+        name.removeprefix("org.opencontainers.image."): value for name, value in labels.items()
+    }
+    assert {*found} >= {
+        *("title", "description", "licenses", "url", "source", "documentation", "version"),
+        *("revision", "created", "base.name", "base.digest"),
+    }
+    assert all(found.values())
+    assert found["version"] == version().name
+    assert found["revision"].removesuffix("-dirty") == version().commit
+    assert found["revision"].endswith("-dirty") is version().name.endswith(".changed")
+    assert found["base.name"] == base
+    assert found["base.digest"] == docker.inspect(base)["Id"]  # a stand-in, without a registry
+    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(found["created"])
+    assert datetime.timedelta(0) < age < datetime.timedelta(days=1)
 
 
 def wait_for(files: Path, pattern: str, count: int = 1, timeout_s: float = 120) -> None:
