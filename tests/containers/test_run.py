@@ -159,6 +159,7 @@ class TestInTheLab:
         ("", "harness"),
         ("dtn", "dtn harness"),
         ("pair", "client harness server"),
+        ("far-end", "far-end harness"),
         ("elk", "elasticsearch elasticsearch-setup harness kibana kibana-setup secrets"),
         ("testpoint", "harness testpoint"),
     ],
@@ -182,23 +183,30 @@ def test_profiles_of_compose(docker: Docker, work: Path, profile: str, services:
 
 class TestBetweenContainers:
     def test_mix_and_capture_of_compose(self, docker: Docker, harness: str, work: Path) -> None:
-        """`docker compose --profile pair run client`, on its private network."""
+        """The client and its server, on a private network. A start after a stop resumes, the end of
+        the client stops the server, and another start finds the results.
+        """
         clone(work)
-        compose = (
-            "compose",
-            "-f",
-            "compose.yaml",
-            "-f",
-            str(Path(__file__).parent / "no-dns.yaml"),
-            "--profile",
-            "pair",
-        )
+        compose = ("compose", "--profile", "pair")
+        start = ("up", "--exit-code-from", "client", "client")
         try:
-            docker.good(*compose, "run", "--rm", "client", cwd=work)
+            docker.good(*compose, "up", "--detach", "client", cwd=work)
+            [client] = docker.good(*compose, "ps", "--quiet", "client", cwd=work).split()
+            wait_for(work, "*.partial")
+            docker.good(*compose, "stop", "client", cwd=work)
+            assert docker.inspect(client)["State"]["ExitCode"] == 130
+            docker.good(*compose, *start, cwd=work)
             [network] = docker.good(
                 "network", "ls", "--quiet", "--filter", "label=com.docker.compose.network=pair"
             ).split()
             assert docker.inspect(network)["Internal"] is True
+            ids = docker.good(*compose, "ps", "--all", "--quiet", cwd=work).split()
+            states = [docker.inspect(container)["State"] for container in ids]
+            assert [(one["Status"], one["ExitCode"]) for one in states] == [("exited", 0)] * 2
+            [file] = work.rglob("run.json")
+            first = file.read_bytes()
+            docker.good(*compose, *start, cwd=work)
+            assert file.read_bytes() == first
         finally:
             docker.good(*compose, "down", "--volumes", cwd=work)
         [file] = work.rglob("run.json")

@@ -1,6 +1,5 @@
 """Stops, kills, interrupts and starts again each service of compose, as an operator does."""
 
-import json
 import os
 import re
 import signal
@@ -125,32 +124,6 @@ def test_dtn(docker: Docker, folder: Path) -> None:
     again = docker("compose", "run", "--rm", "dtn", *command, "--resume", cwd=folder)
     assert len(runs(folder)) == 2, again.stderr  # not valid: a run that only sleeps
     assert PARAMETER.read_text() == DEFAULT
-
-
-PAIR = ("compose", "up", "--exit-code-from", "client", "client")
-
-
-def test_pair(docker: Docker, folder: Path) -> None:
-    """Its end stops the server. A second start finds the results of the first."""
-    try:
-        docker.good(*PAIR, cwd=folder)
-        finished = runs(folder)
-        assert len(finished) == 1
-        states = json.loads(f"[{','.join(states_of(docker, folder))}]")
-        assert {each["Service"]: (each["State"], each["ExitCode"]) for each in states} == {
-            "client": ("exited", 0),
-            "server": ("exited", 0),
-        }
-        docker.good(*PAIR, cwd=folder)
-        assert runs(folder) == finished
-    finally:
-        docker.good("compose", "--profile", "pair", "down", "--volumes", cwd=folder)
-
-
-def states_of(docker: Docker, folder: Path) -> list[str]:
-    """Returns the state of each container of compose, as JSON."""
-    command = ("compose", "--profile", "*", "ps", "--all", "--format", "json")
-    return docker.good(*command, cwd=folder).splitlines()
 
 
 def test_far_end(docker: Docker, folder: Path) -> None:

@@ -8,8 +8,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from scipy.stats import spearmanr
+import polars as pl
 
 from ccmix.papers.experiment import PublishedComparison, RunNumber, Tried, factor
 from ccmix.papers.judging import Judgement
@@ -381,4 +380,4 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
         return None
     if len(set(a)) == 1 or len(set(b)) == 1:
         return 1.0 if list(a) == list(b) else None
-    return float(np.asarray(spearmanr(a, b).statistic))
+    return float(pl.select(pl.corr(pl.Series(a), pl.Series(b), method="spearman")).item())
