@@ -73,13 +73,14 @@ RUN apt-get update -qq \
  && install -d -o ccmix -g ccmix /work \
  && install -d -m 700 /var/lib/ccmix
 COPY --from=build /opt/ccmix /opt/ccmix
-COPY container/as-root container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
+COPY container/import-all /opt/ccmix/container/
 RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
  && rm /opt/ccmix/container/import-all \
  && /opt/ccmix/bin/python -I -m ccmix.lab.guest_code
 COPY --from=terms /terms /usr/share/doc/ccmix
 RUN --mount=type=bind,from=build,source=/src,target=/src --mount=type=bind,from=build,source=/tmp/cache/toolchain,target=/tmp/cache/toolchain \
     /opt/ccmix/bin/python -I /src/container/terms /usr/share/doc/ccmix
+COPY container/as-root container/entrypoint container/healthcheck /opt/ccmix/container/
 COPY configs /usr/share/ccmix/configs
 ENV PATH=/opt/ccmix/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/work LANG=C.UTF-8

@@ -1,9 +1,11 @@
 """Stops, kills, interrupts and starts again each service of compose, as an operator does."""
 
+import contextlib
 import os
+import pty
 import re
-import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from support.containers import (
 pytestmark = pytest.mark.timeout(3000)
 MANY = SMALL.replace("iterations = 2", "iterations = 40")
 INTERRUPTED = 130
+WAITS_S = 300.0  # for a run, on a machine that does other things too
 ORDINARY_USER = 1000  # the image's, who works in a folder of root
 
 
@@ -36,6 +39,11 @@ def folder(docker: Docker, harness: str, work: Path) -> Path:
     (work / "many.ini").write_text(MANY)
     (work / "sweep.ini").write_text(SWEEP)
     return work
+
+
+def is_overloaded() -> bool:
+    """Returns whether so much else runs on this machine that times say nothing."""
+    return os.getloadavg()[0] > 4 * len(os.sched_getaffinity(0))
 
 
 def started(docker: Docker, folder: Path, service: str, *words: str) -> str:
@@ -52,6 +60,13 @@ def stopped(docker: Docker, container: str) -> tuple[int, float]:
     return docker.inspect(container)["State"]["ExitCode"], took_s
 
 
+def read_all(controller: int, said: bytearray) -> None:
+    """Reads what a terminal shows until its programs have ended."""
+    with contextlib.suppress(OSError):  # which then says EIO
+        while some := os.read(controller, 4096):
+            said += some
+
+
 def runs(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in folder.rglob("run.json")}
 
@@ -65,7 +80,7 @@ class TestHarness:
         os.chown(folder, *owner)
         command = ("run", "many.ini", "--lab", "-o", "results/many")
         container = started(docker, folder, "harness", *command)
-        wait_for(folder, "run.json", 1)
+        wait_for(folder, "run.json", 1, WAITS_S)
         expected = owner[0] or ORDINARY_USER
         processes = docker.good("top", container, "-eo", "pid,uid")
         assert {int(line.split()[1]) for line in processes.splitlines()[1:]} == {expected}
@@ -74,31 +89,40 @@ class TestHarness:
         docker.good("exec", container, "/opt/ccmix/container/healthcheck")
         status, took_s = stopped(docker, container)
         assert status == INTERRUPTED, docker("logs", container).stderr
-        assert took_s < 10
+        if not is_overloaded():
+            assert took_s < 10
         assert not list(folder.rglob("*.partial"))
         finished = runs(folder)
         assert 1 <= len(finished) < 40
         again = started(docker, folder, "harness", *command, "--resume")
-        wait_for(folder, "run.json", len(finished) + 1)
+        wait_for(folder, "run.json", len(finished) + 1, WAITS_S)
         assert stopped(docker, again)[0] == INTERRUPTED
         assert runs(folder) | finished == runs(folder)
         assert {file.stat().st_uid for file in (folder / "results").rglob("*")} == {expected}
 
     def test_interrupt(self, docker: Docker, folder: Path) -> None:
-        """Ctrl-C reaches the container through the client."""
-        words = ["docker", "compose", "run", "--rm", "-T", "harness"]
+        """Ctrl-C in a terminal ends the campaign in order, with the container."""
+        controller, terminal = pty.openpty()
         client = subprocess.Popen(
-            [*words, "run", "many.ini", "--lab", "-o", "results/many"],
+            ["docker", *("compose", "run", "--rm", "harness", "run", "many.ini", "--lab")],
             cwd=folder,
             env=dict(docker.environment),
-            stderr=subprocess.PIPE,
-            text=True,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
         )
-        wait_for(folder, "run.json", 1)
-        client.send_signal(signal.SIGINT)
-        _, errors = client.communicate(timeout=60)
-        assert client.returncode == INTERRUPTED, errors
-        assert "interrupted: finished runs are kept" in errors
+        os.close(terminal)
+        said = bytearray()
+        reader = threading.Thread(target=read_all, args=(controller, said))
+        reader.start()
+        wait_for(folder, "run.json", 1, WAITS_S)
+        os.write(controller, b"\x03")
+        status = client.wait(WAITS_S)
+        reader.join()
+        os.close(controller)
+        assert status == INTERRUPTED, said
+        assert b"interrupted: finished runs are kept" in said
         assert not list(folder.rglob("*.partial"))
 
     def test_kill_and_resume(self, docker: Docker, folder: Path) -> None:
@@ -120,7 +144,8 @@ def test_dtn(docker: Docker, folder: Path) -> None:
     wait_for_change()
     status, took_s = stopped(docker, container)
     assert (status, PARAMETER.read_text()) == (INTERRUPTED, DEFAULT)
-    assert took_s < 60
+    if not is_overloaded():
+        assert took_s < 60
     again = docker("compose", "run", "--rm", "dtn", *command, "--resume", cwd=folder)
     assert len(runs(folder)) == 2, again.stderr  # not valid: a run that only sleeps
     assert PARAMETER.read_text() == DEFAULT
@@ -138,7 +163,8 @@ def test_far_end(docker: Docker, folder: Path) -> None:
             docker.good("exec", container, "ccmix-iperf3", "-c", "localhost", "-t", "1")
             began = time.monotonic()
             docker.good("compose", "stop", "far-end", cwd=folder)
-            assert time.monotonic() - began < 10
+            if not is_overloaded():
+                assert time.monotonic() - began < 10
             assert docker.inspect(container)["State"]["ExitCode"] == 0
     finally:
         docker.good("compose", "--profile", "far-end", "down", "--volumes", cwd=folder)

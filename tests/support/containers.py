@@ -143,7 +143,7 @@ def wait_for(files: Path, pattern: str, count: int = 1, timeout_s: float = 120) 
 
 def wait_for_change() -> None:
     """Until a campaign with SWEEP has changed the parameter."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while PARAMETER.read_text() == DEFAULT:
         assert time.monotonic() < deadline, "the campaign changed nothing"
         time.sleep(0.05)
