@@ -23,7 +23,7 @@ from ccmix.doctor.report import (
 from ccmix.doctor.this_machine import judge_lab_parameters
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.agent_host import AgentHost
-from ccmix.lab.limits import inside_container
+from ccmix.lab.limits import inside_container, processors
 from ccmix.model import Run
 from ccmix.run.reachable import unreachable
 from ccmix.tools import ToolError, find_iperf3
@@ -444,7 +444,11 @@ class HostChecks:
         report.check(
             "CPU governor", lambda: resources.judge_governors(resources.read_governors(host))
         )
-        report.check("cores", lambda: resources.judge_cores(resources.read_cores(host)))
+        of_this_process = [processors()] if self._is_controller else []
+        report.check(
+            "cores",
+            lambda: resources.judge_cores(min([resources.read_cores(host), *of_this_process])),
+        )
         for nic in self._checked_devices.values():
             if nic.numa_node is not None:
                 report.check(f"cores near {nic.name}", partial(resources.look_near, host, nic))

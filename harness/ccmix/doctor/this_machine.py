@@ -137,15 +137,11 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Findings:
         try:
             yield ok(check_name, str(find_folder()))
         except GuestError as error:
-            yield _judge_lack(check_name, lack_status, error)
+            why = "A guest's memory is a file in memory, which the guest executes."
+            command = error.command if isinstance(error, LackError) else ""
+            instead = (command,) if command else ()
+            yield DoctorFinding(check_name, lack_status, str(error), why, instead=instead)
     yield _judge_confinement(lack_status)
-
-
-def _judge_lack(check_name: str, lack_status: Status, error: GuestError) -> DoctorFinding:
-    """Reports why a guest has no room here, with the command that gives it room."""
-    why = "A guest's memory is a file in memory, which the guest executes."
-    instead = (error.command,) if isinstance(error, LackError) and error.command else ()
-    return DoctorFinding(check_name, lack_status, str(error), why, instead=instead)
 
 
 def _judge_confinement(lack_status: Status) -> DoctorFinding:
