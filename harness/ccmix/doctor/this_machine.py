@@ -12,7 +12,7 @@ from ccmix.doctor.kernel import judge_lab_ccas
 from ccmix.doctor.report import DoctorFinding, Findings, Status, fail, lack, line, ok, problem, warn
 from ccmix.doctor.rights import capabilities, read_only
 from ccmix.lab.confinement import confinement_way, why_not_confined
-from ccmix.lab.host import LackError, check_room, guest_memory_bytes, launch_parent
+from ccmix.lab.host import REMOUNT, LackError, check_room, guest_memory_bytes, launch_parent
 from ccmix.lab.spec import PARAMETERS, GuestError, Parameter, ccas_of_kernel, identify_userland
 from ccmix.model import STOCK_KERNEL, ModuleParameter, Topology
 from ccmix.tools import ToolError, find_iperf3, find_kernel, find_userland, named_kernels, unpinned
@@ -138,9 +138,11 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Findings:
             yield ok(check_name, str(find_folder()))
         except GuestError as error:
             why = "A guest's memory is a file in memory, which the guest executes."
-            command = error.command if isinstance(error, LackError) else ""
-            instead = (command,) if command else ()
-            yield DoctorFinding(check_name, lack_status, str(error), why, instead=instead)
+            instead = error.commands if isinstance(error, LackError) else ()
+            root = instead == (REMOUNT,)
+            yield DoctorFinding(
+                check_name, lack_status, str(error), why, instead=instead, root=root
+            )
     yield _judge_confinement(lack_status)
 
 
@@ -153,14 +155,8 @@ def _judge_confinement(lack_status: Status) -> DoctorFinding:
     try:
         way = confinement_way()
     except GuestError as error:
-        return DoctorFinding(
-            check_name,
-            lack_status,
-            str(error),
-            "The lab starts its guests with ccmix-confine.",
-            (line("make", "setup"),),
-            root=False,
-        )
+        why = "The lab starts its guests with ccmix-confine."
+        return DoctorFinding(check_name, lack_status, str(error), why)
     if reasons := why_not_confined(way):
         return warn(
             check_name,

@@ -44,14 +44,14 @@ REMOUNT = "mount -o remount,exec,size=75% /dev/shm"
 class LackError(GuestError):
     """Says that this machine or container lacks something that a guest needs.
 
-    `command` provides it: `docker run` with the right option, or outside a container what the
-    caller has named ('' for nothing).
+    One of `commands` provides it: `docker run` with the right option, or outside a container what
+    the caller has named.
     """
 
-    def __init__(self, lack: str, container_option: str, elsewhere: str, command: str = "") -> None:
+    def __init__(self, lack: str, container_option: str, elsewhere: str, *commands: str) -> None:
         """Takes what is missing, and the remedies inside and outside a container."""
         inside = limits.inside_container()
-        self.command = f"docker run {container_option} ..." if inside else command
+        self.commands = (f"docker run {container_option} ...",) if inside else commands
         remedy = f"start the container with {container_option}" if inside else elsewhere
         super().__init__("start", f"{lack}: {remedy}")
 
