@@ -15,10 +15,10 @@ from support.plugin_runner import check, throughput
 pytestmark = pytest.mark.timeout(3600)
 STAND_IN = "ccmix-tests/stand-in-for-testpoint"
 TOOL = "/usr/lib/pscheduler/classes/tool/iperf3mix"
-# 554 MB were measured: Polars 132, SciPy 87, vl-convert 84, the lab's userland 74, NumPy 48,
-# Ubuntu's Python 3.11 with its byte code 21; the rest are smaller packages, as Dask, and static
-# programs
-MOST_BYTES_ADDED = 570_000_000
+# 509 MB were measured: Polars 132, vl-convert 84, the lab's userland 74, NumPy 48, SciPy's special
+# functions 41, Ubuntu's Python 3.11 with its byte code 21; the rest are smaller packages, as Dask,
+# and static programs
+MOST_BYTES_ADDED = 525_000_000
 
 
 @pytest.fixture(scope="module")
