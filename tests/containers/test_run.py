@@ -200,7 +200,8 @@ class TestBetweenContainers:
                 "network", "ls", "--quiet", "--filter", "label=com.docker.compose.network=pair"
             ).split()
             assert docker.inspect(network)["Internal"] is True
-            ids = docker.good(*compose, "ps", "--all", "--quiet", cwd=work).split()
+            listing = ("ps", "--all", "--quiet", "client", "server")
+            ids = docker.good(*compose, *listing, cwd=work).split()
             states = [docker.inspect(container)["State"] for container in ids]
             assert [(one["Status"], one["ExitCode"]) for one in states] == [("exited", 0)] * 2
             [file] = work.rglob("run.json")

@@ -7,6 +7,7 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,14 +32,17 @@ ORDINARY_USER = 1000  # the image's, who works in a folder of root
 
 
 @pytest.fixture
-def folder(docker: Docker, harness: str, work: Path) -> Path:
+def folder(docker: Docker, harness: str, work: Path) -> Iterator[Path]:
     """A clone with a campaign for the lab and one for this machine; compose's services end with
     the test.
     """
     clone(work)
     (work / "many.ini").write_text(MANY)
     (work / "sweep.ini").write_text(SWEEP)
-    return work
+    yield work
+    ours = ("ps", "--all", "--quiet", "--filter", "label=com.docker.compose.project=ccmix")
+    if containers := docker.good(*ours).split():
+        docker.good("rm", "--force", *containers)
 
 
 def is_overloaded() -> bool:

@@ -203,7 +203,7 @@ def _warning_on_parameters(runs: Sequence[Run]) -> str | None:
 
 
 def _lack_of_room(runs: Sequence[Run]) -> str | None:
-    """Returns what the largest guest of the runs lacks here, such as memory, or None."""
+    """Returns a sentence on memory or processes that the largest guest lacks here, or None."""
     paths = {run.path for run in runs if isinstance(run.path, Topology)}
     try:
         if paths:
