@@ -188,7 +188,7 @@ class TestBetweenContainers:
         """
         clone(work)
         compose = ("compose", "--profile", "pair")
-        start = ("up", "--exit-code-from", "client", "client")
+        start = ("up", "--exit-code-from", "client", "client", "server")
         try:
             docker.good(*compose, "up", "--detach", "client", cwd=work)
             [client] = docker.good(*compose, "ps", "--quiet", "client", cwd=work).split()
