@@ -284,7 +284,7 @@ def test_a_lab_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         assert [(finding.status, finding.remedy, finding.instead) for finding in problems] == [
             (status, ("make setup",), ()),
-            (status, (), ("mount -o remount,exec,size=75% /dev/shm",)),
+            (status, (), ("sudo mount -o remount,exec,size=75% /dev/shm",)),
         ]
     monkeypatch.setattr(limits, "inside_container", lambda: True)
     *_, memory = [

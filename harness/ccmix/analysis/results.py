@@ -4,7 +4,6 @@ import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 from ccmix.analysis.counting import counts
@@ -91,7 +90,7 @@ class Results:
     @property
     def ccmix_versions(self) -> tuple[str, ...]:
         """Returns the versions of ccmix that made the runs, each once."""
-        return tuple(dict.fromkeys(chain.from_iterable(map(self.versions_of, self.campaigns))))
+        return tuple({name: 0 for each in self.campaigns for name in self.versions_of(each)})
 
     def versions_of(self, campaign: Campaign) -> dict[str, int]:
         """Returns how many of a campaign's runs each version of ccmix has made."""

@@ -9,6 +9,7 @@ import itertools
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -294,6 +295,14 @@ class Campaign:
                 unread(run, error)
             else:
                 yield numbers.copy(finished) if numbers_only else finished, folder.path
+
+    def read_all(self) -> tuple[dict[str, int], list[tuple[Run, ArchiveError]]]:
+        """Reads run.json of all finished runs. Returns how many runs each version of ccmix made,
+        and the runs whose run.json can't be read, each with the reason.
+        """
+        damaged: list[tuple[Run, ArchiveError]] = []
+        finished = self.finished(unread=lambda run, error: damaged.append((run, error)))
+        return Counter(self.version_of(each) for each, _ in finished), damaged
 
     def version_of(self, finished: FinishedRun) -> str:
         """Returns the version of ccmix that made a run. A run that does not record it has that of

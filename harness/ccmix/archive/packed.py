@@ -103,7 +103,7 @@ def pack(outdir: Path, file: Path, raw: bool = True, progress: Progress = _no_pr
     with _create_when_done(file) as out:
         _write_zip(outdir, selection.members, out, progress)
     files = sum(not name.endswith("/") for name in selection.members)
-    damaged = tuple(str(error) for _, error in campaign.damaged())
+    damaged = tuple(str(error) for _, error in campaign.read_all()[1])
     readable = len(finished) - len(damaged)
     return Packing(
         len(campaign.runs),

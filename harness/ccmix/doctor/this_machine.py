@@ -12,7 +12,7 @@ from ccmix.doctor.kernel import judge_lab_ccas
 from ccmix.doctor.report import DoctorFinding, Findings, Status, fail, lack, line, ok, problem, warn
 from ccmix.doctor.rights import capabilities, read_only
 from ccmix.lab.confinement import confinement_way, why_not_confined
-from ccmix.lab.host import REMOUNT, LackError, check_room, guest_memory_bytes, launch_parent
+from ccmix.lab.host import LackError, check_room, guest_memory_bytes, launch_parent
 from ccmix.lab.spec import PARAMETERS, GuestError, Parameter, ccas_of_kernel, identify_userland
 from ccmix.model import STOCK_KERNEL, ModuleParameter, Topology
 from ccmix.tools import ToolError, find_iperf3, find_kernel, find_userland, named_kernels, unpinned
@@ -139,9 +139,8 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Findings:
         except GuestError as error:
             why = "A guest's memory is a file in memory, which the guest executes."
             instead = error.commands if isinstance(error, LackError) else ()
-            root = instead == (REMOUNT,)
             yield DoctorFinding(
-                check_name, lack_status, str(error), why, instead=instead, root=root
+                check_name, lack_status, str(error), why, instead=instead, root=False
             )
     yield _judge_confinement(lack_status)
 

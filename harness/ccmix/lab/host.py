@@ -38,7 +38,7 @@ TAKEN = "\0ccmix-guest-on-processor-"  # a name in the abstract namespace: unix(
 _guests_on: Counter[int] = Counter()  # processor: guests of this process
 
 
-REMOUNT = "mount -o remount,exec,size=75% /dev/shm"
+REMOUNT = "sudo mount -o remount,exec,size=75% /dev/shm"
 
 
 class LackError(GuestError):

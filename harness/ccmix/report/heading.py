@@ -235,11 +235,9 @@ def missing(results: Results) -> str:
 
 def mixed_versions(results: Results) -> list[str]:
     """Returns a sentence for each campaign whose runs were made by several versions of ccmix."""
-    counts = ((campaign, results.versions_of(campaign)) for campaign in results.campaigns)
     return [
-        f"Made by several versions of ccmix, whose numbers may differ: {runs_by_version(versions)} "
-        f"({campaign.outdir.resolve().name})."
-        for campaign, versions in counts
+        f"Made by several versions of ccmix, whose numbers may differ: {runs_by_version(versions)}."
+        for versions in map(results.versions_of, results.campaigns)
         if len(versions) > 1
     ]
 

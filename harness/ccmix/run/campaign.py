@@ -11,7 +11,6 @@ import datetime
 import functools
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -153,9 +152,7 @@ def check_finished(campaign: Campaign) -> Iterator[str]:
     Yields a sentence for the user about each of these runs, and one if other versions of ccmix have
     made runs.
     """
-    damaged: list[tuple[Run, ArchiveError]] = []
-    finished = campaign.finished(unread=lambda run, error: damaged.append((run, error)))
-    versions = Counter(campaign.version_of(each) for each, _ in finished)
+    versions, damaged = campaign.read_all()
     for run, error in damaged:
         aside = RunFolder.of(campaign.outdir, run).put_aside()
         yield f"{error}: the run is repeated; its old folder is kept as {aside.name}"
