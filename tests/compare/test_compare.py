@@ -430,7 +430,7 @@ def test_a_comparison_of_numbers_is_that_of_whole_runs(make: Make) -> None:
         make(name, [(run, factor * bps) for run, bps in mixed], limited=[1])
         for name, factor in (("a", 1.0), ("b", 1.2))
     ]
-    whole = terminal(compare(*map(load, sides), 0.1, ("0.1.0", "0.1.0")))
+    whole = terminal(compare(*map(load, sides), 0.1))
     assert print_compared(*sides, 0.1, "table") == whole
 
 
