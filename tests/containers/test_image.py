@@ -76,9 +76,11 @@ def test_terms(docker: Docker, harness: str) -> None:
     label = docker.inspect(harness)["Config"]["Labels"]["org.opencontainers.image.licenses"]
     for each in bill["components"]:
         if each.get("purl", "").startswith("pkg:pypi/"):
-            for licence in map(of_component, each["licenses"]):
-                spdx = SPDX.fullmatch(licence)
-                assert not spdx or set(licence.split(" AND ")) <= set(label.split(" AND ")), each
+            for terms_of_part in map(of_component, each["licenses"]):
+                spdx = SPDX.fullmatch(terms_of_part)
+                assert not spdx or set(terms_of_part.split(" AND ")) <= set(label.split(" AND ")), (
+                    each
+                )
     terms = text("THIRD-PARTY.txt")
     assert "packaging/dist --sources FOLDER" in terms
     assert (REPOSITORY / "LICENSES/GPL-2.0.txt").read_text().strip() in terms

@@ -88,8 +88,8 @@ class TestHarness:
         expected = owner[0] or ORDINARY_USER
         processes = docker.good("top", container, "-eo", "pid,uid")
         assert {int(line.split()[1]) for line in processes.splitlines()[1:]} == {expected}
-        status = docker.good("exec", container, "cat", "/proc/1/status")
-        assert set(re.findall(r"^Cap(?:Eff|Prm|Inh|Amb):\t0+(.*)$", status, re.MULTILINE)) == {""}
+        rights = docker.good("exec", container, "cat", "/proc/1/status")
+        assert set(re.findall(r"^Cap(?:Eff|Prm|Inh|Amb):\t0+(.*)$", rights, re.MULTILINE)) == {""}
         docker.good("exec", container, "/opt/ccmix/container/healthcheck")
         status, took_s = stopped(docker, container)
         assert status == INTERRUPTED, docker("logs", container).stderr

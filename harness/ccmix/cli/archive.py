@@ -33,7 +33,6 @@ from ccmix.compare.matching import match
 from ccmix.compare.repeated import Repetition, compare_run, unequal
 from ccmix.config import ConfigError, load
 from ccmix.failures import naming
-from ccmix.hosts.output_text import printable
 from ccmix.lab.limits import guests_at_a_time
 from ccmix.model import CommandSource, HostPath, Run
 from ccmix.model.results import CampaignPlan
@@ -43,7 +42,7 @@ from ccmix.run.campaign import LocalExecutor
 from ccmix.run.machines import EmulationPrograms, LabMachine
 from ccmix.temporary import temporary_folder
 from ccmix.tools import find_kernel
-from ccmix.units import format_bytes, format_few
+from ccmix.units import format_bytes, format_count, format_few
 
 MOST_LEFT_OUT = 5  # lines about files that are left out
 
@@ -332,7 +331,6 @@ def _repeat(
     machine = LabMachine(find_kernel(), EmulationPrograms.find(), lacking.found_kernels(runs))
     lacking.refuse_in_lab(runs)
     warn_if_not_confined()
-    repeated = Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
     jobs = given.jobs or guests_at_a_time()
     tell(f"repeating {len(runs)} of {len(original.runs)} runs in the lab, {jobs} at a time")
     with locked_folder(outdir):

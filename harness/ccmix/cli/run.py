@@ -33,7 +33,7 @@ from ccmix.index.target import sending
 from ccmix.lab.spec import identify_kernel, identify_userland
 from ccmix.model import HostPath, Run, Topology
 from ccmix.model.results import CampaignOrigin, CampaignPlan
-from ccmix.plan import file_order, make_plan, named
+from ccmix.plan import campaign_plan, make_plan, named
 from ccmix.run.campaign import Executor, LocalExecutor, check_finished, missing
 from ccmix.run.host_probes import HostPrograms
 from ccmix.run.hosts_machine import HostsMachine

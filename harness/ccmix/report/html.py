@@ -281,12 +281,12 @@ def _remove_charts(folder: Path) -> None:
             file.unlink()
 
 
-def _campaign_view(campaign: Campaign, versions: Mapping[str | None, int]) -> _CampaignView:
+def _campaign_view(campaign: Campaign, versions: Mapping[str, int]) -> _CampaignView:
     """Describes a campaign for the page: versions, seed, start, and the command that repeats it.
 
     `versions` says how many runs each version of ccmix has made.
     """
-    recorded, commands = campaign.origin, Origin(campaign.origin)
+    recorded = campaign.origin
     ccmix = runs_by_version(versions) if len(versions) > 1 else recorded.ccmix
     known = {"ccmix": ccmix, "Python": recorded.python, "seed": recorded.seed}
     about_parts = [f"{name} {value}" for name, value in known.items() if value is not None]

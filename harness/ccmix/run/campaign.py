@@ -11,6 +11,7 @@ import datetime
 import functools
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Protocol, TypeVar
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.archive.campaign import runs_by_version
-from ccmix.failures import located
+from ccmix.failures import Failure, located
 from ccmix.files import write_whole
 from ccmix.generators.results import GeneratorError
 from ccmix.model import HostPath, Measurement, Run, run_files
