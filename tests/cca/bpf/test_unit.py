@@ -104,8 +104,7 @@ until test "$(ccmix-cca list --json)" = "[]"; do sleep 0.2; done
 
 ALLOWS = """
 mkdir -p /classes/tool/iperf3mix
-cat >/classes/tool/iperf3mix/allow-ccas <<'END'
-#!/bin/sh -e
+{ echo '#!/bin/sh -e'; cat; } >/classes/tool/iperf3mix/allow-ccas <<'END'
 grep -qw bbr3 /proc/sys/net/ipv4/tcp_available_congestion_control
 echo "bbr3 may be allowed"
 END
