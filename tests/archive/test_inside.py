@@ -23,7 +23,7 @@ def archive(tmp_path: Path) -> Path:
     for folder, content in ((tmp_path / "archive" / RUN, OURS), (tmp_path / "secret", SECRET)):
         folder.mkdir(parents=True)
         (folder / "run.json").write_bytes(content)
-        pl.DataFrame({"text": [content.decode()]}).write_parquet(folder / "intervals.parquet")
+        pl.DataFrame({"host": [content.decode()]}).write_parquet(folder / "text.parquet")
     return tmp_path / "archive"
 
 
@@ -62,8 +62,8 @@ def test_a_folder_that_becomes_a_link_before_its_table_is_read(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pl, "scan_parquet", swapped_before(archive, "", pl.scan_parquet))
-    file = archive / RUN / "intervals.parquet"
-    assert parquet.read(file)["text"].to_list() == [OURS.decode()]
+    file = archive / RUN / "text.parquet"
+    assert parquet.read(file)["host"].to_list() == [OURS.decode()]
     assert (archive / RUN).is_symlink()
     with pytest.raises(ArchiveError, match=f"{RUN}: is a link"):
         parquet.read(file)

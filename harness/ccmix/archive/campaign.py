@@ -15,7 +15,6 @@ from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote
 
-from ccmix import foreign_json
 from ccmix.archive import codec
 from ccmix.failures import located
 from ccmix.files import (
@@ -127,10 +126,11 @@ class RunFolder:
         """Reads facts.json. Raises ValueError if it is damaged, ArchiveError if it is reached
         through a symbolic link, and OSError.
         """
-        text = read_bytes(
-            self.outdir or self.path, self.path / run_files.FACTS, codec.MEASUREMENT.most_bytes
+        return codec.MEASUREMENT.decode(
+            read_bytes(
+                self.outdir or self.path, self.path / run_files.FACTS, codec.MEASUREMENT.most_bytes
+            )
         )
-        return codec.MEASUREMENT.decode(foreign_json.loads(text.decode()))
 
     def read_as_planned(self, run: Run) -> FinishedRun:
         """Reads run.json, but takes the description of the run from the plan (`run`), because runs
