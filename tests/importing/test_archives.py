@@ -181,7 +181,7 @@ def test_what_is_named_twice_or_not_there(refused: Callable[..., str], tmp_path:
     assert "there is no such file or folder" in refused(tmp_path / "nothing")
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "has nothing that can be imported" in refused(empty)
+    assert "nothing to import: there is no result of a known kind" in refused(empty)
     assert "unknown kind" in refused(TIERNEY, "--as", "excel")
     assert "is named twice" in refused(TIERNEY, TIERNEY)
     assert "or within another" in refused(TIERNEY.parent, TIERNEY)
@@ -197,8 +197,7 @@ def test_links_and_devices_in_a_folder_are_left_out(imported: Import, tmp_path: 
     os.mkfifo(folder / "pipe.csv")
     outcome = imported(folder)
     assert len(outcome.summaries) == 1
-    assert "left out: results/link.csv: is not a regular file" in outcome.stderr
-    assert "left out: results/pipe.csv: is not a regular file" in outcome.stderr
+    assert "left out: results/link.csv and 2 more .csv: is not a regular file" in outcome.stderr
 
 
 def test_the_archive_names_no_path_of_the_machine(imported: Import, tmp_path: Path) -> None:

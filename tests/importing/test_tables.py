@@ -249,7 +249,7 @@ def test_control_characters_reach_no_terminal_and_no_chart(
         tmp_path / "t\x1b.csv",
         "host,entry,cca,throughput_Gbps,a\x1b\nh\x1b[31m,e\x07,c\x00,\x1b[2J,v\x9b\n",
     )
-    assert "t?.csv:2: throughput_Gbps: '?[2J' is not a number" in refused(
+    assert "t?.csv:2: throughput_Gbps: '\ufffd[2J' is not a number" in refused(
         table, "--setting", "a\x1b"
     )
     table.write_text(table.read_text().replace("\x1b[2J", "1"))
