@@ -179,8 +179,10 @@ def locked_folder(outdir: Path) -> Iterator[None]:
     """Locks the folder of a campaign for the context, before anything is written into it, so that
     no other process adds runs. Makes the folder, and removes it if it is empty at the end.
 
-    Raises ArchiveError if another process has the lock, or the folder can't be made.
+    Raises ArchiveError if another process has the lock, or the folder can't be made, and
+    FileNotFoundError if the working folder was removed.
     """
+    Path.cwd()
     try:
         _check_utf8(outdir).mkdir(parents=True, exist_ok=True)
         descriptor = os.open(outdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
