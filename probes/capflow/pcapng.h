@@ -5,7 +5,7 @@
 #include <pcap/pcap.h>
 #include <stdio.h>
 
-#include "source.h"
+#include "frame.h"
 
 /* A pcapng file that is being read. libpcap refuses interfaces that differ in their link type or snap length. */
 struct pcapng;

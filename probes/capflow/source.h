@@ -3,16 +3,9 @@
 #define CAPFLOW_SOURCE_H
 
 #include <pcap/pcap.h>
-#include <stdint.h>
 #include <stdio.h>
 
-/* A captured frame: `length` bytes on the wire, of which `captured` are at data until the next frame is read. */
-struct frame {
-	int64_t time_ns; /* since 1970 */
-	int link;	 /* libpcap's DLT_* */
-	uint32_t captured, length;
-	const uint8_t *data;
-};
+#include "frame.h"
 
 /* A capture that is being read, which a program may decompress. */
 struct source;

@@ -283,7 +283,7 @@ def test_what_a_host_says_reaches_no_terminal_as_control_characters(
         "sockets",
         "fallbacks",
         "program",
-        "bbr3[2J",
+        "bbr3\ufffd[2J",
         "1",
         "0",
         "x",
@@ -291,7 +291,7 @@ def test_what_a_host_says_reaches_no_terminal_as_control_characters(
     stand_in("printf '\\033[2Jno rights\\nat all' >&2; exit 1")
     refused = ccmix("cca", "list")
     assert refused.returncode == 1
-    assert refused.stderr == "[2Jno rights / at all\n"
+    assert refused.stderr == "\ufffd[2Jno rights / at all\n"
     assert "\x1b" not in listed.stdout + listed.stderr + refused.stderr
 
 

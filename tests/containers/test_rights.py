@@ -42,9 +42,9 @@ def doctor(
         words.append("one.ini")
     network = "host" if "--network=host" in options else PRIVATE
     bare = [*(option for option in BARE if option != "--network=none"), f"--network={network}"]
-    reports = json.loads(
-        docker("run", *bare, f"--volume={work}:/work", *options, image, *words).stdout
-    )
+    done = docker("run", *bare, f"--volume={work}:/work", *options, image, *words)
+    assert done.stdout, done.stderr
+    reports = json.loads(done.stdout)
     return {
         one["check"].removeprefix("container: "): (one["status"], "".join(one["instead"][:1]))
         for one in reports[0]["checks"]

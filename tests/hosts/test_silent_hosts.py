@@ -92,7 +92,7 @@ def test_an_agent_stand_in_that_says_why_it_waits_is_waited_for(ssh: Path) -> No
         ('{"refused": 5}', "its refused can't be 5"),
         ('{"hello": 5}', "its hello is not a single JSON object"),
         ('{"hello": {}, "reply": []}', "its hello is not a single JSON object"),
-        ('{"hello": {"pid": 1}}', "its hello lacks uid"),
+        ('{"hello": {"pid": 1}}', "its hello lacks boot_id"),
         ('{"surprise": 1}', "it sends 'surprise', which no message of an agent has"),
         ('{"id": true}', "its id can't be True"),
         ('{"id": 1, "stdout": 5}', "its stdout can't be 5"),

@@ -34,12 +34,13 @@ def wrong_columns(schema: pl.Schema, file_name: str) -> str | None:
     """Returns the mistake in the columns of the series in the file of this name, as the end of a
     sentence; None if there is none.
     """
-    for name in REQUIRED.get(file_name, "").split():
+    required = REQUIRED.get(file_name, "").split()
+    for name in required:
         if name not in schema:
             return f"it has no column '{name}'"
     # Nothing reads connections.parquet, whose columns depend on ccmix-capflow
     for name, kind in schema.items() if file_name != run_files.CONNECTIONS else ():
-        if not _has_type(name, kind):
+        if not _has_type(name, kind) or (name in required and kind == pl.Null):
             return f"its column '{name:.60}' has values of the type {kind}"
     return None
 
@@ -47,10 +48,10 @@ def wrong_columns(schema: pl.Schema, file_name: str) -> str | None:
 def _has_type(name: str, kind: pl.DataType) -> bool:
     """Returns whether a column of this name may have this type."""
     if name in TEXTS:
-        return kind in (pl.String, pl.Categorical, pl.Enum)
+        return kind in (pl.String, pl.Categorical, pl.Enum, pl.Null)
     if name in FLAGS:
         return kind == pl.Boolean
-    return kind.is_numeric() or kind == pl.Boolean
+    return kind.is_numeric() or kind in (pl.Boolean, pl.Null)  # Null: no row has a value
 
 
 def impossible_values(table: pl.DataFrame) -> str | None:

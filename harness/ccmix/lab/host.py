@@ -141,11 +141,12 @@ def launch_parent() -> Path:
 
 
 def _temporary_folder() -> Path:
-    """Returns the folder for temporary files. Raises GuestError("start") if there is none."""
+    """Returns the folder for temporary files. Raises LackError if there is none."""
     try:
         return temporary_place()
     except TemporaryFolderError as error:
-        raise GuestError("start", str(error)) from error
+        lack, _, remedy = str(error).rpartition(": ")
+        raise LackError(lack, "--tmpfs /tmp:exec", remedy) from error
 
 
 def _fill_launch_folder(
