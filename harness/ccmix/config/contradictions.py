@@ -73,7 +73,7 @@ def check_traffic(traffic: Traffic, port: int) -> None:
     if probed_port and port <= probed_port < port + servers:
         raise Contradiction(
             "rtt-probe",
-            f"asks port {probed_port}, where iperf3's server takes each question for a test: "
+            f"asks port {probed_port}, where iperf3's server takes every question for a test: "
             "write another port",
         )
     if traffic.streams and 0 in streams_of_groups(traffic.groups, traffic.streams):

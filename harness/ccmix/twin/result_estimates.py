@@ -136,7 +136,7 @@ def _window_of_results(runs: Sequence[FinishedRun], best_bps: float) -> Estimate
     single_bps = max((group.goodput_bps for group in single_flows), default=0.0)
     if len(means) > 1 and means[0] > (1 - ALIKE) * means[-1] and single_bps < MUCH_LESS * best_bps:
         ccas = " and ".join(sorted(products_by_cca))
-        origin = f"goodput x RTT of a single flow, which is alike for {ccas}"
+        origin = f"goodput x RTT of a single flow, which is about the same for {ccas}"
         return Estimate(WINDOW, means[-1], means[0], largest_product, origin=origin)
     because = "nothing shows what limited the flows"
     return cannot_be_told(

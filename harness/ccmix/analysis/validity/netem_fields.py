@@ -191,7 +191,7 @@ def control(observed: Observed) -> Problems:
             if bool(states) != (topology.control == "beside"):
                 yield (
                     "path",
-                    f"{sender.name} had {'a' if states else 'no'} link beside the path, "
+                    f"{sender.name} had {'a' if states else 'no'} link next to the path, "
                     f"configured: control = {topology.control}",
                 )
                 break
