@@ -40,8 +40,9 @@ def doctor(
     if config:
         (work / "one.ini").write_text(config)
         words.append("one.ini")
-    network = "host" if "--network=host" in options else PRIVATE
-    bare = [*(option for option in BARE if option != "--network=none"), f"--network={network}"]
+    bare = [option for option in BARE if option != "--network=none"]
+    if "--network=host" not in options:
+        bare.append(f"--network={PRIVATE}")
     done = docker("run", *bare, f"--volume={work}:/work", *options, image, *words)
     assert done.stdout, done.stderr
     reports = json.loads(done.stdout)
