@@ -130,7 +130,7 @@ def test_the_demo_s_plan() -> None:
 
 def test_a_run_survives_json() -> None:
     for run in make_plan([*load(DEMO).entries, entry()], seed=7):
-        assert RUN.decode(json.loads(json.dumps(RUN.encode(run)))) == run
+        assert RUN.decode(json.dumps(RUN.encode(run)).encode()) == run
 
 
 TEXT = st.text(max_size=12)
@@ -189,7 +189,7 @@ def test_any_run_between_hosts_survives_json(
     condition: dict[str, str], path: HostPath, traffic: Traffic
 ) -> None:
     run = Run("one", condition, path.dst.name, 3, 7, traffic, path, ("rtt",))
-    assert RUN.decode(json.loads(json.dumps(RUN.encode(run)))) == run
+    assert RUN.decode(json.dumps(RUN.encode(run)).encode()) == run
 
 
 def host_condition(values: dict[str, str], dst: str, **path: float) -> Condition:
