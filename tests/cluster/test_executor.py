@@ -346,7 +346,8 @@ def test_each_change_to_no_worker_is_said(tmp_path: Path) -> None:
                 await cluster.looked(lambda: bool(cluster.connection.usable))
                 await worker.close()
             await cluster.looked(lambda: len(cluster.said) == 3)
-            run.cancel()
+            await cluster.add("last")
+            assert (await run).run.iteration == 1
             return cluster.said
 
     assert all("has no worker now" in sentence for sentence in asyncio.run(said()))

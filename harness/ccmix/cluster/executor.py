@@ -425,21 +425,20 @@ class DaskExecutor:
                     MEMORY: float(memory_bytes),
                 },
             )
-            size = 0
+            size = 0  # also if its worker has left: Dask makes the run again
             if await submission.future.exception() is None:
-                size = (await client.nbytes([key], summary=False))[key]
+                size = (await client.nbytes([key], summary=False)).get(key, 0)
             self._sign_of_life()
             if size > MOST_OF_REPLY_BYTES:
                 reply = Reply("unfit", f"its reply has {format_bytes(size)}")
             else:
                 reply = decoded(await submission.future)
         except FutureCancelledError as error:
-            if submission.hung:
-                reply = Reply("unfit", f"it did not answer within {submission.limit_s:.0f} s")
-                return reply, submission.worker, submission.worker_id
-            if error.reason == LOST or client.status != "running":
-                await self._connection.lost(client)
-            return None
+            if not submission.hung:
+                if error.reason == LOST or client.status != "running":
+                    await self._connection.lost(client)
+                return None
+            reply = Reply("unfit", f"it did not answer within {submission.limit_s:.0f} s")
         except (ClosedClientError, CommClosedError):
             await self._connection.lost(client)
             return None
