@@ -14,6 +14,7 @@ PSCHEDULER_QUEUE_S = 900.0  # until a slot is free on both ends
 SLEEP_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _IPERF3_TAKES = frozenset("pfiAcbtnklPwBMSLOFTCX")  # short options with a value
 _CONTROL = frozenset(("for", "while", "until", "if", "case", "select", "function", "{", "("))
+_WRAPPERS = "chrt env exec ionice ip nice nohup numactl setsid stdbuf sudo taskset time timeout"
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{0,9})?", re.ASCII)
 
 
@@ -37,16 +38,16 @@ def other_duration_s(command: str, duration_s: float) -> float | None:
     `duration_s`, with or without its omitted time or its start. None if they agree, or if the words
     don't show it.
     """
-    tests = [
-        (_expected_s(words), _program(words)[1])
-        for _, words in _simple_commands(command)
-        if _program(words)[0] in ("iperf3", "pscheduler")
-    ]
-    if len(tests) != 1 or not tests[0][0]:
+    commands = [(words, *_program(words)) for _, words in _simple_commands(command)]
+    tests = [each for each in commands if each[1] in ("iperf3", "pscheduler")]
+    if len(tests) != 1:
         return None
-    total_s, arguments = tests[0]
+    [(words, program, arguments)] = tests
+    total_s = _expected_s(words)
+    if not total_s:
+        return None
     omitted_s = _number_or_0(_iperf3_options(arguments).get("O", ""))
-    sent_s = total_s - (PSCHEDULER_START_S if "task" in arguments[:1] else omitted_s)
+    sent_s = total_s - (PSCHEDULER_START_S if program == "pscheduler" else omitted_s)
     return None if sent_s <= duration_s <= total_s else sent_s
 
 
@@ -105,19 +106,30 @@ def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
 
 def _program(words: list[str]) -> tuple[str, list[str]]:
     """Returns the name and the arguments of the program in a command whose duration is known
-    (iperf3, pscheduler or sleep). Words before it, such as those of sudo or numactl, are skipped.
-    If there is no such program, the name is ''.
+    (iperf3, pscheduler or sleep). Wrappers before it, such as sudo, are skipped. If there is no
+    such program, the first word and the words after it are returned.
     """
-    for position, word in enumerate(words, start=1):
-        if (name := PurePosixPath(word).name) in _READERS:
-            return name, words[position:]
-    return "", []
+    names = [PurePosixPath(word).name for word in words]
+    if names[0] in _WRAPPERS.split() or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
+        for position, name in enumerate(names):
+            if name in _READERS:
+                return name, words[position + 1 :]
+    return names[0], words[1:]
 
 
 def _expected_s(words: list[str]) -> float:
-    """Returns how many seconds a command takes; 0 if this is not known."""
+    """Returns how many seconds a command takes; 0 if this is not known. If a `timeout` runs the
+    command, the result is at most the timeout's limit.
+    """
     program, arguments = _program(words)
-    return _READERS[program](arguments) if program else 0.0
+    if program not in _READERS:
+        return 0.0
+    expected_s = _READERS[program](arguments)
+    wrapper_words = words[: len(words) - len(arguments) - 1]
+    if "timeout" in wrapper_words:
+        limit_s = next((seconds for word in wrapper_words if (seconds := _sleep_s([word]))), 0.0)
+        return min(expected_s, limit_s) if limit_s else expected_s
+    return expected_s
 
 
 def _iperf3_options(arguments: list[str]) -> dict[str, str]:
