@@ -477,17 +477,17 @@ def test_a_worker_blames_no_other(play: Playing, tmp_path: Path) -> None:
 
 
 BAD_WORKERS = [
-    ({MEMORY: "x"}, {}),
-    ({}, {"id": {"a": 1}}),
-    ({}, {"id": 7}),
-    ({}, {"parts": None}),
-    ({}, {"parts": {KERNEL: 7}}),
+    ({MEMORY: "x"}, {}, "it does not say how much memory it has"),
+    ({}, {"id": {"a": 1}}, "it was started without"),
+    ({}, {"id": 7}, "it was started without"),
+    ({}, {"parts": None}, "it was started without"),
+    ({}, {"parts": {KERNEL: 7}}, "it was started without"),
 ]
 
 
-@pytest.mark.parametrize(("offered", "told"), BAD_WORKERS)
+@pytest.mark.parametrize(("offered", "told", "why"), BAD_WORKERS)
 def test_a_worker_that_describes_itself_wrongly_is_refused(
-    offered: dict[str, object], told: dict[str, object]
+    offered: dict[str, object], told: dict[str, object], why: str
 ) -> None:
     said: list[str] = []
     connection = SchedulerConnection("tcp://127.0.0.1:1", said.append, NEEDED)
@@ -497,7 +497,7 @@ def test_a_worker_that_describes_itself_wrongly_is_refused(
     }
     good = described | {"resources": described["resources"] | {MEMORY: 1e9}}
     assert connection._known_worker("tcp://127.0.0.1:2", described) is None
-    assert "is refused" in connection._refusal("tcp://127.0.0.1:2", described)
+    assert f"is refused: {why}" in connection._refusal("tcp://127.0.0.1:2", described)
     good[ABOUT] = {"id": "w", "parts": NEEDED}
     assert connection._known_worker("tcp://127.0.0.1:2", good) is not None
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ccmix.archive import Campaign
-from ccmix.cli.archive import _problems_of_plan
+from ccmix.cli.archive import _plan_now, _problems_of_plan
 from ccmix.compare.repeated import Repetition, compare_run
 from support.published_archives import DEMO
 
@@ -120,7 +120,8 @@ def test_other_tools_may_give_the_same_bytes(original: Path, repeated: Path) -> 
 def test_the_plan_is_compared_with_the_text_of_the_archive(original: Path) -> None:
     def problems(**changes: object) -> list[str]:
         edit(original / "campaign.json", lambda plan: plan.update(changes))
-        return _problems_of_plan(Campaign.load(original))
+        campaign = Campaign.load(original)
+        return _problems_of_plan(campaign, _plan_now(campaign))
 
     plan = json.loads((original / "campaign.json").read_text())
     missing = [f"{run.name}: is missing in the archive" for run in Campaign.load(original).runs]

@@ -23,6 +23,7 @@ from support.containers import (
     wait_for,
     wait_for_change,
 )
+from support.kills import runs
 
 pytestmark = pytest.mark.timeout(3000)
 MANY = SMALL.replace("iterations = 2", "iterations = 40")
@@ -69,10 +70,6 @@ def read_all(controller: int, said: bytearray) -> None:
     with contextlib.suppress(OSError):  # which then says EIO
         while some := os.read(controller, 4096):
             said += some
-
-
-def runs(folder: Path) -> dict[Path, bytes]:
-    return {file: file.read_bytes() for file in folder.rglob("run.json")}
 
 
 class TestHarness:

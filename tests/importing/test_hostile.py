@@ -67,7 +67,10 @@ def outcome(content: bytes, kind: str | None = None, name: str = "file") -> str 
                 import_into_archive(ImportOptions((file,), outdir, kind))
         except (ArchiveError, Failure) as error:
             assert not outdir.exists()
-            lines = [*said.getvalue().splitlines(), *str(error).split("\n")]
+            refusal = str(error)
+            assert 0 < len(refusal) < 2000
+            assert "\n" not in refusal
+            lines = [*said.getvalue().splitlines(), refusal]
             assert all(0 < len(line) < 2000 for line in lines)
             assert len(lines) <= MOST_NAMED + 2
             return "\n".join(lines)

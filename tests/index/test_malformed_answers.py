@@ -15,6 +15,7 @@ import pytest
 from click.testing import Result
 
 from ccmix.index import fields
+from ccmix.kibana.dashboards import ndjson
 from support.commands import invoke
 from support.published_archives import DEMO
 
@@ -178,6 +179,7 @@ def test_an_answer_without_times_leaves_the_dashboards_as_they_are(
     """filter_path leaves out what has no value."""
     with answering({"times": answer}) as url:
         assert index(archive, tmp_path, url, 0).exit_code == 0
+    assert (tmp_path / "dashboards.ndjson").read_text() == ndjson()
 
 
 @pytest.mark.parametrize("kind", OTHER_FORMS)

@@ -67,7 +67,13 @@ def test_a_run_of_which_little_is_known(make_campaign: Callable[..., Path]) -> N
     result: Result = replace(results.runs[1], finished=poor)
     [section] = sections([result])
     [view] = views(section, {}, Listings())
-    assert (view.repeat, view.flows.lines) == (None, [])
+    known = view.finished
+    assert (known.verdict.status, view.repeat, known.facts.commands, view.flows.lines) == (
+        "valid",
+        None,
+        (),
+        [],
+    )
     assert "measured" not in dict(view.settings)
     [view] = views(section, {result.outdir: Origin(results.campaigns[0].origin)}, Listings())
     assert view.repeat

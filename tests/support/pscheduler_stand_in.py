@@ -434,7 +434,9 @@ def by_iperf3(pair: Pair) -> Carry:
             "-P",
             str(spec["parallel"]),
         ]
-        client_argv += ["-b", str(spec["bandwidth"])] if "bandwidth" in spec else ["--fq-rate", "30M"]
+        client_argv += (
+            ["-b", str(spec["bandwidth"])] if "bandwidth" in spec else ["--fq-rate", "30M"]
+        )
         if "congestion" in spec:
             client_argv += ["-C", spec["congestion"]]
         if "omit" in spec:

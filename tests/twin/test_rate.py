@@ -127,7 +127,8 @@ def test_flows_of_bbr_leave_others_less_than_they_would_have_beside_overload() -
     """The rate that cross traffic left can't exceed the rate received under overload."""
     seen = measured(Truth(cross_bps=15e6))
     overloaded = overloads(seen, 0.0)
-    beside_bbr = CrossTraffic(left_bps=1.1 * overloaded[0].received_bps, left_by="reach")
+    first, _ = overloaded
+    beside_bbr = CrossTraffic(left_bps=1.1 * first.received_bps, left_by="reach")
     found, _ = _rates_of_shared_queue(overloaded, beside_bbr, 0.0, may_be_of_flows=False)
     assert found.value == of_overload_alone(Truth(cross_bps=15e6))["rate"].value
 
