@@ -23,8 +23,14 @@ _PROBE = bytes(4096)  # more than a file system stores inline with a file's name
 class TemporaryFolderError(WrongInput, OSError):
     """Says which folder for temporary files can't be used, why, and what to do."""
 
-    def __str__(self) -> str:
-        """Returns the message; its remedy depends on TMPDIR and on whether the disk is full."""
+    @property
+    def lack(self) -> str:
+        """Returns which folder can't be used, and why."""
+        return f"{self.filename}: can't be used for temporary files: {self.strerror}"
+
+    @property
+    def remedy(self) -> str:
+        """Returns what to do, which depends on TMPDIR and on whether the disk is full."""
         remedy = (
             f"name another folder with {VARIABLE}, or unset it"
             if VARIABLE in os.environ
@@ -32,7 +38,11 @@ class TemporaryFolderError(WrongInput, OSError):
         )
         if self.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = f"make room, or {remedy}"
-        return f"{self.filename}: can't be used for temporary files: {self.strerror}: {remedy}"
+        return remedy
+
+    def __str__(self) -> str:
+        """Returns the message for the user."""
+        return f"{self.lack}: {self.remedy}"
 
 
 def temporary_place() -> Path:

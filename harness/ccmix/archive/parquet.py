@@ -39,8 +39,7 @@ def collected(table: pl.LazyFrame, file: Path) -> pl.DataFrame:
     has, such as NaN.
     """
     rows = table.collect()
-    if wrong := impossible_values(rows):
-        raise ArchiveError(f"{file}: can't be read: {wrong}: put back the file that ccmix wrote")
+    _refuse(file, impossible_values(rows))
     return rows
 
 
@@ -57,10 +56,7 @@ def scanned(file: Path) -> Iterator[pl.LazyFrame]:
         try:
             table = pl.scan_parquet(f"/proc/self/fd/{descriptor}")
             _check_size(table, file, os.fstat(descriptor).st_size)
-            if wrong := wrong_columns(table.collect_schema(), file.name):
-                raise ArchiveError(
-                    f"{file}: can't be read: {wrong}: put back the file that ccmix wrote"
-                )
+            _refuse(file, wrong_columns(table.collect_schema(), file.name))
             yield table
         finally:
             os.close(descriptor)
@@ -76,6 +72,12 @@ def name_file_in_errors(file: Path) -> Iterator[None]:
     except _UNREADABLE as error:
         reason = DESCRIPTOR_PATH.sub(str(file), (str(error) or repr(error)).splitlines()[0])
         raise ArchiveError(f"{file}: can't be read: {reason}") from error
+
+
+def _refuse(file: Path, wrong: str | None) -> None:
+    """Raises ArchiveError if something is wrong with a table; None means that nothing is."""
+    if wrong:
+        raise ArchiveError(f"{file}: can't be read: {wrong}: put back the file that ccmix wrote")
 
 
 def _check_size(table: pl.LazyFrame, file: Path, size: int) -> None:

@@ -38,7 +38,7 @@ from ccmix.model import CommandSource, HostPath, Run
 from ccmix.model.results import CampaignPlan
 from ccmix.plan import campaign_plan, make_plan
 from ccmix.report.html import write_report
-from ccmix.run.campaign import LocalExecutor
+from ccmix.run.campaign import LocalExecutor, missing
 from ccmix.run.machines import EmulationPrograms, LabMachine
 from ccmix.temporary import temporary_folder
 from ccmix.tools import find_kernel
@@ -225,8 +225,8 @@ def _verify(given: VerifyOptions) -> int:
     """
 
     with opened([given.archive]) as archives, _folder_for_repeated_runs(given) as repeated_outdir:
-        original, runs = _campaign_and_runs(archives.folders[0], given)
-        problems = _problems_of_plan(original)
+        original, runs, planned = _campaign_and_runs(archives.folders[0], given)
+        problems = _problems_of_plan(original, planned)
         try:
             repeated = _repeat(original, runs, repeated_outdir, given)
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -245,8 +245,11 @@ def _folder_for_repeated_runs(given: VerifyOptions) -> Iterator[Path]:
         yield folder
 
 
-def _campaign_and_runs(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Run]]:
-    """Loads the archived campaign, and returns it with the finished runs that are to be repeated.
+def _campaign_and_runs(
+    outdir: Path, given: VerifyOptions
+) -> tuple[Campaign, Sequence[Run], CampaignPlan]:
+    """Loads the archived campaign, and returns it with the finished runs that are to be repeated
+    and the plan that this version of ccmix makes of the archive's INI text.
 
     With --sample, these are drawn at random. An archive may come from anybody, so its runs are only
     started if this version of ccmix plans the same runs from the archive's INI text.
@@ -267,7 +270,8 @@ def _campaign_and_runs(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Se
         chosen_names = random.SystemRandom().sample(chosen_names, given.sample)
     chosen = set(chosen_names)
     finished = [result.run for result, _ in campaign.finished(lambda run: run.name in chosen)]
-    planned_now = {run.name: run for run in _plan_now(campaign).runs}
+    planned = _plan_now(campaign)
+    planned_now = {run.name: run for run in planned.runs}
     for run in finished:
         if run != planned_now.get(run.name) or isinstance(run.path, HostPath):
             raise ArchiveError(
@@ -290,7 +294,7 @@ def _campaign_and_runs(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Se
             "the original guests used programs of their host (host-root = on), which may be "
             "missing or different on this machine"
         )
-    return campaign, finished
+    return campaign, finished, planned
 
 
 def _plan_now(campaign: Campaign) -> CampaignPlan:
@@ -307,15 +311,14 @@ def _plan_now(campaign: Campaign) -> CampaignPlan:
     return campaign_plan(origin, campaign.ini, entries, [run for run in runs if run.name in names])
 
 
-def _problems_of_plan(campaign: Campaign) -> list[str]:
-    """Returns a sentence for each part of the plan that differs from the archive's INI text, and
-    for each planned run that is missing in the archive.
+def _problems_of_plan(campaign: Campaign, planned: CampaignPlan) -> list[str]:
+    """Returns a sentence for each part of the plan that differs from `planned`, the plan of the
+    archive's INI text, and for each planned run that is missing in the archive.
     """
-    differing = unequal(campaign.plan, _plan_now(campaign))
-    missing = [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
+    differing = unequal(campaign.plan, planned)
     return [
         *(f"{FILE}: {name}: differs from its INI text" for name in differing),
-        *(f"{run.name}: is missing in the archive" for run in missing),
+        *(f"{run.name}: is missing in the archive" for run in missing(campaign)),
     ]
 
 
@@ -366,7 +369,7 @@ def _compare(original: Campaign, repeated: Campaign, problems: Sequence[str]) ->
             f"differs: {difference.what}: {_values_text(difference.a)} in the archive, "
             f"{_values_text(difference.b)} here"
         )
-    finished = sum(RunFolder.of(original.outdir, run).finished for run in original.runs)
+    finished = len(original.runs) - len(missing(original))
     tell(
         f"not checked: {format_count(finished - len(repeated.runs), 'run')} left out by --sample, "
         f"{format_count(unchecked_files, 'raw file')} that the archive does not have, and "

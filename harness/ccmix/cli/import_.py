@@ -19,7 +19,7 @@ from ccmix.cli.output import put, tell, without_collection
 from ccmix.failures import Failure, located
 from ccmix.importing import runs, sources
 from ccmix.importing.experiments import join_ends, join_simultaneous_tests, without_copies
-from ccmix.importing.values import LeftOut, SourceError
+from ccmix.importing.values import LeftOut
 from ccmix.importing.write import import_identity, origin_of_this_import, same_import, write
 from ccmix.model.results import ImportOverrides
 from ccmix.units import format_count, format_rate, parse_rate, parse_time
@@ -166,8 +166,6 @@ def import_into_archive(given: ImportOptions) -> None:
     try:
         with without_collection():
             _import(given)
-    except SourceError as error:
-        raise SourceError(str(error)) from error
     except OSError as error:
         raise ArchiveError(located(error, given.outdir)) from error
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from click.shell_completion import CompletionItem
 
-from ccmix.lab.limits import guests_at_a_time
-
 if TYPE_CHECKING:
     from ccmix.config import Overrides
 
@@ -55,6 +53,8 @@ class RunOptions:
     @property
     def at_a_time(self) -> int:
         """The number of simultaneous runs on this machine; outside the lab, one after the other."""
+        from ccmix.lab.limits import guests_at_a_time  # noqa: PLC0415  # the lab is slow to import
+
         return (self.jobs or guests_at_a_time()) if self.in_lab else 1
 
 

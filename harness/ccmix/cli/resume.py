@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from ccmix.analysis.counting import accept_findings
 from ccmix.archive import ArchiveError, Campaign, RunFolder, codec
 from ccmix.archive.campaign import FILE
 from ccmix.config import ini
@@ -105,13 +106,13 @@ def _values(text: str) -> dict[tuple[str, str], str]:
 def _accept_limits(folder: RunFolder, run: Run) -> None:
     """Writes a finished run again with the verdict that it has with the planned accept-limits."""
     finished = folder.read()
-    findings = tuple(
-        replace(each, accepted=each.kind in run.accept_limits) for each in finished.verdict.findings
+    verdict = finished.verdict
+    nothing_accepted = replace(
+        verdict,
+        status="limited" if verdict.status == "valid" else verdict.status,
+        findings=tuple(replace(each, accepted=False) for each in verdict.findings),
     )
-    verdict = replace(finished.verdict, findings=findings)
-    if not verdict.reasons:
-        verdict = replace(verdict, status="valid")
-    elif verdict.status == "valid":
-        verdict = replace(verdict, status="limited")
-    changed = replace(finished, run=run, verdict=verdict)
+    changed = accept_findings(
+        replace(finished, run=run, verdict=nothing_accepted), run.accept_limits
+    )
     codec.write(folder.path / run_files.SUMMARY, codec.FINISHED_RUN, changed)

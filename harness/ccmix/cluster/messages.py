@@ -233,7 +233,7 @@ def decoded(content: object) -> Reply:
     """Returns the reply that a worker has encoded. Raises ArchiveError if it is invalid."""
     try:
         head, _, files = bytes(content).partition(_SEPARATOR)  # type: ignore[call-overload]
-        head_text = head.decode(errors="replace").encode(errors="replace")
+        head_text = head.decode(errors="replace")
         reply = _REPLY.validate_python({**json.loads(head_text), "files": files})
         return replace(reply, reason=reply.reason.encode(errors="replace").decode())
     except (ValueError, TypeError, RecursionError, ValidationError) as error:

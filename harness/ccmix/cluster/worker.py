@@ -254,22 +254,23 @@ async def _reply_to(job: Job, worker: Worker) -> Reply:
     """Makes the run of a job in a temporary folder, and returns the reply. Errors that another
     worker may not have give the reply "unfit".
     """
-    reply = Reply("unfit")
     worker.log_event(job.topic, {"began": job.key})
     try:
         with locked_folder(temporary_place(), "folder for a run") as place:
-            return await _make_and_pack(job, reply, RunFolder(place / "run"))
+            return await _make_and_pack(job, RunFolder(place / "run"))
     except OSError as error:
-        return replace(reply, reason=located(error))
+        return Reply("unfit", located(error))
     except (ToolError, GuestError) as error:
-        return replace(reply, reason=str(error))
+        return Reply("unfit", str(error))
     except Exception as error:  # an unforeseen error may not occur at other workers
-        return replace(reply, reason=repr(error))
+        return Reply("unfit", repr(error))
 
 
-async def _make_and_pack(job: Job, reply: Reply, folder: RunFolder) -> Reply:
-    """Makes the run of a job in this folder, and returns `reply` with the outcome and the files."""
-    reply = replace(reply, outcome="finished", folder=str(folder.partial))
+async def _make_and_pack(job: Job, folder: RunFolder) -> Reply:
+    """Makes the run of a job in this folder, and returns the reply with the outcome and the
+    files.
+    """
+    reply = Reply("finished", folder=str(folder.partial))
     folder_to_pack = folder.path
     try:
         measured = await _machine().measure(job.run, folder.begin())

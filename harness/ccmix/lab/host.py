@@ -145,8 +145,7 @@ def _temporary_folder() -> Path:
     try:
         return temporary_place()
     except TemporaryFolderError as error:
-        lack, _, remedy = str(error).rpartition(": ")
-        raise LackError(lack, "--tmpfs /tmp:exec", remedy) from error
+        raise LackError(error.lack, "--tmpfs /tmp:exec", error.remedy) from error
 
 
 def _fill_launch_folder(

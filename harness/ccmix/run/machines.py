@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import math
 import os
 import pickle
 import stat
@@ -14,13 +15,12 @@ from dataclasses import asdict, astuple, dataclass, fields, is_dataclass, replac
 from pathlib import Path
 from typing import Protocol
 
-from ccmix.archive.codec import MEASUREMENT
+from ccmix.archive import RunFolder
 from ccmix.failures import signal_text
 from ccmix.files import (
     ArchiveError,
     open_file,
     open_folder,
-    read_bytes,
     remove_folder,
     write_new,
 )
@@ -300,8 +300,7 @@ def _measurement(folder: Path) -> Measurement:
     GeneratorError if it is damaged.
     """
     try:
-        facts = read_bytes(folder, folder / run_files.FACTS, MEASUREMENT.most_bytes)
-        return MEASUREMENT.decode(facts)
+        return RunFolder(folder).read_measurement()
     except (OSError, ValueError, ArchiveError) as error:
         raise GeneratorError(f"{folder / run_files.FACTS}: can't be understood: {error}") from error
 
@@ -348,22 +347,13 @@ def _files_checked(folder: Path, most_bytes: int) -> Iterator[None]:
             is_read = depth and Path(place).relative_to(folder).parts[0] in READ_FOLDERS
             for name in (*folders, *files):
                 status = os.stat(name, dir_fd=handle, follow_symlinks=False)
-                is_folder = stat.S_ISDIR(status.st_mode)
-                problem = ""
-                if name.encode(errors="replace").decode() != name:
-                    problem = "is not valid UTF-8"
-                elif not (is_folder or stat.S_ISREG(status.st_mode)):
-                    problem = "is neither a file nor a folder"
-                elif is_folder and depth == DEEPEST:
-                    problem = f"is a folder {depth + 1} levels deep, more than {DEEPEST}"
-                elif (is_read or name == run_files.CAPTURE) and status.st_size > most_bytes:
-                    problem = f"has {format_bytes(status.st_size)}, more than "
-                    problem += format_bytes(most_bytes)
+                allowed_bytes = most_bytes if is_read or name == run_files.CAPTURE else math.inf
+                problem = _problem(name, status, depth, allowed_bytes)
                 if not problem:
                     continue
                 shown = Path(place, name).relative_to(folder)
                 problems.append(f"{os.fsencode(shown).decode(errors='backslashreplace')} {problem}")
-                if is_folder:
+                if stat.S_ISDIR(status.st_mode):
                     remove_folder(Path(place, name))
                     folders.remove(name)
                 else:
@@ -372,6 +362,22 @@ def _files_checked(folder: Path, most_bytes: int) -> Iterator[None]:
         raise GuestError(
             "files", f"{problems[0]}: a command of the run has made it; make it in TMPDIR instead"
         )
+
+
+def _problem(name: str, status: os.stat_result, depth: int, most_bytes: float) -> str | None:
+    """Returns what is wrong with an entry of a run's folder, after its name; None if nothing is.
+    `depth` is the number of folders between the run's folder and the entry.
+    """
+    is_folder = stat.S_ISDIR(status.st_mode)
+    if name.encode(errors="replace").decode() != name:
+        return "is not valid UTF-8"
+    if not (is_folder or stat.S_ISREG(status.st_mode)):
+        return "is neither a file nor a folder"
+    if is_folder and depth == DEEPEST:
+        return f"is a folder {depth + 1} levels deep, more than {DEEPEST}"
+    if status.st_size > most_bytes:
+        return f"has {format_bytes(status.st_size)}, more than {format_bytes(most_bytes)}"
+    return None
 
 
 def _finish_job(folder: Path, exit_status: int) -> None:
