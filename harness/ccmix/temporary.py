@@ -25,12 +25,12 @@ class TemporaryFolderError(WrongInput, OSError):
 
     @property
     def lack(self) -> str:
-        """Returns which folder can't be used, and why."""
+        """Returns the folder that can't be used, and the reason."""
         return f"{self.filename}: can't be used for temporary files: {self.strerror}"
 
     @property
     def remedy(self) -> str:
-        """Returns what to do, which depends on TMPDIR and on whether the disk is full."""
+        """Returns the remedy, which depends on TMPDIR and on whether the disk is full."""
         remedy = (
             f"name another folder with {VARIABLE}, or unset it"
             if VARIABLE in os.environ

@@ -365,7 +365,7 @@ def _files_checked(folder: Path, most_bytes: int) -> Iterator[None]:
 
 
 def _problem(name: str, status: os.stat_result, depth: int, most_bytes: float) -> str | None:
-    """Returns what is wrong with an entry of a run's folder, after its name; None if nothing is.
+    """Returns the problem of an entry of a run's folder, as words after its name; None without one.
     `depth` is the number of folders between the run's folder and the entry.
     """
     is_folder = stat.S_ISDIR(status.st_mode)
