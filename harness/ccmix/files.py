@@ -140,8 +140,9 @@ def read_bytes(outdir: Path, file: Path, most_bytes: int) -> bytes:
         return content.read(size) or b""
 
 
-def check_regular(file: Path, most_bytes: float = math.inf) -> None:
-    """Raises OSError unless `file` is a regular file of at most `most_bytes`, or a link to one.
+def check_regular(file: Path, most_bytes: float = math.inf) -> os.stat_result:
+    """Returns the status of a file. Raises OSError unless it is a regular file of at most
+    `most_bytes`, or a link to one.
 
     For a file that other people may have named: opening a pipe may take for ever, and opening a
     device may change its state, so neither is opened.
@@ -149,6 +150,7 @@ def check_regular(file: Path, most_bytes: float = math.inf) -> None:
     status = file.stat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
         raise OSError(errno.EINVAL, "it is not a regular file, or too large", str(file))
+    return status
 
 
 PARTIAL = ".partial"

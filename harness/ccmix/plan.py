@@ -78,7 +78,7 @@ def file_order(entries: Iterable[Entry], runs: Sequence[Run]) -> tuple[int, ...]
         """Returns the numbers of a run's entry, iteration and condition, by which runs are
         sorted.
         """
-        entry_number, condition_number = position_in_file[run.entry, run.condition_name, run.dst]
+        entry_number, condition_number = position_in_file[run.repeated_key]
         return entry_number, run.iteration, condition_number
 
     sorted_indexes = sorted(range(len(runs)), key=lambda index: sort_key(runs[index]))

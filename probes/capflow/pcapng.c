@@ -13,7 +13,6 @@
 #define BLOCK_MAX (1U << 26)  /* bytes; a packet has at most 2^18 */
 #define INTERFACES_MAX 65536U /* of a section */
 #define LINKTYPE_RAW 101
-#define SECONDS_MAX 9000000000LL
 
 enum { INTERFACE = 1, OBSOLETE_PACKET = 2, SIMPLE_PACKET = 3, ENHANCED_PACKET = 6, SECTION = 0x0a0d0d0a };
 enum { OPTION_END = 0, OPTION_RESOLUTION = 9, OPTION_OFFSET = 14 };
@@ -157,14 +156,8 @@ static int add_interface(struct pcapng *pcapng, uint32_t length, char problem[PC
 
 static int64_t time_of(const struct interface *interface, uint64_t stamp)
 {
-	__int128 seconds = (__int128)(stamp / interface->units) + interface->offset_s;
-
-	if (seconds < 0)
-		return 0;
-	if (seconds > SECONDS_MAX)
-		seconds = SECONDS_MAX;
-	return (int64_t)seconds * 1000000000 +
-	       (int64_t)((unsigned __int128)(stamp % interface->units) * 1000000000 / interface->units);
+	return frame_time((__int128)(stamp / interface->units) + interface->offset_s,
+			  (int64_t)((unsigned __int128)(stamp % interface->units) * 1000000000 / interface->units));
 }
 
 static bool is_packet(uint32_t type)

@@ -16,7 +16,6 @@
 #include "pcapng.h"
 
 #define MAGIC_MAX 12
-#define SECONDS_MAX 9000000000LL /* that fit in nanoseconds; a capture may say anything */
 #define NOT_STARTED 127
 
 struct source {
@@ -169,7 +168,7 @@ struct source *source_open(FILE *file, char problem[PCAP_ERRBUF_SIZE])
 static int next_of_pcap(pcap_t *pcap, struct frame *frame, char problem[PCAP_ERRBUF_SIZE])
 {
 	struct pcap_pkthdr *header;
-	int64_t seconds, ns;
+	int64_t ns;
 	int got = pcap_next_ex(pcap, &header, &frame->data);
 
 	if (got == PCAP_ERROR_BREAK) /* the end of the file, or a signal */
@@ -178,10 +177,8 @@ static int next_of_pcap(pcap_t *pcap, struct frame *frame, char problem[PCAP_ERR
 		snprintf(problem, PCAP_ERRBUF_SIZE, "%s", pcap_geterr(pcap));
 		return -1;
 	}
-	seconds = header->ts.tv_sec;
 	ns = header->ts.tv_usec; /* nanoseconds, as was asked for */
-	frame->time_ns = seconds < 0 ? 0 : (seconds > SECONDS_MAX ? SECONDS_MAX : seconds) * 1000000000 +
-						   (ns < 0 || ns > 999999999 ? 0 : ns);
+	frame->time_ns = frame_time(header->ts.tv_sec, ns < 0 || ns > 999999999 ? 0 : ns);
 	frame->link = pcap_datalink(pcap);
 	frame->captured = header->caplen;
 	frame->length = header->len;

@@ -172,7 +172,7 @@ class MeasuredExperiment:
         shown = [score for figure in self.figures for score in figure.scores]
         return [score for score in self.reproduction.scores if score not in shown]
 
-    @property
+    @cached_property
     def tables(self) -> dict[str, str]:
         """Returns the CSV tables of the experiment, by file name. NAME-cells.csv has the cells of
         all comparisons with published numbers, and NAME-numbers.csv the numbers of all statements.

@@ -120,9 +120,7 @@ def _short_title(score: Score) -> str:
     """Names a comparison in a sentence, by quantity, CCAs and published series:
     'utilisation of cubic (100 KB, kernel 4.15)', or 'goodput (16 streams)' for all CCAs.
     """
-    comparison = score.comparison
-    of_ccas = f" of {', '.join(comparison.ccas)}" if comparison.ccas else ""
-    return f"{text.NAMES[comparison.quantity]}{of_ccas} ({comparison.series})"
+    return f"{score_text.subject(score)} ({score.comparison.series})"
 
 
 def _largest_difference(score: Score) -> str:

@@ -16,7 +16,7 @@ import polars as pl
 
 from ccmix.analysis.counters import omitted_intervals
 from ccmix.analysis.iperf3_tables import FLOW, FLOW_KEY
-from ccmix.analysis.lengths import LEAST_INTERVALS, starts_s
+from ccmix.analysis.lengths import LEAST_INTERVALS
 from ccmix.analysis.tables import RunTables
 from ccmix.model import (
     CommandSource,
@@ -168,7 +168,7 @@ def joins_or_changes(run: Run, flows: pl.DataFrame) -> bool:
         return False
     tolerance_s = run.traffic.measured_s / LEAST_INTERVALS
     units = flows.group_by("unit").agg(_SPAN)
-    events_s = (starts_s(run.traffic), units["begin_s"].to_list(), units["end_s"].to_list())
+    events_s = (run.traffic.starts_s, units["begin_s"].to_list(), units["end_s"].to_list())
     return any(max(times_s) - min(times_s) > tolerance_s for times_s in events_s)
 
 

@@ -7,11 +7,9 @@ from itertools import accumulate
 
 from ccmix.model import (
     ETHERNET_HEADER_BYTES,
-    GroupedSource,
     Iperf3Source,
     Run,
     Topology,
-    Traffic,
 )
 from ccmix.model.results import GroupMetrics
 from ccmix.terms import BBRS
@@ -163,24 +161,13 @@ def reno_period_s(window_packets: float, rtt_s: float, loss: float) -> float:
     return (1 - RENO_BETA) * window_packets * rtt_s
 
 
-def starts_s(traffic: Traffic) -> list[float]:
-    """Returns the times at which sources and their groups are to start, in seconds after the
-    traffic begins. A group's delay counts from the start of its source.
-    """
-    grouped = [source for source in traffic.sources if isinstance(source, GroupedSource)]
-    return [
-        *(source.start_s for source in traffic.sources),
-        *(source.start_s + group.delay_s for source in grouped for group in source.groups),
-    ]
-
-
 def changes_by_design(run: Run) -> str | None:
     """Returns why the goodput of a run must change in the measured time: because traffic begins
     late, or because the path is configured to change. It then cannot be judged whether the run has
     settled. Returns None if there is no such reason.
     """
     omit_s, total_s = run.traffic.omit_s, run.traffic.total_s
-    if (last_s := max(starts_s(run.traffic))) > omit_s + run.traffic.measured_s / LEAST_INTERVALS:
+    if (last_s := max(run.traffic.starts_s)) > omit_s + run.traffic.measured_s / LEAST_INTERVALS:
         return f"traffic begins after {format_time(last_s)}, so goodput changes"
     changes_s = (
         [change.at_s for change in run.path.changes] if isinstance(run.path, Topology) else []

@@ -122,13 +122,13 @@ def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) ->
     """
     positions: dict[tuple[str, str, str], int] = {}
     for run in campaign.runs_in_file_order:
-        positions.setdefault((run.entry, run.condition_name, run.dst), len(positions))
+        positions.setdefault(run.repeated_key, len(positions))
     finished_runs = campaign.finished(
         unread=lambda _, error: unread.append(str(error)), numbers_only=numbers_only
     )
     return sorted(
         (Result(finished, folder, numbers_only) for finished, folder in finished_runs),
-        key=lambda result: positions[result.run.entry, result.run.condition_name, result.run.dst],
+        key=lambda result: positions[result.run.repeated_key],
     )
 
 

@@ -24,8 +24,6 @@ from ccmix.index.sender import BulkSender, GaveUp, Waiting
 from ccmix.index.server import ElasticsearchServer, ServerError
 from ccmix.index.spool import Spool
 from ccmix.index.target import PATIENCE, Target, find_target
-from ccmix.kibana.dashboards import ndjson, times_of
-from ccmix.kibana.saved_objects import LAST_YEAR
 from ccmix.model import Run
 
 QUIET_S = 60.0  # between two messages with the same reason
@@ -218,6 +216,10 @@ def _write_dashboards(server: ElasticsearchServer, file: Path) -> None:
     They open at the time range of all runs in the index, or at the last year if it is empty. Raises
     OSError.
     """
+    # reads YAML, for about a second, which runs that are indexed meanwhile need not wait for
+    from ccmix.kibana.dashboards import ndjson, times_of  # noqa: PLC0415
+    from ccmix.kibana.saved_objects import LAST_YEAR  # noqa: PLC0415
+
     first_and_last_s = server.times_s()
     times = times_of(*first_and_last_s, now_s=time.time()) if first_and_last_s else LAST_YEAR
     put(ndjson(times), file)

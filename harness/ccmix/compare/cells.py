@@ -19,7 +19,7 @@ from ccmix.analysis.counting import (
 from ccmix.analysis.ranges import UnknownValues, planned_ranges, split
 from ccmix.analysis.results import Result, Results
 from ccmix.compare.declared import path_settings
-from ccmix.model import Run, Topology, UdpSource, condition_name
+from ccmix.model import Topology, UdpSource, condition_name
 from ccmix.model.results import Settling
 
 # difference of RTTs of the same path: third-party RTTs are in whole ms
@@ -38,6 +38,11 @@ class KnownPath:
     emulated: bool
     rtt_s: float | None
     rtt_is_base: bool
+
+    @property
+    def base_rtt_s(self) -> float | None:
+        """Returns the base RTT; None if it is unknown."""
+        return self.rtt_s if self.rtt_is_base else None
 
 
 def path_of(result_of_condition: Result, to_same_destination: Sequence[Result]) -> KnownPath:
@@ -191,7 +196,7 @@ def cells(results: Sequence[Result]) -> list[Cell]:
     by_condition: dict[tuple[str, str, str], list[Result]] = {}
     by_destination: dict[str, list[Result]] = {}
     for result in results:
-        by_condition.setdefault(_name_and_destination(result.run), []).append(result)
+        by_condition.setdefault(result.run.repeated_key, []).append(result)
         by_destination.setdefault(result.run.dst, []).append(result)
     destinations = Counter(
         entry for entry, _ in {(result.run.entry, result.run.dst) for result in results}
@@ -252,8 +257,3 @@ def _without_unknown(result: Result, unknown: Sequence[str]) -> Result:
     return replace(
         result, finished=replace(result.finished, run=replace(result.run, condition=known))
     )
-
-
-def _name_and_destination(run: Run) -> tuple[str, str, str]:
-    """Returns the values that the runs of a condition share: entry, swept values, destination."""
-    return run.entry, run.condition_name, run.dst

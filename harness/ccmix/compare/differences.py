@@ -93,12 +93,10 @@ def _differing_rtts(pair: MatchedPair) -> Iterator[_ValuePair]:
     """Yields the base RTTs of a pair if one is imported and they differ. Of other runs, their
     delays are settings.
     """
-    rtts_s = [cell.path.rtt_s for cell in (pair.a, pair.b) if cell.path.rtt_is_base]
+    a_s, b_s = pair.a.path.base_rtt_s, pair.b.path.base_rtt_s
     is_imported = any(imported(cell.first.finished) for cell in (pair.a, pair.b))
-    if is_imported and len(rtts_s) == 2 and None not in rtts_s:
-        a_s, b_s = (rtt_s or 0.0 for rtt_s in rtts_s)
-        if not same_rtt(a_s, b_s):
-            yield _ValuePair("base RTT", (format_time(a_s),), (format_time(b_s),))
+    if is_imported and a_s is not None and b_s is not None and not same_rtt(a_s, b_s):
+        yield _ValuePair("base RTT", (format_time(a_s),), (format_time(b_s),))
 
 
 def _declared_reader(results: Results) -> Callable[[Sequence[Result]], list[Declared]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ccmix.analysis.counting import (
     mix,
 )
-from ccmix.compare.cells import Cell, _name_and_destination, same_rtt
+from ccmix.compare.cells import Cell, same_rtt
 from ccmix.compare.declared import OF_TRAFFIC
 from ccmix.config.ini import section_name
 
@@ -185,7 +185,7 @@ def _namesakes(
 ) -> Iterator[MatchedPair]:
     """Yields conditions with the same name that are not matched, for a list of what differs."""
     matched = {(id(pair.a), id(pair.b)) for pair in pairs}
-    for pair in _unique_pairs(a, b, lambda cell: _name_and_destination(cell.first.run), BY_NAME):
+    for pair in _unique_pairs(a, b, lambda cell: cell.first.run.repeated_key, BY_NAME):
         if (id(pair.a), id(pair.b)) not in matched:
             yield pair
 

@@ -194,7 +194,7 @@ def _cell_json(cell: Cell) -> dict[str, object]:
         "dst": run.dst,
         "key": cell.key,
         "emulated": cell.path.emulated,
-        "base_rtt_s": cell.path.rtt_s if cell.path.rtt_is_base else None,
+        "base_rtt_s": cell.path.base_rtt_s,
         "base_rtt_at_most_s": cell.path.rtt_s,
         "runs": len(cell.results),
         "invalid": len(cell.results) - len(cell.valid),

@@ -3,7 +3,6 @@
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,7 +53,6 @@ def read(path: Path, text: str) -> IniFile:
     """
     sections: dict[str, Section] = {}
     problems: list[Problem] = []
-    found: list[tuple[Section, str | None, int]] = []  # headers (None) and keys, with their lines
     section: Section | None = None
     key, indent = "", 0  # of the value that the next line may continue
     for number, line in enumerate(io.StringIO(text), start=1):
@@ -68,19 +66,21 @@ def read(path: Path, text: str) -> IniFile:
         elif header := _HEADER.match(content):
             name, key, indent = header["name"], "", line_indent
             section = sections.setdefault(name, Section(name, number, {}, {}, {}))
-            found.append((section, None, number))
+            if section.line != number:
+                problems.append(_duplicate(path, number, section.line, name))
         elif section is None:
             message = f"{content!r} comes before the first section: begin with a line such as"
             raise ConfigError([Problem(path, f"{message} [my-entry]", number)])
         elif setting := _SETTING.match(content):
             key, indent = setting["key"].rstrip().lower(), line_indent
             section.own[key] = setting["value"].strip()
-            found.append((section, key, number))
+            first = section.key_lines.setdefault(key, number)
+            if first != number:
+                problems.append(_duplicate(path, number, first, section.name, key))
         else:
             indent = line_indent
             message = "is neither [a section], 'key = value' nor a # comment"
             problems.append(Problem(path, f"{quoted(content)} {message}", number))
-    problems += _duplicates(path, found)
     for section in sections.values():
         section.own.update({key: _without_comment(value) for key, value in section.own.items()})
     default = sections.pop(DEFAULT, Section(DEFAULT, 0, {}, {}, {}))
@@ -88,16 +88,13 @@ def read(path: Path, text: str) -> IniFile:
     return IniFile(path, entries, default, tuple(problems))
 
 
-def _duplicates(path: Path, found: Iterable[tuple[Section, str | None, int]]) -> Iterator[Problem]:
-    """Notes the lines of all keys in their sections, and yields a problem for each key or header
-    that repeats another one.
-    """
-    for section, key, number in found:
-        first = section.key_lines.setdefault(key, number) if key else section.line
-        if first != number:
-            kind = "key" if key else "section"
-            message = f"duplicate {kind}, first in line {first}: remove one"
-            yield Problem(path, message, number, section.name, key)
+def _duplicate(
+    path: Path, number: int, first: int, section: str, key: str | None = None
+) -> Problem:
+    """Returns the problem of a key, or of a section's header, that is in two lines."""
+    kind = "key" if key else "section"
+    message = f"duplicate {kind}, first in line {first}: remove one"
+    return Problem(path, message, number, section, key)
 
 
 def _with_inherited(section: Section, default: dict[str, str]) -> Section:

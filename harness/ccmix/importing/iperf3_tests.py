@@ -141,7 +141,7 @@ class _EndOfTest:
         self.udp = self.settings.protocol == "UDP"
         self.intervals = _read_intervals(self.document.intervals)
         omitted_ends_s = (interval.end_s for interval in self.intervals if interval.omitted)
-        self.omit_s = self.settings.omit or times.duration_s(max(omitted_ends_s, default=0.0))
+        self.omit_s = times.omit_s(self.settings.omit, omitted_ends_s)
         self.streams = self._read_streams()
         self.ports = self._client_ports()
         if len(self.streams) > MOST_STREAMS:

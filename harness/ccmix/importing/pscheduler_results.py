@@ -281,7 +281,7 @@ def _run_from_summary(
         [interval[0]["end"] - interval[0]["start"] for interval in intervals]
     )
     omitted_ends_s = [row["end"] for rows in intervals for row in rows if row["omitted"]]
-    omit_s = spec.omit or times.duration_s(max(omitted_ends_s, default=0.0))
+    omit_s = times.omit_s(spec.omit, omitted_ends_s)
     duration_s = spec.duration
     duration_s = duration_s or times.duration_s(max(stream.end or 0.0 for stream in streams))
     traffic = Traffic((ImportedSource("", SRC, (), None),), duration_s, omit_s, interval_s)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from polars.exceptions import PolarsError
 
+from ccmix.archive.campaign import FILE
 from ccmix.importing import (
     harness_folders,
     iperf3_documents,
@@ -290,7 +291,7 @@ def _files_in_folder(top: Path, kind: str | None) -> Iterator[ForeignFile | Left
     for name, folders, files in os.walk(top, onerror=unreadable.append):
         folder = Path(name)
         name_below = writable(str(Path(top.name, folder.relative_to(top))))
-        if "campaign.json" in files:
+        if FILE in files:
             folders.clear()
             yield LeftOut(
                 name_below, "is an archive of ccmix, which report, compare and index read"

@@ -24,7 +24,8 @@ import polars as pl
 
 from ccmix.analysis.counters import FlowCounters, count_flows
 from ccmix.analysis.iperf3_tables import FLOW, INTERVAL_COLUMNS
-from ccmix.analysis.series import NEEDED, SRC, Series, earlier
+from ccmix.analysis.measured import increase
+from ccmix.analysis.series import IPV4_IN_IPV6, NEEDED, SRC, Series, earlier
 from ccmix.analysis.tables import (
     LEAST_SHARE_OF_A_FLOW,
     NO_DATA_BYTES,
@@ -362,7 +363,7 @@ def _split_tests(samples: pl.DataFrame) -> Iterator[pl.DataFrame]:
     flows = (
         last_samples.group_by(_SOCKET_KEY, maintain_order=True)
         .agg(
-            acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
+            acked=increase("bytes_acked"),
             begin_s=pl.col("time_s").first(),
             end_s=pl.col("time_s").last(),
         )
@@ -482,7 +483,7 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
     interval_s = times.sampling_interval_s(longest["time_s"].sort().diff().drop_nulls().to_list())
     ccas = [cca or DEFAULT_CCA for cca in dict.fromkeys(flows["cca_used"])]
     src, address = (
-        str(table[end][0]).partition("%")[0].removeprefix("::ffff:")
+        str(table[end][0]).partition("%")[0].removeprefix(IPV4_IN_IPV6)
         for end in ("local_address", "remote_address")
     )
     base_rtt = table["min_rtt_s"].min()

@@ -8,7 +8,7 @@ import email.utils
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ccmix.importing.values import within
 
@@ -163,6 +163,13 @@ def duration_s(measured_s: float) -> float:
     late_s = measured_s - nominal_s
     is_near = nominal_s > 0 and late_s <= min(LATE_END_S, LATE_END_FRACTION * nominal_s)
     return nominal_s if is_near else measured_s
+
+
+def omit_s(stated_s: float | None, omitted_ends_s: Iterable[float]) -> float:
+    """Returns the omitted time: as the test states it, otherwise until the last omitted interval
+    ends.
+    """
+    return stated_s or duration_s(max(omitted_ends_s, default=0.0))
 
 
 def sampled_duration_s(measured_s: float, between_samples_s: float) -> float:

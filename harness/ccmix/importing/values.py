@@ -6,7 +6,6 @@ Bad values in JSON objects become None.
 import bz2
 import contextlib
 import gzip
-import itertools
 import json
 import lzma
 import math
@@ -33,13 +32,6 @@ from ccmix.archive import ArchiveError
 from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA
 
-# By the first bytes of a compressed file
-DECOMPRESSORS: Mapping[bytes, Callable[[IO[bytes]], Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\0": lzma.open,
-}
-ZSTD = b"\x28\xb5\x2f\xfd"
 HEADER_BYTES = 6
 _NUMBERS = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)")
 MOST_BYTES = 2**28  # of a file that is read whole
@@ -85,21 +77,13 @@ def opened(file: Path, name: str) -> Iterator[IO[bytes]]:
     """
     with file.open("rb") as raw:
         begin = raw.read(HEADER_BYTES)
-        raw.seek(0)
-        decompress = next(
-            (DECOMPRESSORS[magic] for magic in DECOMPRESSORS if begin.startswith(magic)), None
-        )
-        try:
-            if decompress is not None:
-                with decompress(raw) as content:
-                    yield content
-            elif begin.startswith(ZSTD):
-                with _zstd_content(file) as content:
-                    yield content
-            else:
-                yield raw
-        except (EOFError, zlib.error, lzma.LZMAError) as error:
-            raise SourceError(f"{name}: can't be decompressed: {error}") from error
+    matching = (DECOMPRESSORS[magic] for magic in DECOMPRESSORS if begin.startswith(magic))
+    open_content = next(matching, lambda plain: plain.open("rb"))
+    try:
+        with open_content(file) as content:
+            yield content
+    except (EOFError, zlib.error, lzma.LZMAError) as error:
+        raise SourceError(f"{name}: can't be decompressed: {error}") from error
 
 
 @contextlib.contextmanager
@@ -112,6 +96,15 @@ def _zstd_content(file: Path) -> Iterator[IO[bytes]]:
         yield zstd.stdout
     if zstd.returncode > 0:  # a signal ends it if the reader wants no more
         raise EOFError("zstd finds it damaged or cut off")
+
+
+# By the first bytes of a compressed file
+DECOMPRESSORS: Mapping[bytes, Callable[[Path], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+    b"\x28\xb5\x2f\xfd": _zstd_content,
+}
 
 
 def read_text(file: Path, name: str) -> str:
@@ -151,10 +144,9 @@ def writable(name: str) -> str:
 
 def numeric_order(name: str) -> list[str | float]:
     """Returns a key to sort names by the values of the numbers in them: 2 comes before 10."""
-    return [
-        float(part) if number else part
-        for number, part in zip(itertools.cycle((False, True)), _NUMBERS.split(name), strict=False)
-    ]
+    parts: list[str | float] = [*_NUMBERS.split(name)]
+    parts[1::2] = map(float, parts[1::2])
+    return parts
 
 
 def read_number(text: str, most: float, factor: float = 1.0) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from ccmix.analysis.counting import counts, meaning_of, smallest_ping_s
-from ccmix.analysis.measured import measured
+from ccmix.analysis.measured import increase, measured
 from ccmix.analysis.ranges import best_estimates, planned_ranges, split
 from ccmix.analysis.raw_files import as_measured
 from ccmix.analysis.results import Result
@@ -81,10 +81,7 @@ def _condition_documents(campaign: Campaign, finished: Sequence[FinishedRun]) ->
     shared = context.campaign_fields(campaign)
     first_runs: dict[tuple[str, str, str], FinishedRun] = {}
     for finished_run in finished:
-        first_runs.setdefault(
-            (finished_run.run.entry, finished_run.run.condition_name, finished_run.run.dst),
-            finished_run,
-        )
+        first_runs.setdefault(finished_run.run.repeated_key, finished_run)
     best_values = {
         condition: best_estimates(values) for condition, values in planned_ranges(campaign).items()
     }
@@ -420,7 +417,7 @@ def _cpu_fields(run: Run, cpu: pl.DataFrame) -> Document:
     """
     if cpu.is_empty():
         return {}
-    spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)
+    spent = map(increase, CORE_TIMES)
     cores = measured(run, cpu).sort("time_s").group_by("core").agg(spent)
     cores = cores.with_columns(
         all_s=pl.sum_horizontal(CORE_TIMES), idle=pl.col("idle_s") + pl.col("iowait_s")

@@ -137,8 +137,7 @@ def _check_authority(file: Path) -> None:
 def _read_credentials(file: Path) -> Credentials:
     """Reads `KEY = VALUE` lines from a file that only its owner may read. Raises TargetError."""
     try:
-        check_regular(file, MOST_CREDENTIALS_BYTES)
-        mode = file.stat().st_mode
+        mode = check_regular(file, MOST_CREDENTIALS_BYTES).st_mode
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise TargetError(f"{file}: can't be read: {error.strerror}") from error

@@ -6,9 +6,6 @@ Run it as `python -m ccmix.kibana.dashboards >elk/kibana/ccmix.ndjson`.
 import functools
 import sys
 from datetime import UTC, datetime
-from importlib.resources import files
-
-import yaml
 
 from ccmix.kibana import charts, vega_charts
 from ccmix.kibana.lens import read_lens
@@ -21,6 +18,7 @@ from ccmix.kibana.saved_objects import (
     Panel,
     SavedObject,
     TimeRange,
+    read_yaml,
     to_ndjson,
 )
 
@@ -30,7 +28,7 @@ VEGA = charts.CHARTS | vega_charts.CHARTS
 @functools.cache
 def dashboards() -> tuple[Dashboard, ...]:
     """Returns the dashboards that dashboards.yaml describes, with their charts."""
-    content = yaml.safe_load(files("ccmix.kibana").joinpath("dashboards.yaml").read_bytes())
+    content = read_yaml("dashboards.yaml")
     controls = {name: Control(*settings) for name, settings in content["controls"].items()}
     return tuple(
         Dashboard(

@@ -98,7 +98,13 @@ class SavedObject:
         }
 
 
-_TEMPLATES: Json = yaml.safe_load(files("ccmix.kibana").joinpath("templates.yaml").read_bytes())
+def read_yaml(name: str) -> Json:
+    """Returns the content of a YAML file of this package."""
+    content: Json = yaml.safe_load(files("ccmix.kibana").joinpath(name).read_bytes())
+    return content
+
+
+_TEMPLATES = read_yaml("templates.yaml")
 
 
 def filled(template: str, **values: Any) -> Json:

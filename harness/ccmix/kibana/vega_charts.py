@@ -2,9 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.resources import files
-
-import yaml
 
 from ccmix.charts import over_time
 from ccmix.charts.distributions import boxes_by, distribution
@@ -32,7 +29,7 @@ from ccmix.kibana.charts import (
     goodput_over_time,
     limit_rows,
 )
-from ccmix.kibana.saved_objects import VIEWS, Json
+from ccmix.kibana.saved_objects import VIEWS, Json, read_yaml
 from ccmix.kibana.vega import (
     VegaLite,
     aggregate,
@@ -240,7 +237,7 @@ def _read_chart(entry: Json) -> VegaLite:
     )
 
 
-_FILE: Json = yaml.safe_load(files("ccmix.kibana").joinpath("vega.yaml").read_bytes())
+_FILE = read_yaml("vega.yaml")
 
 
 # By column of the table: its title, the value of a row, and its format

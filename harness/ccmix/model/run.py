@@ -122,6 +122,11 @@ class Run:
         return condition_name(self.condition)
 
     @property
+    def repeated_key(self) -> tuple[str, str, str]:
+        """Entry, swept values and destination, which all iterations of a condition share."""
+        return self.entry, self.condition_name, self.dst
+
+    @property
     def name(self) -> str:
         """A name that is unique in its plan, for people: 'ENTRY CONDITION #1'."""
         return f"{self.place} #{self.iteration}"

@@ -315,6 +315,17 @@ class Traffic:
         return tuple(itertools.chain.from_iterable(grouped))
 
     @property
+    def starts_s(self) -> list[float]:
+        """The times at which sources and their groups are to start, in seconds after the traffic
+        begins. A group's delay counts from the start of its source.
+        """
+        grouped = [source for source in self.sources if isinstance(source, GroupedSource)]
+        return [
+            *(source.start_s for source in self.sources),
+            *(source.start_s + group.delay_s for source in grouped for group in source.groups),
+        ]
+
+    @property
     def at_the_limit(self) -> "Traffic":
         """The traffic as requested. If a run is to end once it has settled, this has the maximum
         duration, although the traffic was shorter.

@@ -22,11 +22,15 @@ def title(score: Score) -> str:
     "utilisation of cubic in entry shallow against '100 KB, kernel 4.15'".
     """
     comparison = score.comparison
-    of_ccas = f" of {', '.join(comparison.ccas)}" if comparison.ccas else ""
-    return (
-        f"{text.NAMES[comparison.quantity]}{of_ccas} in entry {comparison.entry} against "
-        f"'{comparison.series}'"
-    )
+    return f"{subject(score)} in entry {comparison.entry} against '{comparison.series}'"
+
+
+def subject(score: Score) -> str:
+    """Names the compared numbers by quantity and CCAs: 'utilisation of cubic', or 'goodput' for all
+    CCAs.
+    """
+    ccas = score.comparison.ccas
+    return text.NAMES[score.comparison.quantity] + (f" of {', '.join(ccas)}" if ccas else "")
 
 
 def cell_table(score: Score, pairs: Sequence[CellPair]) -> list[tuple[str, ...]]:

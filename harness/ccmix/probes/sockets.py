@@ -24,22 +24,6 @@ def command_to(addresses: Sequence[str]) -> list[str]:
 LONGEST_LINE = 10_000  # characters; ss writes 700
 # 2**32-1 us, the kernel's value for "none", which ss prints as a time
 BBR_NO_MIN_RTT = "4.29497e+06"
-_COUNTERS = {  # the names of ss for the fields of Socket that are 0 if ss leaves them out
-    "mss_bytes": "mss",
-    "cwnd_packets": "cwnd",
-    "bytes_retransmitted": "bytes_retrans",
-} | {
-    name: name
-    for name in (
-        "bytes_sent",
-        "bytes_acked",
-        "bytes_received",
-        "segs_out",
-        "data_segs_out",
-        "lost",
-        "unacked",
-    )
-}
 _MULTIPLIERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _RATE = re.compile(r"(?P<number>[\d.]+)(?P<prefix>[KMGT]?)bps")
 
@@ -139,8 +123,18 @@ def _parse_socket(line: str, known_ccas: Sequence[str]) -> Socket:
         rtt_s=_seconds(rtt),
         rttvar_s=_seconds(rttvar),
         min_rtt_s=_seconds(values.get("minrtt")),
+        mss_bytes=int(values.get("mss", 0)),
+        cwnd_packets=int(values.get("cwnd", 0)),
         ssthresh_packets=int(values["ssthresh"]) if "ssthresh" in values else None,
+        bytes_sent=int(values.get("bytes_sent", 0)),
+        bytes_retransmitted=int(values.get("bytes_retrans", 0)),
+        bytes_acked=int(values.get("bytes_acked", 0)),
+        bytes_received=int(values.get("bytes_received", 0)),
+        segs_out=int(values.get("segs_out", 0)),
+        data_segs_out=int(values.get("data_segs_out", 0)),
         retransmits=int(retransmits),
+        lost=int(values.get("lost", 0)),
+        unacked=int(values.get("unacked", 0)),
         pacing_rate_bps=_bits_per_s(pairs.get("pacing_rate")),
         delivery_rate_bps=_bits_per_s(pairs.get("delivery_rate")),
         busy_s=_limited_s(values.get("busy")),
@@ -150,7 +144,6 @@ def _parse_socket(line: str, known_ccas: Sequence[str]) -> Socket:
         bbr_min_rtt_s=None if bbr.get("mrtt") == BBR_NO_MIN_RTT else _seconds(bbr.get("mrtt")),
         bbr_pacing_gain=float(bbr["pacing_gain"]) if "pacing_gain" in bbr else None,
         bbr_cwnd_gain=float(bbr["cwnd_gain"]) if "cwnd_gain" in bbr else None,
-        **{name: int(values.get(word, 0)) for name, word in _COUNTERS.items()},
     )
 
 

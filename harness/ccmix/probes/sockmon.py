@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
-from ccmix.model import GroupedSource, Traffic
+from ccmix.model import Traffic
 
 LEAST_HZ, MOST_HZ = 1e-4, 1000.0  # sampling rates that it accepts
 WATCH_HZ = 2000.0  # default rate at which it checks a watched backlog
@@ -56,11 +56,7 @@ def moments(traffic: Traffic, began_s: float) -> list[str]:
         measured_s,
         *([began_s + traffic.seconds] if traffic.seconds else []),
     ]
-    grouped = [source for source in traffic.sources if isinstance(source, GroupedSource)]
-    starts_s = [source.start_s + group.delay_s for source in grouped for group in source.groups]
-    last_start_s = began_s + max(
-        [*starts_s, *(source.start_s for source in traffic.sources)], default=0.0
-    )
+    last_start_s = began_s + max(traffic.starts_s, default=0.0)
     times_s += [last_start_s] if last_start_s > measured_s else []
     return [
         f"--start={began_s:.9f}",

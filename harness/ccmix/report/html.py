@@ -93,7 +93,7 @@ def _sets_by_priority(results: Results, drawn: Collection[Path]) -> Iterator[Seq
     yield [result for result in results.runs if not result.valid]
     first_runs: dict[tuple[str, str, str], Result] = {}
     for result in results.runs:
-        first_runs.setdefault((result.run.entry, result.run.condition_name, result.run.dst), result)
+        first_runs.setdefault(result.run.repeated_key, result)
     yield list(first_runs.values())
     yield results.runs
 

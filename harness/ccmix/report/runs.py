@@ -119,9 +119,7 @@ def sections(shown_runs: Iterable[Result]) -> list[RunSection]:
     """Groups the shown runs by entry, condition and destination, in the order of the plan."""
     by_condition: dict[tuple[str, str, str], list[Result]] = {}
     for result in shown_runs:
-        by_condition.setdefault(
-            (result.run.entry, result.run.condition_name, result.run.dst), []
-        ).append(result)
+        by_condition.setdefault(result.run.repeated_key, []).append(result)
     run_sections, first = [], 1
     for number, ((entry, condition, dst), runs) in enumerate(by_condition.items(), 1):
         destination = f" to {dst}" if isinstance(runs[0].run.path, HostPath) else ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from ccmix.analysis.measured import increase
 from ccmix.analysis.step_tables import BUCKET_PACKETS
 from ccmix.generators.path_steps import BURSTS, TRAINS
 from ccmix.twin.observed import PathRun, PathStep
@@ -139,10 +140,9 @@ def tcp_rate_bps(observed: PathRun, step: PathStep, begin_s: float) -> float | N
     mss_bytes = float(samples["mss_bytes"].cast(pl.Float64).mean() or 0) or 1448.0  # type: ignore[arg-type]
     first = pl.col("bytes_acked").cast(pl.Int64).first()
     last = pl.col("bytes_acked").cast(pl.Int64).last()
-    seconds = pl.col("time_s").last() - pl.col("time_s").first()
     flows = (
         samples.group_by("port", maintain_order=True)
-        .agg(bits=(last - first) * 8, seconds=seconds)
+        .agg(bits=(last - first) * 8, seconds=increase("time_s"))
         .filter(pl.col("seconds") > 0)
     )
     return float((flows["bits"] / flows["seconds"]).sum()) * (mss_bytes + HEADERS_BYTES) / mss_bytes

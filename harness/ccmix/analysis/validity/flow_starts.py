@@ -22,7 +22,6 @@ from ccmix.model import (
     CommandSource,
     Iperf3Source,
     Loss,
-    Topology,
     TrafficSource,
     UdpSource,
     WorkloadSource,
@@ -45,7 +44,7 @@ def starts(observed: Observed) -> Problems:
     estimated from the sockets.
     """
     began_s = observed.measurement.began_s
-    if began_s is None or not isinstance(observed.run.path, Topology):
+    if began_s is None:
         return
     yield from _stream_starts(observed)
     for udp, test in iperf3_reports(observed):
@@ -97,13 +96,13 @@ def _check_start(
         return
     round_trips_s = START_ROUND_TRIPS * max(phase.longest_rtt_s for _, phase in topology.phases)
     losses = [phase.loss for phase in own_phases(topology, sender) if phase.loss]
-    dropped = _bottleneck_dropped_before(observed, seen_s)
+    is_fifo = topology.queue.kind in FIFOS
     early_s = START_S + round_trips_s
     late_s = early_s + SAMPLES * observed.run.traffic.interval_s
-    if losses or (dropped and topology.queue.kind not in FIFOS):
+    if losses or (not is_fifo and _bottleneck_dropped_before(observed, seen_s)):
         streams = source.streams if isinstance(source, Iperf3Source) else 1
         late_s += lost_handshakes_s(losses, streams)
-    elif dropped:
+    elif is_fifo and _bottleneck_dropped_before(observed, seen_s):
         late_s += LOST_SYN_S
     if isinstance(source, WorkloadSource):
         late_s = math.inf  # its first flow is drawn, and compared with its schedule

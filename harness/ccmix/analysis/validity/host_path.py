@@ -14,10 +14,11 @@ from ccmix.analysis.validity.applied import (
     difference,
 )
 from ccmix.analysis.validity.netem_fields import delay_difference, loss_difference
-from ccmix.analysis.validity.path import RATE_FRACTION, RTT_FRACTION, loss, lost_on_return
+from ccmix.analysis.validity.path import RTT_FRACTION, loss, lost_on_return
+from ccmix.analysis.validity.queue_fields import rate_difference
 from ccmix.conditions.qdisc import NEVER_FULL_PACKETS
 from ccmix.model import Netem
-from ccmix.units import format_rate, format_time
+from ccmix.units import format_time
 
 # by which the RTT of a path with other traffic may change between two pings
 PATH_RTT_LEAST_S = 1e-3
@@ -81,14 +82,8 @@ def _netem_of(
             continue
         yield from delay_difference(f"tc delays {direction}", netem, configured.delay_s)
         yield from loss_difference("tc loses", netem, configured.loss, direction)
-        rate_bps = configured.rate_bps or 0.0
-        yield from difference(
-            "rate",
-            f"netem has {{}} for {direction}",
-            netem.rate_bps or 0.0,
-            rate_bps,
-            RATE_FRACTION * rate_bps,
-            format_rate,
+        yield from rate_difference(
+            f"netem has {{}} for {direction}", netem.rate_bps or 0.0, configured.rate_bps or 0.0
         )
         limit_packets = (
             NEVER_FULL_PACKETS if configured.limit_packets is None else configured.limit_packets

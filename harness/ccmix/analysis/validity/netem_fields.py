@@ -5,7 +5,7 @@ may change during a run, which divides it into phases.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from ccmix.analysis.validity import path
@@ -103,26 +103,32 @@ def delay_difference(begin: str, netem: AppliedNetem, configured_s: float) -> Pr
     """Yields a problem if the delay of a netem is not the configured one. `begin` is the begin of
     the message: 'tc delays data'.
     """
-    yield from difference(
-        "rtt",
-        f"{begin} by {{}}",
-        netem.delay_s,
-        configured_s,
-        DELAY_STEP_S + SIX_DIGITS * configured_s,
-        format_time,
+    yield from _netem_difference(
+        "rtt", f"{begin} by {{}}", netem.delay_s, configured_s, DELAY_STEP_S, format_time
     )
+
+
+def _netem_difference(
+    kind: str,
+    sentence: str,
+    applied: float,
+    configured: float,
+    step: float,
+    text: Callable[[float], str],
+) -> Problems:
+    """Yields a problem if a number of netem differs from the configured one by more than `step`, in
+    which the kernel counts, and the six digits that tc prints.
+    """
+    tolerance = step + SIX_DIGITS * configured
+    yield from difference(kind, sentence, applied, configured, tolerance, text)
 
 
 def jitter(observed: Observed) -> Problems:
     """Checks the jitter of each sender's netem, as tc reports it for data and for ACKs."""
     for tc, direction, configured, netem in _each_netem(observed):
-        yield from difference(
-            "rtt",
-            f"{tc} varies the delay of {direction} by {{}}",
-            netem.jitter_s,
-            configured.jitter_s,
-            JITTER_STEP_S + SIX_DIGITS * configured.jitter_s,
-            format_time,
+        sentence = f"{tc} varies the delay of {direction} by {{}}"
+        yield from _netem_difference(
+            "rtt", sentence, netem.jitter_s, configured.jitter_s, JITTER_STEP_S, format_time
         )
 
 
@@ -131,13 +137,9 @@ def reordering(observed: Observed) -> Problems:
     for ACKs.
     """
     for tc, direction, configured, netem in _each_netem(observed):
-        yield from difference(
-            "path",
-            f"{tc} reorders {{}} of {direction}",
-            netem.reorder,
-            configured.reorder,
-            SHARE_STEP + SIX_DIGITS * configured.reorder,
-            format_percent,
+        sentence = f"{tc} reorders {{}} of {direction}"
+        yield from _netem_difference(
+            "path", sentence, netem.reorder, configured.reorder, SHARE_STEP, format_percent
         )
 
 

@@ -32,13 +32,13 @@ def rate(observed: Observed) -> Problems:
             (rates_bps[0], rates_bps[-1]), class_rates, strict=False
         ):
             for applied_bps in set(rate_and_ceil):
-                yield from _rate_difference("the kernel has {}", applied_bps, configured_bps)
+                yield from rate_difference("the kernel has {}", applied_bps, configured_bps)
         return
     for configured_bps, state in expected_and_applied(rates_bps, states):
-        yield from _rate_difference("the kernel has {}", state.bucket_bps or 0.0, configured_bps)
+        yield from rate_difference("the kernel has {}", state.bucket_bps or 0.0, configured_bps)
 
 
-def _rate_difference(
+def rate_difference(
     sentence: str, applied_bps: float, configured_bps: float, kind: str = "rate"
 ) -> Problems:
     """Yields a problem if two rates differ by more than 1%. In `sentence`, {} stands for the
@@ -61,7 +61,7 @@ def sender_rates(observed: Observed) -> Problems:
                 configured = format_rate(sender.rate_bps) if sender.rate_bps else "none"
                 yield "rate", f"{sentence.format(seen)}, configured: {configured}"
             elif sender.rate_bps and state.bucket_bps:
-                yield from _rate_difference(sentence, state.bucket_bps, sender.rate_bps)
+                yield from rate_difference(sentence, state.bucket_bps, sender.rate_bps)
 
 
 def sender_queues(observed: Observed) -> Problems:
@@ -226,7 +226,7 @@ def policer(observed: Observed) -> Problems:
         yield "policer", f"tc shows {len(policers)} policers in {len(applied.states)} states"
     tolerance_bytes = _burst_tolerance_bytes(configured.rate_bps, configured.burst_bytes)
     for actual in policers:
-        yield from _rate_difference(
+        yield from rate_difference(
             "the policer passes {}", actual.rate_bps, configured.rate_bps, "policer"
         )
         yield from _size_difference(
@@ -255,7 +255,7 @@ def ack_bottleneck(observed: Observed) -> Problems:
         )
     elif acks:
         for state in states:
-            yield from _rate_difference(
+            yield from rate_difference(
                 "ACKs: the kernel has {}", state.bucket_bps or 0.0, acks.rate_bps
             )
             if (state.leaf is not None) != acks.counts_packets:

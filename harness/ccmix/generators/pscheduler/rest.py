@@ -306,10 +306,10 @@ class PschedulerServer:
                 f"{request}: it is busy ({answer.status} {answer.reason})", _retry_after_s(answer)
             )
         answer_text = content.decode(errors="replace")
-        reason = sentence(answer_text, _LONGEST_REASON) or answer.reason
-        if answer.status in _FAILED:
-            raise ServerFailed(f"{request}: {answer.status} {reason}", _retry_after_s(answer))
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
+            reason = sentence(answer_text, _LONGEST_REASON) or answer.reason
+            if answer.status in _FAILED:
+                raise ServerFailed(f"{request}: {answer.status} {reason}", _retry_after_s(answer))
             raise RequestRefused(
                 f"{request}: {answer.status} {reason}",
                 answer.status,

@@ -171,14 +171,13 @@ class Tasks:
         """
         task_keys = run.traffic.task
         assert task_keys
-        repeated_key = (run.entry, run.condition_name, run.dst)
-        task = self._repeated.get(repeated_key) or self._post(run, task_keys, latest_s, log)
+        task = self._repeated.get(run.repeated_key) or self._post(run, task_keys, latest_s, log)
         if task_keys.repeat_s is not None:
-            self._repeated[repeated_key] = task
+            self._repeated[run.repeated_key] = task
         try:
             yield self._await_slot(task, task_keys, log)
         except BaseException:
-            self._repeated.pop(repeated_key, None)
+            self._repeated.pop(run.repeated_key, None)
             log(self._cancel(task) or "the task was cancelled")
             raise
         if task_keys.repeat_s is None and task.record:
