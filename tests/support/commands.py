@@ -164,14 +164,19 @@ class Pair:
     name: str
 
     def running(self) -> list[int]:
-        """The processes in both, by age."""
+        """The processes in both, by age; pids do not tell it, because they wrap."""
         found = [
             subprocess.run(
                 ["ip", "netns", "pids", name], capture_output=True, text=True, check=True
             ).stdout
             for name in (self.near, self.far)
         ]
-        return sorted(int(pid) for pids in found for pid in pids.split())
+        by_age = []
+        for pid in (int(pid) for pids in found for pid in pids.split()):
+            with contextlib.suppress(OSError):  # it has ended
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                by_age.append((int(fields[19]), pid))  # its start, field 22 of proc_pid_stat(5)
+        return [pid for _, pid in sorted(by_age)]
 
     def near_says(self, *argv: str) -> str:
         command = ["ip", "netns", "exec", self.near, *argv]
