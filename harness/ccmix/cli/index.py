@@ -216,9 +216,8 @@ def _write_dashboards(server: ElasticsearchServer, file: Path) -> None:
     They open at the time range of all runs in the index, or at the last year if it is empty. Raises
     OSError.
     """
-    # reads YAML, for about a second, which runs that are indexed meanwhile need not wait for
-    from ccmix.kibana.dashboards import ndjson, times_of  # noqa: PLC0415
-    from ccmix.kibana.saved_objects import LAST_YEAR  # noqa: PLC0415
+    from ccmix.kibana.dashboards import ndjson, times_of  # noqa: PLC0415  # reads YAML, for about a second
+    from ccmix.kibana.saved_objects import LAST_YEAR  # noqa: PLC0415  # reads YAML
 
     first_and_last_s = server.times_s()
     times = times_of(*first_and_last_s, now_s=time.time()) if first_and_last_s else LAST_YEAR
