@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import REPOSITORY
+from support.commands import wait_for as wait_for_condition
 from support.containers import DEFAULT, PARAMETER, SWEEP, Docker, wait_for, wait_for_change
 
 pytestmark = pytest.mark.timeout(3000)
@@ -131,9 +132,16 @@ def systemd(docker: Docker, harness: str, tmp_path: Path) -> Iterator[Systemd]:
         process.wait()
         docker("rm", "--force", f"ccmix-{NAME}")
         shutil.rmtree(state, ignore_errors=True)
+        # The kernel ends the processes of the namespaces by themselves, after `process`
+        wait_for_condition(lambda: not processes_in(group), 20, "systemd's processes have ended")
         for folder in sorted(group.rglob("*/"), reverse=True):
             folder.rmdir()
         group.rmdir()
+
+
+def processes_in(group: Path) -> str:
+    """Returns the numbers of the processes in a cgroup and in those below it."""
+    return "".join(processes.read_text() for processes in group.rglob("cgroup.procs"))
 
 
 def first_process(process: subprocess.Popen[bytes]) -> int:
